@@ -1,0 +1,1 @@
+"""SQL text before DataFusion sees it: tokens, guards, kinds of statement, AI calls."""

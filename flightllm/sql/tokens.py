@@ -1,0 +1,157 @@
+"""SQL tokens with exact source offsets, under the lexical rules of DataFusion's generic dialect.
+
+The tokenizer is sqlglot's: it keeps the offsets of every token and knows `=>`, nested comments, dollar quoting and E''
+escapes. (sqlparse reads a backslash before a quote and nested comments otherwise than DataFusion, so the text after
+them would be misread.) Its keywords are switched off: an unquoted name is a word, and no statement is swallowed as a "command".
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar
+
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import Token as RawToken
+from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokens import Tokenizer
+
+from flightllm.errors import SqlError
+
+
+class Kind(Enum):
+    """What a token is; comments and white space are no tokens."""
+
+    WORD = "word"
+    """An unquoted name or keyword."""
+    QUOTED = "quoted"
+    """A quoted identifier, in double quotes or backticks."""
+    STRING = "string"
+    """A text literal: '…', E'…', $$…$$."""
+    LITERAL = "literal"
+    """Another quoted literal: X'…', B'…', U&'…', N'…'; also 0x…."""
+    NUMBER = "number"
+    PLACEHOLDER = "placeholder"
+    """`?`, `$1` or `$name`."""
+    SYMBOL = "symbol"
+    """Punctuation or an operator, such as `(`, `=>`, `::`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token; `sql[start:end]` is its source.
+
+    `text` is the source too, but for a quoted name or a string its value: without quotes, escapes undone.
+    """
+
+    kind: Kind
+    text: str
+    start: int
+    end: int
+
+    def is_symbol(self, text: str) -> bool:
+        """Tell whether this is the given punctuation or operator."""
+        return self.kind is Kind.SYMBOL and self.text == text
+
+    def is_word(self, *words: str) -> bool:
+        """Tell whether this is one of the given words (lower case), unquoted."""
+        return self.kind is Kind.WORD and self.text.lower() in words
+
+
+def tokenize(sql: str) -> tuple[Token, ...]:
+    """Split SQL into tokens, in order; the text between two tokens is white space or comments.
+
+    Raises:
+        SqlError: a string, quoted name, dollar quote or comment is not closed; says at which line:column it starts.
+    """
+    tokenizer = _GenericTokenizer()
+    try:
+        raw = tokenizer.tokenize(sql)
+    except TokenError as error:
+        start = tokenizer.failed_at()
+        message = f"unterminated or malformed quoted text at {position(sql, start)}: {sql[start : start + 20]!r}"
+        raise SqlError(message) from error
+    return tuple(_with_placeholders(_token(sql, token) for token in raw))
+
+
+def position(sql: str, offset: int) -> str:
+    """Return `line:column` of an offset, both counted from 1, for messages."""
+    column = offset - sql.rfind("\n", 0, offset)
+    return f"{sql.count(chr(10), 0, offset) + 1}:{column}"
+
+
+class _GenericTokenizer(Tokenizer):
+    """sqlglot's tokenizer with the quoting rules of sqlparser-rs's generic dialect and no keywords."""
+
+    IDENTIFIERS: ClassVar = ['"', "`"]
+    BIT_STRINGS: ClassVar = [("b'", "'"), ("B'", "'")]
+    HEX_STRINGS: ClassVar = [("x'", "'"), ("X'", "'")]
+    BYTE_STRINGS: ClassVar = [("e'", "'"), ("E'", "'")]
+    BYTE_STRING_ESCAPES: ClassVar = ["'", "\\"]
+    UNICODE_STRINGS: ClassVar = [("U&'", "'"), ("u&'", "'")]
+    NUMERIC_ESCAPES: ClassVar = {
+        "x": (16, 1, 2, 0x7F),
+        "u": (16, 4, 4, 0xFFFF),
+        "U": (16, 8, 8, 0x10FFFF),
+        "0": (8, 1, 3, 0x7F),
+    }
+    DROP_UNKNOWN_ESCAPES = True
+    HEREDOC_STRINGS: ClassVar = ["$"]
+    HEREDOC_TAG_IS_IDENTIFIER = True
+    HEREDOC_STRING_ALTERNATIVE = TokenType.PARAMETER
+    KEYWORDS: ClassVar = {
+        text: kind for text, kind in Tokenizer.KEYWORDS.items() if not text[0].isalpha() and not {"{", "}"} & {*text}
+    }
+    SINGLE_TOKENS: ClassVar = {**Tokenizer.SINGLE_TOKENS, "$": TokenType.HEREDOC_STRING}
+    VAR_SINGLE_TOKENS: ClassVar = {"$", "@", "#"}
+    COMMANDS: ClassVar = set()
+    TOKENS_PRECEDING_HINT: ClassVar = set()
+    COMMENTS_TERMINATE_AT_NEWLINE_ONLY = True
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._core.comments = {"--": None, "/*": "*/"}  # sqlglot adds Jinja's to every dialect
+
+    def failed_at(self) -> int:
+        """Return the offset of the token that was being read."""
+        return self._core._start  # noqa: SLF001 - the error's own text has no offset
+
+
+def _token(sql: str, raw: RawToken) -> Token:
+    kind = _KINDS.get(raw.token_type, Kind.SYMBOL)
+    end = raw.end + 1
+    valued = kind is Kind.STRING or kind is Kind.QUOTED
+    return Token(kind, raw.text if valued else sql[raw.start : end], raw.start, end)
+
+
+def _with_placeholders(tokens: Iterable[Token]) -> Iterator[Token]:
+    """Join `$` and the number or name touching it into one placeholder."""
+    dollar: Token | None = None
+    for token in tokens:
+        if dollar is not None:
+            if token.start == dollar.end and token.kind in {Kind.NUMBER, Kind.WORD}:
+                yield Token(Kind.PLACEHOLDER, f"${token.text}", dollar.start, token.end)
+                dollar = None
+                continue
+            yield dollar
+            dollar = None
+        if token.is_symbol("$"):
+            dollar = token
+        else:
+            yield token
+    if dollar is not None:
+        yield dollar
+
+
+_KINDS = {
+    TokenType.VAR: Kind.WORD,
+    TokenType.IDENTIFIER: Kind.QUOTED,
+    TokenType.STRING: Kind.STRING,
+    TokenType.BYTE_STRING: Kind.STRING,
+    TokenType.HEREDOC_STRING: Kind.STRING,
+    TokenType.HEX_STRING: Kind.LITERAL,
+    TokenType.BIT_STRING: Kind.LITERAL,
+    TokenType.UNICODE_STRING: Kind.LITERAL,
+    TokenType.NATIONAL_STRING: Kind.LITERAL,
+    TokenType.NUMBER: Kind.NUMBER,
+    TokenType.PLACEHOLDER: Kind.PLACEHOLDER,
+}
