@@ -1,0 +1,33 @@
+"""Logging: structlog events with key-values on standard error, for people or as one JSON object a line."""
+
+import logging
+import sys
+
+import structlog
+
+from flightllm.config import LogConfig
+
+
+def configure_logging(config: LogConfig) -> None:
+    """Set up structlog for this process; called once, by the command line.
+
+    Events carry what `structlog.contextvars` binds, `query_id` above all.
+    """
+    renderer: structlog.typing.Processor = (
+        structlog.processors.JSONRenderer()
+        if config.format == "json"
+        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+    )
+    traceback = [structlog.processors.dict_tracebacks] if config.format == "json" else []
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *traceback,
+            renderer,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(logging.getLevelNamesMapping()[config.level.upper()]),
+        logger_factory=structlog.PrintLoggerFactory(file=sys.stderr),
+        cache_logger_on_first_use=False,
+    )

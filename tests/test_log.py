@@ -1,0 +1,38 @@
+"""Logging goes to standard error, in the form and from the level that the configuration says."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+import structlog
+
+from flightllm.config import LogConfig
+from flightllm.log import configure_logging
+
+
+@pytest.fixture(autouse=True)
+def _structlog_as_found() -> Iterator[None]:
+    """Leave structlog as the other tests expect it."""
+    yield
+    structlog.reset_defaults()
+
+
+def test_json_lines_carry_bound_values_and_respect_the_level(capsys: pytest.CaptureFixture[str]) -> None:
+    """An event is one JSON object with its bound query_id; what is below the level is not written."""
+    configure_logging(LogConfig(level="warning", format="json"))
+    with structlog.contextvars.bound_contextvars(query_id="q1"):
+        structlog.get_logger().info("hidden")
+        structlog.get_logger().warning("slow", seconds=2)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    event = json.loads(captured.err)
+    assert (event["event"], event["seconds"], event["query_id"], event["level"]) == ("slow", 2, "q1", "warning")
+
+
+def test_console_form_is_readable(capsys: pytest.CaptureFixture[str]) -> None:
+    """The console form shows the event and its values on one line, without colours when not on a terminal."""
+    configure_logging(LogConfig())
+    structlog.get_logger().info("ready", port=1)
+    line = capsys.readouterr().err
+    assert "ready" in line
+    assert "port=1" in line
