@@ -1,0 +1,192 @@
+"""A deterministic engine without a model: for tests, benchmarks of everything else, and trying SQL out.
+
+An answer depends on the function, the instruction, the parameters and the set of named field values, never on the order
+of the fields, so that every rewriting of a query must return the same rows. Four characters count as one token.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import OrderedDict, deque
+from dataclasses import dataclass
+from hashlib import blake2b
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flightllm.errors import CancelledError, EngineUnavailableError
+from flightllm.llm.base import Completion
+from flightllm.llm.fake_answers import answerer
+from flightllm.llm.options import read_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from flightllm.config import EngineConfig
+    from flightllm.llm.base import Parameters, Request
+
+_CHARS_PER_TOKEN = 4
+_BLOCK_TOKENS = 16
+_POLL_SECONDS = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class FakeOptions:
+    """What the fake engine is made to do.
+
+    `fail_every=n` fails about one request in n, picked by content, so the same rows fail in every order;
+    `fail_containing` fails requests whose prompt has that text. After `die_after` completions the engine is gone.
+    `log_path` gets one JSON line per prompt. `cache_blocks` > 0 simulates an LRU prefix cache of 16-token blocks.
+    """
+
+    latency_ms: float = 0.0
+    fail_every: int = 0
+    fail_containing: str = ""
+    die_after: int = 0
+    log_path: str = ""
+    cache_blocks: int = 0
+
+
+class FakeEngine:
+    """The fake engine; `sent` counts the requests it was given."""
+
+    def __init__(self, model: str, window: int, options: FakeOptions) -> None:
+        self._model = model
+        self._window = window
+        self._options = options
+        self._lock = threading.Lock()
+        self._sent = 0
+        self._done = 0
+        self._closed = False
+        self._answerers: dict[Parameters, Callable[[int], str]] = {}
+        self._blocks: OrderedDict[int, None] = OrderedDict()
+
+    @property
+    def name(self) -> str:
+        """Return the engine kind and model."""
+        return f"fake ({self._model})"
+
+    @property
+    def revision(self) -> str:
+        """Return a constant: the answers depend on nothing but the request."""
+        return "fake-1"
+
+    @property
+    def sent(self) -> int:
+        """Return how many requests were sent so far."""
+        return self._sent
+
+    def generate(self, requests: Iterator[Request], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Answer each request; with a latency, up to the window of them wait at once."""
+        if self._options.latency_ms <= 0:
+            for request in requests:
+                _check(cancelled)
+                yield self._deliver(self._answer(request))
+            return
+        waiting: deque[tuple[float, Completion]] = deque()
+        exhausted = False
+        while True:
+            while not exhausted and len(waiting) < self._window:
+                _check(cancelled)
+                request = next(requests, None)
+                if request is None:
+                    exhausted = True
+                else:
+                    waiting.append((time.monotonic() + self._options.latency_ms / 1000, self._answer(request)))
+            if not waiting:
+                return
+            due, completion = waiting.popleft()
+            _sleep_until(due, cancelled)
+            yield self._deliver(completion)
+
+    def count_tokens(self, text: str) -> int:
+        """Count four characters as one token."""
+        return -(-len(text) // _CHARS_PER_TOKEN)
+
+    def close(self) -> None:
+        """Refuse further work."""
+        self._closed = True
+
+    def _answer(self, request: Request) -> Completion:
+        with self._lock:
+            self._sent += 1
+        prompt_tokens = -(-len(request.prompt) // _CHARS_PER_TOKEN)
+        cached = self._cached_tokens(request.prompt) if self._options.cache_blocks else 0
+        if self._options.log_path:
+            self._log(request)
+        parameters = request.parameters
+        answer = self._answerers.get(parameters)
+        if answer is None:
+            answer = self._answerers[parameters] = answerer(parameters.constraint)
+        key = f"{request.function}\0{request.instruction}\0{parameters}\0{sorted(request.fields)}"
+        seed = int.from_bytes(blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
+        error = self._error(request, seed)
+        if error:
+            return Completion(request.id, None, error, prompt_tokens, cached)
+        text = answer(seed)
+        return Completion(request.id, text, None, prompt_tokens, cached, -(-len(text) // _CHARS_PER_TOKEN))
+
+    def _error(self, request: Request, seed: int) -> str | None:
+        options = self._options
+        if options.fail_containing and options.fail_containing in request.prompt:
+            return f"the fake engine fails prompts containing {options.fail_containing!r}"
+        if options.fail_every and seed % options.fail_every == 0:
+            return f"the fake engine fails one prompt in {options.fail_every}"
+        return None
+
+    def _deliver(self, completion: Completion) -> Completion:
+        """Count a completion out, or die."""
+        limit = self._options.die_after
+        if self._closed:
+            msg = f"the engine {self.name} is closed"
+            raise EngineUnavailableError(msg)
+        if limit:
+            with self._lock:
+                if self._done >= limit:
+                    msg = f"the engine {self.name} died after {limit} completions"
+                    raise EngineUnavailableError(msg)
+                self._done += 1
+        return completion
+
+    def _cached_tokens(self, prompt: str) -> int:
+        """Look the prompt's full blocks up in the simulated cache, and put them in."""
+        size = _BLOCK_TOKENS * _CHARS_PER_TOKEN
+        parent, hits, hitting = 0, 0, True
+        with self._lock:
+            for start in range(0, len(prompt) - size + 1, size):
+                parent = hash((parent, prompt[start : start + size]))
+                hitting = hitting and parent in self._blocks
+                hits += hitting
+                self._blocks[parent] = None
+                self._blocks.move_to_end(parent)
+            while len(self._blocks) > self._options.cache_blocks:
+                self._blocks.popitem(last=False)
+        return hits * _BLOCK_TOKENS
+
+    def _log(self, request: Request) -> None:
+        line = {"function": request.function, "prompt": request.prompt, "fields": request.fields}
+        with self._lock, Path(self._options.log_path).open("a", encoding="utf-8") as file:
+            file.write(json.dumps(line, ensure_ascii=False) + "\n")
+
+
+def create(config: EngineConfig) -> FakeEngine:
+    """Create the fake engine from the configuration."""
+    return FakeEngine(config.model, config.max_in_flight, read_options(FakeOptions, "fake", config.options))
+
+
+def _check(cancelled: Callable[[], bool]) -> None:
+    if cancelled():
+        msg = "the query was cancelled"
+        raise CancelledError(msg)
+
+
+def _sleep_until(due: float, cancelled: Callable[[], bool]) -> None:
+    """Sleep until the monotonic time `due`, polling for cancellation.
+
+    Raises:
+        CancelledError: `cancelled()` turned true.
+    """
+    while (left := due - time.monotonic()) > 0:
+        _check(cancelled)
+        time.sleep(min(left, _POLL_SECONDS))

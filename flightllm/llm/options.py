@@ -1,0 +1,59 @@
+"""Check the free-form `[engine]` keys of the configuration against an engine's own options dataclass."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from flightllm.errors import ConfigError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+OptionsT = TypeVar("OptionsT")
+
+
+def read_options(options_type: type[OptionsT], kind: str, options: Mapping[str, object]) -> OptionsT:
+    """Build `options_type` from configuration keys.
+
+    Whole numbers are accepted where a float is asked for.
+
+    Raises:
+        ConfigError: an unknown key or a value of the wrong type; names the key and what is valid.
+    """
+    hints = get_type_hints(options_type)
+    valid = [field.name for field in fields(options_type)]  # type: ignore[arg-type]
+    values: dict[str, Any] = {}
+    for key, value in options.items():
+        if key not in valid:
+            msg = f"[engine] {key}: unknown option of the engine {kind!r}; valid options: {', '.join(sorted(valid))}"
+            raise ConfigError(msg)
+        accepted = _plain_types(hints[key])
+        if not _fits(value, accepted):
+            names = " or ".join(sorted(_name(one) for one in accepted))
+            msg = f"[engine] {key}: expected {names}, got {type(value).__name__} {value!r}"
+            raise ConfigError(msg)
+        values[key] = float(value) if float in accepted and type(value) is int else value  # type: ignore[arg-type]
+    try:
+        return options_type(**values)
+    except ValueError as exc:  # raised by the dataclass's own __post_init__
+        msg = f"[engine] {exc}"
+        raise ConfigError(msg) from exc
+
+
+def _plain_types(hint: Any) -> tuple[type, ...]:
+    parts = get_args(hint) if get_origin(hint) in {Union, UnionType} else (hint,)
+    return tuple(get_origin(part) or part for part in parts)
+
+
+def _fits(value: object, accepted: tuple[type, ...]) -> bool:
+    if isinstance(value, bool):
+        return bool in accepted
+    if isinstance(value, int) and float in accepted:
+        return True
+    return isinstance(value, accepted)
+
+
+def _name(one: type) -> str:
+    return "nothing" if one is NoneType else one.__name__
