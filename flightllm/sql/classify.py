@@ -1,0 +1,355 @@
+"""What kind of statement a SQL text is, and its parts, read from its tokens before anything is planned."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from flightllm.errors import SqlError, UnsupportedError
+from flightllm.sql.names import TableName, identifier, quoted, read_name, read_parts
+from flightllm.sql.statement import REFUSED, REFUSED_OBJECTS, Statement, StatementKind
+from flightllm.sql.tokens import Kind, Token, tokenize
+
+SETTING_PREFIX = "flightllm"
+_QUERY_WORDS = ("select", "with", "values")
+
+
+def classify(sql: str) -> Statement:
+    """Say what kind of statement `sql` is and return its parts; nothing is planned or executed.
+
+    Raises:
+        SqlError: the text is empty, holds several statements, or a part is missing.
+        UnsupportedError: the server does not run this kind of statement.
+    """
+    tokens = _one_statement(tokenize(sql))
+    return _Reader(sql, tokens).statement()
+
+
+def _one_statement(tokens: Sequence[Token]) -> Sequence[Token]:
+    end = len(tokens)
+    while end and tokens[end - 1].is_symbol(";"):
+        end -= 1
+    if not end:
+        raise SqlError("the SQL text is empty")
+    if any(token.is_symbol(";") for token in tokens[:end]):
+        raise SqlError("one statement at a time: send the statements separated by ';' one after the other")
+    return tokens[:end]
+
+
+class _Reader:
+    """Walks the tokens of one statement from left to right."""
+
+    def __init__(self, sql: str, tokens: Sequence[Token]) -> None:
+        self._sql = sql
+        self._tokens = tokens
+        self._at = 0
+
+    def statement(self) -> Statement:
+        first = next((token for token in self._tokens if not token.is_symbol("(")), self._tokens[0])
+        word = first.text.lower() if first.kind is Kind.WORD else ""
+        if self._tokens[0].is_symbol("("):
+            return self._query() if word in _QUERY_WORDS else self._unknown(first)
+        if word in REFUSED:
+            raise UnsupportedError(REFUSED[word])
+        match word:
+            case "select" | "values" | "describe" | "desc":
+                return self._query()
+            case "begin" | "start" | "commit" | "rollback" | "end" | "savepoint" | "release":
+                return Statement("transaction", self._rest(0), key=word)
+            case _:
+                return self._read(word, first)
+
+    def _read(self, word: str, first: Token) -> Statement:
+        readers = {
+            "table": self._table,
+            "with": self._with,
+            "explain": self._explain,
+            "show": self._show,
+            "set": self._set,
+            "reset": self._reset,
+            "create": self._create,
+            "drop": self._drop,
+            "insert": self._insert,
+            "delete": self._delete,
+            "update": self._update,
+        }
+        return readers[word]() if word in readers else self._unknown(first)
+
+    # --- queries
+
+    def _query(self) -> Statement:
+        text = self._rest(0)
+        return Statement("query", text, query=text)
+
+    def _table(self) -> Statement:
+        name, after = read_name(self._tokens, 1)
+        if after != len(self._tokens):
+            raise SqlError("TABLE takes one table name; write SELECT … FROM for more")
+        return Statement("query", self._rest(0), query=f"SELECT * FROM {name.sql}")
+
+    def _with(self) -> Statement:
+        main = self._main_of_with()
+        if self._tokens[main].is_word("update", "delete", "merge"):
+            raise UnsupportedError(f"WITH before {self._tokens[main].text.upper()} is not supported")
+        if not self._tokens[main].is_word("insert"):
+            return self._query()
+        self._at = main
+        insert = self._insert()
+        query = f"{self._slice(0, main)} {insert.query}"
+        return _insert_of(insert.target, insert.columns, query)
+
+    def _main_of_with(self) -> int:
+        """Return the index of the word that follows the WITH list, or of the last token where there is none."""
+        depth = 0
+        for index, token in enumerate(self._tokens):
+            depth += token.is_symbol("(") - token.is_symbol(")")
+            after_list = index > 0 and self._tokens[index - 1].is_symbol(")")
+            if depth == 0 and after_list and token.is_word("select", "insert", "update", "delete", "merge", "values"):
+                return index
+        return len(self._tokens) - 1
+
+    def _explain(self) -> Statement:
+        self._at = 1
+        analyze = self._take("analyze")
+        verbose = self._take("verbose")
+        form = self._literal_or_word() if self._take("format") else None
+        if self._at >= len(self._tokens):
+            raise SqlError("EXPLAIN of what? Write EXPLAIN SELECT …")
+        inner = _Reader(self._sql, self._tokens[self._at :]).statement()
+        if inner.kind != "query":
+            raise UnsupportedError("EXPLAIN explains queries only: write EXPLAIN [ANALYZE] SELECT …")
+        return Statement(
+            "explain", self._rest(0), query=inner.query, analyze=analyze, verbose=verbose, format=form and form.lower()
+        )
+
+    # --- settings
+
+    def _show(self) -> Statement:
+        parts, after = read_parts(self._tokens, 1)
+        if parts[:1] != (SETTING_PREFIX,) or after != len(self._tokens):
+            return self._query()
+        return Statement("show", self._rest(0), key=".".join(parts[1:]) or "all")
+
+    def _set(self) -> Statement:
+        key, self._at = self._setting("SET")
+        if self._at < len(self._tokens) and (self._tokens[self._at].is_symbol("=") or self._word("to")):
+            self._at += 1
+        else:
+            raise SqlError(f"write SET {SETTING_PREFIX}.{key} = 'value'")
+        sign = "-" if self._at < len(self._tokens) and self._tokens[self._at].is_symbol("-") else ""
+        self._at += len(sign)
+        value = sign + self._literal_or_word()
+        self._end(f"SET {SETTING_PREFIX}.{key} takes one value; quote it where it has several words")
+        return Statement("set", self._rest(0), key=key, value=value)
+
+    def _reset(self) -> Statement:
+        if len(self._tokens) == 2 and self._tokens[1].is_word("all"):
+            return Statement("reset", self._rest(0), key="all")
+        key, self._at = self._setting("RESET")
+        self._end("RESET takes one setting")
+        return Statement("reset", self._rest(0), key=key)
+
+    def _setting(self, verb: str) -> tuple[str, int]:
+        parts, after = read_parts(self._tokens, 1)
+        if len(parts) < 2 or parts[0] != SETTING_PREFIX:
+            raise UnsupportedError(f"only this server's own settings can be changed: {verb} {SETTING_PREFIX}.NAME")
+        return ".".join(parts[1:]), after
+
+    # --- tables, views, schemas
+
+    def _create(self) -> Statement:
+        self._at = 1
+        or_replace = self._take("or") and self._need("replace")
+        word = self._tokens[self._at].text.lower() if self._at < len(self._tokens) else ""
+        if word in REFUSED_OBJECTS:
+            raise UnsupportedError(REFUSED_OBJECTS[word])
+        if word not in {"table", "view", "schema"}:
+            raise UnsupportedError("CREATE makes tables, views and schemas here: CREATE TABLE | VIEW | SCHEMA")
+        self._at += 1
+        exists_ok = self._take("if") and self._need("not") and self._need("exists")
+        if word == "schema":
+            return Statement("create_schema", self._rest(0), target=self._schema_name(), exists_ok=exists_ok)
+        target = self._name()
+        if word == "view":
+            return self._create_view(target, or_replace=or_replace, exists_ok=exists_ok)
+        return self._create_table(target, or_replace=or_replace, exists_ok=exists_ok)
+
+    def _create_table(self, target: TableName, *, or_replace: bool, exists_ok: bool) -> Statement:
+        if self._take("as"):
+            query = self._inner_query("CREATE TABLE … AS")
+            kind: StatementKind = "create_table_as"
+            return Statement(
+                kind, self._rest(0), query=query, target=target, or_replace=or_replace, exists_ok=exists_ok
+            )
+        start = self._at
+        if start >= len(self._tokens) or not self._tokens[start].is_symbol("("):
+            raise SqlError("write CREATE TABLE name (column type, …) or CREATE TABLE name AS SELECT …")
+        self._at = self._closing(start) + 1
+        tail = self._slice(start, self._at)
+        self._end("nothing may follow the column list of CREATE TABLE; with AS SELECT, leave the column list out")
+        return Statement(
+            "create_table", self._rest(0), target=target, or_replace=or_replace, exists_ok=exists_ok, tail=tail
+        )
+
+    def _create_view(self, target: TableName, *, or_replace: bool, exists_ok: bool) -> Statement:
+        columns = self._column_list()
+        self._need("as")
+        query = self._inner_query("CREATE VIEW … AS")
+        return Statement(
+            "create_view",
+            self._rest(0),
+            query=query,
+            target=target,
+            columns=columns,
+            or_replace=or_replace,
+            exists_ok=exists_ok,
+        )
+
+    def _drop(self) -> Statement:
+        self._at = 2
+        if len(self._tokens) < 2 or not self._tokens[1].is_word("table", "view", "schema"):
+            raise UnsupportedError("DROP removes tables, views and schemas here: DROP TABLE | VIEW | SCHEMA")
+        exists_ok = self._take("if") and self._need("exists")
+        what = self._tokens[1].text.lower()
+        target = self._schema_name() if what == "schema" else self._name()
+        _ = self._take("cascade") or self._take("restrict")
+        self._end(f"DROP {what.upper()} takes one name")
+        kinds: dict[str, StatementKind] = {"table": "drop_table", "view": "drop_view", "schema": "drop_schema"}
+        return Statement(kinds[what], self._rest(0), target=target, exists_ok=exists_ok)
+
+    # --- rows
+
+    def _insert(self) -> Statement:
+        self._at += 1
+        if not self._take("into"):
+            raise UnsupportedError("write INSERT INTO table [(columns)] SELECT … or VALUES …")
+        target = self._name()
+        columns = self._column_list()
+        return _insert_of(target, columns, self._inner_query("INSERT INTO"))
+
+    def _delete(self) -> Statement:
+        self._at = 1
+        self._need("from")
+        return self._changed("delete", "DELETE")
+
+    def _update(self) -> Statement:
+        self._at = 1
+        return self._changed("update", "UPDATE")
+
+    def _changed(self, kind: StatementKind, verb: str) -> Statement:
+        target = self._name()
+        # DataFusion drops a WHERE that holds a subquery and then changes every row, and it ignores LIMIT.
+        depth = 0
+        for before, token in pairwise(self._tokens[self._at - 1 :]):
+            depth += token.is_symbol("(") - token.is_symbol(")")
+            clause = depth == 0 and token.is_word("limit", "returning", "using", "from", "order")
+            if before.is_word("distinct"):
+                clause = False
+            if (
+                clause
+                or token.is_word("select")
+                or (before.is_symbol("(") and token.is_word("values", "with", "table"))
+            ):
+                word = "a subquery" if depth else token.text.upper()
+                raise UnsupportedError(
+                    f"{verb} with {word} is not supported: write CREATE OR REPLACE TABLE … AS SELECT"
+                )
+        return Statement(kind, self._spaced(), target=target)
+
+    # --- pieces
+
+    def _unknown(self, token: Token) -> Statement:
+        raise SqlError(f"no statement starts with {self._sql[token.start : token.end][:40]!r}: write SELECT, WITH, …")
+
+    def _word(self, word: str) -> bool:
+        return self._at < len(self._tokens) and self._tokens[self._at].is_word(word)
+
+    def _take(self, word: str) -> bool:
+        found = self._word(word)
+        self._at += found
+        return found
+
+    def _need(self, word: str) -> bool:
+        if not self._take(word):
+            found = self._tokens[self._at].text[:40] if self._at < len(self._tokens) else "the end"
+            raise SqlError(f"expected {word.upper()}, found {found!r}")
+        return True
+
+    def _end(self, message: str) -> None:
+        if self._at < len(self._tokens):
+            raise SqlError(f"{message}; found {self._tokens[self._at].text[:40]!r}")
+
+    def _name(self) -> TableName:
+        name, self._at = read_name(self._tokens, self._at)
+        return name
+
+    def _schema_name(self) -> TableName:
+        parts, self._at = read_parts(self._tokens, self._at)
+        if not parts:
+            raise SqlError("a schema name was expected")
+        return TableName(parts[-1], "")
+
+    def _literal_or_word(self) -> str:
+        if self._at >= len(self._tokens):
+            raise SqlError("a value was expected at the end")
+        token = self._tokens[self._at]
+        if token.kind not in {Kind.WORD, Kind.STRING, Kind.NUMBER, Kind.QUOTED}:
+            raise SqlError(f"a value was expected, found {token.text[:40]!r}")
+        self._at += 1
+        return token.text
+
+    def _column_list(self) -> tuple[str, ...]:
+        """Read `(a, "B")` where it is one; the start of a query in parentheses is left alone."""
+        tokens, start = self._tokens, self._at
+        if start + 1 >= len(tokens) or not tokens[start].is_symbol("(") or tokens[start + 1].is_symbol("("):
+            return ()
+        if tokens[start + 1].is_word("select", "with", "values"):
+            return ()
+        end = self._closing(start)
+        names = [identifier(token) for token in tokens[start + 1 : end] if not token.is_symbol(",")]
+        if not names or len(names) * 2 - 1 != end - start - 1:
+            raise SqlError("a list of column names was expected: (a, b, …)")
+        self._at = end + 1
+        return tuple(_given(name) for name in names)
+
+    def _closing(self, start: int) -> int:
+        depth = 0
+        for index in range(start, len(self._tokens)):
+            depth += self._tokens[index].is_symbol("(") - self._tokens[index].is_symbol(")")
+            if depth == 0:
+                return index
+        raise SqlError("a ')' is missing")
+
+    def _inner_query(self, what: str) -> str:
+        rest = self._tokens[self._at :]
+        inner = _Reader(self._sql, rest).statement() if rest else None
+        if inner is None or inner.kind != "query" or inner.query is None or rest[0].is_word("show", "describe", "desc"):
+            raise SqlError(f"{what} needs a query after it: SELECT …, WITH … or VALUES …")
+        return inner.query
+
+    def _slice(self, start: int, stop: int) -> str:
+        return self._sql[self._tokens[start].start : self._tokens[stop - 1].end]
+
+    def _rest(self, start: int) -> str:
+        return self._slice(start, len(self._tokens))
+
+    def _spaced(self) -> str:
+        """Return the statement without comments, so that nobody can read it otherwise than these tokens say."""
+        parts, end = [], 0
+        for token in self._tokens:
+            parts.append(" " if token.start > end else "")
+            parts.append(self._sql[token.start : token.end])
+            end = token.end
+        return "".join(parts)
+
+
+def _given(name: str | None) -> str:
+    if name is None:
+        raise SqlError("a list of column names was expected: (a, b, …)")
+    return name
+
+
+def _insert_of(target: TableName | None, columns: tuple[str, ...], query: str | None) -> Statement:
+    if target is None or query is None:
+        raise SqlError("write INSERT INTO table [(columns)] SELECT … or VALUES …")
+    names = f" ({', '.join(quoted(column) for column in columns)})" if columns else ""
+    text = f"INSERT INTO {target.sql}{names} {query}"
+    return Statement("insert", text, query=query, target=target, columns=columns)
