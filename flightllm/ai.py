@@ -1,0 +1,81 @@
+"""One AI call site, resolved: what every later stage needs to know about `ai_filter('…', a, b)`."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from flightllm.llm.base import Parameters
+
+CUE = "Answer:"
+"""Last line of every prompt: where the model's answer begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class AICall:
+    """A call site after its literals were checked and its fields named.
+
+    `stub` is the scalar function that stands for it while DataFusion plans: `name(utf8 × len(fields)) → type`, where the
+    name is derived from everything else here, so that equal call sites share one stub. `fields[i]` names the stub's i-th
+    argument in the prompt. A row with NULL in a field listed in `required` is answered NULL without a call; NULL in
+    another field leaves that field out of the prompt (all fields NULL: no call). A call without fields has a stub
+    without arguments and one answer for all rows.
+    """
+
+    stub: str
+    function: str
+    text: str = field(compare=False)
+    """The call as the user wrote it, for EXPLAIN and errors."""
+    instruction: str
+    fields: tuple[str, ...]
+    required: frozenset[int]
+    parameters: Parameters
+    output: pa.DataType
+    """Type of one parsed answer; `type` wraps it when `on_error` is 'struct'."""
+    parse: Callable[[str], Any] = field(compare=False)
+    """Turn the model's text into a Python value that `pa.array(values, type=output)` takes; raises `ValueError` saying
+    what was expected."""
+    on_error: str
+    model: str | None = None
+
+    @property
+    def type(self) -> pa.DataType:
+        """Return the SQL type of the call: `output`, or `struct<value, error>` under `on_error => 'struct'`."""
+        if self.on_error == "struct":
+            return pa.struct([("value", self.output), ("error", pa.string())])
+        return self.output
+
+    def prompt(self, fields: Iterable[tuple[str, str]]) -> str:
+        """Render the prompt for named values, in the order given: instruction, one `name: value` line each, cue.
+
+        Prompts of one call site share the instruction as a prefix, and more where the first values are equal. The order
+        never changes what the model is told. Further lines of a value are indented, so that no value can pass for
+        another field or for the end of the prompt.
+        """
+        body = "".join(
+            [f"{name}: {value}\n" if "\n" not in value else _indented(name, value) for name, value in fields]
+        )
+        return f"{self.instruction}\n\n{body}{CUE}"
+
+
+def name_stub(call: AICall) -> AICall:
+    """Return the call with `stub` set to a name derived from all that decides its answers."""
+    content = (
+        call.function,
+        call.instruction,
+        call.fields,
+        sorted(call.required),
+        repr(call.parameters),
+        str(call.output),
+        call.on_error,
+        call.model,
+    )
+    digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
+    return replace(call, stub=f"__{call.function}_{digest[:16]}")
+
+
+def _indented(name: str, value: str) -> str:
+    return f"{name}: {value.replace(chr(10), chr(10) + '  ')}\n"

@@ -1,0 +1,68 @@
+"""Every error the product raises on purpose: one tree, each class one kind of answer to a client.
+
+Modules raise these; `flight/errors.py` alone turns them into Flight statuses. A message says what was wrong, where, and
+what to write instead.
+"""
+
+
+class FlightLLMError(Exception):
+    """Base of all errors whose message may be shown to a client."""
+
+
+class InvalidInputError(FlightLLMError):
+    """Something the user wrote is wrong: SQL, an option, a value, a configuration key."""
+
+
+class SqlError(InvalidInputError):
+    """The SQL text cannot be planned: syntax, unknown column, wrong types."""
+
+
+class AICallError(SqlError):
+    """An AI function call is malformed: arity, option, label list, `{field}` or schema."""
+
+
+class ConfigError(InvalidInputError):
+    """The configuration file or a command-line option is wrong."""
+
+
+class LimitExceededError(InvalidInputError):
+    """A configured limit was hit; the message names the limit and its configuration key."""
+
+
+class NotFoundError(FlightLLMError):
+    """A named thing does not exist: a table, a query, a prepared statement."""
+
+
+class UnsupportedError(FlightLLMError):
+    """The request is well-formed but this server does not do it."""
+
+
+class UnauthenticatedError(FlightLLMError):
+    """The client did not prove who it is."""
+
+
+class PermissionDeniedError(FlightLLMError):
+    """The client may not do this."""
+
+
+class CancelledError(FlightLLMError):
+    """The query was cancelled by its client or by an administrator."""
+
+
+class EngineError(FlightLLMError):
+    """The inference engine refused or failed; the message names the engine."""
+
+
+class EngineUnavailableError(EngineError):
+    """The inference engine is gone or cannot be reached; answers already received are kept."""
+
+
+class MissingExtraError(FlightLLMError):
+    """An optional dependency is not installed; the message names the extra to install."""
+
+    def __init__(self, feature: str, extra: str) -> None:
+        super().__init__(f"{feature} needs the extra {extra!r}: pip install 'flightllm[{extra}]'")
+
+
+class InternalError(FlightLLMError):
+    """A defect of the server; details are in its log under the query's id."""

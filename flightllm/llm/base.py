@@ -1,0 +1,100 @@
+"""What every inference engine offers: requests in, completions out, in any order, within a bounded window."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Constrain the answer to exactly one of `options`."""
+
+    options: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class JsonSchema:
+    """Constrain the answer to JSON text valid under `schema` (canonical JSON Schema text)."""
+
+    schema: str
+
+
+@dataclass(frozen=True, slots=True)
+class Regex:
+    """Constrain the answer to text that matches `pattern` in full."""
+
+    pattern: str
+
+
+Constraint = Choice | JsonSchema | Regex | None
+
+
+@dataclass(frozen=True, slots=True)
+class Parameters:
+    """Sampling parameters of one call site; equal for all of its requests."""
+
+    max_tokens: int = 64
+    temperature: float = 0.0
+    constraint: Constraint = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One prompt to answer.
+
+    `prompt` is what the model is told. `function`, `instruction` and `fields` (name, value pairs in prompt order) say how
+    it was made; only the `fake` engine and logs at debug level look at them.
+    """
+
+    id: int
+    prompt: str
+    parameters: Parameters
+    function: str
+    instruction: str
+    fields: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """The outcome of one request: `text`, or `error` when this request alone failed.
+
+    `cached_tokens` of the `prompt_tokens` were served from a prefix cache. `confidence` is the probability of the chosen
+    option for a `Choice`, where the engine knows it.
+    """
+
+    id: int
+    text: str | None
+    error: str | None = None
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+    confidence: float | None = None
+
+
+class Engine(Protocol):
+    """An inference engine. Safe to call from several threads at once."""
+
+    @property
+    def name(self) -> str:
+        """Return the engine kind and model for messages and EXPLAIN, e.g. `local (demo)`."""
+
+    @property
+    def revision(self) -> str:
+        """Return a text that changes whenever the same prompt could be answered differently (model and weights)."""
+
+    def generate(self, requests: Iterator[Request], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Yield one completion per request, in any order.
+
+        Pulls `requests` lazily, in order, in the calling thread, keeping at most the configured window in flight. Closing
+        the returned iterator, or `cancelled()` turning true (polled at least every 100 ms), aborts what is in flight.
+
+        Raises:
+            EngineUnavailableError: the engine is gone; completions already yielded stand.
+            CancelledError: `cancelled()` turned true.
+        """
+
+    def count_tokens(self, text: str) -> int:
+        """Count the tokens of `text` under the model's tokenizer, without special tokens."""
+
+    def close(self) -> None:
+        """Release the model. Idempotent."""

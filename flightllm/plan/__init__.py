@@ -1,0 +1,1 @@
+"""The logical plan: our nodes, the way into and out of Substrait, AI operators and the stages they cut a query into."""

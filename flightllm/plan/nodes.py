@@ -1,0 +1,214 @@
+"""The logical plan as a tree of small frozen nodes; expressions stay Substrait and refer to input columns by position.
+
+A node's columns are the columns of its inputs, left to right, unless its class says otherwise. Nodes that rules only look
+through keep their own Substrait message, emptied of its inputs, as `rel`.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+from substrait.algebra_pb2 import AggregateRel, Expression, FetchRel, JoinRel, ReadRel, SetRel, SortRel
+from substrait.type_pb2 import Type
+
+from flightllm.ai import AICall
+from flightllm.plan.expressions import field
+
+_LEFT_ONLY = frozenset({JoinRel.JOIN_TYPE_LEFT_SEMI, JoinRel.JOIN_TYPE_LEFT_ANTI})
+_RIGHT_ONLY = frozenset({JoinRel.JOIN_TYPE_RIGHT_SEMI, JoinRel.JOIN_TYPE_RIGHT_ANTI})
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Scan:
+    """Read a table, or literal rows."""
+
+    rel: ReadRel
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns."""
+        if self.rel.HasField("projection"):
+            return len(self.rel.projection.select.struct_items)
+        return len(self.rel.base_schema.struct.types)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Filter:
+    """Keep the rows for which `condition` is true."""
+
+    input: "Node"
+    condition: Expression
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns."""
+        return self.input.width
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Project:
+    """Compute `expressions`, which are all of the output; window functions appear here too."""
+
+    input: "Node"
+    expressions: tuple[Expression, ...]
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns."""
+        return len(self.expressions)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Join:
+    """Join two inputs; `condition` sees the left columns, then the right. None is a cross join."""
+
+    left: "Node"
+    right: "Node"
+    kind: "JoinRel.JoinType.ValueType"
+    condition: Expression | None
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns: semi and anti joins keep one side, mark joins add a boolean to it."""
+        if self.kind in _LEFT_ONLY:
+            return self.left.width
+        if self.kind in _RIGHT_ONLY:
+            return self.right.width
+        if self.kind == JoinRel.JOIN_TYPE_LEFT_MARK:
+            return self.left.width + 1
+        if self.kind == JoinRel.JOIN_TYPE_RIGHT_MARK:
+            return self.right.width + 1
+        return self.left.width + self.right.width
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Aggregate:
+    """Group and aggregate: the grouping columns, then one column per measure."""
+
+    input: "Node"
+    rel: AggregateRel
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns; several grouping sets add their number."""
+        sets = 1 if len(self.rel.groupings) > 1 else 0
+        return len(self.rel.grouping_expressions) + len(self.rel.measures) + sets
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Sort:
+    """Order the rows."""
+
+    input: "Node"
+    rel: SortRel
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns."""
+        return self.input.width
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Fetch:
+    """Skip rows, then keep at most a number of them."""
+
+    input: "Node"
+    rel: FetchRel
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns."""
+        return self.input.width
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class SetOp:
+    """Unite, intersect or subtract inputs of equal width."""
+
+    inputs: tuple["Node", ...]
+    rel: SetRel
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns."""
+        return self.inputs[0].width
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Call:
+    """One AI call of an operator: its text arguments and, as `when`, the rows that need it (None: all).
+
+    Rows where `when` is not true get NULL and are never sent.
+    """
+
+    ai: AICall
+    arguments: tuple[Expression, ...]
+    when: Expression | None
+    type: Type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class AiMap:
+    """Append one column per call, in order, to the input's columns; calls read the input only, not one another."""
+
+    input: "Node"
+    calls: tuple[Call, ...]
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns."""
+        return self.input.width + len(self.calls)
+
+
+Node = Scan | Filter | Project | Join | Aggregate | Sort | Fetch | SetOp | AiMap
+
+
+def children(node: Node) -> tuple[Node, ...]:
+    """Return the inputs of `node`, left to right."""
+    match node:
+        case Scan():
+            return ()
+        case Join(left, right):
+            return (left, right)
+        case SetOp(inputs):
+            return inputs
+        case _:
+            return (node.input,)
+
+
+def with_children(node: Node, inputs: tuple[Node, ...]) -> Node:
+    """Return `node` over other inputs; the same object where nothing differs."""
+    if all(a is b for a, b in zip(children(node), inputs, strict=True)):
+        return node
+    match node:
+        case Scan():
+            return node
+        case Join():
+            return replace(node, left=inputs[0], right=inputs[1])
+        case SetOp():
+            return replace(node, inputs=inputs)
+        case _:
+            return replace(node, input=inputs[0])
+
+
+def transform(node: Node, function: Callable[[Node], Node]) -> Node:
+    """Apply `function` to every node, inputs first; the same object where nothing changed."""
+    return function(with_children(node, tuple(transform(c, function) for c in children(node))))
+
+
+def walk(node: Node) -> Iterator[Node]:
+    """Yield `node` and everything below it."""
+    yield node
+    for child in children(node):
+        yield from walk(child)
+
+
+def keep(node: Node, width: int) -> Node:
+    """Return `node` cut to its first `width` columns."""
+    return node if node.width == width else Project(node, tuple(map(field, range(width))))
+
+
+def has_ai(node: Node) -> bool:
+    """Tell whether an AI operator is in the tree."""
+    return any(isinstance(n, AiMap) for n in walk(node))
+
+

@@ -1,0 +1,67 @@
+"""Plan a query whose AI calls were replaced by stubs: DataFusion resolves and decorrelates it, we take the tree over."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+from datafusion import SessionContext, udf
+from datafusion.substrait import Producer
+from substrait.plan_pb2 import Plan
+
+from flightllm.ai import AICall
+from flightllm.errors import SqlError
+from flightllm.plan.expressions import Functions
+from flightllm.plan.hoist import hoist
+from flightllm.plan.nodes import Node
+from flightllm.plan.substrait import NotExpressibleError, Reader
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A query as a tree of nodes, the functions its expressions call, and the schema its user sees."""
+
+    root: Node
+    functions: Functions
+    schema: pa.Schema
+
+
+def register_stubs(context: SessionContext, calls: Mapping[str, AICall]) -> None:
+    """Declare one volatile scalar function per AI call, so that DataFusion checks its use and coerces its arguments."""
+    for stub, call in calls.items():
+
+        def never(*_: pa.Array, text: str = call.text) -> pa.Array:
+            raise SqlError(f"{text} was evaluated while planning; this is a defect of the planner")
+
+        inputs = [pa.string()] * max(1, len(call.fields))
+        context.register_udf(udf(never, inputs, call.type, "volatile", stub))
+
+
+def plan_query(context: SessionContext, sql: str, calls: Mapping[str, AICall]) -> Planned:
+    """Plan `sql` in a planning context in which the stubs of `calls` are registered.
+
+    Raises:
+        SqlError: DataFusion cannot parse or resolve the text.
+        NotExpressibleError: the plan cannot be carried by Substrait or by our nodes.
+    """
+    frame = context.sql(sql)
+    logical = frame.optimized_logical_plan()
+    try:
+        encoded = Producer.to_substrait_plan(logical, context).encode()
+    except Exception as error:  # DataFusion has no class of its own for this
+        raise NotExpressibleError(_first_line(error)) from error
+    plan = Plan.FromString(encoded)
+    functions = Functions.of(plan)
+    reader = Reader(functions, _null_aware(logical.display_indent()), calls)
+    root = hoist(reader.read(plan.relations[0].root.input), functions, calls)
+    return Planned(root, functions, frame.schema())
+
+
+def _null_aware(plan_text: str) -> list[bool]:
+    """Tell for each left anti join, in pre-order, whether it is a `NOT IN`: only the plan's text says so."""
+    lines = (line.strip() for line in plan_text.splitlines())
+    return [line.endswith("null_aware") for line in lines if line.startswith("LeftAnti Join")]
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).split("{", 1)[0]
+    return text.split(" input", 1)[0].strip()[:200]

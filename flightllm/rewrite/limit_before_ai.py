@@ -1,0 +1,47 @@
+"""Cut rows off before they reach the model: LIMIT, and ORDER BY … LIMIT on keys that need no answer.
+
+Fetch(Project(AiMap(x)))        →  Project(AiMap(Fetch(x)))
+Fetch(Sort(key, AiMap(x)))      →  AiMap(Fetch(Sort(key, x)))
+
+AI operators keep the order of their input where the query needs it, so the rows and their order are the same.
+"""
+
+from substrait.algebra_pb2 import Expression
+
+from flightllm.plan import expressions as ex
+from flightllm.plan.expressions import Functions
+from flightllm.plan.nodes import AiMap, Fetch, Node, Project, Sort, has_ai, transform
+from flightllm.rewrite.through import has_window, over_input
+
+
+def limit_before_ai(root: Node, functions: Functions) -> Node:
+    """Move each Fetch, with the Sort below it, under the projections and AI operators that keep the number of rows."""
+    del functions
+    return transform(root, lambda node: _push(node) if isinstance(node, Fetch) and has_ai(node.input) else node)
+
+
+def _push(node: Fetch) -> Node:
+    match node.input:
+        case AiMap() as ai:
+            return AiMap(_push(Fetch(ai.input, node.rel)), ai.calls)
+        case Project() as project if not has_window(project) and has_ai(project.input):
+            return Project(_push(Fetch(project.input, node.rel)), project.expressions)
+        case Sort(input=AiMap() as ai) as sort if _reads_only(sort, ai.input.width):
+            return AiMap(_push(Fetch(Sort(ai.input, sort.rel), node.rel)), ai.calls)
+        case Sort(input=Project() as project) as sort if not has_window(project) and has_ai(project.input):
+            keys = [over_input(slot, project.expressions) for slot in ex.slots(sort.rel)]
+            if any(k is None for k in keys):
+                return node
+            moved = iter([k for k in keys if k is not None])
+
+            def next_key(_: Expression) -> Expression:
+                return next(moved)
+
+            below = Sort(project.input, ex.rebuild(sort.rel, next_key))
+            return Project(_push(Fetch(below, node.rel)), project.expressions)
+        case _:
+            return node
+
+
+def _reads_only(sort: Sort, width: int) -> bool:
+    return all(c < width for slot in ex.slots(sort.rel) for c in ex.fields(slot))

@@ -1,0 +1,79 @@
+"""Compute identical AI calls once: take the answer of the same call on the same row from an operator further down.
+
+SELECT ai_score('…', x) FROM t WHERE ai_score('…', x) > 3  →  one call per row; the projection reads the filter's column
+"""
+
+from substrait.algebra_pb2 import Expression
+
+from flightllm.plan import expressions as ex
+from flightllm.plan.expressions import Functions, field
+from flightllm.plan.nodes import AiMap, Call, Fetch, Filter, Node, Project, Sort, transform, with_children
+from flightllm.rewrite.through import over_input
+
+
+def reuse_calls(root: Node, functions: Functions) -> Node:
+    """Replace each AI call that an operator below already makes for every row by that operator's column."""
+    del functions
+    return transform(root, lambda node: _reuse(node) if isinstance(node, AiMap) else node)
+
+
+def _reuse(node: AiMap) -> Node:
+    width = node.input.width
+    input_ = node.input
+    found: dict[int, int] = {}
+    for i, call in enumerate(node.calls):
+        exposed = _expose(input_, call.ai.stub, call.arguments)
+        if exposed is not None:
+            input_, found[i] = exposed
+    if not found:
+        return node
+    rest: list[Call] = [c for i, c in enumerate(node.calls) if i not in found]
+    smaller = AiMap(input_, tuple(rest)) if rest else input_
+    places = iter(range(input_.width, input_.width + len(rest)))
+    answers = [field(found[i]) if i in found else field(next(places)) for i in range(len(node.calls))]
+    return Project(smaller, (*map(field, range(width)), *answers))
+
+
+def _expose(node: Node, stub: str, arguments: tuple[Expression, ...]) -> tuple[Node, int] | None:
+    """Return `node`, widened on the right if need be, and the column that holds the call on these arguments."""
+    match node:
+        case Filter() | Sort() | Fetch():
+            below = _expose(node.input, stub, arguments)
+            return None if below is None else (with_children(node, (below[0],)), below[1])
+        case Project():
+            return _expose_project(node, stub, arguments)
+        case AiMap():
+            return _expose_operator(node, stub, arguments)
+        case _:
+            return None
+
+
+def _expose_project(node: Project, stub: str, arguments: tuple[Expression, ...]) -> tuple[Node, int] | None:
+    moved = [over_input(a, node.expressions) for a in arguments]
+    below = _expose(node.input, stub, tuple(m for m in moved if m is not None)) if None not in moved else None
+    if below is None:
+        return None
+    input_, column = below
+    for i, expression in enumerate(node.expressions):
+        if ex.field_index(expression) == column:
+            return with_children(node, (input_,)), i
+    return Project(input_, (*node.expressions, field(column))), node.width
+
+
+def _expose_operator(node: AiMap, stub: str, arguments: tuple[Expression, ...]) -> tuple[Node, int] | None:
+    width = node.input.width
+    wanted = list(map(ex.key, arguments))
+    for i, call in enumerate(node.calls):
+        if call.ai.stub == stub and call.when is None and list(map(ex.key, call.arguments)) == wanted:
+            return node, width + i
+    if any(c >= width for a in arguments for c in ex.fields(a)):
+        return None
+    below = _expose(node.input, stub, arguments)
+    if below is None:
+        return None
+    input_, column = below
+    if input_.width == width:
+        return with_children(node, (input_,)), column
+    widened = AiMap(input_, node.calls)
+    order = (*range(width), *range(width + 1, widened.width), width)
+    return Project(widened, tuple(map(field, order))), node.width

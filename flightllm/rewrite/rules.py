@@ -1,0 +1,39 @@
+"""The ordered rules and the driver that applies them until the plan stands still."""
+
+from collections.abc import Callable
+
+from flightllm.errors import InternalError
+from flightllm.plan.expressions import Functions
+from flightllm.plan.nodes import Node
+from flightllm.rewrite.drop_unused import drop_unused
+from flightllm.rewrite.filter_before_ai import filter_before_ai
+from flightllm.rewrite.limit_before_ai import limit_before_ai
+from flightllm.rewrite.merge_operators import merge_operators
+from flightllm.rewrite.reuse_calls import reuse_calls
+
+Rule = Callable[[Node, Functions], Node]
+
+RULES: tuple[Rule, ...] = (drop_unused, filter_before_ai, limit_before_ai, reuse_calls, merge_operators)
+
+_MAX_ROUNDS = 25
+
+
+def rewrite(root: Node, functions: Functions, rules: tuple[Rule, ...] = RULES) -> tuple[Node, tuple[str, ...]]:
+    """Apply `rules` in order until none changes the plan; return it and the names of those that fired, in first order.
+
+    Raises:
+        InternalError: a rule changed the number of output columns, or the rules do not come to rest.
+    """
+    fired: dict[str, None] = {}
+    for _ in range(_MAX_ROUNDS):
+        before = root
+        for rule in rules:
+            changed = rule(root, functions)
+            if changed.width != root.width:
+                raise InternalError(f"rule {rule.__name__} changed {root.width} output columns into {changed.width}")
+            if changed is not root:
+                fired[rule.__name__] = None
+            root = changed
+        if root is before:
+            return root, tuple(fired)
+    raise InternalError(f"the rules {', '.join(fired)} undo one another")
