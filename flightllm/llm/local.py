@@ -1,0 +1,220 @@
+"""The embedded engine: PyTorch and transformers in this process, on CPU or CUDA.
+
+Prompts come ordered so that neighbours share a prefix. They are cut into batches; a batch's prefix is computed once (not
+at all where the batch before had it) and its suffixes run together. A choice takes one forward pass.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, islice
+from typing import TYPE_CHECKING
+
+from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, MissingExtraError
+from flightllm.llm.base import Choice, Completion, Parameters, Request
+from flightllm.llm.local_plan import plan_batches
+from flightllm.llm.models import model_digest, model_folder
+from flightllm.llm.options import read_options
+from flightllm.llm.prompts import PromptEncoder, misfit
+
+if TYPE_CHECKING:
+    from flightllm.config import EngineConfig
+
+try:
+    import torch
+
+    from flightllm.llm.local_grammar import GrammarRow, Grammars
+    from flightllm.llm.local_model import PrefixModel, Rows
+except ImportError as exc:
+    raise MissingExtraError("the engine 'local'", "local") from exc
+
+
+@dataclass(frozen=True, slots=True)
+class LocalOptions:
+    """How the model runs: `batch_rows` and `batch_tokens` bound one forward pass, `max_model_len` (0: the model's own)
+    a prompt with its answer; `seed` is for temperatures above 0.
+    """
+
+    device: str = "auto"
+    dtype: str = "auto"
+    batch_rows: int = 32
+    batch_tokens: int = 32_768
+    max_model_len: int = 0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.batch_rows < 1 or self.batch_tokens < 1:
+            raise ValueError("batch_rows and batch_tokens: must be at least 1")
+
+
+class LocalEngine:
+    """One model behind one lock: concurrent `generate` calls take turns batch by batch."""
+
+    def __init__(self, model: str, window: int, options: LocalOptions) -> None:
+        folder = model_folder(model)
+        self._name = f"local ({model})"
+        self._window = window
+        self._options = options
+        self._encoder = PromptEncoder(folder)
+        self._model = PrefixModel(folder, options.device, options.dtype)
+        self._grammars = Grammars(self._encoder, self._model.vocabulary)
+        self._limit = min(options.max_model_len or self._model.context, self._model.context)
+        self._random = torch.Generator(self._model.device).manual_seed(options.seed)
+        self._revision = f"local-1 {model_digest(folder)} {self._model.dtype}"
+        self._lock = threading.Lock()
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """Return the engine kind and model."""
+        return self._name
+
+    @property
+    def revision(self) -> str:
+        """Return a digest of the model's files and the number type it runs in."""
+        return self._revision
+
+    def generate(self, requests: Iterator[Request], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Answer windowfuls of requests, batch by batch; see `Engine.generate`."""
+        while window := list(islice(requests, self._window)):
+            _check(cancelled)
+            for parameters, group in groupby(window, key=lambda request: request.parameters):
+                yield from self._answer_group(list(group), parameters, cancelled)
+
+    def count_tokens(self, text: str) -> int:
+        """Count the tokens of `text`, without special tokens."""
+        return self._encoder.count(text)
+
+    def close(self) -> None:
+        """Let go of the model, after the batch that is running."""
+        with self._lock:
+            self._closed = True
+            self.__dict__.pop("_model", None)
+
+    def _answer_group(
+        self, group: Sequence[Request], parameters: Parameters, cancelled: Callable[[], bool]
+    ) -> Iterator[Completion]:
+        encoded = zip(group, self._encoder.encode([request.prompt for request in group]), strict=True)
+        answer = self._answer_tokens(parameters)
+        fitting: list[tuple[Request, list[int]]] = []
+        for request, ids in encoded:
+            error = misfit(len(ids), answer, self._limit)
+            if error:
+                yield Completion(request.id, None, error, prompt_tokens=len(ids))
+            else:
+                fitting.append((request, ids))
+        prompts = [ids for _, ids in fitting]
+        for batch in plan_batches(prompts, self._options.batch_rows, self._options.batch_tokens):
+            _check(cancelled)
+            with self._lock:
+                answers = self._answer_batch(prompts[batch.start : batch.stop], batch.prefix, parameters, cancelled)
+            for (request, ids), found in zip(fitting[batch.start : batch.stop], answers, strict=True):
+                yield Completion(request.id, found.text, None, len(ids), found.cached, found.tokens, found.confidence)
+
+    def _answer_tokens(self, parameters: Parameters) -> int:
+        """Return how many tokens an answer needs at least."""
+        if isinstance(parameters.constraint, Choice):
+            return max(len(self._encoder.continuation(option)) for option in parameters.constraint.options)
+        return 1
+
+    def _answer_batch(
+        self, prompts: Sequence[Sequence[int]], prefix: int, parameters: Parameters, cancelled: Callable[[], bool]
+    ) -> list[_Answer]:
+        if self._closed:
+            raise EngineUnavailableError(f"the engine {self._name} is closed")
+        try:
+            rows, reused = self._model.prefill(prompts, prefix)
+            if isinstance(parameters.constraint, Choice):
+                answers = self._choose(rows, parameters.constraint.options, parameters.temperature)
+            else:
+                longest = max(map(len, prompts))
+                answers = self._write(rows, parameters, min(parameters.max_tokens, self._limit - longest), cancelled)
+        except torch.OutOfMemoryError as exc:
+            raise EngineError(f"the engine {self._name} ran out of device memory: lower [engine] batch_tokens") from exc
+        answers[0].cached = reused
+        for answer in answers[1:]:
+            answer.cached = prefix
+        return answers
+
+    def _choose(self, rows: Rows, options: Sequence[str], temperature: float) -> list[_Answer]:
+        """Choose by the options' probabilities: of the first token where that tells them apart, of the whole otherwise."""
+        continuations = [self._encoder.continuation(option) for option in options]
+        first = [ids[0] for ids in continuations]
+        if len(set(first)) == len(first):
+            scores = rows.logits[:, first].float()
+        else:
+            end = self._encoder.tokenizer.eos_token_id
+            scores = torch.stack([self._model.score(rows, [*ids, end]) for ids in continuations], dim=1)
+        probabilities = scores.softmax(-1)
+        chosen = self._pick(scores, temperature).tolist()
+        return [
+            _Answer(options[index], len(continuations[index]), float(probabilities[row, index]))
+            for row, index in enumerate(chosen)
+        ]
+
+    def _write(
+        self, rows: Rows, parameters: Parameters, max_tokens: int, cancelled: Callable[[], bool]
+    ) -> list[_Answer]:
+        """Generate token by token until every row has ended, dropping ended rows from the batch on the way."""
+        constraint = parameters.constraint
+        count = len(rows.logits)
+        grammars: list[GrammarRow] | None = None
+        if constraint is not None and not isinstance(constraint, Choice):
+            grammars = [self._grammars.row(constraint, max_tokens) for _ in range(count)]
+        written: list[list[int]] = [[] for _ in range(count)]
+        active = list(range(count))
+        for step in range(max_tokens):
+            _check(cancelled)
+            logits = rows.logits.float()
+            if grammars is not None:
+                allowed = torch.stack([grammars[row].allowed() for row in active]).to(logits.device)
+                logits = logits.masked_fill(~allowed, -math.inf)
+            tokens = self._pick(logits, parameters.temperature)
+            kept = []
+            for place, (row, token) in enumerate(zip(active, tokens.tolist(), strict=True)):
+                written[row].append(token)
+                ended = token in self._model.end_tokens
+                if grammars is not None:
+                    ended = grammars[row].accept(token) or ended
+                if not ended:
+                    kept.append(place)
+            if not kept or step + 1 == max_tokens:
+                break
+            if len(kept) < len(active):
+                self._model.select(rows, kept)
+                tokens = tokens[kept]
+                active = [active[place] for place in kept]
+            self._model.advance(rows, tokens)
+        return [_Answer(self._encoder.decode(ids), len(ids)) for ids in written]
+
+    def _pick(self, logits: torch.Tensor, temperature: float) -> torch.Tensor:
+        """Return the best column of each row, or one drawn at `temperature`."""
+        if temperature <= 0:
+            return logits.argmax(-1)
+        return torch.multinomial((logits / temperature).softmax(-1), 1, generator=self._random)[:, 0]
+
+
+class _Answer:
+    """What one row of a batch came to; `cached` counts prompt tokens that were not computed for it."""
+
+    __slots__ = ("cached", "confidence", "text", "tokens")
+
+    def __init__(self, text: str, tokens: int, confidence: float | None = None) -> None:
+        self.text = text
+        self.tokens = tokens
+        self.confidence = confidence
+        self.cached = 0
+
+
+def create(config: EngineConfig) -> LocalEngine:
+    """Load the model that the configuration names."""
+    options = read_options(LocalOptions, "local", config.options)
+    return LocalEngine(config.model, config.max_in_flight, options)
+
+
+def _check(cancelled: Callable[[], bool]) -> None:
+    if cancelled():
+        raise CancelledError("the query was cancelled")

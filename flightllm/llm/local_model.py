@@ -1,0 +1,144 @@
+"""A transformers model that computes a shared prefix's keys and values once and runs the suffixes as one batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, DynamicCache
+
+from flightllm.errors import ConfigError
+from flightllm.llm.local_plan import shared_length
+
+Layers = list[tuple[torch.Tensor, torch.Tensor]]
+
+
+class Rows:
+    """The state of one batch while it is answered: `logits` (rows × vocabulary) of the next token, and its cache."""
+
+    def __init__(self, logits: torch.Tensor, cache: DynamicCache, mask: torch.Tensor, positions: torch.Tensor) -> None:
+        self.logits = logits
+        self.cache = cache
+        self.mask = mask
+        self.positions = positions
+
+
+class PrefixModel:
+    """The model and the keys and values of the last prefix it computed. Not thread-safe: callers hold a lock."""
+
+    def __init__(self, folder: Path, device: str, dtype: str) -> None:
+        self.device = torch.device(_device(device))
+        self._model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+        self._model.to(self.device).eval()
+        config = self._model.config.get_text_config(decoder=True)
+        kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+        if kinds != {"full_attention"}:
+            raise ConfigError(f"[engine] model: {folder} has {', '.join(sorted(kinds))} layers; use the engine 'vllm'")
+        self.context: int = config.max_position_embeddings
+        self.vocabulary: int = config.vocab_size
+        ends = self._model.generation_config.eos_token_id
+        self.end_tokens = frozenset(ends if isinstance(ends, list) else [] if ends is None else [ends])
+        self._kept_ids: list[int] = []
+        self._kept: Layers = []
+
+    @property
+    def dtype(self) -> str:
+        """Return the weights' number type, e.g. `float32`."""
+        return str(self._model.dtype).removeprefix("torch.")
+
+    @torch.inference_mode()
+    def prefill(self, prompts: Sequence[Sequence[int]], prefix: int) -> tuple[Rows, int]:
+        """Read `prompts`, whose first `prefix` tokens are equal; each is longer than that.
+
+        Returns the batch's state and how many prefix tokens were already there from an earlier batch.
+        """
+        reused = self._ensure_prefix(list(prompts[0][:prefix]))
+        count, width = len(prompts), max(map(len, prompts)) - prefix
+        ids = torch.zeros(count, width, dtype=torch.long)
+        mask = torch.ones(count, prefix + width, dtype=torch.long)
+        # Padding goes between prefix and suffix, so that every row's next token follows the last column.
+        for row, prompt in enumerate(prompts):
+            padding = width - (len(prompt) - prefix)
+            ids[row, padding:] = torch.tensor(prompt[prefix:])
+            mask[row, prefix : prefix + padding] = 0
+        mask = mask.to(self.device)
+        positions = (mask.cumsum(1) - 1).clamp(min=0)
+        cache = _cache([(k[:, :, :prefix].expand(count, -1, -1, -1), v[:, :, :prefix].expand(count, -1, -1, -1))
+                        for k, v in self._kept] if prefix else [])  # fmt: skip
+        logits = self._forward(ids.to(self.device), cache, mask, positions[:, prefix:])
+        return Rows(logits[:, -1], cache, mask, positions[:, -1:]), reused
+
+    @torch.inference_mode()
+    def advance(self, rows: Rows, tokens: torch.Tensor) -> None:
+        """Append one token (shape: rows) to each row and compute the next logits, in place."""
+        rows.mask = torch.cat([rows.mask, rows.mask.new_ones(len(tokens), 1)], dim=1)
+        rows.positions = rows.positions + 1
+        rows.logits = self._forward(tokens[:, None], rows.cache, rows.mask, rows.positions)[:, -1]
+
+    @torch.inference_mode()
+    def score(self, rows: Rows, continuation: Sequence[int]) -> torch.Tensor:
+        """Return the log-probability (shape: rows) of `continuation` after each row, leaving `rows` as they are."""
+        total = rows.logits.float().log_softmax(-1)[:, continuation[0]]
+        if len(continuation) == 1:
+            return total
+        count, width = len(total), len(continuation) - 1
+        ids = torch.tensor(continuation, device=self.device)
+        mask = torch.cat([rows.mask, rows.mask.new_ones(count, width)], dim=1)
+        positions = rows.positions + torch.arange(1, width + 1, device=self.device)
+        cache = _cache([(layer.keys, layer.values) for layer in rows.cache.layers])
+        logits = self._forward(ids[:-1].expand(count, -1), cache, mask, positions, keep=width).float().log_softmax(-1)
+        return total + logits.gather(2, ids[1:].expand(count, -1)[:, :, None]).sum((1, 2))
+
+    @torch.inference_mode()
+    def select(self, rows: Rows, kept: Sequence[int]) -> None:
+        """Keep only the rows `kept`, in place."""
+        index = torch.tensor(kept, device=self.device)
+        rows.cache.batch_select_indices(index)
+        rows.mask, rows.positions = rows.mask[index], rows.positions[index]
+
+    def _ensure_prefix(self, prefix: list[int]) -> int:
+        """Make the kept keys and values begin with `prefix`; return how many of its tokens they already had."""
+        reused = shared_length(prefix, self._kept_ids)
+        if reused < len(prefix):
+            cache = _cache([(k[:, :, :reused], v[:, :, :reused]) for k, v in self._kept] if reused else [])
+            ids = torch.tensor([prefix[reused:]], device=self.device)
+            mask = torch.ones(1, len(prefix), dtype=torch.long, device=self.device)
+            self._forward(ids, cache, mask, torch.arange(reused, len(prefix), device=self.device)[None])
+            self._kept_ids = prefix
+            self._kept = [(layer.keys, layer.values) for layer in cache.layers]
+        return reused
+
+    def _forward(
+        self, ids: torch.Tensor, cache: DynamicCache, mask: torch.Tensor, positions: torch.Tensor, keep: int = 1
+    ) -> torch.Tensor:
+        output: torch.Tensor = self._model(
+            input_ids=ids,
+            attention_mask=mask,
+            position_ids=positions,
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=keep,
+        ).logits
+        return output
+
+
+def _cache(layers: Layers) -> DynamicCache:
+    """Make a cache over existing tensors without copying them; it never writes into them, growing by concatenation."""
+    cache = DynamicCache()
+    for index, (keys, values) in enumerate(layers):
+        layer = cache.layer_class_to_replicate() if index >= len(cache.layers) else cache.layers[index]
+        layer.lazy_initialization(keys, values)
+        layer.keys, layer.values = keys, values
+        if index >= len(cache.layers):
+            cache.layers.append(layer)
+    return cache
+
+
+def _device(device: str) -> str:
+    if device == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    if device.startswith("cuda") and not torch.cuda.is_available():
+        raise ConfigError(f"[engine] device: {device!r} asked for, but PyTorch sees no CUDA device; write 'cpu' or 'auto'")
+    return device

@@ -1,0 +1,69 @@
+"""Cut a run of prompts into batches that share a prefix, so that the least is computed twice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+_LAUNCH_TOKENS = 48
+"""What one more forward pass costs, in tokens: measured on a 5M model on CPU; only its magnitude matters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Prompts `start` to `stop` (exclusive), whose first `prefix` tokens are equal."""
+
+    start: int
+    stop: int
+    prefix: int
+
+
+def shared_length(left: Sequence[int], right: Sequence[int]) -> int:
+    """Return how many tokens `left` and `right` have in common at their start."""
+    for position, (one, other) in enumerate(zip(left, right, strict=False)):
+        if one != other:
+            return position
+    return min(len(left), len(right))
+
+
+def plan_batches(prompts: Sequence[Sequence[int]], rows: int, tokens: int) -> list[Batch]:
+    """Cut `prompts`, in order, into batches of at most `rows` prompts and `rows × longest` ≤ `tokens`.
+
+    Minimizes the tokens computed, padding included, plus a fixed cost per batch, by dynamic programming over the cuts.
+    A batch of one keeps what it shares with a neighbour as its prefix, for the neighbour's sake.
+    """
+    count = len(prompts)
+    shared = [0, *(shared_length(prompts[i - 1], prompts[i]) for i in range(1, count)), 0]
+    best: list[tuple[int, Batch | None]] = [(0, None)] * (count + 1)
+    for start in range(count - 1, -1, -1):
+        best[start] = _best_batch(start, [len(prompt) for prompt in prompts[start : start + rows]], shared, tokens, best)
+    batches = []
+    position = 0
+    while (batch := best[position][1]) is not None:
+        batches.append(batch)
+        position = batch.stop
+    return batches
+
+
+def _best_batch(
+    start: int,
+    lengths: Sequence[int],
+    shared: Sequence[int],
+    tokens: int,
+    best: Sequence[tuple[int, Batch | None]],
+) -> tuple[int, Batch]:
+    """Return the cheapest total cost from `start` to the end, and the batch it begins with."""
+    alone = min(max(shared[start], shared[start + 1]), lengths[0] - 1)
+    chosen = (_LAUNCH_TOKENS + lengths[0] - min(alone, shared[start]) + best[start + 1][0], Batch(start, start + 1, alone))
+    prefix = shortest = longest = lengths[0]
+    for size in range(2, len(lengths) + 1):
+        shortest = min(shortest, lengths[size - 1])
+        longest = max(longest, lengths[size - 1])
+        prefix = min(prefix, shared[start + size - 1], shortest - 1)
+        if size * longest > tokens:
+            break
+        computed = prefix - min(prefix, shared[start]) + size * (longest - prefix)
+        cost = _LAUNCH_TOKENS + computed + best[start + size][0]
+        if cost < chosen[0]:
+            chosen = (cost, Batch(start, start + size, prefix))
+    return chosen

@@ -1,0 +1,57 @@
+"""Find a model's folder and say which model it is."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from pathlib import Path
+
+from flightllm.demo.model import demo_model
+from flightllm.errors import ConfigError, MissingExtraError
+
+_EDGE_BYTES = 1 << 20
+
+
+def model_folder(model: str) -> Path:
+    """Return the local folder of `model`: `demo`, a folder in transformers' format, or a hub name, which is downloaded.
+
+    Raises:
+        ConfigError: there is no such model.
+        MissingExtraError: the extra `local` is not installed.
+    """
+    if model == "demo":
+        return demo_model()
+    folder = Path(model).expanduser()
+    if folder.is_dir():
+        if not (folder / "config.json").is_file():
+            raise ConfigError(f"[engine] model: {model!r} is no transformers model: it has no config.json")
+        return folder
+    if folder.is_absolute() or model.count("/") != 1:
+        raise ConfigError(f"[engine] model: no folder {model!r}; write 'demo', a model's folder or a hub name 'owner/name'")
+    return _download(model)
+
+
+def model_digest(folder: Path) -> str:
+    """Return a short digest of a model: its small files in full, and the size, start and end of each weight file."""
+    digest = sha256()
+    for path in sorted(folder.iterdir()):
+        if path.suffix not in {".json", ".jinja", ".safetensors", ".bin", ".model"}:
+            continue
+        size = path.stat().st_size
+        digest.update(f"{path.name}\0{size}\0".encode())
+        with path.open("rb") as file:
+            digest.update(file.read(_EDGE_BYTES))
+            if size > _EDGE_BYTES:
+                file.seek(max(_EDGE_BYTES, size - _EDGE_BYTES))
+                digest.update(file.read(_EDGE_BYTES))
+    return digest.hexdigest()[:16]
+
+
+def _download(model: str) -> Path:
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError as exc:
+        raise MissingExtraError(f"the model {model!r}", "local") from exc
+    try:
+        return Path(snapshot_download(model))
+    except Exception as exc:  # the hub client raises many kinds: offline, no such name, no access
+        raise ConfigError(f"[engine] model: cannot get {model!r} from the hub: {exc}") from exc

@@ -1,0 +1,50 @@
+"""From prompt text to the model's tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+class PromptEncoder:
+    """A model's tokenizer and chat template. Thread-safe once built."""
+
+    def __init__(self, folder: Path) -> None:
+        from transformers import AutoTokenizer
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+        self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+        self._templated = self.tokenizer.chat_template is not None
+
+    def encode(self, prompts: Sequence[str]) -> list[list[int]]:
+        """Return the token ids of each prompt, put into the chat template as one user message where there is one."""
+        if not self._templated:
+            return [list(ids) for ids in self.tokenizer(list(prompts)).input_ids]
+        texts = [self._render(prompt) for prompt in prompts]
+        return [list(ids) for ids in self.tokenizer(texts, add_special_tokens=False).input_ids]
+
+    def continuation(self, text: str) -> list[int]:
+        """Return the token ids of `text` as the start of an answer."""
+        return list(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def count(self, text: str) -> int:
+        """Count the tokens of `text`, without special tokens."""
+        return len(self.tokenizer.encode(text, add_special_tokens=False))
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Return the text of generated token ids, without special tokens."""
+        return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
+
+    def _render(self, prompt: str) -> str:
+        message = {"role": "user", "content": prompt}
+        return str(self.tokenizer.apply_chat_template([message], add_generation_prompt=True, tokenize=False))
+
+
+def misfit(tokens: int, answer: int, limit: int) -> str | None:
+    """Return an error text unless a prompt of `tokens` leaves room for `answer` more within the model's context."""
+    if tokens == 0:
+        return "the prompt is empty"
+    if tokens + answer <= limit:
+        return None
+    return f"the prompt has {tokens:,} tokens; the model's context limit is {limit:,} with the answer (max_model_len)"

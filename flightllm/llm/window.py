@@ -1,0 +1,153 @@
+"""Drive an asynchronous engine from a synchronous generator: a bounded window of requests on an event loop's thread."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from itertools import islice
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from flightllm.errors import CancelledError, EngineUnavailableError
+from flightllm.llm.base import Completion, Request
+
+_POLL_SECONDS = 0.05
+_JOIN_SECONDS = 10.0
+
+T = TypeVar("T")
+Answer = Callable[[Sequence[Request]], Coroutine[Any, Any, Sequence[Completion]]]
+
+
+class LoopThread:
+    """An asyncio event loop on a thread of its own."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
+        """Run one coroutine on the loop and wait for its result."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
+
+    def call(self, function: Callable[[], object]) -> None:
+        """Schedule a plain function on the loop."""
+        self._loop.call_soon_threadsafe(function)
+
+    def close(self) -> None:
+        """Cancel what still runs, stop the loop and wait for its thread. Idempotent."""
+        if self._loop.is_closed():
+            return
+        asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result(_JOIN_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_JOIN_SECONDS)
+        if not self._thread.is_alive():
+            self._loop.close()
+
+    @property
+    def closed(self) -> bool:
+        """Say whether `close` was called."""
+        return self._loop.is_closed()
+
+
+class Window:
+    """One `generate` call: pulls requests in the caller's thread, answers them in chunks on the loop.
+
+    `answer` takes a chunk of at most `chunk` requests and returns their completions; an exception it raises ends the
+    whole call. At most `size` requests are pulled and not yet yielded.
+    """
+
+    def __init__(self, loop: LoopThread, answer: Answer, size: int, chunk: int = 1) -> None:
+        self._loop = loop
+        self._answer = answer
+        self._size = size
+        self._chunk = min(chunk, size)
+        self._results: SimpleQueue[Sequence[Completion] | BaseException] = SimpleQueue()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopped = False
+
+    def stream(self, requests: Iterator[Request], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Yield completions as they arrive; leaving the generator in any way aborts what is in flight.
+
+        Raises:
+            CancelledError: `cancelled()` turned true.
+            EngineUnavailableError: what `answer` raised.
+        """
+        in_flight = 0
+        exhausted = False
+        try:
+            while True:
+                while not exhausted and in_flight + self._chunk <= self._size:
+                    pulled = self._pull(requests, self._size - in_flight, cancelled)
+                    exhausted = not pulled
+                    self._submit(pulled)
+                    in_flight += len(pulled)
+                if in_flight == 0:
+                    return
+                for completion in self._next(cancelled):
+                    yield completion
+                    in_flight -= 1
+        finally:
+            self._loop.closed or self._loop.call(self._abort)  # noqa: B018 - a closed loop has nothing left in flight
+
+    def _pull(self, requests: Iterator[Request], room: int, cancelled: Callable[[], bool]) -> list[Request]:
+        """Pull whole chunks into the room left, fewer only at the end of the requests."""
+        pulled: list[Request] = []
+        for request in islice(requests, room - room % self._chunk):
+            pulled.append(request)
+            _check(cancelled)
+        return pulled
+
+    def _submit(self, pulled: Sequence[Request]) -> None:
+        chunks = [pulled[start : start + self._chunk] for start in range(0, len(pulled), self._chunk)]
+        if self._loop.closed:
+            raise EngineUnavailableError("the engine is closed")
+        if chunks:
+            self._loop.call(lambda: self._start(chunks))
+
+    def _start(self, chunks: Sequence[Sequence[Request]]) -> None:
+        """Start a task per chunk; runs on the loop, as do `_run` and `_abort`, so `_tasks` needs no lock."""
+        if self._stopped:
+            return
+        for chunk in chunks:
+            task = asyncio.get_running_loop().create_task(self._run(chunk))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _run(self, chunk: Sequence[Request]) -> None:
+        try:
+            self._results.put(await self._answer(chunk))
+        except asyncio.CancelledError:
+            self._results.put(EngineUnavailableError("the engine was closed while it was answering"))
+            raise
+        except Exception as exc:  # noqa: BLE001 - carried over to the thread that waits, and raised there
+            self._results.put(exc)
+
+    def _abort(self) -> None:
+        self._stopped = True
+        for task in list(self._tasks):
+            task.cancel()
+
+    def _next(self, cancelled: Callable[[], bool]) -> Sequence[Completion]:
+        while True:
+            _check(cancelled)
+            try:
+                result = self._results.get(timeout=_POLL_SECONDS)
+            except Empty:
+                continue
+            if isinstance(result, BaseException):
+                raise result
+            return result
+
+
+async def _cancel_others() -> None:
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+def _check(cancelled: Callable[[], bool]) -> None:
+    if cancelled():
+        raise CancelledError("the query was cancelled")
