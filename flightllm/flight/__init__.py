@@ -1,0 +1,1 @@
+"""The Flight SQL protocol: the only package that knows it."""

@@ -1,0 +1,129 @@
+"""What the protocol layer asks of a database: the part of `flightllm.session` it uses, as structural types."""
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Protocol
+
+import pyarrow as pa
+
+
+class QueryRecord(Protocol):
+    """A started query."""
+
+    @property
+    def query_id(self) -> str:
+        """Return the id in logs and `system.queries`."""
+
+    def cancel(self) -> None:
+        """Ask the query to stop; returns at once."""
+
+
+class QueryResult(Protocol):
+    """A lazy result: the query runs as `batches` is pulled."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the schema of every batch."""
+
+    @property
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Return the one iterator over the rows; closing it stops the query."""
+
+    @property
+    def query(self) -> QueryRecord:
+        """Return the query's record."""
+
+
+class Description(Protocol):
+    """What planning alone says about a statement."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the result's schema, empty for an update."""
+
+    @property
+    def is_update(self) -> bool:
+        """Return whether it is DDL, DML or SET."""
+
+    @property
+    def parameters(self) -> pa.Schema:
+        """Return one field per parameter, in order."""
+
+
+class Session(Protocol):
+    """One client's state and statements."""
+
+    def describe(self, sql: str) -> Description:
+        """Plan `sql` without running anything."""
+
+    def execute(
+        self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = ...
+    ) -> QueryResult:
+        """Start a query with at most one row of parameters."""
+
+    def update(self, sql: str, parameters: pa.Table | None = None, *, cancelled: threading.Event | None = None) -> int:
+        """Run DDL, DML or SET once, or once per parameter row; return the rows affected or -1."""
+
+    def ingest(
+        self,
+        table: str,
+        reader: Iterable[pa.RecordBatch],
+        schema: pa.Schema,
+        mode: str,
+        *,
+        temporary: bool = False,
+    ) -> int:
+        """Write batches to an in-memory table; return the rows written."""
+
+    def set_option(self, key: str, value: str) -> None:
+        """Change a setting; raises `InvalidInputError` for an unknown key or value."""
+
+    def get_options(self) -> Mapping[str, str]:
+        """Return every setting and its value."""
+
+    def close(self) -> None:
+        """End the session."""
+
+
+class TableEntry(Protocol):
+    """One table or view of the catalog."""
+
+    @property
+    def schema_name(self) -> str:
+        """Return the database schema it is in."""
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+
+    @property
+    def table_type(self) -> str:
+        """Return `TABLE`, `VIEW` or `SYSTEM TABLE`."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return its columns."""
+
+
+class Catalog(Protocol):
+    """The tables all sessions share."""
+
+    def schemas(self) -> Iterable[str]:
+        """Return the names of the database schemas."""
+
+    def tables(self) -> Iterable[TableEntry]:
+        """Return every table."""
+
+
+class Database(Protocol):
+    """The whole engine behind a server."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """Return the shared catalog."""
+
+    def session(self) -> Session:
+        """Open a session."""
+
+    def close(self) -> None:
+        """Release the engine."""

@@ -1,0 +1,43 @@
+"""Fit record batches to the wire: at most so many bytes each, and not needlessly few."""
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from flightllm.errors import InternalError
+
+
+def sliced(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
+    """Yield `batch` in order, in zero-copy pieces of at most `limit` bytes; a single larger row goes alone."""
+    if batch.num_rows <= 1 or batch.nbytes <= limit:
+        if batch.num_rows:
+            yield batch
+        return
+    pieces = -(-batch.nbytes // limit)
+    step = max(1, batch.num_rows // pieces)
+    for start in range(0, batch.num_rows, step):
+        piece = batch.slice(start, step)
+        if piece.num_rows > 1 and piece.nbytes > limit:  # rows differ in length: halve what is still too long
+            middle = piece.num_rows // 2
+            yield from sliced(piece.slice(0, middle), limit)
+            yield from sliced(piece.slice(middle), limit)
+        else:
+            yield piece
+
+
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return several batches of one schema as one."""
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return `batch` under the schema promised to the client; the column types must agree.
+
+    Raises:
+        InternalError: the column types differ.
+    """
+    if batch.schema.equals(schema, check_metadata=True):
+        return batch
+    if batch.schema.types != schema.types:
+        raise InternalError(f"the result has columns {batch.schema.types}, but {schema.types} were promised")
+    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)

@@ -1,0 +1,125 @@
+"""The one place where errors become Flight statuses, and where nothing else of an error may pass."""
+
+import sys
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar, cast
+
+import pyarrow as pa
+import structlog
+from pyarrow import flight
+
+from flightllm.errors import (
+    CancelledError,
+    EngineError,
+    EngineUnavailableError,
+    FlightLLMError,
+    InternalError,
+    InvalidInputError,
+    MissingExtraError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+    UnsupportedError,
+)
+
+_log = structlog.get_logger(__name__)
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+_S = TypeVar("_S")
+
+
+class _SaidOnce(Exception):  # noqa: N818 - never raised itself
+    """Say the message once: Arrow's C++ asks for it twice and would send it doubled, the second time as a 'detail'."""
+
+    def __str__(self) -> str:  # type: ignore[explicit-override]  # typing.override comes with 3.12
+        text = str(self.args[0]) if self.args else ""
+        self.args = ()
+        return text
+
+
+class InvalidArgument(_SaidOnce, ValueError):  # noqa: N818 - the name is what a client sees
+    """gRPC INVALID_ARGUMENT: pyarrow has no Flight error for it but maps ValueError."""
+
+    __module__ = "builtins"  # keeps the package's path out of what a client sees
+
+
+class NotFound(_SaidOnce, KeyError):  # noqa: N818
+    """gRPC NOT_FOUND, by way of KeyError."""
+
+    __module__ = "builtins"
+
+
+class Unimplemented(_SaidOnce, NotImplementedError):  # noqa: N818
+    """gRPC UNIMPLEMENTED, by way of NotImplementedError."""
+
+    __module__ = "builtins"
+
+
+_STATUSES: tuple[tuple[type[FlightLLMError], type[Exception]], ...] = (
+    (InvalidInputError, InvalidArgument),
+    (NotFoundError, NotFound),
+    (UnsupportedError, Unimplemented),
+    (MissingExtraError, Unimplemented),
+    (UnauthenticatedError, flight.FlightUnauthenticatedError),
+    (PermissionDeniedError, flight.FlightUnauthorizedError),
+    (CancelledError, flight.FlightCancelledError),
+    (EngineUnavailableError, flight.FlightUnavailableError),
+    (EngineError, flight.FlightServerError),
+    (InternalError, flight.FlightInternalError),
+)
+"""Most particular first; the first class that fits decides."""
+
+
+_CANCELLED: type[Exception] = flight.FlightCancelledError
+_INTERNAL: type[Exception] = flight.FlightInternalError
+
+
+def hide_tracebacks() -> None:
+    """Keep Python tracebacks out of the statuses that pyarrow makes of ValueError, KeyError and NotImplementedError.
+
+    Arrow formats them with the traceback module, whose only switch is process-wide. Logs pass their own limit.
+    """
+    sys.tracebacklimit = 0
+
+
+def to_status(error: BaseException, query_id: str | None = None) -> Exception:
+    """Return the exception whose Flight status says `error` to a client, and log what must not be said.
+
+    Anything outside our tree is a defect: the client learns only the query's id, the log has the rest.
+    """
+    if isinstance(error, flight.FlightError):
+        return cast("Exception", error)
+    for ours, status in _STATUSES:
+        if isinstance(error, ours):
+            return status(str(error) or type(error).__name__)
+    if isinstance(error, pa.ArrowCancelled):
+        return _CANCELLED("the query was cancelled")
+    text = "".join(traceback.format_exception(error, limit=50))
+    _log.error("internal error", query_id=query_id, error_type=type(error).__name__, traceback=text)
+    return _INTERNAL(f"internal error, query_id={query_id or 'none'}")
+
+
+@contextmanager
+def statuses(query_id: Callable[[], str | None] = lambda: None) -> Iterator[None]:
+    """Turn whatever is raised inside into a Flight status."""
+    try:
+        yield
+    except GeneratorExit:
+        raise
+    except BaseException as exc:  # noqa: BLE001 - the boundary: no exception may pass as it is
+        raise to_status(exc, query_id()) from None
+
+
+def boundary(method: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatenate[_S, _P], _R]:
+    """Wrap an RPC method of the server so that it raises Flight statuses only."""
+
+    @wraps(method)
+    def guarded(self: _S, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        guard: AbstractContextManager[None] = statuses()
+        with guard:
+            return method(self, *args, **kwargs)
+
+    return guarded

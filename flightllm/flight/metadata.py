@@ -1,0 +1,150 @@
+"""The catalog as Flight SQL's metadata commands show it."""
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from flightllm.flight.backend import Catalog, TableEntry
+from flightllm.flight.messages import Command
+from flightllm.flight.sql_info import SQL_INFO_SCHEMA, Value, sql_info_table
+
+CATALOG = "flightllm"
+TABLE_TYPES = ("SYSTEM TABLE", "TABLE", "VIEW")
+_TYPE_ALIASES = {"BASE TABLE": "TABLE"}
+"""Grafana asks for `BASE TABLE` or `table`."""
+
+
+def _schema(**types: str | pa.DataType) -> pa.Schema:
+    """Make a schema of `name=type`; a type written with a trailing `?` may be NULL."""
+    fields = []
+    for name, given in types.items():
+        text = given if isinstance(given, str) else ""
+        nullable = text.endswith("?")
+        kind = pa.type_for_alias(text.rstrip("?")) if text else given
+        fields.append(pa.field(name, kind, nullable=nullable))
+    return pa.schema(fields)
+
+
+_REFERENCE = _schema(
+    pk_catalog_name="string?",
+    pk_db_schema_name="string?",
+    pk_table_name="string",
+    pk_column_name="string",
+    fk_catalog_name="string?",
+    fk_db_schema_name="string?",
+    fk_table_name="string",
+    fk_column_name="string",
+    key_sequence="int32",
+    fk_key_name="string?",
+    pk_key_name="string?",
+    update_rule="uint8",
+    delete_rule="uint8",
+)
+_TABLES = _schema(catalog_name="string?", db_schema_name="string?", table_name="string", table_type="string")
+_SCHEMAS: Mapping[str, pa.Schema] = {
+    "CommandGetSqlInfo": SQL_INFO_SCHEMA,
+    "CommandGetCatalogs": _schema(catalog_name="string"),
+    "CommandGetDbSchemas": _schema(catalog_name="string?", db_schema_name="string"),
+    "CommandGetTables": _TABLES,
+    "CommandGetTableTypes": _schema(table_type="string"),
+    "CommandGetPrimaryKeys": _schema(
+        catalog_name="string?",
+        db_schema_name="string?",
+        table_name="string",
+        column_name="string",
+        key_name="string?",
+        key_sequence="int32",
+    ),
+    "CommandGetExportedKeys": _REFERENCE,
+    "CommandGetImportedKeys": _REFERENCE,
+    "CommandGetCrossReference": _REFERENCE,
+    "CommandGetXdbcTypeInfo": pa.schema(
+        [
+            *_schema(type_name="string", data_type="int32", column_size="int32?"),
+            *_schema(literal_prefix="string?", literal_suffix="string?"),
+            pa.field("create_params", pa.list_(pa.field("item", pa.string(), nullable=False))),
+            *_schema(nullable="int32", case_sensitive="bool", searchable="int32", unsigned_attribute="bool?"),
+            *_schema(fixed_prec_scale="bool", auto_increment="bool?", local_type_name="string?"),
+            *_schema(minimum_scale="int32?", maximum_scale="int32?", sql_data_type="int32"),
+            *_schema(datetime_subcode="int32?", num_prec_radix="int32?", interval_precision="int32?"),
+        ]
+    ),
+}
+
+
+def is_metadata(command: Command) -> bool:
+    """Return whether `command` asks about the catalog or the server."""
+    return command.name in _SCHEMAS
+
+
+def metadata_schema(command: Command) -> pa.Schema:
+    """Return the schema of a metadata command's result."""
+    schema = _SCHEMAS[command.name]
+    if command.name == "CommandGetTables" and command.message.include_schema:
+        return schema.append(pa.field("table_schema", pa.binary(), nullable=False))
+    return schema
+
+
+def metadata_table(command: Command, catalog: Catalog, info: Mapping[int, Value]) -> pa.Table:
+    """Return a metadata command's result. Keys are always empty: tables have none."""
+    message, schema = command.message, metadata_schema(command)
+    if command.name == "CommandGetSqlInfo":
+        return sql_info_table(info, message.info)
+    rows: dict[str, Callable[[], list[dict[str, Any]]]] = {
+        "CommandGetCatalogs": lambda: [{"catalog_name": CATALOG}],
+        "CommandGetDbSchemas": lambda: _db_schemas(message, catalog),
+        "CommandGetTables": lambda: _tables(message, catalog),
+        "CommandGetTableTypes": lambda: [{"table_type": kind} for kind in TABLE_TYPES],
+    }
+    return pa.Table.from_pylist(rows.get(command.name, list)(), schema=schema)
+
+
+def _db_schemas(message: Any, catalog: Catalog) -> list[dict[str, Any]]:
+    matches = _like(message, "db_schema_filter_pattern")
+    names = sorted(name for name in catalog.schemas() if _in_catalog(message) and matches(name))
+    return [{"catalog_name": CATALOG, "db_schema_name": name} for name in names]
+
+
+def _tables(message: Any, catalog: Catalog) -> list[dict[str, Any]]:
+    in_schema, named = _like(message, "db_schema_filter_pattern"), _like(message, "table_name_filter_pattern")
+    types = {_TYPE_ALIASES.get(kind.upper(), kind.upper()) for kind in message.table_types}
+
+    def asked(table: TableEntry) -> bool:
+        return in_schema(table.schema_name) and named(table.name) and (not types or table.table_type in types)
+
+    found = [table for table in catalog.tables() if asked(table)] if _in_catalog(message) else []
+    found.sort(key=lambda table: (table.schema_name, table.name, table.table_type))
+    return [_row(table, with_schema=message.include_schema) for table in found]
+
+
+def _row(table: TableEntry, *, with_schema: bool) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "catalog_name": CATALOG,
+        "db_schema_name": table.schema_name,
+        "table_name": table.name,
+        "table_type": table.table_type,
+    }
+    if with_schema:
+        row["table_schema"] = table.schema.serialize().to_pybytes()
+    return row
+
+
+def _in_catalog(message: Any) -> bool:
+    return not message.HasField("catalog") or message.catalog == CATALOG
+
+
+def _like(message: Any, field: str) -> Callable[[str], bool]:
+    """Return a predicate for a LIKE pattern with `%`, `_` and backslash as escape; an absent one matches all."""
+    if not message.HasField(field):
+        return lambda _: True
+    pattern = re.compile(r"\\(.)|(%)|(_)|(.)", re.DOTALL).sub(_regex_part, getattr(message, field))
+    return lambda name: re.fullmatch(pattern, name, re.DOTALL) is not None
+
+
+def _regex_part(match: re.Match[str]) -> str:
+    escaped, many, one, plain = match.groups()
+    if many:
+        return ".*"
+    return "." if one else re.escape(escaped or plain)

@@ -1,0 +1,81 @@
+"""Things a client refers to by a handle: bounded in number and in age."""
+
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from flightllm.errors import NotFoundError
+
+_T = TypeVar("_T")
+
+
+class Registry(Generic[_T]):
+    """Values under unguessable handles, safe to use from several threads.
+
+    The least recently used one is dropped when there are more than `size`, or when it was not used for `seconds`;
+    `drop` is then called with it, outside the lock.
+    """
+
+    def __init__(self, kind: str, size: int, seconds: float, drop: Callable[[_T], None] = lambda _: None) -> None:
+        self._kind = kind
+        self._size = size
+        self._seconds = seconds
+        self._drop = drop
+        self._lock = threading.Lock()
+        self._values: OrderedDict[bytes, tuple[float, _T]] = OrderedDict()
+
+    def add(self, value: _T) -> bytes:
+        """Keep `value` and return its handle."""
+        handle = secrets.token_hex(16).encode()
+        with self._lock:
+            self._values[handle] = (time.monotonic(), value)
+            old = self._overdue()
+        for dropped in old:
+            self._drop(dropped)
+        return handle
+
+    def get(self, handle: bytes) -> _T:
+        """Return the value of `handle`.
+
+        Raises:
+            NotFoundError: it was closed, dropped or never given out.
+        """
+        with self._lock:
+            found = self._values.pop(handle, None)
+            if found is None:
+                raise NotFoundError(
+                    f"there is no such {self._kind}: it was closed, it expired, or the server restarted"
+                )
+            self._values[handle] = (time.monotonic(), found[1])
+            return found[1]
+
+    def remove(self, handle: bytes) -> bool:
+        """Drop the value of `handle`; return whether there was one."""
+        with self._lock:
+            found = self._values.pop(handle, None)
+        if found is not None:
+            self._drop(found[1])
+        return found is not None
+
+    def clear(self) -> None:
+        """Drop everything."""
+        with self._lock:
+            values = [value for _, value in self._values.values()]
+            self._values.clear()
+        for value in values:
+            self._drop(value)
+
+    def _overdue(self) -> list[_T]:
+        """Take out what is too much or too old; the oldest stand first."""
+        old: list[_T] = []
+        horizon = time.monotonic() - self._seconds
+        while self._values:
+            handle, (used, value) = next(iter(self._values.items()))
+            if used >= horizon and len(self._values) <= self._size:
+                break
+            del self._values[handle]
+            old.append(value)
+        return old

@@ -1,0 +1,153 @@
+"""Stream a query's rows to a client: produced ahead in a thread, cancelled when the client goes.
+
+The thread that answers the call may alone ask whether the client is still there, so it never pulls the query itself:
+a query that computes for minutes before its first row is still cancelled at once.
+"""
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+import structlog
+
+from flightllm.errors import CancelledError
+from flightllm.flight.backend import QueryResult
+from flightllm.flight.batches import conformed, joined, sliced
+from flightllm.flight.errors import statuses
+from flightllm.flight.limits import FlightLimits
+from flightllm.flight.slots import Slots
+
+_AHEAD = 8
+"""Batches produced before the client took them: at most 16 MiB a stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Failure:
+    error: BaseException
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """The end of the stream."""
+
+
+_Item: TypeAlias = Any | _Failure | _Done
+"""A record batch (pyarrow ships no types), a failure to raise again, or the end."""
+
+
+class _Producer:
+    """Pull a result's batches into a bounded queue until it ends, fails or is told to stop."""
+
+    def __init__(self, result: QueryResult, limits: FlightLimits) -> None:
+        self.items: queue.Queue[_Item] = queue.Queue(_AHEAD)
+        self._result = result
+        self._limits = limits
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        """Begin to pull, in a thread of its own."""
+        threading.Thread(target=self._run, name=f"result-{self._result.query.query_id}", daemon=True).start()
+
+    def stop(self) -> None:
+        """Cancel the query; the thread closes the result as soon as it gets the word. Does not wait."""
+        self._stopped.set()
+        self._result.query.cancel()
+
+    def _run(self) -> None:
+        structlog.contextvars.bind_contextvars(query_id=self._result.query.query_id)
+        batches = self._result.batches
+        try:
+            for batch in batches:
+                conform = conformed(batch, self._result.schema)
+                if not all(self._put(piece) for piece in sliced(conform, self._limits.batch_bytes)):
+                    break
+            self._put(_Done())
+        except BaseException as exc:  # noqa: BLE001 - raised again in the thread that answers the call
+            self._put(_Failure(exc))
+        finally:
+            close_batches(batches)
+
+    def _put(self, item: _Item) -> bool:
+        while not self._stopped.is_set():
+            try:
+                self.items.put(item, timeout=self._limits.poll_seconds)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+
+def close_batches(batches: Iterator[pa.RecordBatch]) -> None:
+    """Close an iterator that can be closed; a generator's `finally` then runs."""
+    close = getattr(batches, "close", None)
+    if callable(close):
+        close()
+
+
+def stream(
+    result: QueryResult, limits: FlightLimits, slots: Slots, gone: Callable[[], bool]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of `result` fitted to `limits`, raising Flight statuses only.
+
+    `gone` tells whether the client left; it is only asked in the thread that pulls this generator. However the
+    generator ends, the query behind it ends too.
+    """
+    with statuses(lambda: result.query.query_id):
+        try:
+            slots.take(result.query, gone)
+        except BaseException:
+            result.query.cancel()
+            close_batches(result.batches)
+            raise
+        producer = _Producer(result, limits)
+        finished = False
+        try:
+            producer.start()
+            yield from _receive(producer.items, limits, gone)
+            finished = True
+        finally:
+            slots.release(result.query)
+            if not finished:
+                producer.stop()
+
+
+def _receive(items: "queue.Queue[_Item]", limits: FlightLimits, gone: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
+    """Yield batches as they come, joining small ones that are already waiting."""
+    held: _Item | None = None
+    while True:
+        item = held if held is not None else _next(items, limits, gone)
+        if isinstance(item, _Done):
+            return
+        if isinstance(item, _Failure):
+            raise item.error
+        group, held = _ready_after(item, items, limits)
+        yield joined(group)
+
+
+def _ready_after(
+    first: pa.RecordBatch, items: "queue.Queue[_Item]", limits: FlightLimits
+) -> tuple[list[pa.RecordBatch], _Item | None]:
+    """Return `first` with the waiting batches that fit beside it, and the item taken that did not fit."""
+    group, size = [first], first.nbytes
+    while size < limits.coalesce_bytes:
+        try:
+            item = items.get_nowait()
+        except queue.Empty:
+            break
+        if not isinstance(item, pa.RecordBatch) or size + item.nbytes > limits.batch_bytes:
+            return group, item
+        group.append(item)
+        size += item.nbytes
+    return group, None
+
+
+def _next(items: "queue.Queue[_Item]", limits: FlightLimits, gone: Callable[[], bool]) -> _Item:
+    while True:
+        try:
+            return items.get(timeout=limits.poll_seconds)
+        except queue.Empty:
+            if gone():
+                raise CancelledError("the client cancelled the query") from None

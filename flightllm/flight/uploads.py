@@ -1,0 +1,70 @@
+"""What clients upload: checked in full before anything reads it, and bounded."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from flightllm.errors import InvalidInputError, LimitExceededError
+
+
+class Upload:
+    """The batches of one DoPut, as plain types: no views, large strings, dictionaries.
+
+    Iterating raises `LimitExceededError` beyond `limit` bytes and `InvalidInputError` for malformed data.
+    """
+
+    def __init__(self, reader: Any, limit: int) -> None:
+        self._reader = reader
+        self._limit = limit
+        given: pa.Schema = reader.schema
+        self.schema = pa.schema([_plain_field(field) for field in given])
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        received = 0
+        for chunk in self._reader:
+            batch = chunk.data
+            if batch is None:  # metadata alone
+                continue
+            received += batch.get_total_buffer_size()
+            if received > self._limit:
+                raise LimitExceededError(f"the upload exceeds limits.upload_bytes = {self._limit}; send it in parts")
+            yield _checked(batch, self.schema)
+
+    def read_all(self) -> pa.Table:
+        """Return everything sent."""
+        return pa.Table.from_batches(list(self), schema=self.schema)
+
+
+def _checked(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return `batch` under `schema`, after a full check: DataFusion trusts offsets and indices blindly."""
+    try:
+        batch.validate(full=True)
+        return batch if batch.schema.equals(schema) else batch.cast(schema)
+    except pa.ArrowException as exc:
+        raise InvalidInputError(f"the uploaded data is not valid Arrow: {exc}") from exc
+
+
+def _plain_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_plain(field.type, field.name)).remove_metadata()
+
+
+def _plain(kind: pa.DataType, column: str) -> pa.DataType:
+    """Return the type a column is kept as.
+
+    Raises:
+        InvalidInputError: run-end-encoded columns, which the Arrow inside DataFusion does not check.
+    """
+    if pa.types.is_run_end_encoded(kind):
+        raise InvalidInputError(f"column {column!r} is run-end encoded, which is not accepted; decode it first")
+    if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
+        return pa.string()
+    if pa.types.is_binary_view(kind) or pa.types.is_large_binary(kind):
+        return pa.binary()
+    if pa.types.is_dictionary(kind):
+        return _plain(kind.value_type, column)
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return pa.list_(_plain_field(kind.value_field))
+    if pa.types.is_struct(kind):
+        return pa.struct([_plain_field(field) for field in kind])
+    return kind
