@@ -71,7 +71,7 @@ class EngineConfig:
 
 @dataclass(frozen=True, slots=True)
 class FunctionsConfig:
-    """Folders of AI functions beside the shipped ones; a later folder wins over an earlier one."""
+    """Folders of AI functions beside the shipped ones; no two files may define the same name."""
 
     folders: tuple[Path, ...] = ()
 
