@@ -2,7 +2,8 @@
 
 The tokenizer is sqlglot's: it keeps the offsets of every token and knows `=>`, nested comments, dollar quoting and E''
 escapes. (sqlparse reads a backslash before a quote and nested comments otherwise than DataFusion, so the text after
-them would be misread.) Its keywords are switched off: an unquoted name is a word, and no statement is swallowed as a "command".
+them would be misread.) Its keywords are switched off: an unquoted name is a word, and no statement is swallowed as a
+"command".
 """
 
 from collections.abc import Iterable, Iterator

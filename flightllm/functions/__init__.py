@@ -1,0 +1,27 @@
+"""The public API for AI functions: what a file in `udfs/`, or in a folder of your own, imports."""
+
+from flightllm.errors import AICallError
+from flightllm.functions.answers import choice_answer, json_answer, number_answer, text_answer
+from flightllm.functions.base import AIFunction, Answer, Arguments, Kind, Option, Parameter, ScalarFunction
+from flightllm.functions.registry import FunctionRegistry
+from flightllm.llm.base import Choice, Engine, JsonSchema, Regex
+
+__all__ = [
+    "AICallError",
+    "AIFunction",
+    "Answer",
+    "Arguments",
+    "Choice",
+    "Engine",
+    "FunctionRegistry",
+    "JsonSchema",
+    "Kind",
+    "Option",
+    "Parameter",
+    "Regex",
+    "ScalarFunction",
+    "choice_answer",
+    "json_answer",
+    "number_answer",
+    "text_answer",
+]

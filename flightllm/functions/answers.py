@@ -1,0 +1,104 @@
+"""The common shapes of an answer: text, one of several options, a number, a JSON value."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from flightllm.errors import AICallError
+from flightllm.functions.base import Answer
+from flightllm.functions.schema import Shape, read_schema
+from flightllm.llm.base import Choice, Constraint, JsonSchema, Regex
+
+
+def text_answer(instruction: str, *, max_tokens: int = 128) -> Answer:
+    """Answer with free text; surrounding white space is dropped and an empty answer is an error."""
+    return Answer(instruction, pa.string(), _parse_text, max_tokens=max_tokens)
+
+
+def choice_answer(
+    instruction: str, options: Mapping[str, Any] | Sequence[str], output: pa.DataType | None = None
+) -> Answer:
+    """Answer with exactly one of the options; a mapping gives the value of type `output` that each stands for."""
+    values = options if isinstance(options, Mapping) else {option: option for option in options}
+    longest = max(len(option.encode()) for option in values)
+    parse = _one_of(values)
+    return Answer(instruction, output or pa.string(), parse, Choice(tuple(values)), max_tokens=longest + 2)
+
+
+def number_answer(instruction: str, low: float, high: float) -> Answer:
+    """Answer with a number from `low` to `high`, as double.
+
+    Up to 101 whole numbers (or tenths, where the range is under 4 wide) become a choice, for which an engine may have
+    probabilities; other ranges are bounded by a pattern and checked when parsed.
+
+    Raises:
+        AICallError: the range is empty or not finite.
+    """
+    if not (math.isfinite(low) and math.isfinite(high) and low < high):
+        raise AICallError(f"low => {low:g} must be less than high => {high:g}")
+    return Answer(instruction, pa.float64(), _number_between(low, high), _number_constraint(low, high), max_tokens=16)
+
+
+def json_answer(instruction: str, schema: str | Sequence[str]) -> Answer:
+    """Answer with a JSON value under a JSON Schema text, or with an object of the named texts.
+
+    The value is of the Arrow type that follows from the schema; it is validated when parsed.
+
+    Raises:
+        AICallError: the text is no JSON Schema, or has no Arrow type.
+    """
+    shape: Shape = read_schema(schema)
+    asked = f"{instruction}\n\nAnswer with JSON that follows this schema: {shape.text}"
+    return Answer(asked, shape.type, shape.parse, JsonSchema(shape.text), shape.max_tokens)
+
+
+def _parse_text(text: str) -> str:
+    if not (stripped := text.strip()):
+        raise ValueError("expected text, got nothing")
+    return stripped
+
+
+def _one_of(values: Mapping[str, Any]) -> Callable[[str], Any]:
+    """Match an option exactly, else without regard to case and wrapping punctuation; never a part of the text."""
+    folded = {_fold(option): value for option, value in values.items()}
+    if len(folded) < len(values):
+        folded = {}  # options that differ only in case or punctuation match exactly or not at all
+
+    def parse(text: str) -> Any:
+        stripped = text.strip()
+        if stripped in values:
+            return values[stripped]
+        if (key := _fold(stripped)) in folded:
+            return folded[key]
+        raise ValueError(f"expected one of {', '.join(values)}; got {text[:80]!r}")
+
+    return parse
+
+
+def _fold(text: str) -> str:
+    return text.strip(" \t\r\n.!\"'`*").casefold()
+
+
+def _number_between(low: float, high: float) -> Callable[[str], float]:
+    def parse(text: str) -> float:
+        try:
+            value = float(text.strip().removesuffix("."))
+        except ValueError:
+            value = math.nan
+        if not low <= value <= high:  # NaN too
+            raise ValueError(f"expected a number from {low:g} to {high:g}; got {text[:80]!r}")
+        return value
+
+    return parse
+
+
+def _number_constraint(low: float, high: float) -> Constraint:
+    width = high - low
+    if low.is_integer() and high.is_integer() and width <= 100:
+        if width >= 4:
+            return Choice(tuple(str(number) for number in range(int(low), int(high) + 1)))
+        return Choice(tuple(f"{tenth / 10:.1f}" for tenth in range(int(low) * 10, int(high) * 10 + 1)))
+    digits = len(str(int(max(abs(low), abs(high)))))
+    return Regex(f"{'-?' if low < 0 else ''}[0-9]{{1,{digits}}}(\\.[0-9]{{1,4}})?")

@@ -1,0 +1,196 @@
+"""What an AI function declares. A file in `udfs/` holds one `FUNCTION`; everything else about it is common code.
+
+```python
+from flightllm.functions import AIFunction, Answer, Arguments, Kind, Parameter, text_answer
+
+def build(call: Arguments) -> Answer:
+    return text_answer(f"Write a headline of at most {call.integer('words')} words for the article below.")
+
+FUNCTION = AIFunction(
+    name="ai_headline",
+    summary="Write a headline for an article.",
+    returns="text",
+    parameters=(Parameter("article", Kind.FIELD),),
+    options=(Option("words", int, 8, low=1),),
+    build=build,
+)
+```
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from flightllm.errors import AICallError
+from flightllm.llm.base import Constraint, Engine
+
+T = TypeVar("T")
+
+Literal = str | int | float | bool | tuple[str, ...] | None
+"""A constant in SQL: text, number, boolean, list of texts, or NULL."""
+
+
+class Kind(Enum):
+    """What a positional parameter takes."""
+
+    PROMPT = "prompt"
+    """A text literal with `{field}` references, or any expression, which then is itself a field."""
+    FIELD = "field"
+    """Any expression, sent to the model as a field; or `t.*`, sent as one field per column."""
+    TEXT = "text"
+    """A text literal, told in the instruction; or any expression, which then is a field the instruction refers to."""
+    LABELS = "labels"
+    """A list literal of distinct, non-empty texts."""
+    SCHEMA = "schema"
+    """A JSON Schema as a text literal, or a list literal of field names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A positional parameter; SQL may also pass it by name."""
+
+    name: str
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """An argument by name, always a literal: `name => value`."""
+
+    name: str
+    type: type[str] | type[int] | type[float] | type[bool] | type[tuple[str, ...]]
+    """`tuple` takes what `Kind.SCHEMA` takes."""
+    default: Literal = None
+    low: float | None = None
+    high: float | None = None
+    choices: tuple[str, ...] = ()
+
+
+COMMON_OPTIONS = (
+    Option("model", str),
+    Option("max_tokens", int, low=1, high=131_072),
+    Option("temperature", float, 0.0, low=0.0, high=2.0),
+    Option("on_error", str, "null", choices=("null", "struct", "fail")),
+)
+"""Options of every AI function. `max_tokens` defaults to what the function's answer needs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """A call's checked arguments, as `build` sees them."""
+
+    prompt: str
+    """The prompt with `{field}` replaced by a reference to the field; a reference to it if it is no literal."""
+    values: Mapping[str, Literal]
+    """Options and literal parameters by name; a `Kind.TEXT` parameter that is no literal refers to its field."""
+
+    def text(self, name: str) -> str:
+        """Return a text parameter or option."""
+        return self._typed(name, str)
+
+    def flag(self, name: str) -> bool:
+        """Return a boolean option."""
+        return self._typed(name, bool)
+
+    def integer(self, name: str) -> int:
+        """Return an integer option."""
+        return self._typed(name, int)
+
+    def number(self, name: str) -> float:
+        """Return a number option."""
+        value = self.values.get(name)
+        return float(value) if isinstance(value, int) else self._typed(name, float)
+
+    def labels(self, name: str) -> tuple[str, ...]:
+        """Return a `Kind.LABELS` parameter."""
+        return self._typed(name, tuple)
+
+    def schema(self, name: str) -> str | tuple[str, ...] | None:
+        """Return a schema parameter or option: JSON Schema text or field names; None where it was left out."""
+        value = self.values.get(name)
+        return value if isinstance(value, str | tuple) else None
+
+    def _typed(self, name: str, type_: type[T]) -> T:
+        value = self.values.get(name)
+        if not isinstance(value, type_):
+            raise AICallError(f"{name} needs a value")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call asks of the model and how its text becomes a value."""
+
+    instruction: str
+    """What the model is told before the fields; never contains values of a row."""
+    output: pa.DataType
+    parse: Callable[[str], Any]
+    """Turn the model's text into a Python value of `output`; raises `ValueError` saying what was expected."""
+    constraint: Constraint = None
+    max_tokens: int = 128
+    """Bound on the answer's tokens unless the call says otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AIFunction:
+    """An SQL function answered by a language model."""
+
+    name: str
+    summary: str
+    returns: str
+    parameters: tuple[Parameter, ...]
+    build: Callable[[Arguments], Answer]
+    """Make the instruction, output type, constraint and parser; raises `AICallError` on unusable arguments."""
+    fields: bool = False
+    """Whether any number of fields may follow the parameters, by position, as `name => field` or as `t.*`."""
+    options: tuple[Option, ...] = ()
+    aliases: Mapping[str, tuple[str, ...] | None] | None = None
+    """Further names, each with its order of positional arguments (parameters or text options); None for the same."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the name and the aliases."""
+        return (self.name, *(self.aliases or {}))
+
+    @property
+    def all_options(self) -> tuple[Option, ...]:
+        """Return the function's own options, then those of every AI function that it does not define itself."""
+        own = {option.name for option in self.options}
+        return (*self.options, *(option for option in COMMON_OPTIONS if option.name not in own))
+
+    def positional(self, name: str) -> tuple[str, ...]:
+        """Return the names of the positional arguments under this name of the function."""
+        order = (self.aliases or {}).get(name)
+        return order or tuple(parameter.name for parameter in self.parameters)
+
+    def signature(self, name: str | None = None) -> str:
+        """Return how the function is called, e.g. `ai_filter(prompt [, field…] [, model =>, …])`."""
+        name = name or self.name
+        order = self.positional(name)
+        options = ", ".join(f"{option.name} =>" for option in self.all_options if option.name not in order)
+        return f"{name}({', '.join(order)}{' [, field…]' if self.fields else ''} [, {options}])"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalarFunction:
+    """An ordinary SQL function over columns that needs the engine but no answer of its model."""
+
+    name: str
+    summary: str
+    returns: str
+    arguments: tuple[pa.DataType, ...]
+    output: pa.DataType
+    bind: Callable[[Engine], Callable[..., pa.Array]]
+    """Given the engine, return the function over Arrow arrays of equal length that DataFusion is to register."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the name; a scalar function has no aliases."""
+        return (self.name,)
+
+    def signature(self) -> str:
+        """Return how the function is called, e.g. `ai_count_tokens(string)`."""
+        return f"{self.name}({', '.join(str(argument) for argument in self.arguments)})"

@@ -1,0 +1,266 @@
+"""From the arguments of one call, as SQL tokens gave them, to a checked `AICall`."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+
+from flightllm.ai import AICall, name_stub
+from flightllm.errors import AICallError
+from flightllm.functions.base import AIFunction, Answer, Arguments, Kind, Literal, Option, Parameter
+from flightllm.functions.template import reference, resolve_template
+from flightllm.llm.base import Parameters
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """An SQL expression: its text, and the column's name where it is a plain column reference."""
+
+    sql: str
+    column: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """The value of an argument that is a literal."""
+
+    value: Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Argument:
+    """One argument: an expression, or the columns that a star stands for; `name =>` and its literal value, if any."""
+
+    expressions: tuple[Expression, ...]
+    name: str | None = None
+    constant: Constant | None = None
+    star: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCall:
+    """A call and the SQL of its stub's arguments, in the order of `call.fields`."""
+
+    call: AICall
+    arguments: tuple[str, ...]
+
+
+def bind_call(function: AIFunction, name: str, arguments: Sequence[Argument], text: str) -> BoundCall:
+    """Check the arguments of `name(…)` against the function's declaration and build the call.
+
+    Raises:
+        AICallError: wrong arity, an unknown or ill-typed option, a missing `{field}`, a bad label list or schema.
+    """
+    try:
+        return _Binder(function, name).bind(arguments, text)
+    except AICallError as error:
+        raise AICallError(f"{error}. Usage: {function.signature(name)}") from error
+
+
+@dataclass(slots=True)
+class _Field:
+    name: str
+    sql: str
+    required: bool
+
+
+@dataclass(slots=True)
+class _Fields:
+    """The fields so far; makes their names unique."""
+
+    items: list[_Field] = field(default_factory=list)
+
+    def add(self, argument: Argument, fallback: str | None = None) -> str:
+        """Add an argument's expression, or its columns if it is a star; return the (first) field's name."""
+        first = len(self.items)
+        for expression in argument.expressions:
+            name = argument.name or expression.column or fallback or f"field{len(self.items) + 1}"
+            self.items.append(_Field(self._unique(name), expression.sql, required=not argument.star))
+        return self.items[first].name
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(item.name for item in self.items)
+
+    def _unique(self, name: str) -> str:
+        taken = set(self.names())
+        number = 2
+        unique = name
+        while unique in taken:
+            unique = f"{name}_{number}"
+            number += 1
+        return unique
+
+
+class _Binder:
+    """Binds one call; holds what was found so far."""
+
+    def __init__(self, function: AIFunction, name: str) -> None:
+        self._function = function
+        self._order = function.positional(name)
+        self._parameters: Mapping[str, Parameter] = {parameter.name: parameter for parameter in function.parameters}
+        self._options: Mapping[str, Option] = {option.name: option for option in function.all_options}
+        self._given: dict[str, Argument] = {}
+        self._further: list[Argument] = []
+
+    def bind(self, arguments: Sequence[Argument], text: str) -> BoundCall:
+        for position, argument in enumerate(arguments):
+            self._assign(position, argument)
+        if missing := [name for name in self._required() if name not in self._given]:
+            raise AICallError(f"missing argument {missing[0]}")
+        fields = _Fields()
+        values = {option.name: option.default for option in self._options.values()}
+        values |= {name: self._option(name) for name in self._options if name in self._given}
+        prompt = self._bind_parameters(fields, values)
+        for argument in self._further:
+            fields.add(argument)
+        if isinstance(prompt, Constant):
+            prompt = resolve_template(_text(prompt, "prompt"), fields.names())
+        answer = self._function.build(Arguments(prompt or "", values))
+        return BoundCall(self._call(answer, fields, values, text), tuple(item.sql for item in fields.items))
+
+    def _required(self) -> list[str]:
+        """Return the parameters, and the options that this name of the function takes by position."""
+        return [*self._order, *(name for name in self._parameters if name not in self._order)]
+
+    def _assign(self, position: int, argument: Argument) -> None:
+        if argument.name is None and position < len(self._order):
+            target: str | None = self._order[position]
+        elif argument.name is not None and (argument.name in self._parameters or argument.name in self._options):
+            target = argument.name
+        else:
+            target = None
+        if target is None:
+            self._assign_further(argument)
+        elif target in self._given:
+            raise AICallError(f"argument {target} is given twice")
+        else:
+            self._given[target] = argument
+
+    def _assign_further(self, argument: Argument) -> None:
+        known = [*self._options, *self._parameters]
+        name = argument.name
+        if name is None and not self._function.fields:
+            raise AICallError(f"too many arguments: at most {len(self._order)} by position")
+        if name is not None:
+            close = get_close_matches(name, known, n=1, cutoff=0.75)
+            if not self._function.fields:
+                hint = f"did you mean {close[0]}?" if close else f"known by name: {', '.join(known)}"
+                raise AICallError(f"unknown option {name}; {hint}")
+            if close and argument.constant is not None:  # a literal is no use as a field: a misspelt option
+                raise AICallError(f"unknown option {name}; did you mean {close[0]}?")
+        self._further.append(argument)
+
+    def _bind_parameters(self, fields: _Fields, values: dict[str, Literal]) -> Constant | str | None:
+        """Turn each parameter into a field or a value; return the prompt: its literal, or a reference to its field."""
+        prompt: Constant | str | None = None
+        for name in (name for name in self._required() if name in self._parameters):
+            argument = self._given[name]
+            unnamed = Argument(argument.expressions, None, argument.constant, argument.star)
+            kind = self._parameters[name].kind
+            if argument.star and kind is not Kind.FIELD:
+                raise AICallError(f"{name} cannot be a star")
+            if kind is Kind.LABELS:
+                values[name] = _labels(argument, name)
+            elif kind is Kind.SCHEMA:
+                values[name] = _schema(argument, name)
+            elif kind is Kind.FIELD:
+                fields.add(unnamed, name)
+            elif argument.constant is not None:
+                text = _text(argument.constant, name)
+                prompt, values[name] = (argument.constant, text) if kind is Kind.PROMPT else (prompt, text)
+            else:
+                told = reference(fields.add(unnamed, name))
+                prompt, values[name] = (f"Do what {told} says.", told) if kind is Kind.PROMPT else (prompt, told)
+        return prompt
+
+    def _option(self, name: str) -> Literal:
+        option, argument = self._options[name], self._given[name]
+        if argument.constant is None:
+            raise AICallError(
+                f"{name} must be a literal, not an expression; to pass a field, choose another name than {name}"
+            )
+        value = argument.constant.value
+        return option.default if value is None else _checked(option, value)
+
+    def _call(self, answer: Answer, fields: _Fields, values: Mapping[str, Literal], text: str) -> AICall:
+        max_tokens, temperature, model = values["max_tokens"], values["temperature"], values["model"]
+        call = AICall(
+            stub="",
+            function=self._function.name,
+            text=text,
+            instruction=answer.instruction,
+            fields=fields.names(),
+            required=frozenset(index for index, item in enumerate(fields.items) if item.required),
+            parameters=Parameters(
+                max_tokens=max_tokens if isinstance(max_tokens, int) else answer.max_tokens,
+                temperature=float(temperature) if isinstance(temperature, int | float) else 0.0,
+                constraint=answer.constraint,
+            ),
+            output=answer.output,
+            parse=answer.parse,
+            on_error=str(values["on_error"]),
+            model=model if isinstance(model, str) else None,
+        )
+        return name_stub(call)
+
+
+def _checked(option: Option, value: Literal) -> Literal:
+    name, wanted = option.name, _TYPES[option.type]
+    if not wanted.accepts(value):
+        raise AICallError(f"{name} must be {wanted.name}, not {_shown(value)}")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if option.low is not None and value < option.low:
+            raise AICallError(f"{name} must be at least {option.low:g}, not {value}")
+        if option.high is not None and value > option.high:
+            raise AICallError(f"{name} must be at most {option.high:g}, not {value}")
+    if option.choices and value not in option.choices:
+        raise AICallError(f"{name} must be one of {', '.join(map(repr, option.choices))}, not {_shown(value)}")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Type:
+    name: str
+    accepts: Callable[[Literal], bool]
+
+
+def _is_number(value: Literal) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+_TYPES: Mapping[type, _Type] = {
+    str: _Type("a text literal", lambda value: isinstance(value, str)),
+    int: _Type("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    float: _Type("a number", _is_number),
+    bool: _Type("true or false", lambda value: isinstance(value, bool)),
+    tuple: _Type("a JSON Schema text or a list of field names", lambda value: isinstance(value, str | tuple)),
+}
+
+
+def _text(constant: Constant, name: str) -> str:
+    if not isinstance(constant.value, str):
+        raise AICallError(f"{name} must be text, not {_shown(constant.value)}")
+    return constant.value
+
+
+def _labels(argument: Argument, name: str) -> tuple[str, ...]:
+    value = argument.constant.value if argument.constant else None
+    if not isinstance(value, tuple) or not value:
+        raise AICallError(f"{name} must be a list of texts such as ['a', 'b']")
+    labels = tuple(label.strip() for label in value)
+    if not all(labels) or len(set(labels)) < len(labels):
+        raise AICallError(f"{name} must be distinct and not empty: {', '.join(map(repr, labels))}")
+    return labels
+
+
+def _schema(argument: Argument, name: str) -> str | tuple[str, ...]:
+    value = argument.constant.value if argument.constant else None
+    if isinstance(value, str):
+        return value
+    try:
+        return _labels(argument, name)
+    except AICallError as error:
+        raise AICallError(f"{error}, or a JSON Schema as a text literal") from error
+
+
+def _shown(value: Literal) -> str:
+    return "NULL" if value is None else repr(value) if not isinstance(value, tuple) else "a list"

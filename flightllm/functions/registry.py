@@ -1,0 +1,101 @@
+"""All functions of a server: the shipped ones and those in folders that config names, one file each."""
+
+import hashlib
+import importlib.util
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from types import ModuleType
+
+from flightllm.errors import ConfigError
+from flightllm.functions.base import AIFunction, ScalarFunction
+
+
+class FunctionRegistry:
+    """Functions by lower-case name and alias. Immutable; safe to share between threads."""
+
+    def __init__(self, functions: Mapping[str, AIFunction | ScalarFunction]) -> None:
+        self._by_name = dict(functions)
+        self._mention = re.compile("|".join(["ai_", *map(re.escape, functions)]), re.IGNORECASE)
+
+    @classmethod
+    def load(cls, folders: Sequence[Path] = ()) -> "FunctionRegistry":
+        """Read the shipped functions, then every `*.py` of the folders that does not begin with `_`.
+
+        Raises:
+            ConfigError: a folder is missing, a file cannot be imported or declares no `FUNCTION`, or a name is taken;
+                names the file.
+        """
+        found: dict[str, AIFunction | ScalarFunction] = {}
+        origin: dict[str, Path] = {}
+        for path in (path for folder in (shipped_folder(), *folders) for path in _files(folder)):
+            function = _read(path)
+            for name in function.names:
+                if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
+                    raise ConfigError(f"{path}: {name!r} is no function name: lower-case letters, digits and _")
+                if name in origin:
+                    raise ConfigError(f"{path}: function {name} is already defined in {origin[name]}")
+                origin[name] = path
+                found[name] = function
+        return cls(found)
+
+    def get(self, name: str) -> AIFunction | None:
+        """Return the AI function of this name or alias, in any case; None if there is none."""
+        function = self._by_name.get(name.lower())
+        return function if isinstance(function, AIFunction) else None
+
+    def knows(self, name: str) -> bool:
+        """Tell whether an AI or scalar function has this name, in any case."""
+        return name.lower() in self._by_name
+
+    def may_be_in(self, sql: str) -> bool:
+        """Tell quickly whether any function's name could occur in the text; false means surely none."""
+        return self._mention.search(sql) is not None
+
+    def scalars(self) -> tuple[ScalarFunction, ...]:
+        """Return the ordinary functions that a session registers with DataFusion, bound to its engine."""
+        return tuple(function for function in self if isinstance(function, ScalarFunction))
+
+    def suggest(self, name: str) -> list[str]:
+        """Return up to three names close to an unknown one."""
+        return get_close_matches(name.lower(), self._by_name, n=3, cutoff=0.5)
+
+    def __iter__(self) -> Iterator[AIFunction | ScalarFunction]:
+        return iter({function.name: function for function in self._by_name.values()}.values())
+
+
+def shipped_folder() -> Path:
+    """Return the folder of the shipped functions: inside the installed package, or beside it in a checkout."""
+    package = Path(__file__).resolve().parent.parent
+    installed = package / "_udfs"
+    return installed if installed.is_dir() else package.parent / "udfs"
+
+
+def _files(folder: Path) -> list[Path]:
+    if not folder.is_dir():
+        raise ConfigError(f"functions.folders: {folder} is no folder")
+    return sorted(path for path in folder.glob("*.py") if not path.name.startswith("_"))
+
+
+def _read(path: Path) -> AIFunction | ScalarFunction:
+    function = getattr(_import(path), "FUNCTION", None)
+    if not isinstance(function, AIFunction | ScalarFunction):
+        raise ConfigError(f"{path}: needs FUNCTION = AIFunction(…) or ScalarFunction(…)")
+    return function
+
+
+def _import(path: Path) -> ModuleType:
+    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    spec = importlib.util.spec_from_file_location(f"flightllm_udf_{path.stem}_{digest}", path)
+    if spec is None or spec.loader is None:
+        raise ConfigError(f"{path}: cannot be imported")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses and pickling look their module up there
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # the file is the user's: whatever it raises is its error
+        del sys.modules[spec.name]
+        raise ConfigError(f"{path}: {type(error).__name__}: {error}") from error
+    return module

@@ -1,0 +1,47 @@
+"""Prompts as users write them: `{name}` refers to a field, `{{` and `}}` are braces."""
+
+import re
+from collections.abc import Sequence
+from difflib import get_close_matches
+
+from flightllm.errors import AICallError
+
+_REFERENCE = re.compile(r"\{\{|\}\}|\{\s*([\w$. -]+?)\s*\}")
+
+
+def reference(name: str) -> str:
+    """Return how an instruction refers to a field whose value follows below it."""
+    return f"`{name}`"
+
+
+def resolve_template(template: str, fields: Sequence[str]) -> str:
+    """Replace `{name}` by a reference to the field of that name, never by its value, so that all rows share the text.
+
+    `{0}`, `{1}` … refer by position, from 0. Names match exactly, else without regard to case. Braces around anything
+    that is no name, as in JSON, stay; so does `}}` in a prompt that has no `{{`.
+
+    Raises:
+        AICallError: no field has that name; lists those there are.
+    """
+    known = {str(index): name for index, name in enumerate(fields)}
+    known |= {name.lower(): name for name in reversed(fields)}
+    known |= {name: name for name in fields}
+
+    def replace(match: re.Match[str]) -> str:
+        name = match[1]
+        if name is None:
+            return match[0][0] if "{{" in template else match[0]
+        found = known.get(name) or known.get(name.lower())
+        if found is None:
+            raise AICallError(_missing(name, fields))
+        return reference(found)
+
+    return _REFERENCE.sub(replace, template)
+
+
+def _missing(name: str, fields: Sequence[str]) -> str:
+    if not fields:
+        return f"the prompt names {{{name}}} but the call has no fields; pass it: {name} => expression"
+    close = get_close_matches(name, fields, n=1)
+    hint = f"did you mean {{{close[0]}}}?" if close else f"pass it: {name} => expression"
+    return f"the prompt names {{{name}}}, which is no field of the call (fields: {', '.join(fields)}); {hint}"

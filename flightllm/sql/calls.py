@@ -1,0 +1,244 @@
+"""AI calls in SQL text: found by tokens, checked, and replaced by stub functions that DataFusion can plan."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from flightllm.ai import AICall
+from flightllm.errors import AICallError
+from flightllm.functions.bind import Argument, BoundCall, Expression, bind_call
+from flightllm.functions.registry import FunctionRegistry
+from flightllm.sql.arguments import read_column, read_constant, read_star, split_arguments
+from flightllm.sql.scopes import Scopes, Table, identifier, read_scopes
+from flightllm.sql.tokens import Kind, Token, position, tokenize
+
+_MAX_NESTING = 32
+_EXPRESSION_FOLLOWS = (
+    *("select", "distinct", "all", "any", "some", "where", "on", "having", "qualify", "by", "limit", "offset"),
+    *("and", "or", "xor", "not", "is", "in", "between", "like", "ilike", "rlike", "regexp", "similar", "to", "escape"),
+    *("case", "when", "then", "else", "from", "for", "interval", "div", "values", "set", "return", "returning"),
+)
+"""Words after which an expression may begin; any other name before a call makes it an alias, as in `FROM t llm(a)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Extracted:
+    """SQL whose AI calls are stubs, and the calls by stub name."""
+
+    sql: str
+    calls: Mapping[str, AICall]
+
+    def display_name(self, column: str) -> str:
+        """Return a column's name as the user wrote its expression: DataFusion names unaliased columns after stubs."""
+        for stub, call in self.calls.items():
+            if column.startswith(f"{stub}(") and column.endswith(")"):
+                return call.text
+            column = column.replace(stub, call.function)
+        return column
+
+
+def extract_calls(
+    sql: str,
+    registry: FunctionRegistry,
+    columns_of: Callable[[str], Sequence[str]],
+    columns_of_query: Callable[[Extracted], Sequence[str]] | None = None,
+) -> Extracted:
+    """Replace every AI call by `stub(argument, …)` and leave all other text byte for byte as it is.
+
+    `columns_of` gives the columns of a table by its (dotted) name, for `t.*` and `*`; `columns_of_query` those of a
+    query, for stars over a subquery or CTE (without it, such a star is an error).
+
+    Raises:
+        SqlError: the text ends inside a string, or brackets do not match.
+        AICallError: a call is malformed; says where and how it is to be written.
+    """
+    return _extract(sql, _Catalog(registry, columns_of, columns_of_query, {}), _MAX_NESTING)
+
+
+@dataclass(frozen=True, slots=True)
+class _Catalog:
+    """What extraction looks up; `known` keeps the columns of queries already asked for."""
+
+    registry: FunctionRegistry
+    columns_of: Callable[[str], Sequence[str]]
+    columns_of_query: Callable[[Extracted], Sequence[str]] | None
+    known: dict[str, Sequence[str]]
+
+
+def _extract(sql: str, catalog: _Catalog, depth: int) -> Extracted:
+    if not catalog.registry.may_be_in(sql):
+        return Extracted(sql, {})
+    tokens = tokenize(sql)
+    if not any(_is_named_call(tokens, index, catalog.registry) for index in range(len(tokens) - 1)):
+        return Extracted(sql, {})
+    extractor = _Extractor(sql, tokens, catalog, depth)
+    return Extracted(extractor.render(0, len(tokens), 0, len(sql), depth), extractor.calls)
+
+
+def _is_named_call(tokens: Sequence[Token], index: int, registry: FunctionRegistry) -> bool:
+    """Tell whether an AI function's name, or one that looks like it, stands before a parenthesis."""
+    token = tokens[index]
+    if token.kind is not Kind.WORD or not tokens[index + 1].is_symbol("("):
+        return False
+    return registry.get(token.text) is not None or (token.text[:3].lower() == "ai_" and not registry.knows(token.text))
+
+
+class _Extractor:
+    """Extracts the calls of one statement."""
+
+    def __init__(self, sql: str, tokens: Sequence[Token], catalog: _Catalog, depth: int) -> None:
+        self._sql = sql
+        self._tokens = tokens
+        self._catalog = catalog
+        self._depth = depth
+        self._scopes: Scopes = read_scopes(sql, tokens)
+        self.calls: dict[str, AICall] = {}
+
+    def render(self, first: int, last: int, start: int, end: int, depth: int) -> str:
+        """Return `sql[start:end]`, which `tokens[first:last]` lie in, with its calls replaced."""
+        parts: list[str] = []
+        index = first
+        while index < last:
+            token = self._tokens[index]
+            if self._is_call(index):
+                parts += (self._sql[start : token.start], self._call(index, depth))
+                index = self._scopes.closing[index + 1]
+                start = self._tokens[index].end
+            index += 1
+        return "".join([*parts, self._sql[start:end]])
+
+    def _is_call(self, index: int) -> bool:
+        if index + 1 >= len(self._tokens) or not _is_named_call(self._tokens, index, self._catalog.registry):
+            return False
+        before = self._tokens[index - 1] if index else None
+        known = self._catalog.registry.get(self._tokens[index].text) is not None
+        if before is not None:
+            if before.kind is Kind.SYMBOL:
+                begins = before.text not in {".", ")", "]"}
+            else:
+                begins = before.is_word(*_EXPRESSION_FOLLOWS)
+            if not begins:
+                return False
+        if self._scopes.names_table[index]:
+            if known and before is not None and before.is_word("from", "join"):
+                raise self._error(index, "is no table function; call it in SELECT, WHERE or another expression")
+            return False
+        return True
+
+    def _call(self, index: int, depth: int) -> str:
+        name = self._tokens[index].text.lower()
+        function = self._catalog.registry.get(name)
+        if function is None:
+            close = " or ".join(self._catalog.registry.suggest(name))
+            raise self._error(index, f"is no AI function{f'; did you mean {close}?' if close else ''}")
+        if depth == 0:
+            raise self._error(index, f"is nested more than {_MAX_NESTING} calls deep")
+        if (closing := self._scopes.closing.get(index + 1)) is None:
+            raise self._error(index, "has no closing parenthesis")
+        self._check_after(index, closing + 1)
+        text = self._sql[self._tokens[index].start : self._tokens[closing].end]
+        try:
+            arguments = [
+                self._argument(index, first, last, depth)
+                for first, last in split_arguments(self._tokens, index + 2, closing, self._scopes.closing)
+            ]
+            bound: BoundCall = bind_call(function, name, arguments, text)
+        except _PlacedError:
+            raise
+        except AICallError as error:
+            raise self._error(index, f": {error}") from error
+        self.calls.setdefault(bound.call.stub, bound.call)
+        return f"{bound.call.stub}({', '.join(bound.arguments)})"
+
+    def _check_after(self, index: int, after: int) -> None:
+        following = self._tokens[after : after + 2]
+        if following and following[0].is_word("over", "within"):
+            raise self._error(index, f"is no window or aggregate function: {following[0].text} cannot follow it")
+        if len(following) == 2 and following[0].is_word("filter") and following[1].is_symbol("("):
+            raise self._error(index, "is no aggregate function: FILTER cannot follow it")
+
+    def _argument(self, call: int, first: int, last: int, depth: int) -> Argument:
+        tokens = self._tokens[first:last]
+        name = None
+        if len(tokens) >= 2 and tokens[1].is_symbol("=>"):
+            name, first, tokens = identifier(tokens[0]), first + 2, tokens[2:]
+            if name is None:
+                raise AICallError("the name before => must be an identifier")
+        if not tokens:
+            raise AICallError("an argument is empty")
+        if tokens[0].is_word("distinct") or tokens[0].is_word("order"):
+            raise AICallError(f"{tokens[0].text.upper()} is for aggregate functions")
+        if (qualifier := read_star(tokens)) is not None:
+            if name is not None:
+                raise AICallError(f"a star stands for many fields and cannot be named {name}")
+            return Argument(tuple(self._expand(call, qualifier)), star=True)
+        sql = self.render(first, last, tokens[0].start, tokens[-1].end, depth - 1)
+        return Argument((Expression(sql, read_column(tokens)),), name, read_constant(tokens))
+
+    def _expand(self, call: int, qualifier: str) -> list[Expression]:
+        """Return the columns of `qualifier.*`, or of all tables of the SELECT around the call."""
+        scope = self._scopes.of[call]
+        if not qualifier:
+            if not scope.tables:
+                raise AICallError("* needs a FROM clause")
+            return [expression for table in scope.tables for expression in self._columns(call, table)]
+        while True:
+            for table in scope.tables:
+                if table.alias == qualifier:
+                    return self._columns(call, table)
+            if scope.parent is None:
+                raise AICallError(f"no table {qualifier} in FROM for {qualifier}.*")
+            scope = scope.parent
+
+    def _columns(self, call: int, table: Table) -> list[Expression]:
+        query = self._query_of(call, table)
+        if query is not None:
+            columns = self._columns_of_query(query, table.alias)
+        elif table.name is not None:
+            columns = self._catalog.columns_of(table.name)
+        else:
+            raise AICallError(f"the columns of {table.alias} are not known: name them instead of {table.alias}.*")
+        return [Expression(f"{_quoted(table.alias)}.{_quoted(column)}", column) for column in columns]
+
+    def _query_of(self, call: int, table: Table) -> str | None:
+        """Return SQL that has the columns of a subquery or CTE, None for a table of the catalog."""
+        visible = [common for common in self._scopes.common_tables if common.start < call]
+        if table.subquery is not None:
+            opening, closing = table.subquery
+            inner = self._sql[self._tokens[opening].start : self._tokens[closing].end]
+            prefix = self._with(visible[-1].start, visible[-1].end) if visible else ""
+            return f"{prefix}SELECT * FROM {inner} AS {_quoted(table.alias)}{self._column_list(table)}"
+        for common in reversed(visible):
+            if common.name == table.name and not common.start < call < common.end:
+                return f"{self._with(common.start, common.end)}SELECT * FROM {_quoted(common.name)}"
+        return None
+
+    def _column_list(self, table: Table) -> str:
+        """Return the `(a, b)` after the alias of a subquery, if there is one."""
+        if table.columns is None:
+            return ""
+        opening, closing = table.columns
+        return self._sql[self._tokens[opening].start : self._tokens[closing].end]
+
+    def _with(self, start: int, end: int) -> str:
+        return f"{self._sql[self._tokens[start].start : self._tokens[end].end]} "
+
+    def _columns_of_query(self, query: str, alias: str) -> Sequence[str]:
+        catalog = self._catalog
+        if catalog.columns_of_query is None or self._depth == 0:
+            raise AICallError(f"{alias} is a subquery: name its columns instead of {alias}.*")
+        if query not in catalog.known:
+            catalog.known[query] = catalog.columns_of_query(_extract(query, catalog, self._depth - 1))
+        return catalog.known[query]
+
+    def _error(self, index: int, message: str) -> AICallError:
+        token = self._tokens[index]
+        joint = "" if message.startswith(":") else " "
+        return _PlacedError(f"{token.text} at {position(self._sql, token.start)}{joint}{message}")
+
+
+class _PlacedError(AICallError):
+    """An error that already says where it is; not to be placed again by the call around it."""
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

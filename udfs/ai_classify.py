@@ -1,0 +1,35 @@
+"""ai_classify: one of the given labels, or with multi => true every label that applies."""
+
+import json
+
+import pyarrow as pa
+
+from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Parameter, choice_answer, json_answer
+
+
+def build(call: Arguments) -> Answer:
+    """Constrain to the labels."""
+    labels = call.labels("labels")
+    if not call.flag("multi"):
+        instruction = "Classify what follows. Answer with the one label that fits best: "
+        return choice_answer(instruction + ", ".join(labels), labels)
+    items = {"type": "array", "items": {"enum": labels}, "maxItems": len(labels)}
+    schema = {"type": "object", "properties": {"labels": items}, "required": ["labels"]}
+    answer = json_answer("Classify what follows: list every label that applies.", json.dumps(schema))
+
+    def parse(text: str) -> list[str]:
+        given = answer.parse(text)["labels"]
+        return [label for label in labels if label in given]
+
+    longest = 32 + sum(len(label.encode()) + 6 for label in labels)
+    return Answer(answer.instruction, pa.list_(pa.string()), parse, answer.constraint, longest)
+
+
+FUNCTION = AIFunction(
+    name="ai_classify",
+    summary="Assign one of the labels, or with multi => true all that apply.",
+    returns="text; a list of text with multi => true",
+    parameters=(Parameter("input", Kind.FIELD), Parameter("labels", Kind.LABELS)),
+    options=(Option("multi", bool, default=False),),
+    build=build,
+)

@@ -1,0 +1,18 @@
+"""ai_fix_grammar: a text with its grammar and spelling put right."""
+
+from flightllm.functions import AIFunction, Answer, Arguments, Kind, Parameter, text_answer
+
+
+def build(_: Arguments) -> Answer:
+    """Ask for the corrected text alone."""
+    instruction = "Correct grammar and spelling of what follows and change nothing else. Answer with the text alone."
+    return text_answer(instruction, max_tokens=512)
+
+
+FUNCTION = AIFunction(
+    name="ai_fix_grammar",
+    summary="Correct the grammar and spelling of a text.",
+    returns="text",
+    parameters=(Parameter("text", Kind.FIELD),),
+    build=build,
+)

@@ -1,0 +1,21 @@
+"""ai_gen: the model's answer to any prompt, as text or, with a schema, as a struct."""
+
+from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Parameter, json_answer, text_answer
+
+
+def build(call: Arguments) -> Answer:
+    """Pass the prompt on as it is."""
+    schema = call.schema("response_format")
+    return text_answer(call.prompt) if schema is None else json_answer(call.prompt, schema)
+
+
+FUNCTION = AIFunction(
+    name="ai_gen",
+    summary="Answer a prompt about the given fields.",
+    returns="text; a struct with response_format => a JSON Schema or a list of field names",
+    parameters=(Parameter("prompt", Kind.PROMPT),),
+    fields=True,
+    options=(Option("response_format", tuple),),
+    aliases={"llm": None, "ai_complete": ("model", "prompt"), "ai_query": ("model", "prompt")},
+    build=build,
+)

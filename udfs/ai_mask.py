@@ -1,0 +1,22 @@
+"""ai_mask: a text with whatever the labels describe replaced by [MASKED]."""
+
+from flightllm.functions import AIFunction, Answer, Arguments, Kind, Parameter, text_answer
+
+
+def build(call: Arguments) -> Answer:
+    """Ask for the text with replacements."""
+    labels = ", ".join(call.labels("labels"))
+    instruction = (
+        f"Copy what follows, but write [MASKED] in place of every mention of these kinds: {labels}. "
+        "Answer with the text alone."
+    )
+    return text_answer(instruction, max_tokens=512)
+
+
+FUNCTION = AIFunction(
+    name="ai_mask",
+    summary="Replace the kinds of content that the labels name, such as ['person', 'email'], by [MASKED].",
+    returns="text",
+    parameters=(Parameter("text", Kind.FIELD), Parameter("labels", Kind.LABELS)),
+    build=build,
+)

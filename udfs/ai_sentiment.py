@@ -1,0 +1,18 @@
+"""ai_sentiment: the mood of a text."""
+
+from flightllm.functions import AIFunction, Answer, Arguments, Kind, Parameter, choice_answer
+
+
+def build(_: Arguments) -> Answer:
+    """Constrain to four moods."""
+    moods = ("positive", "negative", "neutral", "mixed")
+    return choice_answer(f"What is the sentiment of what follows? Answer with one of: {', '.join(moods)}", moods)
+
+
+FUNCTION = AIFunction(
+    name="ai_sentiment",
+    summary="Tell the sentiment of a text.",
+    returns="text: positive, negative, neutral or mixed",
+    parameters=(Parameter("text", Kind.FIELD),),
+    build=build,
+)

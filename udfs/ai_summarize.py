@@ -1,0 +1,21 @@
+"""ai_summarize: the gist of a text."""
+
+from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Parameter, text_answer
+
+
+def build(call: Arguments) -> Answer:
+    """Ask for a summary of bounded length."""
+    words = call.integer("max_words")
+    return text_answer(
+        f"Summarize what follows in at most {words} words. Answer with the summary alone.", max_tokens=2 * words + 16
+    )
+
+
+FUNCTION = AIFunction(
+    name="ai_summarize",
+    summary="Summarize a text in at most max_words (50) words.",
+    returns="text",
+    parameters=(Parameter("text", Kind.FIELD),),
+    options=(Option("max_words", int, 50, low=1, high=10_000),),
+    build=build,
+)

@@ -1,0 +1,18 @@
+"""ai_translate: a text in another language."""
+
+from flightllm.functions import AIFunction, Answer, Arguments, Kind, Parameter, text_answer
+
+
+def build(call: Arguments) -> Answer:
+    """Ask for the translation alone; a language code such as 'fr' will do."""
+    instruction = f"Translate what follows into this language: {call.text('lang')}. Answer with the translation alone."
+    return text_answer(instruction, max_tokens=512)
+
+
+FUNCTION = AIFunction(
+    name="ai_translate",
+    summary="Translate a text into a language, given by name or code.",
+    returns="text",
+    parameters=(Parameter("text", Kind.FIELD), Parameter("lang", Kind.TEXT)),
+    build=build,
+)
