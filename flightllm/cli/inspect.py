@@ -1,0 +1,74 @@
+"""`flightllm tables`, `functions`, `queries`, `cancel`: look into a server and stop what runs there."""
+
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from flightllm.cli.common import config_options, connect, load_config, server_options
+from flightllm.cli.render import as_table, first_rows
+
+_TABLES = """
+SELECT t.table_schema AS "schema", t.table_name AS "table", count(c.column_name) AS columns,
+       string_agg(c.column_name, ', ' ORDER BY c.ordinal_position) AS names
+FROM information_schema.tables t JOIN information_schema.columns c USING (table_catalog, table_schema, table_name)
+WHERE t.table_schema <> 'information_schema' GROUP BY 1, 2 ORDER BY 1, 2
+"""
+_QUERIES = """
+SELECT query_id, status, started_at, seconds, "rows", calls, cache_hits, failed_rows, sql
+FROM system.queries ORDER BY started_at DESC LIMIT {limit}
+"""
+
+
+@click.command()
+@server_options
+def tables(uri: str, token: str | None) -> None:
+    """List the tables of a server and their columns."""
+    _print_query(uri, token, _TABLES)
+
+
+@click.command()
+@server_options
+@click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="Most queries shown.")
+def queries(uri: str, token: str | None, limit: int) -> None:
+    """List a server's latest queries with their model calls, newest first."""
+    _print_query(uri, token, _QUERIES.format(limit=limit))
+
+
+@click.command()
+@server_options
+@click.argument("query_id")
+def cancel(uri: str, token: str | None, query_id: str) -> None:
+    """Stop a running query; `flightllm queries` shows the ids."""
+    with connect(uri, token) as client:
+        client.cancel(query_id)
+    click.echo(f"cancelled {query_id}")
+
+
+@click.command()
+@config_options
+def functions(config_file: Path | None, engine: str | None, model: str | None) -> None:
+    """List the AI functions: the shipped ones and those in the folders of a configuration."""
+    from flightllm.functions.registry import FunctionRegistry
+
+    config = load_config(config_file, engine, model)
+    table = Table(header_style="bold", show_edge=False, pad_edge=False)
+    for column in ("call", "returns", "what it does"):
+        table.add_column(column, overflow="fold")
+    for function in FunctionRegistry.load(config.functions.folders):
+        table.add_row(function.signature(), function.returns, function.summary)
+    _console().print(table, markup=False)
+
+
+def _print_query(uri: str, token: str | None, sql: str) -> None:
+    with connect(uri, token) as client:
+        schema, batches = client.query(sql)
+        rows, _ = first_rows(batches)
+    _console().print(as_table(schema, rows, width=80))
+
+
+def _console() -> Console:
+    """Return a console as wide as the terminal, or wide enough for anything where there is none."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(width=10_000, highlight=False)

@@ -1,0 +1,114 @@
+"""`flightllm query`: run one SQL text and show or write its result."""
+
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from threading import Event, Thread
+from typing import IO
+
+import click
+import pyarrow as pa
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from flightllm.cli.common import SettingParameter, connect, server_options
+from flightllm.cli.render import WRITERS, as_table, first_rows
+from flightllm.client import Client
+from flightllm.errors import FlightLLMError
+
+_POLL_SECONDS = 0.5
+
+
+@click.command()
+@server_options
+@click.option("--format", "format_", type=click.Choice(["table", *WRITERS]), default="table", show_default=True)
+@click.option("--output", "-o", type=click.Path(path_type=Path), help="Write to a file instead of standard output.")
+@click.option("--set", "settings", type=SettingParameter(), multiple=True, help="Setting for this query. Repeatable.")
+@click.argument("sql")
+def query(
+    uri: str,
+    token: str | None,
+    format_: str,
+    output: Path | None,
+    settings: tuple[tuple[str, str], ...],
+    sql: str,
+) -> None:
+    r"""Run SQL on a server; `-` reads it from standard input.
+
+    \b
+    flightllm query "SELECT title FROM movies WHERE ai_filter('About family? {movie_info}', movie_info)"
+    flightllm query --format parquet -o answers.parquet - < question.sql
+    flightllm query --set optimizer=off "EXPLAIN SELECT ai_sentiment(body) FROM tickets"
+    """
+    text = sys.stdin.read() if sql == "-" else sql
+    if format_ == "parquet" and output is None and sys.stdout.isatty():
+        raise click.UsageError("Parquet is binary: name a file with --output.")
+    with connect(uri, token, dict(settings)) as client, progress_bar(client):
+        schema, batches = client.query(text)
+        if format_ == "table":
+            _show(schema, batches, output)
+            return
+        with _opened(output) as out:
+            WRITERS[format_](schema, batches, out)
+
+
+def _show(schema: pa.Schema, batches: Iterable[pa.RecordBatch], output: Path | None) -> None:
+    """Print the first rows as a table, as wide as the terminal or, elsewhere, as wide as it needs to be."""
+    rows, total = first_rows(batches)
+    with nullcontext(sys.stdout) if output is None else _text_file(output) as out:
+        console = Console(file=out, width=None if out.isatty() else 10_000, highlight=False)
+        console.print(as_table(schema, rows))
+        more = f", the first {len(rows)} shown" if len(rows) < total else ""
+        console.print(f"({total} row{'' if total == 1 else 's'}{more})")
+
+
+@contextmanager
+def _opened(output: Path | None) -> Iterator[IO[bytes]]:
+    """Open the output for bytes; a file that cannot be written is an error of ours."""
+    if output is None:
+        yield sys.stdout.buffer
+        return
+    try:
+        file = output.open("wb")
+    except OSError as error:
+        raise FlightLLMError(f"cannot write {output}: {error.strerror}") from error
+    with file:
+        yield file
+
+
+@contextmanager
+def _text_file(output: Path) -> Iterator[IO[str]]:
+    try:
+        file = output.open("w", encoding="utf-8")
+    except OSError as error:
+        raise FlightLLMError(f"cannot write {output}: {error.strerror}") from error
+    with file:
+        yield file
+
+
+@contextmanager
+def progress_bar(client: Client) -> Iterator[None]:
+    """Show model calls done and planned on standard error while the client's query runs, if that is a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    columns = (TextColumn("model calls"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    stop = Event()
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("calls", total=None)
+
+        def poll() -> None:
+            while not stop.wait(_POLL_SECONDS):
+                progress = client.progress()
+                if progress is not None:
+                    bar.update(task, completed=progress.done, total=progress.total or None)
+
+        watcher = Thread(target=poll, daemon=True)
+        watcher.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            watcher.join()

@@ -1,0 +1,89 @@
+"""Results as people and programs read them: a table in the terminal, CSV, JSON lines, Parquet."""
+
+import json
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+from rich.table import Table
+from rich.text import Text
+
+TABLE_ROWS = 200
+"""Most rows shown as a table; more are counted, not shown."""
+
+
+def text_of(value: Any, width: int | None = None) -> str:
+    """Return a value as one line, cut to `width` characters; NULL is empty.
+
+    Control characters become spaces: a cell may not drive the terminal.
+    """
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        text = f"{value:.6g}"
+    elif isinstance(value, dict | list):
+        text = json.dumps(value, ensure_ascii=False, default=str)
+    else:
+        text = str(value)
+    line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    return line if width is None or len(line) <= width else f"{line[: width - 1]}…"
+
+
+def as_table(schema: pa.Schema, rows: Sequence[Sequence[Any]], width: int | None = None) -> Table:
+    """Lay rows out in columns, numbers to the right; cells are cut to `width`."""
+    table = Table(header_style="bold", show_edge=False, pad_edge=False)
+    for field in schema:
+        number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
+        table.add_column(Text(field.name), justify="right" if number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(text_of(value, width)) for value in row))
+    return table
+
+
+def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterable[tuple[Any, ...]]:
+    """Yield rows as Python values; columns of equal names stay apart."""
+    for batch in batches:
+        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+
+
+def first_rows(batches: Iterable[pa.RecordBatch], count: int = TABLE_ROWS) -> tuple[list[tuple[Any, ...]], int]:
+    """Return the first `count` rows, and how many there were in all."""
+    rows = iter(rows_of(batches))
+    shown = list(islice(rows, count))
+    return shown, len(shown) + sum(1 for _ in rows)
+
+
+def write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[bytes]) -> None:
+    """Write CSV with a header; lists and structs become JSON text."""
+    flat = pa.schema([pa.field(f.name, pa.string() if pa.types.is_nested(f.type) else f.type) for f in schema])
+    with pyarrow.csv.CSVWriter(out, flat) as writer:
+        for batch in batches:
+            columns = [_as_json(column) if pa.types.is_nested(column.type) else column for column in batch.columns]
+            writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=flat))
+
+
+def _as_json(column: pa.Array) -> pa.Array:
+    values = (
+        None if value is None else json.dumps(value, ensure_ascii=False, default=str) for value in column.to_pylist()
+    )
+    return pa.array(values, pa.string())
+
+
+def write_json(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[bytes]) -> None:
+    """Write one JSON object a line; dates, times and decimals become text."""
+    for row in rows_of(batches):
+        line = json.dumps(dict(zip(schema.names, row, strict=True)), ensure_ascii=False, default=str)
+        out.write(line.encode() + b"\n")
+
+
+def write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[bytes]) -> None:
+    """Write a Parquet file, batch by batch."""
+    with pq.ParquetWriter(out, schema, compression="zstd") as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+
+
+WRITERS = {"csv": write_csv, "json": write_json, "parquet": write_parquet}

@@ -1,0 +1,33 @@
+"""`flightllm serve`: run the server until it is told to stop."""
+
+from pathlib import Path
+
+import click
+
+from flightllm.cli.common import TableParameter, config_options, load_config
+from flightllm.log import configure_logging
+
+
+@click.command()
+@config_options
+@click.option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 takes any free one.")
+@click.option("--table", "tables", type=TableParameter(), multiple=True, help="Serve a file or folder. Repeatable.")
+def serve(
+    config_file: Path | None,
+    engine: str | None,
+    model: str | None,
+    listen: str | None,
+    tables: tuple[tuple[str, Path], ...],
+) -> None:
+    r"""Serve tables over Arrow Flight SQL; prints the address once it is ready.
+
+    \b
+    flightllm serve --table movies=movies.parquet --table logs=folder/
+    flightllm serve --config gpu --listen 0.0.0.0:31337
+    flightllm serve --engine openai --model qwen3 --config my.toml
+    """
+    config = load_config(config_file, engine, model, listen, dict(tables))
+    configure_logging(config.log)
+    from flightllm.flight.server import serve as run
+
+    run(config)

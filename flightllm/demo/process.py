@@ -1,0 +1,92 @@
+"""A server in a process of its own, for the tour, tests and benchmarks."""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Timer
+from typing import IO, cast
+
+from flightllm.errors import EngineUnavailableError
+from flightllm.resources import sample_folder
+
+_READY = "listening "
+_STOP_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunningServer:
+    """A started server: where it listens, its process and its log."""
+
+    uri: str
+    process: subprocess.Popen[str]
+    log: Path
+
+
+def sample_tables() -> Mapping[str, Path]:
+    """Return the packaged sample tables by name."""
+    return {path.stem: path for path in sorted(sample_folder().glob("*.parquet"))}
+
+
+@contextmanager
+def running_server(
+    arguments: Sequence[str] = (), tables: Mapping[str, Path] | None = None, ready_seconds: float = 120.0
+) -> Iterator[RunningServer]:
+    """Start `flightllm serve` on a free port with a new answer cache, and stop it at the end.
+
+    `arguments` are further ones of `serve`, without `--config` and `--listen`; `tables` default to the samples.
+
+    Raises:
+        EngineUnavailableError: the server stopped or was not ready within `ready_seconds`; quotes its last words.
+    """
+    with tempfile.TemporaryDirectory(prefix="flightllm-") as temporary:
+        folder = Path(temporary)
+        config = folder / "server.toml"
+        config.write_text(_settings(sample_tables() if tables is None else tables), encoding="utf-8")
+        command = [sys.executable, "-m", "flightllm", "serve", "--config", str(config), "--listen", "127.0.0.1:0"]
+        with (folder / "log").open("w+", encoding="utf-8") as log:
+            process = subprocess.Popen(  # noqa: S603 -- our own command line
+                [*command, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+            try:
+                yield RunningServer(_await_ready(process, log, ready_seconds), process, folder / "log")
+            finally:
+                _stop(process)
+
+
+def _settings(tables: Mapping[str, Path]) -> str:
+    """Return TOML with the tables and a cache of its own, so that every run asks the model anew."""
+    lines = ['[cache]\npath = "answers.sqlite"\n[tables]']
+    return "\n".join([*lines, *(f"{json.dumps(name)} = {json.dumps(str(path))}" for name, path in tables.items())])
+
+
+def _await_ready(process: subprocess.Popen[str], log: IO[str], seconds: float) -> str:
+    timer = Timer(seconds, process.kill)
+    timer.start()
+    try:
+        for line in cast("IO[str]", process.stdout):
+            if line.startswith(_READY):
+                return line.removeprefix(_READY).strip()
+    finally:
+        timer.cancel()
+    process.wait()
+    log.seek(0)
+    last = " | ".join(line.strip() for line in log.readlines()[-5:] if line.strip())
+    raise EngineUnavailableError(
+        f"the server did not start (exit code {process.returncode}): {last or 'it said nothing'}"
+    )
+
+
+def _stop(process: subprocess.Popen[str]) -> None:
+    process.terminate()
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
