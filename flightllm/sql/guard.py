@@ -1,0 +1,227 @@
+"""Refuse SQL text that would overflow DataFusion's stack or stall its planner, before DataFusion sees it.
+
+DataFusion walks a plan recursively and dies by a segmentation fault where it is too deep; its parser limits nesting only.
+On a 2 MiB stack (8 MiB is usual) it died of 1,800 chained operators, 650 pipe steps or window functions, 2,600 UNIONs,
+350 INTERSECTs, 800 chained CTEs and 800 joins; lists of 50,000 literals and 20,000 rows of VALUES are harmless.
+So each of these has a weight, and `sql_terms` bounds the sum along the deepest path: with 2,000, 1,000 operators.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from flightllm.config import LimitsConfig
+from flightllm.errors import LimitExceededError
+from flightllm.sql.names import identifier
+from flightllm.sql.tokens import Kind, Token, tokenize
+
+_WEIGHTS = {
+    "operators": 2,
+    "set operations (UNION)": 8,
+    "set operations (INTERSECT, EXCEPT)": 16,
+    "WITH queries": 8,
+    "joins": 16,
+    "window functions": 8,
+    "pipe steps": 8,
+}
+_ADVICE = {
+    "operators": "write IN (…) instead of OR, or join a table of the values",
+    "joins": "split the query with CREATE TABLE … AS",
+}
+_OPERATOR_WORDS = ("and", "or", "not", "is", "in", "like", "ilike", "rlike", "similar", "between", "div", "collate", "at")
+_NO_OPERATORS = frozenset("(),.;:]{}?") | {"=>"}
+_AFTER_FROM = ("where", "group", "having", "order", "limit", "window", "qualify", "select", "union", "intersect", "except")
+_CUBE_COLUMNS = 12
+
+
+@dataclass(slots=True)
+class _Frame:
+    """One pair of parentheses or CASE … END: `total` is fixed once it closes, `chain` and `inner` start anew at commas."""
+
+    opener: str
+    is_query: bool = False
+    in_from: bool = False
+    in_cube: bool = False
+    links: int = 0
+    chain: int = 0
+    inner: int = 0
+    deepest: int = 0
+
+    def next_segment(self) -> None:
+        self.deepest = max(self.deepest, self.chain + self.inner)
+        self.chain = self.inner = 0
+
+    def total(self) -> int:
+        return self.links + max(self.deepest, self.chain + self.inner)
+
+
+@dataclass(slots=True)
+class _Meter:
+    """Adds up a statement's weights from its tokens."""
+
+    counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_WEIGHTS, 0))
+    cube_columns: int = 0
+    frames: list[_Frame] = field(default_factory=lambda: [_Frame("")])
+
+    def read(self, tokens: Sequence[Token]) -> int:
+        """Return the weight of the deepest path."""
+        for index, token in enumerate(tokens):
+            before = tokens[index - 1] if index else None
+            if token.kind is Kind.SYMBOL:
+                self._symbol(token, before)
+            elif token.kind is Kind.WORD:
+                self._word(token.text.lower(), before)
+        while len(self.frames) > 1:
+            self._close()
+        return self.frames[0].total()
+
+    def _symbol(self, token: Token, before: Token | None) -> None:
+        top = self.frames[-1]
+        if token.text == "(":
+            if before is not None and before.is_word("as", "materialized"):
+                self._link("WITH queries")
+            cube = before is not None and before.is_word("cube")
+            self.cube_columns += cube
+            self.frames.append(_Frame("(", in_cube=cube))
+        elif token.text == ")":
+            self._close_parentheses()
+        elif token.text == ",":
+            self.cube_columns += top.in_cube
+            if top.in_from:
+                self._link("joins")
+            top.next_segment()
+        elif token.text == "|>":
+            self._link("pipe steps")
+        elif token.text not in _NO_OPERATORS:
+            self._operator()
+
+    def _word(self, word: str, before: Token | None) -> None:
+        top = self.frames[-1]
+        if word == "case":
+            self.frames.append(_Frame("case"))
+        elif word == "end" and top.opener == "case":
+            self._close()
+        elif word in {"when", "then", "else"} and top.opener == "case":
+            top.next_segment()
+        elif word == "from" and not (before is not None and before.is_word("distinct")):
+            top.in_from = True
+        elif word == "join":
+            self._link("joins")
+        elif word == "over":
+            self._link("window functions")
+        elif word in _OPERATOR_WORDS:
+            self._operator()
+        elif word in _AFTER_FROM:
+            self._clause(word)
+
+    def _clause(self, word: str) -> None:
+        top = self.frames[-1]
+        top.in_from = False
+        if word == "select":
+            top.is_query = True
+        elif word == "union":
+            self._link("set operations (UNION)")
+        elif word in {"intersect", "except"}:
+            self._link("set operations (INTERSECT, EXCEPT)")
+
+    def _operator(self) -> None:
+        self.counts["operators"] += 1
+        self.frames[-1].chain += _WEIGHTS["operators"]
+
+    def _link(self, what: str) -> None:
+        self.counts[what] += 1
+        self.frames[-1].links += _WEIGHTS[what]
+
+    def _close_parentheses(self) -> None:
+        while len(self.frames) > 1 and self.frames[-1].opener == "case":
+            self._close()
+        if len(self.frames) > 1:
+            self._close()
+
+    def _close(self) -> None:
+        closed = self.frames.pop()
+        top = self.frames[-1]
+        if closed.is_query:  # planners merge the filters of nested queries into one chain
+            top.links += closed.total()
+        else:
+            top.inner = max(top.inner, closed.total())
+
+
+def check_sql(sql: str, limits: LimitsConfig) -> None:
+    """Check that DataFusion can plan `sql` safely.
+
+    Raises:
+        LimitExceededError: the text is too long, or chains too many terms; names the limit, the count and the key.
+        SqlError: the text cannot be split into tokens.
+    """
+    size = len(sql.encode())
+    if size > limits.sql_bytes:
+        raise LimitExceededError(
+            f"the SQL text has {size:,} bytes; [limits] sql_bytes = {limits.sql_bytes:,} is the most: "
+            "upload the values as a table and join it"
+        )
+    tokens = tokenize(sql)
+    meter = _Meter()
+    weight = meter.read(tokens)
+    if weight > limits.sql_terms:
+        raise LimitExceededError(_too_deep(meter.counts, weight, limits.sql_terms))
+    if meter.cube_columns > _CUBE_COLUMNS:
+        raise LimitExceededError(f"CUBE has {meter.cube_columns} columns; {_CUBE_COLUMNS} is the most: write GROUPING SETS")
+    expanded = _expanded(tokens, limits.sql_terms)
+    if expanded > limits.sql_terms:
+        raise LimitExceededError(
+            f"the WITH queries use each other so often that the plan would have over {limits.sql_terms:,} parts; "
+            f"[limits] sql_terms = {limits.sql_terms:,} is the most: keep one in a table with CREATE TABLE … AS"
+        )
+
+
+def _too_deep(counts: dict[str, int], weight: int, most: int) -> str:
+    what = max(counts, key=lambda name: counts[name] * _WEIGHTS[name])
+    advice = _ADVICE.get(what, "split the query into several")
+    return (
+        f"the SQL text is too deep: {counts[what]:,} {what}, {weight:,} terms in all; "
+        f"[limits] sql_terms = {most:,} is the most, and allows {most // _WEIGHTS[what]:,} {what}: {advice}"
+    )
+
+
+def _expanded(tokens: Sequence[Token], most: int) -> int:
+    """Return how many parts the plan has once every WITH query is put where it is used; stop counting above `most`."""
+    sizes: dict[str, int] = {}
+    opened: list[tuple[str | None, int]] = [(None, 1)]
+    for index, token in enumerate(tokens):
+        if token.is_symbol("("):
+            opened.append((_defined(tokens, index), 1))
+        elif token.is_symbol(")") and len(opened) > 1:
+            name, size = opened.pop()
+            if name is not None:
+                sizes[name] = size
+            else:
+                _grow(opened, size - 1)
+        elif sizes and index and _follows_from(tokens[index - 1]):
+            _grow(opened, sizes.get(identifier(token) or "", 0))
+        if opened[-1][1] > most:
+            return opened[-1][1]
+    return sum(size for _, size in opened)
+
+
+def _grow(opened: list[tuple[str | None, int]], size: int) -> None:
+    name, old = opened[-1]
+    opened[-1] = (name, old + size)
+
+
+def _follows_from(token: Token) -> bool:
+    return token.is_word("from", "join") or token.is_symbol(",")
+
+
+def _defined(tokens: Sequence[Token], index: int) -> str | None:
+    """Return the name of the WITH query whose text the parenthesis at `index` opens, if it does."""
+    at = index - 1
+    while at > 0 and tokens[at].is_word("materialized", "not"):
+        at -= 1
+    if at < 1 or not tokens[at].is_word("as"):
+        return None
+    at -= 1
+    if tokens[at].is_symbol(")"):
+        while at > 0 and not tokens[at].is_symbol("("):
+            at -= 1
+        at -= 1
+    return identifier(tokens[at]) if at >= 0 else None
