@@ -66,7 +66,7 @@ def cache_folder() -> Path:
 
 
 def corpus() -> list[str]:
-    """Return the text the tokenizer is trained on: the sample tables' text, or the package's own source without them."""
+    """Return the text the tokenizer is trained on: the sample tables' text, else the package's own source."""
     texts = _limited(_table_texts(sample_folder()))
     if not texts:
         package = Path(__file__).parents[1]
@@ -120,13 +120,15 @@ def _build_beside(target: Path, texts: list[str], seed: int) -> None:
 def _build(folder: Path, texts: list[str], seed: int) -> None:
     try:
         import torch
-        from transformers import LlamaForCausalLM
+        import transformers
     except ImportError as exc:
         raise MissingExtraError("the embedded model", "local") from exc
+    library: Any = transformers
+    library.utils.logging.disable_progress_bar()
     tokenizer = _train_tokenizer(texts)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = LlamaForCausalLM(_model_config(tokenizer))
+        model = library.LlamaForCausalLM(_model_config(tokenizer))
     model.save_pretrained(folder, safe_serialization=True)
     tokenizer.save_pretrained(folder)
 
@@ -170,7 +172,8 @@ def _train_tokenizer(texts: list[str]) -> PreTrainedTokenizerFast:
     raw.train_from_iterator(texts, trainer)
     missing = VOCABULARY - raw.get_vocab_size()
     raw.add_special_tokens([f"<|unused{number}|>" for number in range(missing)])
-    tokenizer = PreTrainedTokenizerFast(
+    fast: Any = PreTrainedTokenizerFast
+    tokenizer: PreTrainedTokenizerFast = fast(
         tokenizer_object=raw,
         pad_token="<|pad|>",  # noqa: S106 - a token of the vocabulary, no password
         bos_token="<|begin|>",  # noqa: S106

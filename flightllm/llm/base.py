@@ -42,8 +42,8 @@ class Parameters:
 class Request:
     """One prompt to answer.
 
-    `prompt` is what the model is told. `function`, `instruction` and `fields` (name, value pairs in prompt order) say how
-    it was made; only the `fake` engine and logs at debug level look at them.
+    `prompt` is what the model is told. `function`, `instruction` and `fields` (name, value pairs in prompt order) say
+    how it was made; only the `fake` engine and logs at debug level look at them.
     """
 
     id: int
@@ -58,8 +58,8 @@ class Request:
 class Completion:
     """The outcome of one request: `text`, or `error` when this request alone failed.
 
-    `cached_tokens` of the `prompt_tokens` were served from a prefix cache. `confidence` is the probability of the chosen
-    option for a `Choice`, where the engine knows it.
+    `cached_tokens` of the `prompt_tokens` were served from a prefix cache. `confidence` is the probability of the
+    chosen option for a `Choice`, where the engine knows it.
     """
 
     id: int
@@ -85,8 +85,8 @@ class Engine(Protocol):
     def generate(self, requests: Iterator[Request], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Yield one completion per request, in any order.
 
-        Pulls `requests` lazily, in order, in the calling thread, keeping at most the configured window in flight. Closing
-        the returned iterator, or `cancelled()` turning true (polled at least every 100 ms), aborts what is in flight.
+        Pulls `requests` lazily, in order, in the calling thread, keeping at most the configured window in flight.
+        Closing the returned iterator, or `cancelled()` turning true (polled at least every 100 ms), aborts what is in flight.
 
         Raises:
             EngineUnavailableError: the engine is gone; completions already yielded stand.

@@ -89,11 +89,11 @@ class FakeEngine:
         while True:
             while not exhausted and len(waiting) < self._window:
                 _check(cancelled)
-                request = next(requests, None)
-                if request is None:
+                pulled = next(requests, None)
+                if pulled is None:
                     exhausted = True
                 else:
-                    waiting.append((time.monotonic() + self._options.latency_ms / 1000, self._answer(request)))
+                    waiting.append((time.monotonic() + self._options.latency_ms / 1000, self._answer(pulled)))
             if not waiting:
                 return
             due, completion = waiting.popleft()

@@ -68,7 +68,7 @@ def _typed(kind: str, schema: Mapping[str, Any], rng: random.Random, root: Any, 
         case "array":
             return _array(schema, rng, root, depth)
         case "boolean":
-            return rng.random() < 0.5  # noqa: PLR2004
+            return rng.random() < 0.5
         case "integer":
             low, high = _bounds(schema, 1)
             return rng.randint(int(low), int(high))
@@ -106,7 +106,9 @@ def _string(schema: Mapping[str, Any], rng: random.Random) -> str:
     if schema.get("format") == "date":
         return f"20{rng.randint(10, 29)}-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d}"
     if schema.get("format") == "date-time":
-        return f"20{rng.randint(10, 29)}-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d}T{rng.randint(0, 23):02d}:00:00Z"
+        return (
+            f"20{rng.randint(10, 29)}-{rng.randint(1, 12):02d}-{rng.randint(1, 28):02d}T{rng.randint(0, 23):02d}:00:00Z"
+        )
     text = f"{rng.choice(_WORDS)} {rng.choice(_WORDS)}"
     return text.ljust(schema.get("minLength", 0), "x")[: schema.get("maxLength", 200)]
 

@@ -1,7 +1,7 @@
 """The embedded engine: PyTorch and transformers in this process, on CPU or CUDA.
 
-Prompts come ordered so that neighbours share a prefix. They are cut into batches; a batch's prefix is computed once (not
-at all where the batch before had it) and its suffixes run together. A choice takes one forward pass.
+Prompts come ordered so that neighbours share a prefix. They are cut into batches; a batch's prefix is computed once
+(not at all where the batch before had it) and its suffixes run together. A choice takes one forward pass.
 """
 
 from __future__ import annotations
@@ -34,8 +34,10 @@ except ImportError as exc:
 
 @dataclass(frozen=True, slots=True)
 class LocalOptions:
-    """How the model runs: `batch_rows` and `batch_tokens` bound one forward pass, `max_model_len` (0: the model's own)
-    a prompt with its answer; `seed` is for temperatures above 0.
+    """How the model runs.
+
+    `batch_rows` and `batch_tokens` bound one forward pass, `max_model_len` (0: the model's own) a prompt with its answer;
+    `seed` is for temperatures above 0.
     """
 
     device: str = "auto"
@@ -140,7 +142,7 @@ class LocalEngine:
         return answers
 
     def _choose(self, rows: Rows, options: Sequence[str], temperature: float) -> list[_Answer]:
-        """Choose by the options' probabilities: of the first token where that tells them apart, of the whole otherwise."""
+        """Choose by the probability of each option's first token where these differ, of the whole option otherwise."""
         continuations = [self._encoder.continuation(option) for option in options]
         first = [ids[0] for ids in continuations]
         if len(set(first)) == len(first):

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, DynamicCache
+from transformers.cache_utils import DynamicLayer
 
 from flightllm.errors import ConfigError
 from flightllm.llm.local_plan import shared_length
@@ -30,8 +31,9 @@ class PrefixModel:
 
     def __init__(self, folder: Path, device: str, dtype: str) -> None:
         self.device = torch.device(_device(device))
-        self._model: Any = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
-        self._model.to(self.device).eval()
+        model: Any = AutoModelForCausalLM
+        self._model = model.from_pretrained(folder, dtype=dtype)
+        self._model.eval().to(self.device)
         config = self._model.config.get_text_config(decoder=True)
         kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
         if kinds != {"full_attention"}:
@@ -40,7 +42,7 @@ class PrefixModel:
         self.vocabulary: int = config.vocab_size
         ends = self._model.generation_config.eos_token_id
         self.end_tokens = frozenset(ends if isinstance(ends, list) else [] if ends is None else [ends])
-        self._kept_ids: list[int] = []
+        self._kept_ids: list[int] = []  # may be longer than the prefix last asked for
         self._kept: Layers = []
 
     @property
@@ -87,7 +89,7 @@ class PrefixModel:
         ids = torch.tensor(continuation, device=self.device)
         mask = torch.cat([rows.mask, rows.mask.new_ones(count, width)], dim=1)
         positions = rows.positions + torch.arange(1, width + 1, device=self.device)
-        cache = _cache([(layer.keys, layer.values) for layer in rows.cache.layers])
+        cache = _cache(_layers(rows.cache))
         logits = self._forward(ids[:-1].expand(count, -1), cache, mask, positions, keep=width).float().log_softmax(-1)
         return total + logits.gather(2, ids[1:].expand(count, -1)[:, :, None]).sum((1, 2))
 
@@ -107,7 +109,7 @@ class PrefixModel:
             mask = torch.ones(1, len(prefix), dtype=torch.long, device=self.device)
             self._forward(ids, cache, mask, torch.arange(reused, len(prefix), device=self.device)[None])
             self._kept_ids = prefix
-            self._kept = [(layer.keys, layer.values) for layer in cache.layers]
+            self._kept = _layers(cache)
         return reused
 
     def _forward(
@@ -126,19 +128,26 @@ class PrefixModel:
 
 def _cache(layers: Layers) -> DynamicCache:
     """Make a cache over existing tensors without copying them; it never writes into them, growing by concatenation."""
+    new_layer: Any = DynamicLayer
     cache = DynamicCache()
-    for index, (keys, values) in enumerate(layers):
-        layer = cache.layer_class_to_replicate() if index >= len(cache.layers) else cache.layers[index]
+    for keys, values in layers:
+        layer = new_layer()
         layer.lazy_initialization(keys, values)
         layer.keys, layer.values = keys, values
-        if index >= len(cache.layers):
-            cache.layers.append(layer)
+        cache.layers.append(layer)
     return cache
+
+
+def _layers(cache: Any) -> Layers:
+    """Return the tensors a cache holds."""
+    return [(layer.keys, layer.values) for layer in cache.layers]
 
 
 def _device(device: str) -> str:
     if device == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if device.startswith("cuda") and not torch.cuda.is_available():
-        raise ConfigError(f"[engine] device: {device!r} asked for, but PyTorch sees no CUDA device; write 'cpu' or 'auto'")
+        raise ConfigError(
+            f"[engine] device: {device!r} asked for, but PyTorch sees no CUDA device; write 'cpu' or 'auto'"
+        )
     return device

@@ -36,7 +36,9 @@ def plan_batches(prompts: Sequence[Sequence[int]], rows: int, tokens: int) -> li
     shared = [0, *(shared_length(prompts[i - 1], prompts[i]) for i in range(1, count)), 0]
     best: list[tuple[int, Batch | None]] = [(0, None)] * (count + 1)
     for start in range(count - 1, -1, -1):
-        best[start] = _best_batch(start, [len(prompt) for prompt in prompts[start : start + rows]], shared, tokens, best)
+        best[start] = _best_batch(
+            start, [len(prompt) for prompt in prompts[start : start + rows]], shared, tokens, best
+        )
     batches = []
     position = 0
     while (batch := best[position][1]) is not None:
@@ -54,7 +56,10 @@ def _best_batch(
 ) -> tuple[int, Batch]:
     """Return the cheapest total cost from `start` to the end, and the batch it begins with."""
     alone = min(max(shared[start], shared[start + 1]), lengths[0] - 1)
-    chosen = (_LAUNCH_TOKENS + lengths[0] - min(alone, shared[start]) + best[start + 1][0], Batch(start, start + 1, alone))
+    chosen = (
+        _LAUNCH_TOKENS + lengths[0] - min(alone, shared[start]) + best[start + 1][0],
+        Batch(start, start + 1, alone),
+    )
     prefix = shortest = longest = lengths[0]
     for size in range(2, len(lengths) + 1):
         shortest = min(shortest, lengths[size - 1])

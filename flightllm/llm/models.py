@@ -26,7 +26,9 @@ def model_folder(model: str) -> Path:
             raise ConfigError(f"[engine] model: {model!r} is no transformers model: it has no config.json")
         return folder
     if folder.is_absolute() or model.count("/") != 1:
-        raise ConfigError(f"[engine] model: no folder {model!r}; write 'demo', a model's folder or a hub name 'owner/name'")
+        raise ConfigError(
+            f"[engine] model: no folder {model!r}; write 'demo', a model's folder or a hub name 'owner/name'"
+        )
     return _download(model)
 
 

@@ -34,7 +34,7 @@ def read_options(options_type: type[OptionsT], kind: str, options: Mapping[str, 
             names = " or ".join(sorted(_name(one) for one in accepted))
             msg = f"[engine] {key}: expected {names}, got {type(value).__name__} {value!r}"
             raise ConfigError(msg)
-        values[key] = float(value) if float in accepted and type(value) is int else value  # type: ignore[arg-type]
+        values[key] = float(value) if float in accepted and type(value) is int else value
     try:
         return options_type(**values)
     except ValueError as exc:  # raised by the dataclass's own __post_init__

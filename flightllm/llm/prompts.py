@@ -6,15 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+
 class PromptEncoder:
     """A model's tokenizer and chat template. Thread-safe once built."""
 
     def __init__(self, folder: Path) -> None:
-        from transformers import AutoTokenizer
-        from transformers.utils import logging
+        import transformers
 
-        logging.disable_progress_bar()
-        self.tokenizer: Any = AutoTokenizer.from_pretrained(folder)
+        hub: Any = transformers.utils.logging
+        hub.disable_progress_bar()
+        self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
         self._templated = self.tokenizer.chat_template is not None
 
     def encode(self, prompts: Sequence[str]) -> list[list[int]]:

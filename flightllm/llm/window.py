@@ -89,7 +89,8 @@ class Window:
                     yield completion
                     in_flight -= 1
         finally:
-            self._loop.closed or self._loop.call(self._abort)  # noqa: B018 - a closed loop has nothing left in flight
+            if not self._loop.closed:
+                self._loop.call(self._abort)
 
     def _pull(self, requests: Iterator[Request], room: int, cancelled: Callable[[], bool]) -> list[Request]:
         """Pull whole chunks into the room left, fewer only at the end of the requests."""

@@ -1,0 +1,195 @@
+"""Any OpenAI-compatible endpoint over HTTP: a hosted API, `vllm serve`, Ollama and the like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
+from flightllm.llm.base import Completion, Request
+from flightllm.llm.openai_options import OpenAIOptions
+from flightllm.llm.openai_wire import share_out, spellings
+from flightllm.llm.options import read_options
+from flightllm.llm.window import LoopThread, Window
+
+if TYPE_CHECKING:
+    from flightllm.config import EngineConfig
+
+try:
+    import openai
+    from aiolimiter import AsyncLimiter
+except ImportError as exc:
+    raise MissingExtraError("the engine 'openai'", "openai") from exc
+
+_CHARS_PER_TOKEN = 4
+_GONE_STATUSES = frozenset({429, 502, 503, 504})
+_REFUSED_STATUSES = frozenset({400, 404, 413, 415, 422})
+
+
+class OpenAIEngine:
+    """One endpoint and model.
+
+    What the endpoint turns out not to take (a list of prompts, a way to say a constraint) is not tried again.
+    """
+
+    def __init__(self, model: str, window: int, options: OpenAIOptions) -> None:
+        self._model = model
+        self._window = window
+        self._options = options
+        self._per_request = options.prompts_per_request
+        self._spelling: dict[type, int] = {}
+        self._tokens_key = "max_tokens"
+        self._client = openai.AsyncOpenAI(
+            base_url=options.base_url,
+            api_key=options.api_key(),
+            timeout=options.timeout,
+            max_retries=options.max_retries,
+        )
+        self._request_limit = _request_limiter(options.requests_per_minute)
+        self._token_limit = AsyncLimiter(options.tokens_per_minute, 60) if options.tokens_per_minute else None
+        self._loop = LoopThread("openai")
+
+    @property
+    def name(self) -> str:
+        """Return the engine kind, model and endpoint."""
+        return f"openai ({self._model} at {self._options.base_url})"
+
+    @property
+    def revision(self) -> str:
+        """Return the endpoint and the model's name: all that is known from outside."""
+        return f"openai-1 {self._options.base_url} {self._model} {'text' if self._options.completions else 'chat'}"
+
+    def generate(self, requests: Iterator[Request], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Keep the window's prompts under way, `prompts_per_request` in each HTTP request; see `Engine.generate`."""
+        return Window(self._loop, self._answer, self._window, self._per_request).stream(requests, cancelled)
+
+    def count_tokens(self, text: str) -> int:
+        """Estimate the tokens of `text` at four characters each: the endpoint's tokenizer is not known."""
+        return -(-len(text) // _CHARS_PER_TOKEN)
+
+    def close(self) -> None:
+        """Abort what runs and close the connections. Idempotent."""
+        if not self._loop.closed:
+            self._loop.run(self._client.close())
+            self._loop.close()
+
+    async def _answer(self, chunk: Sequence[Request]) -> list[Completion]:
+        completions: list[Completion] = []
+        for _, group in groupby(chunk, key=lambda request: request.parameters):
+            completions += await self._answer_group(list(group))
+        return completions
+
+    async def _answer_group(self, group: Sequence[Request]) -> list[Completion]:
+        """Answer requests of equal parameters together; where that is refused, one by one."""
+        if len(group) > 1 and self._per_request > 1:
+            try:
+                return await self._send(group)
+            except _RefusedError:
+                refused = True
+        else:
+            refused = False
+        completions = [await self._answer_one(request) for request in group]
+        if refused and all(completion.error is None for completion in completions):
+            self._per_request = 1  # no prompt was at fault, so it is lists that the endpoint does not take
+        return completions
+
+    async def _answer_one(self, request: Request) -> Completion:
+        try:
+            return (await self._send([request]))[0]
+        except _RefusedError as exc:
+            return Completion(request.id, None, f"the engine {self.name} refused: {exc}")
+
+    async def _send(self, group: Sequence[Request]) -> list[Completion]:
+        """Send one HTTP request, saying the constraint in the best way the endpoint has not refused yet.
+
+        Raises:
+            _RefusedError: the endpoint refuses the request even without a constraint.
+        """
+        constraint = group[0].parameters.constraint
+        ways = spellings(constraint) if self._options.send_constraints else [{}]
+        kind = type(constraint)
+        way = min(self._spelling.get(kind, 0), len(ways) - 1)
+        while True:
+            try:
+                completions = await self._post(group, ways[way])
+            except _RefusedError:
+                way += 1
+                if way == len(ways):
+                    raise
+            else:
+                # Remembered only once a plainer spelling worked: else it was the prompt that was refused.
+                self._spelling[kind] = max(self._spelling.get(kind, 0), way)
+                return completions
+
+    async def _post(self, group: Sequence[Request], constraint: dict[str, Any]) -> list[Completion]:
+        await self._await_limits(group)
+        parameters = group[0].parameters
+        try:
+            return await self._call(group, {"temperature": parameters.temperature, **constraint})
+        except openai.APITimeoutError:
+            text = f"the engine {self.name} did not answer within {self._options.timeout:g} s"
+            return [Completion(request.id, None, text) for request in group]
+        except openai.APIConnectionError as exc:
+            raise EngineUnavailableError(f"the engine {self.name} cannot be reached: {exc}") from exc
+        except openai.APIStatusError as exc:
+            if self._tokens_key == "max_tokens" and "max_completion_tokens" in exc.message:
+                self._tokens_key = "max_completion_tokens"  # what OpenAI's newer models call it
+                return await self._post(group, constraint)
+            return self._failed(group, exc)
+        except openai.APIError as exc:
+            return [Completion(request.id, None, f"the engine {self.name} failed: {exc.message}") for request in group]
+
+    async def _call(self, group: Sequence[Request], arguments: dict[str, Any]) -> list[Completion]:
+        client: Any = self._client  # what it takes depends on the endpoint, not on the package's overloads
+        max_tokens = group[0].parameters.max_tokens
+        if self._options.completions:
+            prompts = [request.prompt for request in group]
+            prompt = prompts if len(prompts) > 1 else prompts[0]
+            text = await client.completions.create(model=self._model, prompt=prompt, max_tokens=max_tokens, **arguments)
+            texts: list[str | None] = [None] * len(group)
+            for choice in text.choices:
+                texts[choice.index] = choice.text
+            return share_out(group, texts, text.usage)
+        messages = [{"role": "user", "content": group[0].prompt}]
+        chat = await client.chat.completions.create(
+            model=self._model, messages=messages, **{self._tokens_key: max_tokens}, **arguments
+        )
+        return share_out(group, [chat.choices[0].message.content if chat.choices else None], chat.usage)
+
+    def _failed(self, group: Sequence[Request], error: openai.APIStatusError) -> list[Completion]:
+        """Turn an HTTP status that retrying did not cure into row errors, or an error of the whole call."""
+        status = error.status_code
+        if status in _GONE_STATUSES:
+            raise EngineUnavailableError(f"the engine {self.name} is overloaded or gone (HTTP {status})") from error
+        if status in {401, 403}:
+            raise EngineError(f"the engine {self.name} refuses the API key (HTTP {status})") from error
+        if status == 404:
+            raise EngineError(f"the engine {self.name} has no such endpoint or model (HTTP 404)") from error
+        if status in _REFUSED_STATUSES:
+            raise _RefusedError(f"HTTP {status}: {error.message}") from error
+        return [Completion(request.id, None, f"the engine {self.name} failed (HTTP {status})") for request in group]
+
+    async def _await_limits(self, group: Sequence[Request]) -> None:
+        if self._request_limit is not None:
+            await self._request_limit.acquire()
+        if self._token_limit is not None:
+            tokens = sum(self.count_tokens(request.prompt) + request.parameters.max_tokens for request in group)
+            await self._token_limit.acquire(min(tokens, self._token_limit.max_rate))
+
+
+class _RefusedError(Exception):
+    """The endpoint understood the request and does not take it; carries its message."""
+
+
+def create(config: EngineConfig) -> OpenAIEngine:
+    """Make the engine that the configuration describes; nothing is sent yet."""
+    return OpenAIEngine(config.model, config.max_in_flight, read_options(OpenAIOptions, "openai", config.options))
+
+
+def _request_limiter(per_minute: float) -> AsyncLimiter | None:
+    """Allow a second's worth at once, or one request where the limit is below one a second; never a minute's burst."""
+    if not per_minute:
+        return None
+    burst = max(1.0, per_minute / 60)
+    return AsyncLimiter(burst, burst * 60 / per_minute)

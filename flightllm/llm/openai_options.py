@@ -1,0 +1,66 @@
+"""Options of the `openai` engine."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from flightllm.errors import ConfigError
+
+APIS = ("auto", "chat", "completions")
+_HOSTED = "https://api.openai.com/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenAIOptions:
+    """Where the endpoint is and how to talk to it.
+
+    `api` `auto` is `completions` where `prompts_per_request` > 1, else `chat`. Completions take the prompt as it is;
+    chat lets the endpoint put it into the model's template. `timeout` is in seconds, for one HTTP request. The limits
+    per minute are 0 for none; tokens are estimated at four characters each, the answer's `max_tokens` included.
+    """
+
+    base_url: str = _HOSTED
+    api_key_env: str = "OPENAI_API_KEY"
+    api_key_file: str = ""
+    api: str = "auto"
+    prompts_per_request: int = 1
+    timeout: float = 120.0
+    max_retries: int = 5
+    requests_per_minute: float = 0.0
+    tokens_per_minute: float = 0.0
+    send_constraints: bool = True
+
+    def __post_init__(self) -> None:
+        if self.api not in APIS:
+            raise ValueError(f"api: expected one of {', '.join(APIS)}, got {self.api!r}")
+        if self.prompts_per_request < 1:
+            raise ValueError("prompts_per_request: must be at least 1")
+        if self.api == "chat" and self.prompts_per_request > 1:
+            raise ValueError('prompts_per_request: chat takes one prompt at a time; write api = "completions"')
+        if self.timeout <= 0 or self.max_retries < 0:
+            raise ValueError("timeout, max_retries: must be positive")
+        if self.requests_per_minute < 0 or self.tokens_per_minute < 0:
+            raise ValueError("requests_per_minute, tokens_per_minute: must not be negative")
+
+    @property
+    def completions(self) -> bool:
+        """Say whether prompts go to `/completions`."""
+        return self.api == "completions" or (self.api == "auto" and self.prompts_per_request > 1)
+
+    def api_key(self) -> str:
+        """Return the key from the file or else the environment; endpoints of one's own need none.
+
+        Raises:
+            ConfigError: the file cannot be read, or the hosted API has no key.
+        """
+        if self.api_key_file:
+            try:
+                return Path(self.api_key_file).expanduser().read_text(encoding="utf-8").strip()
+            except OSError as exc:
+                raise ConfigError(f"[engine] api_key_file: cannot read {self.api_key_file!r}") from exc
+        key = os.environ.get(self.api_key_env, "")
+        if not key and self.base_url == _HOSTED:
+            raise ConfigError(f"[engine] api_key_env: the environment variable {self.api_key_env} holds no API key")
+        return key or "none"

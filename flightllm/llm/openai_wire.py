@@ -1,0 +1,64 @@
+"""What the `openai` engine sends and reads: constraints as request parameters, usage shared out over prompts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from flightllm.llm.base import Choice, Completion, Constraint, JsonSchema, Regex, Request
+
+Spelling = dict[str, Any]
+"""Request parameters that say one constraint in one of the ways endpoints know."""
+
+
+def spellings(constraint: Constraint) -> list[Spelling]:
+    """Return the ways to say `constraint`, best first; the last says nothing, and the answer is checked by the caller.
+
+    `structured_outputs` is vLLM's; `response_format` is OpenAI's, which most endpoints know.
+    """
+    match constraint:
+        case Choice(options):
+            return [_vllm(choice=list(options)), {}]
+        case Regex(pattern):
+            return [_vllm(regex=pattern), {}]
+        case JsonSchema(schema):
+            parsed = json.loads(schema)
+            format_ = {"type": "json_schema", "json_schema": {"name": "answer", "schema": parsed}}
+            return [{"extra_body": {"response_format": format_}}, _vllm(json=parsed), {}]
+        case None:
+            return [{}]
+
+
+def _vllm(**constraint: object) -> Spelling:
+    return {"extra_body": {"structured_outputs": constraint}}
+
+
+def share_out(requests: Sequence[Request], texts: Sequence[str | None], usage: Any) -> list[Completion]:
+    """Make completions of the answers to one HTTP request, whose usage is given in sum: shared by length."""
+    prompts = _shares(getattr(usage, "prompt_tokens", None) or 0, [len(request.prompt) for request in requests])
+    details = getattr(usage, "prompt_tokens_details", None)
+    cached = _shares(getattr(details, "cached_tokens", None) or 0, prompts)
+    written = _shares(getattr(usage, "completion_tokens", None) or 0, [len(text or "") for text in texts])
+    return [
+        Completion(
+            request.id,
+            text,
+            None if text is not None else "the endpoint returned no text",
+            prompts[place],
+            cached[place],
+            written[place],
+        )
+        for place, (request, text) in enumerate(zip(requests, texts, strict=True))
+    ]
+
+
+def _shares(total: int, weights: Sequence[int]) -> list[int]:
+    """Split `total` in proportion to `weights`, in whole numbers that add up to it."""
+    whole = sum(weights) or len(weights)
+    shares, seen, given = [], 0, 0
+    for weight in weights:
+        seen += weight if sum(weights) else 1
+        shares.append(total * seen // whole - given)
+        given += shares[-1]
+    return shares

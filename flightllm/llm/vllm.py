@@ -1,0 +1,226 @@
+"""The production engine: vLLM in this process, on the host's GPU; on CPU for tests."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+from flightllm.errors import ConfigError, EngineUnavailableError, MissingExtraError
+from flightllm.llm.base import Choice, Completion, JsonSchema, Parameters, Regex, Request
+from flightllm.llm.models import model_digest, model_folder
+from flightllm.llm.options import read_options
+from flightllm.llm.prompts import PromptEncoder, misfit
+from flightllm.llm.window import LoopThread, Window
+
+if TYPE_CHECKING:
+    from flightllm.config import EngineConfig
+
+_CPU_KV_BYTES = 256 << 20
+_STOP_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class VllmOptions:
+    """The engine arguments set most often; 0 or None leaves vLLM's default. `engine_args` holds any others.
+
+    On CPU the defaults are an explicit KV cache (else vLLM takes most of the memory), 32-token blocks and eager mode.
+    `confidence` asks for the probability of each choice; off on CPU by default, where vLLM first compiles for it.
+    """
+
+    max_model_len: int = 0
+    kv_cache_memory_bytes: int = 0
+    gpu_memory_utilization: float = 0.0
+    dtype: str = "auto"
+    block_size: int = 0
+    enforce_eager: bool | None = None
+    enable_prefix_caching: bool = True
+    confidence: bool | None = None
+    engine_args: Mapping[str, object] = field(default_factory=dict)
+
+
+class VllmEngine:
+    """An `AsyncLLM` on an event loop's thread of its own; its model runs in vLLM's own process."""
+
+    def __init__(self, model: str, window: int, options: VllmOptions) -> None:
+        _prepare_environment()
+        try:
+            from vllm.v1.engine.async_llm import AsyncLLM
+        except ImportError as exc:
+            raise MissingExtraError("the engine 'vllm'", "gpu") from exc
+        folder = model_folder(model)
+        arguments = _engine_args(str(folder), window, options)
+        self._name = f"vllm ({model})"
+        self._window = window
+        self._encoder = PromptEncoder(folder)
+        self._confidence = options.confidence if options.confidence is not None else not _on_cpu()
+        self._choice_tokens: dict[Choice, int] = {}
+        self._numbers = count()
+        self._closed = False
+        self._loop = LoopThread("vllm")
+
+        async def start() -> Any:
+            return AsyncLLM.from_engine_args(arguments)
+
+        try:
+            self._engine = self._loop.run(start())
+        except Exception as exc:  # starting fails in many ways: memory, a bad argument, an unknown architecture
+            self._loop.close()
+            raise EngineUnavailableError(f"the engine {self._name} did not start: {exc}") from exc
+        self._limit: int = self._engine.model_config.max_model_len
+        self._revision = f"vllm-1 {model_digest(folder)} {self._engine.model_config.dtype}"
+
+    @property
+    def name(self) -> str:
+        """Return the engine kind and model."""
+        return self._name
+
+    @property
+    def revision(self) -> str:
+        """Return a digest of the model's files and the number type it runs in."""
+        return self._revision
+
+    def generate(self, requests: Iterator[Request], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Keep the window's requests in vLLM's scheduler; see `Engine.generate`."""
+        return Window(self._loop, self._answer, self._window).stream(requests, cancelled)
+
+    def count_tokens(self, text: str) -> int:
+        """Count the tokens of `text`, without special tokens."""
+        return self._encoder.count(text)
+
+    def close(self) -> None:
+        """Abort what runs and stop vLLM's process. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+
+        async def stop() -> None:
+            self._engine.shutdown(timeout=_STOP_SECONDS / 2)
+            del self._engine  # its finalizer must not wait for the interpreter's end
+
+        try:
+            self._loop.run(stop(), _STOP_SECONDS)
+        finally:
+            self._loop.close()
+
+    async def _answer(self, chunk: Sequence[Request]) -> list[Completion]:
+        return [await self._answer_one(request) for request in chunk]
+
+    async def _answer_one(self, request: Request) -> Completion:
+        from vllm.v1.engine.exceptions import EngineDeadError
+
+        [ids] = self._encoder.encode([request.prompt])
+        constraint = request.parameters.constraint
+        answer = self._longest_option(constraint) if isinstance(constraint, Choice) else 1
+        error = misfit(len(ids), answer, self._limit)
+        if error:
+            return Completion(request.id, None, error, len(ids))
+        sampling = _sampling(request.parameters, answer, self._limit - len(ids), self._confidence)
+        final: Any = None
+        try:
+            async for output in self._engine.generate({"prompt_token_ids": ids}, sampling, f"f{next(self._numbers)}"):
+                final = output
+        except EngineDeadError as exc:
+            raise EngineUnavailableError(f"the engine {self._name} died; see its log") from exc
+        except Exception as exc:  # noqa: BLE001 - vLLM refuses one request in many ways; the others go on
+            error = f"the engine {self._name} refused: {str(exc) or type(exc).__name__}"
+            return Completion(request.id, None, error, len(ids))
+        return _completion(request, len(ids), final)
+
+    def _longest_option(self, choice: Choice) -> int:
+        if choice not in self._choice_tokens:
+            longest = max(len(self._encoder.continuation(option)) for option in choice.options)
+            self._choice_tokens[choice] = longest + 1  # and the end token
+        return self._choice_tokens[choice]
+
+
+def create(config: EngineConfig) -> VllmEngine:
+    """Start vLLM on the model that the configuration names (seconds to minutes)."""
+    options = read_options(VllmOptions, "vllm", config.options)
+    return VllmEngine(config.model, config.max_in_flight, options)
+
+
+def _completion(request: Request, prompt_tokens: int, final: Any) -> Completion:
+    output = final.outputs[0]
+    confidence = None
+    if isinstance(request.parameters.constraint, Choice) and output.cumulative_logprob is not None:
+        # Taken after the constraint's mask, so the options' probabilities sum to one.
+        confidence = min(1.0, math.exp(output.cumulative_logprob))
+    cached = final.num_cached_tokens or 0
+    return Completion(request.id, output.text, None, prompt_tokens, cached, len(output.token_ids), confidence)
+
+
+def _sampling(parameters: Parameters, answer: int, room: int, confidence: bool) -> Any:  # noqa: FBT001
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    is_choice = isinstance(parameters.constraint, Choice)
+    return SamplingParams(
+        max_tokens=min(max(parameters.max_tokens, answer) if is_choice else parameters.max_tokens, room),
+        temperature=parameters.temperature,
+        structured_outputs=_structured(parameters),
+        logprobs=0 if is_choice and confidence else None,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+    )
+
+
+def _structured(parameters: Parameters) -> Any:
+    from vllm.sampling_params import StructuredOutputsParams
+
+    match parameters.constraint:
+        case Choice(options):
+            return StructuredOutputsParams(choice=list(options))
+        case JsonSchema(schema):
+            return StructuredOutputsParams(json=schema)
+        case Regex(pattern):
+            return StructuredOutputsParams(regex=pattern)
+        case None:
+            return None
+
+
+def _engine_args(folder: str, window: int, options: VllmOptions) -> Any:
+    from vllm.engine.arg_utils import AsyncEngineArgs
+
+    arguments: dict[str, object] = {
+        "model": folder,
+        "dtype": options.dtype,
+        "max_num_seqs": window,
+        "enable_prefix_caching": options.enable_prefix_caching,
+        "disable_log_stats": True,
+        # Without optional whitespace, a weak model cannot run on blanks to the token limit. The backend that allows
+        # this and knows most of JSON Schema is guidance, the local engine's library too.
+        "structured_outputs_config": {"backend": "guidance", "disable_any_whitespace": True},
+    }
+    if _on_cpu():
+        arguments |= {"kv_cache_memory_bytes": _CPU_KV_BYTES, "block_size": 32, "enforce_eager": True}
+    for name in ("max_model_len", "kv_cache_memory_bytes", "gpu_memory_utilization", "block_size"):
+        if getattr(options, name):
+            arguments[name] = getattr(options, name)
+    if options.enforce_eager is not None:
+        arguments["enforce_eager"] = options.enforce_eager
+    arguments |= options.engine_args
+    try:
+        return AsyncEngineArgs(**arguments)
+    except TypeError as exc:
+        raise ConfigError(f"[engine] engine_args: {exc}") from exc
+
+
+def _prepare_environment() -> None:
+    """Set what vLLM reads from the environment, where the user has not; read when its process starts."""
+    os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+    os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    if _on_cpu():
+        # Bound threads make vLLM 3–10 times slower as soon as anything else uses the same cores.
+        os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
+        os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 2) // 2)))
+
+
+def _on_cpu() -> bool:
+    try:
+        import torch
+    except ImportError as exc:
+        raise MissingExtraError("the engine 'vllm'", "gpu") from exc
+    return not torch.cuda.is_available()
