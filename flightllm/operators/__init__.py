@@ -1,0 +1,1 @@
+"""Run a plan's stages: DataFusion for the relational ones, AI operators between them."""

@@ -1,0 +1,130 @@
+"""Run one AI operator: order its rows, answer their distinct argument tuples, and append one column per call."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+import pyarrow as pa
+from datafusion import SessionContext
+
+from flightllm.errors import InternalError
+from flightllm.llm.base import Engine
+from flightllm.operators.asking import Asker, Site
+from flightllm.operators.batches import units
+from flightllm.operators.cache import AnswerCache, Keys
+from flightllm.operators.relational import Loop
+from flightllm.operators.spool import spool
+from flightllm.order.fixed import fixed_order
+from flightllm.plan.stages import BoundCall, Operator
+from flightllm.system import QueryRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """What running a query needs besides its plan; one per query."""
+
+    context: SessionContext
+    engine: Engine
+    cache: AnswerCache
+    loop: Loop
+    record: QueryRecord
+    folder: Path
+    """Spill folder of this query; removed with it."""
+    memory_bytes: int
+    """Rows between two stages go to disk beyond this."""
+
+    @property
+    def cancelled(self) -> Callable[[], bool]:
+        """Tell whether the query was cancelled."""
+        return self.record.cancelled.is_set
+
+    def spool(self, table: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
+        """Drain `batches` into a joint and return the number of rows."""
+        return spool(
+            self.context, table, schema, batches, memory_bytes=self.memory_bytes, folder=self.folder
+        )
+
+    def sql(self, text: str) -> Iterator[pa.RecordBatch]:
+        """Run SQL over joints."""
+        return self.loop.stream(self.context.sql(text), self.cancelled)
+
+
+def run_operator(operator: Operator, rows: Iterator[pa.RecordBatch], runtime: Runtime) -> Iterator[pa.RecordBatch]:
+    """Yield the operator's rows with its answers, as the answers come.
+
+    Calls over the same arguments share a pass over the rows, sorted by these; each further pass reads the result of the
+    one before. The last pass streams. Rows come in the order of the prompts, or in their own where the query needs it.
+    """
+    source = f"{operator.table}_rows"
+    schema = operator.input.schema
+    if operator.ordered:
+        schema = schema.append(pa.field("position", pa.int64()))
+        rows = _numbered(rows, schema)
+    runtime.spool(source, schema, rows)
+    answered: list[int] = []
+    passes = [list(g) for _, g in groupby(_by_arguments(operator.calls), key=lambda i: operator.calls[i].arguments)]
+    for number, members in enumerate(passes):
+        batches = _run_pass([operator.calls[i] for i in members], source, schema, runtime)
+        answered += members
+        schema = _widened(schema, [operator.calls[i] for i in members], number)
+        if number + 1 < len(passes):
+            runtime.spool(f"{source}{number}", schema, batches)
+            source = f"{source}{number}"
+    width = operator.width
+    first = len(schema) - len(answered)
+    kept = [*range(width), *(first + answered.index(i) for i in range(len(operator.calls)))]
+    if operator.ordered:
+        runtime.spool(f"{source}_done", schema, batches)
+        batches = runtime.sql(f"SELECT * FROM {source}_done ORDER BY position")  # noqa: S608 - our own names
+    with closing(batches):
+        for batch in batches:
+            yield pa.RecordBatch.from_arrays([batch.column(i) for i in kept], schema=operator.schema)
+
+
+def _by_arguments(calls: Sequence[BoundCall]) -> list[int]:
+    return sorted(range(len(calls)), key=lambda i: calls[i].arguments)
+
+
+def _numbered(rows: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    start = 0
+    for batch in rows:
+        position = pa.array(range(start, start + batch.num_rows), pa.int64())
+        start += batch.num_rows
+        yield pa.RecordBatch.from_arrays([*batch.columns, position], schema=schema)
+
+
+def _widened(schema: pa.Schema, calls: Sequence[BoundCall], number: int) -> pa.Schema:
+    return pa.schema([*schema, *(pa.field(f"a{number}_{i}", c.ai.type) for i, c in enumerate(calls))])
+
+
+def _run_pass(
+    calls: Sequence[BoundCall], table: str, schema: pa.Schema, runtime: Runtime
+) -> Iterator[pa.RecordBatch]:
+    arguments = calls[0].arguments
+    if any(not pa.types.is_string(schema.field(a).type) for a in arguments):
+        raise InternalError(f"arguments of {calls[0].ai.text} are {[schema.field(a).type for a in arguments]}, not text")
+    distinct = tuple(dict.fromkeys(arguments))
+    names = [schema.field(a).name for a in distinct]
+    order = fixed_order(runtime.context, table, names)
+    by = ", ".join(names[i] for i in order)
+    text = f"SELECT * FROM {table}" + (f" ORDER BY {by}" if by else "")  # noqa: S608 - our own names
+    rank = {distinct[column]: place for place, column in enumerate(order)}
+    sites = [_site(call, distinct, rank, runtime) for call in calls]
+    asker = Asker(runtime.engine, runtime.cache, sites)
+    types = [c.ai.type for c in calls]
+    out = pa.schema([*schema, *(pa.field(f"a{i}", t) for i, t in enumerate(types))])
+    with closing(runtime.sql(text)) as rows, closing(asker.answer(units(rows, distinct), runtime.cancelled)) as done:
+        for unit in done:
+            yield unit.finish(types, out)
+
+
+def _site(call: BoundCall, distinct: Sequence[int], rank: dict[int, int], runtime: Runtime) -> Site:
+    places = tuple(distinct.index(a) for a in call.arguments[: len(call.ai.fields)])
+    order = tuple(sorted(range(len(call.ai.fields)), key=lambda f: rank[call.arguments[f]]))
+    counters = runtime.record.call_site(call.ai.function, call.ai.text)
+    return Site(call.ai, places, order, call.when, Keys(call.ai, runtime.engine.revision), counters)
+
+
+__all__ = ["Runtime", "run_operator"]

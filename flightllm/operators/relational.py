@@ -1,0 +1,76 @@
+"""Run a DataFusion frame so that it can be stopped from another thread, also before its first batch."""
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Callable, Iterator
+
+import pyarrow as pa
+from datafusion import DataFrame
+from datafusion.record_batch import RecordBatchStream
+
+from flightllm.errors import CancelledError, FlightLLMError, SqlError
+
+_POLL_SECONDS = 0.1
+
+
+class Loop:
+    """An asyncio loop on a thread of its own; cancelling a task there stops the DataFusion work behind it."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="datafusion-loop", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Stop the loop; work still in it is abandoned."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=5)
+
+    def stream(self, frame: DataFrame, cancelled: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
+        """Yield the batches of `frame`; closing the iterator stops DataFusion.
+
+        Raises:
+            CancelledError: `cancelled()` turned true (seen within 100 ms).
+            SqlError: DataFusion failed while running, on a cast or an overflow for example.
+        """
+        stream = frame.execute_stream()
+        while (batch := self._next(stream, cancelled)) is not None:
+            yield batch
+
+    def _next(self, stream: RecordBatchStream, cancelled: Callable[[], bool]) -> pa.RecordBatch | None:
+        async def step() -> pa.RecordBatch | None:
+            try:
+                return (await stream.__anext__()).to_pyarrow()
+            except StopAsyncIteration:
+                return None
+
+        future = asyncio.run_coroutine_threadsafe(step(), self._loop)
+        try:
+            while True:
+                if cancelled():
+                    raise CancelledError("the query was cancelled")
+                try:
+                    return future.result(_POLL_SECONDS)
+                except concurrent.futures.TimeoutError:
+                    if future.done():
+                        raise
+        except FlightLLMError:
+            raise
+        except Exception as error:  # whatever DataFusion raises is about this query
+            raise translate(error) from error
+        finally:
+            future.cancel()
+
+
+def translate(error: BaseException) -> FlightLLMError:
+    """Make one of our errors of what DataFusion raised; one of ours that passed through it comes out again."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, FlightLLMError):
+            return seen
+        seen = seen.__cause__ or seen.__context__
+    text = str(error)
+    for prefix in ("DataFusion error: ", "Error during planning: ", "Execution error: "):
+        text = text.removeprefix(prefix)
+    return SqlError(text.split("\n\nThis issue was likely caused by a bug", 1)[0].strip())

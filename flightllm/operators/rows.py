@@ -1,0 +1,44 @@
+"""What both ways of running a call share: which values of a row are sent, and what its answer becomes."""
+
+from typing import Any, Protocol
+
+from flightllm.ai import AICall
+from flightllm.errors import EngineError
+
+
+class Counters(Protocol):
+    """Where a call site's figures go."""
+
+    def add(self, **deltas: int) -> None:
+        """Add to the named counters."""
+
+
+def given_fields(
+    named: list[tuple[str, int, bool]], values: tuple[str | None, ...]
+) -> list[tuple[str, str]] | None:
+    """Return the named values of one row that are not NULL, or None where the row is answered NULL without a call.
+
+    `named` gives for each field its name, its place in `values` and whether it is required.
+    """
+    fields = [(name, value) for name, at, _ in named if (value := values[at]) is not None]
+    if len(fields) < len(named) and (not fields or any(must and values[at] is None for _, at, must in named)):
+        return None
+    return fields
+
+
+def parsed(call: AICall, text: str | None, error: str | None) -> tuple[Any, str | None]:
+    """Return the SQL value of an answer, or of a failure as `on_error` has it, and what failed.
+
+    Raises:
+        EngineError: it failed and `on_error` is 'fail'.
+    """
+    value: Any = None
+    failure: str | None = error or "no answer"
+    if text is not None:
+        try:
+            value, failure = call.parse(text), None
+        except ValueError as unparsed:
+            failure = str(unparsed)
+    if failure is not None and call.on_error == "fail":
+        raise EngineError(f"{call.text}: {failure} (on_error => 'null' answers NULL instead)")
+    return ({"value": value, "error": failure} if call.on_error == "struct" else value), failure

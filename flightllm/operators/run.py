@@ -1,0 +1,74 @@
+"""Run a cut plan: its stages bottom-up, batch by batch wherever nothing needs all rows first."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pyarrow as pa
+
+from flightllm.operators.ai_map import Runtime, run_operator
+from flightllm.plan.stages import Joint, Limit, Operator, Relational, register, stage_frame
+
+_ROWS_PER_STEP = 8_192
+_SECONDS_PER_STEP = 0.2
+"""A stage that streams is run when so many rows wait, or so long after its last run."""
+
+
+def run(stage: Relational, runtime: Runtime) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of `stage`, columns by position; closing the iterator stops everything below it."""
+    if stage.streams:
+        yield from _stream(stage, stage.inputs[0], runtime)
+        return
+    for joint in stage.inputs:
+        runtime.spool(joint.table, joint.schema, _joint(joint, runtime))
+    frame = stage_frame(runtime.context, stage.plan)
+    for batch in runtime.loop.stream(frame, runtime.cancelled):
+        yield pa.RecordBatch.from_arrays(batch.columns, schema=stage.schema)
+
+
+def _joint(joint: Joint, runtime: Runtime) -> Iterator[pa.RecordBatch]:
+    with closing(run(joint.input, runtime)) as rows:
+        match joint:
+            case Operator():
+                yield from run_operator(joint, rows, runtime)
+            case Limit():
+                yield from _limited(rows, joint.offset, joint.limit)
+
+
+def _stream(stage: Relational, joint: Joint, runtime: Runtime) -> Iterator[pa.RecordBatch]:
+    with closing(_joint(joint, runtime)) as rows:
+        for batches in _steps(rows):
+            register(runtime.context, joint.table, joint.schema, batches)
+            frame = stage_frame(runtime.context, stage.plan)
+            for batch in runtime.loop.stream(frame, runtime.cancelled):
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=stage.schema)
+
+
+def _steps(rows: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Gather batches so that running the stage on them costs little beside making them."""
+    waiting: list[pa.RecordBatch] = []
+    held = 0
+    last = time.monotonic()
+    for batch in rows:
+        waiting.append(batch)
+        held += batch.num_rows
+        if held >= _ROWS_PER_STEP or time.monotonic() - last >= _SECONDS_PER_STEP:
+            yield waiting
+            waiting, held, last = [], 0, time.monotonic()
+    if waiting:
+        yield waiting
+
+
+def _limited(rows: Iterator[pa.RecordBatch], offset: int, limit: int | None) -> Iterator[pa.RecordBatch]:
+    left = limit
+    if left == 0:
+        return
+    for batch in rows:
+        skipped = min(offset, batch.num_rows)
+        offset -= skipped
+        kept = batch.slice(skipped, left)
+        if kept.num_rows:
+            left = None if left is None else left - kept.num_rows
+            yield kept
+        if left == 0:
+            return

@@ -1,0 +1,209 @@
+"""Cut a plan at its AI operators: relational stages for DataFusion, operators between them, tables as the joints."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import TypeAlias
+
+import pyarrow as pa
+from datafusion import DataFrame, SessionContext
+from datafusion.catalog import Catalog, Schema
+from datafusion.substrait import Consumer, Producer, Serde
+from substrait.algebra_pb2 import Expression, FetchRel
+from substrait.plan_pb2 import Plan
+
+from flightllm.ai import AICall
+from flightllm.plan import expressions as ex
+from flightllm.plan.expressions import Functions, field
+from flightllm.plan.nodes import (
+    AiMap,
+    Fetch,
+    Filter,
+    Node,
+    Project,
+    Scan,
+    Sort,
+    children,
+    has_ai,
+    walk,
+    with_children,
+)
+from flightllm.plan.substrait import to_plan
+
+STAGE_CATALOG = "stage"
+"""The catalog of a query's own context that holds its joints."""
+
+
+@dataclass(frozen=True, slots=True)
+class BoundCall:
+    """An AI call over a table: the table's columns that hold its arguments, and the one that says which rows need it."""
+
+    ai: AICall
+    arguments: tuple[int, ...]
+    when: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Relational:
+    """A stage that DataFusion runs: `plan` reads ordinary tables and the joints that `inputs` fill."""
+
+    plan: Plan
+    inputs: tuple["Joint", ...]
+    schema: pa.Schema
+    """Columns are named by position, so that duplicate names cannot clash."""
+    streams: bool
+    """Each row of the one input can be processed by itself, so the stage runs batch by batch as the input arrives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """A joint filled by AI calls: the first `width` columns of `input`, then one per call."""
+
+    table: str
+    input: Relational
+    width: int
+    calls: tuple[BoundCall, ...]
+    ordered: bool
+    """The query needs the rows in the order of the input."""
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """A joint that skips `offset` rows of a stage that streams and stops it after `limit` more (None: no end)."""
+
+    table: str
+    input: Relational
+    offset: int
+    limit: int | None
+    schema: pa.Schema
+
+
+Joint: TypeAlias = Operator | Limit
+
+
+def stage_frame(context: SessionContext, plan: Plan) -> DataFrame:
+    """Turn a stage's plan into a DataFrame of `context`, where its joints must be registered."""
+    decoded = Serde.deserialize_bytes(plan.SerializeToString())
+    return context.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(context, decoded))
+
+
+def positional(schema: pa.Schema) -> pa.Schema:
+    """Name the columns by position and let each be NULL, as the joints between stages do."""
+    return pa.schema([pa.field(f"c{i}", f.type) for i, f in enumerate(schema)])
+
+
+class Cutter:
+    """Cut one query's plan; registers an empty table of the right schema for each joint in `context`."""
+
+    def __init__(self, context: SessionContext, functions: Functions) -> None:
+        self._context = context
+        self._functions = functions
+        self._names = (f"{STAGE_CATALOG}.public.s{i}" for i in count())
+        context.register_catalog_provider(STAGE_CATALOG, Catalog.memory_catalog())
+        context.catalog(STAGE_CATALOG).register_schema("public", Schema.memory_schema())
+
+    def cut(self, root: Node, *, ordered: bool = True) -> Relational:
+        """Return the stage that computes `root`, over the joints it needs."""
+        joints: list[Joint] = []
+        plan = self._replace(root, joints, ordered=ordered)
+        encoded = to_plan(plan, self._functions)
+        schema = positional(stage_frame(self._context, encoded).schema())
+        return Relational(encoded, tuple(joints), schema, streams=_streams(plan, joints))
+
+    def _replace(self, node: Node, joints: list[Joint], *, ordered: bool) -> Node:
+        """Replace the topmost operators by scans of their joints."""
+        if not has_ai(node):
+            return node
+        joint: Joint | None = None
+        if isinstance(node, AiMap):
+            joint = self._operator(node, ordered=ordered)
+        elif isinstance(node, Fetch) and _chain_to_operator(node):
+            joint = self._limit(node, ordered=ordered)
+        if joint is None:
+            passes = isinstance(node, Filter | Project | Fetch)
+            replaced = tuple(self._replace(c, joints, ordered=ordered and passes) for c in children(node))
+            return with_children(node, replaced)
+        joints.append(joint)
+        return self._register(joint)
+
+    def _operator(self, node: AiMap, *, ordered: bool) -> Operator:
+        width = node.input.width
+        columns: list[Expression] = list(map(field, range(width)))
+        places = {ex.key(c): i for i, c in enumerate(columns)}
+
+        def place(expression: Expression) -> int:
+            key = ex.key(expression)
+            if key not in places:
+                places[key] = len(columns)
+                columns.append(expression)
+            return places[key]
+
+        calls = tuple(
+            BoundCall(c.ai, tuple(map(place, c.arguments)), None if c.when is None else place(c.when))
+            for c in node.calls
+        )
+        ordered = ordered and _is_ordered(node.input)
+        input_ = self.cut(Project(node.input, tuple(columns)), ordered=ordered)
+        answers = [pa.field(f"c{width + i}", c.ai.type) for i, c in enumerate(node.calls)]
+        schema = pa.schema([*list(input_.schema)[:width], *answers])
+        return Operator(next(self._names), input_, width, calls, ordered, schema)
+
+    def _limit(self, node: Fetch, *, ordered: bool) -> Limit | None:
+        offset = _literal(node.rel, "offset", 0)
+        limit = _literal(node.rel, "count", -1)
+        if offset is None or limit is None:
+            return None
+        input_ = self.cut(node.input, ordered=ordered)
+        return Limit(next(self._names), input_, offset, None if limit < 0 else limit, input_.schema)
+
+    def _register(self, joint: Joint) -> Scan:
+        register(self._context, joint.table, joint.schema, [])
+        logical = self._context.table(joint.table).logical_plan()
+        plan = Plan.FromString(Producer.to_substrait_plan(logical, self._context).encode())
+        return Scan(plan.relations[0].root.input.read)
+
+
+def register(context: SessionContext, table: str, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> None:
+    """Put `batches` behind a joint's name, in place of what was there."""
+    context.deregister_table(table)
+    context.register_record_batches(table, [list(batches) or [pa.RecordBatch.from_pylist([], schema=schema)]])
+
+
+def _chain_to_operator(node: Node) -> bool:
+    """Tell whether only row-wise nodes and limits lie between `node` and an AI operator."""
+    while isinstance(node, Fetch | Filter | Project):
+        if isinstance(node, Project) and _has_window(node):
+            return False
+        node = node.input
+    return isinstance(node, AiMap)
+
+
+def _has_window(node: Project) -> bool:
+    return any(e.WhichOneof("rex_type") == "window_function" for x in node.expressions for e in ex.walk(x))
+
+
+def _streams(plan: Node, joints: Sequence[Joint]) -> bool:
+    row_wise = all(isinstance(n, Filter | Project | Scan) for n in walk(plan))
+    windows = any(isinstance(n, Project) and _has_window(n) for n in walk(plan))
+    return len(joints) == 1 and row_wise and not windows
+
+
+def _is_ordered(node: Node) -> bool:
+    """Tell whether the rows of `node` come in an order that a Sort below it made."""
+    while isinstance(node, Filter | Project | Fetch | AiMap):
+        node = node.input
+    return isinstance(node, Sort)
+
+
+def _literal(rel: FetchRel, name: str, default: int) -> int | None:
+    """Read an offset or a count; None where it is not a literal."""
+    expression = f"{name}_expr"
+    if rel.HasField(expression):  # type: ignore[arg-type]  # the name is built
+        value = getattr(rel, expression)
+        if value.WhichOneof("rex_type") != "literal":
+            return None
+        return int(getattr(value.literal, value.literal.WhichOneof("literal_type")))
+    return int(getattr(rel, name)) if rel.HasField(name) else default  # type: ignore[arg-type]
+
+
