@@ -64,6 +64,15 @@ def _cancel_query(core: Core, _context: flight.ServerCallContext, body: bytes) -
     return pack(sql_message("ActionCancelQueryResult", result=_CANCELLED))
 
 
+def _cancel_by_id(core: Core, _context: flight.ServerCallContext, body: bytes) -> None:
+    """Cancel a query by the id that `system.queries` shows, whoever started it."""
+    query_id = body.decode("utf-8", "replace")
+    query = core.database.queries.get(query_id)
+    if query is None:
+        raise NotFoundError(f"there is no query {query_id!r}; `SELECT query_id, sql FROM system.queries` lists them")
+    query.cancel()
+
+
 def _cancel(core: Core, serialized: bytes) -> None:
     """Cancel the query of a serialized FlightInfo."""
     try:
@@ -141,6 +150,7 @@ ACTIONS: Mapping[str, tuple[str, _Handler]] = {
     "ClosePreparedStatement": ("Forget a prepared statement.", _close_prepared),
     "CancelFlightInfo": ("Stop a query.", _cancel_flight_info),
     "CancelQuery": ("Stop a query (older clients).", _cancel_query),
+    "CancelQueryById": ("Stop the query with the id in the body.", _cancel_by_id),
     "RenewFlightEndpoint": ("Keep an endpoint.", _renew),
     "SetSessionOptions": ("Change settings of the session.", _set_options),
     "GetSessionOptions": ("List settings of the session.", _get_options),

@@ -85,20 +85,35 @@ class Session(Protocol):
         """End the session."""
 
 
-class TableEntry(Protocol):
-    """One table or view of the catalog."""
+class Queries(Protocol):
+    """The queries there were lately."""
+
+    def get(self, query_id: str) -> QueryRecord | None:
+        """Return a query's record."""
+
+
+class TableName(Protocol):
+    """A table's exact schema and name."""
 
     @property
-    def schema_name(self) -> str:
-        """Return the database schema it is in."""
+    def schema(self) -> str:
+        """Return the database schema."""
 
     @property
     def name(self) -> str:
-        """Return its name."""
+        """Return the name in it."""
+
+
+class TableInfo(Protocol):
+    """One table or view of the catalog."""
 
     @property
-    def table_type(self) -> str:
-        """Return `TABLE`, `VIEW` or `SYSTEM TABLE`."""
+    def name(self) -> TableName:
+        """Return its full name."""
+
+    @property
+    def type(self) -> str:
+        """Return `BASE TABLE`, `VIEW` or `SYSTEM TABLE`."""
 
     @property
     def schema(self) -> pa.Schema:
@@ -111,7 +126,7 @@ class Catalog(Protocol):
     def schemas(self) -> Iterable[str]:
         """Return the names of the database schemas."""
 
-    def tables(self) -> Iterable[TableEntry]:
+    def tables(self) -> Iterable[TableInfo]:
         """Return every table."""
 
 
@@ -121,6 +136,10 @@ class Database(Protocol):
     @property
     def catalog(self) -> Catalog:
         """Return the shared catalog."""
+
+    @property
+    def queries(self) -> Queries:
+        """Return the log of queries."""
 
     def session(self) -> Session:
         """Open a session."""

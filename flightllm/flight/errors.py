@@ -34,7 +34,7 @@ _S = TypeVar("_S")
 class _SaidOnce(Exception):  # noqa: N818 - never raised itself
     """Say the message once: Arrow's C++ asks for it twice and would send it doubled, the second time as a 'detail'."""
 
-    def __str__(self) -> str:  # type: ignore[explicit-override]  # typing.override comes with 3.12
+    def __str__(self) -> str:
         text = str(self.args[0]) if self.args else ""
         self.args = ()
         return text

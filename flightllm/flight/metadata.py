@@ -6,14 +6,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from flightllm.flight.backend import Catalog, TableEntry
+from flightllm.flight.backend import Catalog, TableInfo
 from flightllm.flight.messages import Command
 from flightllm.flight.sql_info import SQL_INFO_SCHEMA, Value, sql_info_table
 
 CATALOG = "flightllm"
 TABLE_TYPES = ("SYSTEM TABLE", "TABLE", "VIEW")
 _TYPE_ALIASES = {"BASE TABLE": "TABLE"}
-"""Grafana asks for `BASE TABLE` or `table`."""
+"""The catalog and Grafana say `BASE TABLE` for what other clients call `TABLE`."""
 
 
 def _schema(**types: str | pa.DataType) -> pa.Schema:
@@ -109,26 +109,31 @@ def _db_schemas(message: Any, catalog: Catalog) -> list[dict[str, Any]]:
 
 def _tables(message: Any, catalog: Catalog) -> list[dict[str, Any]]:
     in_schema, named = _like(message, "db_schema_filter_pattern"), _like(message, "table_name_filter_pattern")
-    types = {_TYPE_ALIASES.get(kind.upper(), kind.upper()) for kind in message.table_types}
+    types = {_table_type(kind) for kind in message.table_types}
 
-    def asked(table: TableEntry) -> bool:
-        return in_schema(table.schema_name) and named(table.name) and (not types or table.table_type in types)
+    def asked(table: TableInfo) -> bool:
+        right_type = not types or _table_type(table.type) in types
+        return right_type and in_schema(table.name.schema) and named(table.name.name)
 
     found = [table for table in catalog.tables() if asked(table)] if _in_catalog(message) else []
-    found.sort(key=lambda table: (table.schema_name, table.name, table.table_type))
+    found.sort(key=lambda table: (table.name.schema, table.name.name))
     return [_row(table, with_schema=message.include_schema) for table in found]
 
 
-def _row(table: TableEntry, *, with_schema: bool) -> dict[str, Any]:
+def _row(table: TableInfo, *, with_schema: bool) -> dict[str, Any]:
     row: dict[str, Any] = {
         "catalog_name": CATALOG,
-        "db_schema_name": table.schema_name,
-        "table_name": table.name,
-        "table_type": table.table_type,
+        "db_schema_name": table.name.schema,
+        "table_name": table.name.name,
+        "table_type": _table_type(table.type),
     }
     if with_schema:
         row["table_schema"] = table.schema.serialize().to_pybytes()
     return row
+
+
+def _table_type(kind: str) -> str:
+    return _TYPE_ALIASES.get(kind.upper(), kind.upper())
 
 
 def _in_catalog(message: Any) -> bool:
