@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from flightllm.ai import AICall
 from flightllm.errors import AICallError
 from flightllm.functions.bind import Argument, BoundCall, Expression, bind_call
@@ -100,8 +102,9 @@ class _Extractor:
         while index < last:
             token = self._tokens[index]
             if self._is_call(index):
-                parts += (self._sql[start : token.start], self._call(index, depth))
-                index = self._scopes.closing[index + 1]
+                call, replaced = self._call(index, depth)
+                index, fields = self._fields(self._scopes.closing[index + 1], call.type)
+                parts += (self._sql[start : token.start], replaced, fields)
                 start = self._tokens[index].end
             index += 1
         return "".join([*parts, self._sql[start:end]])
@@ -124,7 +127,7 @@ class _Extractor:
             return False
         return True
 
-    def _call(self, index: int, depth: int) -> str:
+    def _call(self, index: int, depth: int) -> tuple[AICall, str]:
         name = self._tokens[index].text.lower()
         function = self._catalog.registry.get(name)
         if function is None:
@@ -147,7 +150,24 @@ class _Extractor:
         except AICallError as error:
             raise self._error(index, f": {error}") from error
         self.calls.setdefault(bound.call.stub, bound.call)
-        return f"{bound.call.stub}({', '.join(bound.arguments)})"
+        return bound.call, f"{bound.call.stub}({', '.join(bound.arguments)})"
+
+    def _fields(self, index: int, type_: pa.DataType) -> tuple[int, str]:
+        """Turn `.a.b` after a call's last token into `['a']['b']`, which is how DataFusion reads fields of a result.
+
+        Returns the last token read and the new text. An unquoted name matches a field's exact spelling first.
+        """
+        text = ""
+        while index + 2 < len(self._tokens) and self._tokens[index + 1].is_symbol("."):
+            token = self._tokens[index + 2]
+            if (name := identifier(token)) is None:
+                break
+            names = [field.name for field in type_] if pa.types.is_struct(type_) else []
+            name = token.text if token.text in names else name
+            type_ = type_.field(name).type if name in names else pa.null()
+            text += "['" + name.replace("'", "''") + "']"
+            index += 2
+        return index, text
 
     def _check_after(self, index: int, after: int) -> None:
         following = self._tokens[after : after + 2]

@@ -100,7 +100,9 @@ class _GenericTokenizer(Tokenizer):
     HEREDOC_TAG_IS_IDENTIFIER = True
     HEREDOC_STRING_ALTERNATIVE = TokenType.PARAMETER
     KEYWORDS: ClassVar = {
-        text: kind for text, kind in Tokenizer.KEYWORDS.items() if not text[0].isalpha() and not {"{", "}"} & {*text}
+        text: kind
+        for text, kind in Tokenizer.KEYWORDS.items()
+        if not text[0].isalpha() and not {"{", "}"} & {*text} and text != "/*+"
     }
     SINGLE_TOKENS: ClassVar = {**Tokenizer.SINGLE_TOKENS, "$": TokenType.HEREDOC_STRING}
     VAR_SINGLE_TOKENS: ClassVar = {"$", "@", "#"}
@@ -111,6 +113,7 @@ class _GenericTokenizer(Tokenizer):
     def __init__(self) -> None:
         super().__init__()
         self._core.comments = {"--": None, "/*": "*/"}  # sqlglot adds Jinja's to every dialect
+        self._core.unescaped_sequences = {"\\b": "\b", "\\f": "\f", "\\n": "\n", "\\r": "\r", "\\t": "\t"}  # in E''
 
     def failed_at(self) -> int:
         """Return the offset of the token that was being read."""

@@ -1,0 +1,68 @@
+"""Loading functions from folders, and what is wrong with a folder or file."""
+
+from pathlib import Path
+
+import pytest
+
+from flightllm.errors import ConfigError
+from flightllm.functions import FunctionRegistry
+
+HEADLINE = """
+from dataclasses import dataclass
+from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Parameter, text_answer
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    words: "int"
+
+def build(call: Arguments) -> Answer:
+    return text_answer(f"Write a headline of {Style(call.integer('words')).words} words.")
+
+FUNCTION = AIFunction(
+    name="headline", summary="s", returns="text", parameters=(Parameter("article", Kind.FIELD),),
+    options=(Option("words", int, 8, low=1),), build=build, aliases={"ai_headline": None},
+)
+"""
+
+
+def test_a_file_adds_a_function(tmp_path: Path) -> None:
+    """A file dropped into a folder is found by name and alias; files that begin with _ are left alone."""
+    (tmp_path / "headline.py").write_text(HEADLINE)
+    (tmp_path / "_draft.py").write_text("1 / 0")
+    registry = FunctionRegistry.load([tmp_path])
+    function = registry.get("Headline")
+    assert function is not None
+    assert registry.get("ai_headline") is function
+    assert registry.get("ai_filter") is not None
+    assert [entry.name for entry in registry].count("headline") == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [
+        ("import nothing_of_this_name", "ModuleNotFoundError"),
+        ("def (", "SyntaxError"),
+        ("", "needs FUNCTION"),
+        ("FUNCTION = 1", "needs FUNCTION"),
+        ("from flightllm.functions import AIFunction\nFUNCTION = AIFunction(name='x')", "missing 4 required"),
+        (HEADLINE.replace('"headline"', '"Head line"'), "no function name"),
+        (HEADLINE.replace('"headline"', '"ai_filter"'), "already defined in .*ai_filter.py"),
+        (HEADLINE.replace('"ai_headline"', '"llm"'), "already defined in .*ai_gen.py"),
+    ],
+)
+def test_bad_files(tmp_path: Path, source: str, message: str) -> None:
+    """Whatever is wrong with a file is a configuration error that names it."""
+    (tmp_path / "bad.py").write_text(source)
+    with pytest.raises(ConfigError, match=f"bad.py: .*{message}"):
+        FunctionRegistry.load([tmp_path])
+
+
+def test_missing_folder(tmp_path: Path) -> None:
+    """A folder that does not exist is a configuration error that names it."""
+    with pytest.raises(ConfigError, match=r"functions\.folders: .*nowhere"):
+        FunctionRegistry.load([tmp_path / "nowhere"])
+
+
+def test_suggestions() -> None:
+    """An unknown name gets near ones."""
+    assert "ai_filter" in FunctionRegistry.load().suggest("AI_FLTER")

@@ -1,0 +1,118 @@
+"""JSON Schema to Arrow: types, checks, conversions and refusals."""
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flightllm.errors import AICallError
+from flightllm.functions.schema import read_schema
+
+
+def _object(**properties: Any) -> str:
+    return json.dumps({"type": "object", "properties": properties, "required": list(properties)})
+
+
+@pytest.mark.parametrize(
+    ("schema", "type_"),
+    [
+        ({"type": "string"}, pa.string()),
+        ({"type": ["integer", "null"]}, pa.int64()),
+        ({"type": "number"}, pa.float64()),
+        ({"type": "boolean"}, pa.bool_()),
+        ({"enum": ["a", "b", None]}, pa.string()),
+        ({"const": 3}, pa.int64()),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, pa.string()),
+        ({"type": "array", "items": {"type": "integer"}}, pa.list_(pa.int64())),
+        ({"properties": {"b": {"type": "string"}}}, pa.struct([("b", pa.string())])),
+    ],
+)
+def test_types(schema: Any, type_: pa.DataType) -> None:
+    """Each kind of schema becomes its Arrow type."""
+    assert read_schema(_object(a=schema)).type == pa.struct([("a", type_)])
+
+
+def test_references() -> None:
+    """Local references, as Pydantic writes them, are followed."""
+    schema = {
+        "$defs": {"Place": {"type": "object", "properties": {"city": {"type": "string"}}}},
+        "type": "object",
+        "properties": {"home": {"$ref": "#/$defs/Place"}},
+    }
+    shape = read_schema(json.dumps(schema))
+    assert shape.type == pa.struct([("home", pa.struct([("city", pa.string())]))])
+    assert shape.parse('{"home": {"city": "Ulm"}}') == {"home": {"city": "Ulm"}}
+
+
+def test_names() -> None:
+    """A list of names stands for an object of nullable texts."""
+    shape = read_schema(["city", "zip"])
+    assert shape.type == pa.struct([("city", pa.string()), ("zip", pa.string())])
+    assert shape.parse('{"city": "Ulm", "zip": null}') == {"city": "Ulm", "zip": None}
+
+
+def test_values_convert() -> None:
+    """A valid answer becomes an Arrow value: whole floats integers, left-out properties NULL, code fences dropped."""
+    text = (
+        '{"type": "object", "properties": {"n": {"type": "integer"}, "x": {"type": "number"}, "o": {"type": "string"}}}'
+    )
+    shape = read_schema(text)
+    value = shape.parse('```json\n{"n": 3.0, "x": 1}\n```')
+    assert value == {"n": 3, "x": 1.0, "o": None}
+    assert pa.array([value], type=shape.type).to_pylist() == [value]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        '{"n": "x"}',
+        '{"n": 1.5}',
+        '{"n": NaN}',
+        '{"n": 1, "more": 2}',
+        "{}",
+        '{"n": 99999999999999999999}',
+        "[" * 100_000,
+    ],
+)
+def test_invalid_answers(text: str) -> None:
+    """An answer that does not follow the schema is refused with what was expected."""
+    with pytest.raises(ValueError, match="expected"):
+        read_schema(_object(n={"type": "integer"})).parse(text)
+
+
+@pytest.mark.parametrize(
+    ("schema", "message"),
+    [
+        ("{", "not JSON"),
+        ("[" * 100_000, "not JSON"),
+        ("[]", "must be a JSON object"),
+        ('{"type": "nothing"}', "no JSON Schema"),
+        ('{"type": "object"}', r"object at \$ needs properties"),
+        (_object(a={}), r"\$.a needs one type"),
+        (_object(a={"type": ["string", "integer"]}), r"\$.a needs one type"),
+        (_object(a={"type": "array"}), r"\$.a needs items"),
+        (_object(a={"enum": [1, "x"]}), "one type"),
+        (_object(a={"anyOf": [{"type": "string"}, {"type": "integer"}]}), "union"),
+        (_object(a={"$ref": "#"}), "refers to"),
+        (_object(a={"$ref": "https://example.org/schema"}), "refers to"),
+        (_object(a={"type": "string", "allOf": [{"$ref": "https://example.org/schema"}]}), "refers to"),
+        (_object(a={"$ref": "#/properties/a"}), "too deeply"),
+    ],
+)
+def test_unusable_schemas(schema: str, message: str) -> None:
+    """A schema without an Arrow type is refused, saying where; nothing outside of it is ever fetched."""
+    with pytest.raises(AICallError, match=message):
+        read_schema(schema)
+
+
+def test_objects_are_closed() -> None:
+    """Every object refuses further properties; a property may be called `properties`."""
+    shape = read_schema(_object(properties={"type": "string"}, inner={"properties": {"a": {"type": "string"}}}))
+    closed = json.loads(shape.text)
+    assert closed["additionalProperties"] is False
+    assert closed["properties"]["inner"]["additionalProperties"] is False
+    assert set(closed["properties"]) == {"properties", "inner"}

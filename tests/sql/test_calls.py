@@ -1,0 +1,217 @@
+"""Extraction of AI calls: what is replaced, what stays, and what is refused."""
+
+import re
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+from datafusion import SessionContext, udf
+
+from flightllm.ai import AICall
+from flightllm.errors import AICallError, SqlError
+from flightllm.functions import FunctionRegistry
+from flightllm.sql.calls import Extracted, extract_calls
+
+REGISTRY = FunctionRegistry.load()
+TABLES = {"movies": ["movie_id", "Movie Info"], "reviews": ["movie_id", "review"]}
+
+
+def extract(sql: str) -> Extracted:
+    """Extract with the shipped functions and two tables."""
+    return extract_calls(sql, REGISTRY, TABLES.__getitem__)
+
+
+def shape(sql: str) -> str:
+    """Return the stubbed SQL with stubs' hashes cut off, for comparing."""
+    return re.sub(r"__(\w+?)_[0-9a-f]{16}\(", r"<\1>(", extract(sql).sql)
+
+
+def only(sql: str) -> AICall:
+    """Return the only call of a text."""
+    (call,) = extract(sql).calls.values()
+    return call
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT ai_filter('x', a) FROM t", "SELECT <ai_filter>(a) FROM t"),
+        ("SELECT AI_Filter ( /* ( */ 'x', a -- )\n ) , b", "SELECT <ai_filter>(a) , b"),
+        ("SELECT llm('x')", "SELECT <ai_gen>()"),
+        ("SELECT ai_filter('x', r => a || ',' || b)", "SELECT <ai_filter>(a || ',' || b)"),
+        (
+            "SELECT CASE WHEN ai_filter('x', a) THEN ai_gen('y', b) ELSE 'ai_gen(''z'')' END",
+            "SELECT CASE WHEN <ai_filter>(a) THEN <ai_gen>(b) ELSE 'ai_gen(''z'')' END",
+        ),
+        ("SELECT ai_summarize(ai_translate(a, 'fr'))", "SELECT <ai_summarize>(<ai_translate>(a))"),
+        ("SELECT ai_gen('x', (SELECT ai_gen('y', b) FROM u))", "SELECT <ai_gen>((SELECT <ai_gen>(b) FROM u))"),
+        ("SELECT a FROM t JOIN u ON ai_filter('x', a, b), v", "SELECT a FROM t JOIN u ON <ai_filter>(a, b), v"),
+        ("SELECT AVG(ai_score('x', a)) OVER (ORDER BY b)", "SELECT AVG(<ai_score>(a)) OVER (ORDER BY b)"),
+        ("SELECT count(*) FILTER (WHERE ai_filter('x', a))", "SELECT count(*) FILTER (WHERE <ai_filter>(a))"),
+        ("SELECT a IS DISTINCT FROM ai_gen('x', b)", "SELECT a IS DISTINCT FROM <ai_gen>(b)"),
+        ("SELECT substring(a FROM ai_gen('x', b))", "SELECT substring(a FROM <ai_gen>(b))"),
+        ("SELECT ai_extract(a, ['x', 'y'])['x']", "SELECT <ai_extract>(a)['x']"),
+        ("SELECT ai_extract(a, ['X', 'y']).X, 1", "SELECT <ai_extract>(a)['X'], 1"),
+        ("SELECT ai_extract(a, ['y']).Y.\"Z\"", "SELECT <ai_extract>(a)['y']['Z']"),
+        ("EXPLAIN ANALYZE SELECT NOT ai_if(p, a)", "EXPLAIN ANALYZE SELECT NOT <ai_filter>(p, a)"),
+        (
+            "WITH c AS (SELECT * FROM t WHERE ai_filter('x', a)) SELECT b FROM c ORDER BY ai_score('y', b)",
+            "WITH c AS (SELECT * FROM t WHERE <ai_filter>(a)) SELECT b FROM c ORDER BY <ai_score>(b)",
+        ),
+    ],
+)
+def test_replaced(sql: str, expected: str) -> None:
+    """A call becomes its stub wherever an expression may stand; all other text stays."""
+    assert shape(sql) == expected
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT 'ai_gen(x)', \"ai_gen\"('x'), s.ai_gen('x') -- ai_gen('x')\n /* ai_gen( */ FROM t",
+        "SELECT ai_count_tokens(a), ai_gen FROM ai_gen",
+        "CREATE TABLE IF NOT EXISTS llm (a int)",
+        "INSERT INTO ai_log (a, b) VALUES (1, 2)",
+        "WITH ai_x (a) AS (SELECT 1), llm(b) AS (SELECT 2) SELECT a FROM ai_x",
+        "SELECT a FROM t AS llm(a), (SELECT 1) ai_u(b)",
+    ],
+)
+def test_left_alone(sql: str) -> None:
+    """Text, comments, quoted or qualified names and names of tables are no calls."""
+    assert extract(sql) == Extracted(sql, {})
+
+
+def test_fields() -> None:
+    """Fields are named by =>, by column, else by position, and made unique; each is required."""
+    call = only("SELECT ai_gen('{x} {b} {field3}', x => a + 1, t.b, lower(c), u.b, \"D e\") FROM t")
+    assert call.fields == ("x", "b", "field3", "b_2", "D e")
+    assert call.required == frozenset(range(5))
+    assert call.instruction == "`x` `b` `field3`"
+
+
+def test_equal_calls_share_a_stub() -> None:
+    """Call sites that mean the same share a stub; their arguments may differ."""
+    assert len(extract("SELECT ai_filter('x', a.v), AI_IF( 'x' , b.v ) FROM a, b").calls) == 1
+    assert len(extract("SELECT ai_filter('x', v), ai_filter('x', v, on_error => 'fail')").calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("sql", "arguments"),
+    [
+        ("SELECT llm('x', m.*) FROM movies m", '"m"."movie_id", "m"."Movie Info"'),
+        ("SELECT llm('x', *) FROM movies", '"movies"."movie_id", "movies"."Movie Info"'),
+        ("SELECT llm('x', r.*) FROM movies m JOIN reviews AS r USING (movie_id)", '"r"."movie_id", "r"."review"'),
+        ("SELECT llm('x', r.*) FROM (movies m CROSS JOIN reviews r)", '"r"."movie_id", "r"."review"'),
+        ("SELECT llm('x', r.*) FROM movies m JOIN movies n ON m.a = n.a, reviews r", '"r"."movie_id", "r"."review"'),
+        ("DELETE FROM reviews r WHERE llm('x', r.*) = 'y'", '"r"."movie_id", "r"."review"'),
+    ],
+)
+def test_stars(sql: str, arguments: str) -> None:
+    """A star becomes the quoted columns of the tables in FROM; its fields are optional."""
+    assert f"({arguments})" in extract(sql).sql
+    assert only(sql).required == frozenset()
+
+
+def test_star_scopes() -> None:
+    """An alias is that of the nearest SELECT around the call; each arm of a UNION has its own."""
+    sql = (
+        "SELECT ai_gen('a', m.*) FROM movies m WHERE EXISTS (SELECT 1 FROM reviews r WHERE ai_filter('b', m.*, r.*)) "
+        "UNION ALL SELECT ai_gen('c', m.*) FROM reviews m"
+    )
+    fields = {call.instruction[0]: call.fields for call in extract(sql).calls.values()}
+    assert fields == {
+        "a": ("movie_id", "Movie Info"),
+        "b": ("movie_id", "Movie Info", "movie_id_2", "review"),
+        "c": ("movie_id", "review"),
+    }
+
+
+def test_star_over_queries() -> None:
+    """The columns of subqueries and CTEs come from planning them, their own AI calls stubbed, each once."""
+    asked: list[str] = []
+
+    def columns_of_query(query: Extracted) -> Sequence[str]:
+        asked.append(re.sub(r"_[0-9a-f]{16}", "", query.sql))
+        return ["p", "q"]
+
+    sql = (
+        "WITH c AS (SELECT ai_gen('u', movies.*) p, 1 q FROM movies) "
+        "SELECT llm('x', c.*), llm('y', c.*), llm('z', d.*) FROM c, (SELECT * FROM c) AS d(a, b)"
+    )
+    extracted = extract_calls(sql, REGISTRY, TABLES.__getitem__, columns_of_query)
+    with_c = 'WITH c AS (SELECT __ai_gen("movies"."movie_id", "movies"."Movie Info") p, 1 q FROM movies) '
+    assert asked == [with_c + 'SELECT * FROM "c"', with_c + 'SELECT * FROM (SELECT * FROM c) AS "d"(a, b)']
+    assert '("d"."p", "d"."q")' in extracted.sql
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT ai_flter('x')", "1:8 is no AI function; did you mean ai_filter"),
+        ("SELECT\n ai_gen()", "ai_gen at 2:2: missing argument prompt. Usage: ai_gen"),
+        ("SELECT ai_summarize(a, b)", "too many arguments: at most 1"),
+        ("SELECT ai_summarize(a, text => b)", "text is given twice"),
+        ("SELECT ai_summarize(a, wat => 1)", "unknown option wat; known by name: max_words, model"),
+        ("SELECT ai_gen('x', a, temprature => 1)", "unknown option temprature; did you mean temperature"),
+        ("SELECT ai_gen('x', a, temperature => 'hot')", "temperature must be a number, not 'hot'"),
+        ("SELECT ai_gen('x', a, temperature => -1)", "temperature must be at least 0"),
+        ("SELECT ai_gen('x', a, max_tokens => 1.5)", "max_tokens must be a whole number"),
+        ("SELECT ai_gen('x', a, max_tokens => b)", "max_tokens must be a literal"),
+        ("SELECT ai_gen('x', a, on_error => 'ignore')", "on_error must be one of 'null', 'struct', 'fail'"),
+        ("SELECT ai_classify(a, ['x'], multi => 1)", "multi must be true or false"),
+        ("SELECT ai_classify(a, 'x')", "labels must be a list"),
+        ("SELECT ai_classify(a, [])", "labels must be a list"),
+        ("SELECT ai_classify(a, [b])", "labels must be a list"),
+        ("SELECT ai_classify(a, ['x', 'x'])", "labels must be distinct"),
+        ("SELECT ai_gen(NULL, a)", "prompt must be text, not NULL"),
+        ("SELECT ai_gen('{nme}', name => a)", "fields: name.; did you mean .name."),
+        ("SELECT ai_score('x', a, low => 5, high => 1)", "low => 5 must be less"),
+        ("SELECT ai_extract(a, 'no json')", "schema is not JSON"),
+        ("SELECT ai_gen('x', a, response_format => '{}')", "needs one type"),
+        ("SELECT ai_gen('x',, a)", "an argument is empty"),
+        ("SELECT ai_gen(DISTINCT 'x')", "DISTINCT is for aggregate"),
+        ("SELECT ai_gen('x', y => *) FROM movies", "cannot be named y"),
+        ("SELECT ai_gen(*) FROM movies", "prompt cannot be a star"),
+        ("SELECT ai_gen('x', z.*) FROM movies m", "no table z in FROM"),
+        ("SELECT ai_gen('x', s.*) FROM (SELECT 1) s", "s is a subquery: name its columns"),
+        ("SELECT ai_gen('x', f.*) FROM range(3) f", "columns of f are not known"),
+        ("SELECT ai_gen('x', a) OVER (PARTITION BY b)", "OVER cannot follow"),
+        ("SELECT ai_gen('x', a) FILTER (WHERE b)", "FILTER cannot follow"),
+        ("SELECT a FROM ai_gen('x')", "is no table function"),
+        ("SELECT ai_gen('x'", "no closing parenthesis"),
+        ("SELECT " + "ai_gen('x', " * 50 + "a" + ")" * 50, "nested more than 32"),
+    ],
+)
+def test_refused(sql: str, message: str) -> None:
+    """A malformed call is an error that says what is wrong and what to write."""
+    with pytest.raises(AICallError, match=message):
+        extract(sql)
+
+
+def test_unbalanced() -> None:
+    """A bracket that closes nothing is an error with its place."""
+    with pytest.raises(SqlError, match=r"'\)' at 1:22 closes nothing"):
+        extract("SELECT ai_gen('x', a))")
+
+
+def test_display_name() -> None:
+    """Column names that DataFusion made from stubs are given back as the user wrote them."""
+    extracted = extract("SELECT AI_FILTER('x', a), avg(ai_score('y', a))")
+    names = extracted.sql.removeprefix("SELECT ").split(", ")
+    assert [extracted.display_name(name) for name in names] == ["AI_FILTER('x', a)", "avg(ai_score(a))"]
+
+
+def test_stubs_plan_and_run() -> None:
+    """DataFusion runs the stubbed SQL; fields of a struct are reached by name."""
+    sql = "SELECT ai_extract(a, ['x'])['x'] AS p, ai_gen('g', n, response_format => ['y']).y AS q FROM t"
+    extracted = extract(sql)
+    context = SessionContext()
+    context.from_pydict({"a": ["one"], "n": [1]}, "t")
+    for call in extracted.calls.values():
+
+        def answer(*columns: pa.Array, call: AICall = call) -> pa.Array:
+            value = {field.name: f"{field.name} of {columns[0][0]}" for field in call.type}
+            return pa.array([value] * len(columns[0]), type=call.type)
+
+        context.register_udf(udf(answer, [pa.string()] * len(call.fields), call.type, "volatile", call.stub))
+    assert context.sql(extracted.sql).to_pylist() == [{"p": "x of one", "q": "y of 1"}]

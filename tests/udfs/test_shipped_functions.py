@@ -1,0 +1,128 @@
+"""The shipped functions: signature, instruction, type and parser of each."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flightllm.ai import AICall
+from flightllm.config import EngineConfig
+from flightllm.functions import Choice, FunctionRegistry, JsonSchema
+from flightllm.llm import create_engine
+from flightllm.sql.calls import extract_calls
+
+REGISTRY = FunctionRegistry.load()
+
+
+def call(expression: str) -> AICall:
+    """Return the only call of an expression."""
+
+    def no_columns(_: str) -> Sequence[str]:
+        return []
+
+    (found,) = extract_calls(f"SELECT {expression} FROM t", REGISTRY, no_columns).calls.values()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("expression", "type_", "answer", "value"),
+    [
+        ("ai_gen('x', a)", pa.string(), " hi ", "hi"),
+        ("ai_gen('x', a, response_format => ['n'])", pa.struct([("n", pa.string())]), '{"n": "v"}', {"n": "v"}),
+        ("ai_filter('x', a)", pa.bool_(), "Yes", True),
+        ("ai_classify(a, ['u', 'v'])", pa.string(), "V", "v"),
+        ("ai_classify(a, ['u', 'v'], multi => true)", pa.list_(pa.string()), '{"labels": ["v", "u"]}', ["u", "v"]),
+        ("ai_classify(a, ['u', 'v'], multi => true)", pa.list_(pa.string()), '{"labels": []}', []),
+        ("ai_score('x', a)", pa.float64(), "7", 7.0),
+        ("ai_extract(a, ['n'])", pa.struct([("n", pa.string())]), '{"n": null}', {"n": None}),
+        ("ai_summarize(a)", pa.string(), "s", "s"),
+        ("ai_translate(a, 'fr')", pa.string(), "s", "s"),
+        ("ai_fix_grammar(a)", pa.string(), "s", "s"),
+        ("ai_mask(a, ['person'])", pa.string(), "[MASKED]", "[MASKED]"),
+        ("ai_sentiment(a)", pa.string(), "Mixed", "mixed"),
+    ],
+)
+def test_answers(expression: str, type_: pa.DataType, answer: str, value: Any) -> None:
+    """Each function has its type, and its parser makes values of it."""
+    found = call(expression)
+    assert found.type == type_
+    assert found.parse(answer) == value
+    assert pa.array([value], type=found.output).to_pylist() == [value]
+
+
+@pytest.mark.parametrize(
+    ("expression", "answer"),
+    [
+        ("ai_filter('x', a)", "Yes and no"),
+        ("ai_classify(a, ['u', 'v'])", "w"),
+        ("ai_classify(a, ['u', 'v'], multi => true)", '{"labels": ["w"]}'),
+        ("ai_score('x', a)", "11"),
+        ("ai_extract(a, ['n'])", "{}"),
+        ("ai_sentiment(a)", "fine"),
+    ],
+)
+def test_wrong_answers(expression: str, answer: str) -> None:
+    """An answer outside of what was asked for is refused."""
+    with pytest.raises(ValueError, match="expected"):
+        call(expression).parse(answer)
+
+
+@pytest.mark.parametrize(
+    ("alias", "name"),
+    [
+        ("llm('x {a}', a)", "ai_gen('x {a}', a)"),
+        ("ai_if('x', a)", "ai_filter('x', a)"),
+        ("ai_complete('m', 'x', a)", "ai_gen('x', a, model => 'm')"),
+        ("ai_query('m', 'x')", "ai_gen('x', model => 'm')"),
+        ("ai_classify(labels => ['u'], input => a)", "ai_classify(a, ARRAY['u'])"),
+        ("ai_classify(a, make_array('u'))", "ai_classify(a, ['u'])"),
+    ],
+)
+def test_spellings(alias: str, name: str) -> None:
+    """Aliases, named parameters and the spellings of a list mean the same call."""
+    assert call(alias) == call(name)
+
+
+def test_constraints() -> None:
+    """Choices and schemas reach the engine."""
+    assert call("ai_filter('x', a)").parameters.constraint == Choice(("Yes", "No"))
+    assert call("ai_score('x', a, low => 1, high => 5)").parameters.constraint == Choice(("1", "2", "3", "4", "5"))
+    assert isinstance(call("ai_extract(a, ['n'])").parameters.constraint, JsonSchema)
+
+
+def test_common_options() -> None:
+    """Every function takes model, max_tokens, temperature and on_error."""
+    found = call("ai_sentiment(a, model => 'm', max_tokens => 3, temperature => 0.5, on_error => 'struct')")
+    assert (found.model, found.parameters.max_tokens, found.parameters.temperature) == ("m", 3, 0.5)
+    assert found.type == pa.struct([("value", pa.string()), ("error", pa.string())])
+
+
+def test_values_stay_out_of_the_instruction() -> None:
+    """Expressions are fields, also a prompt or language that is no literal; the instruction only refers to them."""
+    assert call("ai_gen('Sum up: ' || a)").fields == ("prompt",)
+    translate = call("ai_translate(a, b)")
+    assert translate.fields == ("a", "b")
+    assert "`b`" in translate.instruction
+
+
+def test_count_tokens() -> None:
+    """`ai_count_tokens` counts with the engine's tokenizer; NULL stays NULL."""
+    (function,) = REGISTRY.scalars()
+    engine = create_engine(EngineConfig(kind="fake"))
+    counts = function.bind(engine)(pa.array(["a b c", None, "a b c", "d"]))
+    assert function.name == "ai_count_tokens"
+    assert counts.to_pylist() == [
+        engine.count_tokens("a b c"),
+        None,
+        engine.count_tokens("a b c"),
+        engine.count_tokens("d"),
+    ]
+
+
+def test_signatures() -> None:
+    """Signatures say what a call takes, in the order of each name."""
+    gen = REGISTRY.get("ai_complete")
+    assert gen is not None
+    assert gen.signature("ai_complete").startswith("ai_complete(model, prompt [, field…] [, response_format =>")
+    assert all(function.summary and function.returns for function in REGISTRY)
