@@ -16,7 +16,7 @@ COMMANDS = (serve, query, demo, tables, functions, queries, cancel, doctor)
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="flightllm")
 def main() -> None:
-    r"""SQL with language-model calls, served over Arrow Flight SQL.
+    """SQL with language-model calls, served over Arrow Flight SQL.
 
     \b
     flightllm demo                                   see it work on sample tables

@@ -22,7 +22,9 @@ _NOISE = (
 @click.option("--model", help="Model of that engine; the local engine's default is a small random one.")
 @click.option("--keep", is_flag=True, help="Leave the server running until Ctrl-C.")
 def demo(engine: str, model: str | None, keep: bool) -> None:  # noqa: FBT001 -- click passes it by name
-    r"""Start a server with sample tables, run AI queries on it, and show what they cost.
+    """See it work: AI queries on sample tables.
+
+    Starts a server of its own, asks it through the ADBC client, shows SQL, rows and what each query cost.
 
     \b
     flightllm demo

@@ -48,7 +48,9 @@ def doctor(
     listen: str | None,
     tables: tuple[tuple[str, Path], ...],
 ) -> None:
-    r"""Check Python, packages, folders, tables, port, engine and model; exits 1 if something is broken.
+    """Find out what is missing, and what to do.
+
+    Checks Python, packages, folders, tables, port, engine and model; exits with 1 if something is broken.
 
     \b
     flightllm doctor

@@ -24,7 +24,7 @@ FROM system.queries ORDER BY started_at DESC LIMIT {limit}
 @click.command()
 @server_options
 def tables(uri: str, token: str | None) -> None:
-    """List the tables of a server and their columns."""
+    """List a server's tables and columns."""
     _print_query(uri, token, _TABLES)
 
 
@@ -32,7 +32,10 @@ def tables(uri: str, token: str | None) -> None:
 @server_options
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="Most queries shown.")
 def queries(uri: str, token: str | None, limit: int) -> None:
-    """List a server's latest queries with their model calls, newest first."""
+    """List the latest queries, newest first.
+
+    With the model calls of each, from the table system.queries.
+    """
     _print_query(uri, token, _QUERIES.format(limit=limit))
 
 
@@ -40,7 +43,10 @@ def queries(uri: str, token: str | None, limit: int) -> None:
 @server_options
 @click.argument("query_id")
 def cancel(uri: str, token: str | None, query_id: str) -> None:
-    """Stop a running query; `flightllm queries` shows the ids."""
+    """Stop a running query.
+
+    `flightllm queries` shows the ids.
+    """
     with connect(uri, token) as client:
         client.cancel(query_id)
     click.echo(f"cancelled {query_id}")
@@ -49,7 +55,10 @@ def cancel(uri: str, token: str | None, query_id: str) -> None:
 @click.command()
 @config_options
 def functions(config_file: Path | None, engine: str | None, model: str | None) -> None:
-    """List the AI functions: the shipped ones and those in the folders of a configuration."""
+    """List the AI functions.
+
+    The shipped ones and those in the folders that a configuration names; needs no server.
+    """
     from flightllm.functions.registry import FunctionRegistry
 
     config = load_config(config_file, engine, model)

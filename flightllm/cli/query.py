@@ -34,7 +34,9 @@ def query(
     settings: tuple[tuple[str, str], ...],
     sql: str,
 ) -> None:
-    r"""Run SQL on a server; `-` reads it from standard input.
+    """Run SQL on a server.
+
+    `-` reads the SQL from standard input. On a terminal, a bar shows the model calls while the query runs.
 
     \b
     flightllm query "SELECT title FROM movies WHERE ai_filter('About family? {movie_info}', movie_info)"

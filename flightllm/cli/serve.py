@@ -19,7 +19,9 @@ def serve(
     listen: str | None,
     tables: tuple[tuple[str, Path], ...],
 ) -> None:
-    r"""Serve tables over Arrow Flight SQL; prints the address once it is ready.
+    """Serve tables over Arrow Flight SQL.
+
+    Prints `listening grpc://HOST:PORT` once it is ready, and runs until it is told to stop.
 
     \b
     flightllm serve --table movies=movies.parquet --table logs=folder/

@@ -1,0 +1,84 @@
+"""Results as text: every format keeps values, NULLs and nested types readable."""
+
+import io
+import json
+from datetime import date
+from decimal import Decimal
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+
+from flightllm.cli.render import as_table, first_rows, rows_of, text_of, write_csv, write_json, write_parquet
+
+TABLE = pa.table(
+    {
+        "n": [1, None],
+        "text": ['a "b"', "two\nlines"],
+        "list": [["x"], None],
+        "day": [date(2024, 1, 2), None],
+        "price": pa.array([Decimal("1.50"), None], pa.decimal128(9, 2)),
+    }
+)
+
+
+def test_csv_round_trips_and_writes_nested_values_as_json() -> None:
+    """Lists become JSON text, NULL an empty cell."""
+    out = io.BytesIO()
+    write_csv(TABLE.schema, TABLE.to_batches(), out)
+    assert out.getvalue().decode() == (
+        '"n","text","list","day","price"\n1,"a ""b""","[""x""]",2024-01-02,1.50\n,"two\nlines",,,\n'
+    )
+
+
+def test_json_is_one_object_a_line() -> None:
+    """Dates and decimals become text, NULL null."""
+    out = io.BytesIO()
+    write_json(TABLE.schema, TABLE.to_batches(), out)
+    first, second = map(json.loads, out.getvalue().splitlines())
+    assert first == {"n": 1, "text": 'a "b"', "list": ["x"], "day": "2024-01-02", "price": "1.50"}
+    assert second["n"] is None
+
+
+def test_parquet_holds_the_same_table() -> None:
+    """Nothing is lost on the way into a Parquet file."""
+    out = io.BytesIO()
+    write_parquet(TABLE.schema, TABLE.to_batches(), out)
+    assert pq.read_table(io.BytesIO(out.getvalue())).equals(TABLE)
+
+
+def test_equal_column_names_stay_apart() -> None:
+    """`SELECT a.x, b.x` shows both columns."""
+    batch = pa.RecordBatch.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"])
+    assert list(rows_of([batch])) == [(1, 2)]
+
+
+def test_rows_beyond_the_shown_ones_are_counted() -> None:
+    """A long result is cut in the table but its size is told."""
+    rows, total = first_rows(pa.table({"n": range(10)}).to_batches(max_chunksize=3), 4)
+    assert (rows, total) == ([(0,), (1,), (2,), (3,)], 10)
+
+
+@pytest.mark.parametrize(
+    ("value", "width", "expected"),
+    [
+        (None, None, ""),
+        (0.1 + 0.2, None, "0.3"),
+        ("two\nlines", None, "two lines"),
+        ("\x1b[31mred", None, "[31mred"),
+        ("abcdef", 4, "abc…"),
+        ({"a": "ä"}, None, '{"a": "ä"}'),
+    ],
+)
+def test_cells_are_one_safe_line(value: object, width: int | None, expected: str) -> None:
+    """A cell never breaks the table, and no value can send escape codes to the terminal."""
+    assert text_of(value, width) == expected
+
+
+def test_table_takes_values_for_text_not_markup() -> None:
+    """Square brackets in data are shown, not read as styles."""
+    console = Console(file=io.StringIO(), width=80)
+    console.print(as_table(pa.schema([("t", pa.string())]), [("[bold]x",)]))
+    assert isinstance(console.file, io.StringIO)
+    assert "[bold]x" in console.file.getvalue()
