@@ -86,7 +86,8 @@ class Engine(Protocol):
         """Yield one completion per request, in any order.
 
         Pulls `requests` lazily, in order, in the calling thread, keeping at most the configured window in flight.
-        Closing the returned iterator, or `cancelled()` turning true (polled at least every 100 ms), aborts what is in flight.
+        Closing the returned iterator, or `cancelled()` turning true (polled at least every 100 ms), aborts what is in
+        flight.
 
         Raises:
             EngineUnavailableError: the engine is gone; completions already yielded stand.

@@ -36,8 +36,8 @@ except ImportError as exc:
 class LocalOptions:
     """How the model runs.
 
-    `batch_rows` and `batch_tokens` bound one forward pass, `max_model_len` (0: the model's own) a prompt with its answer;
-    `seed` is for temperatures above 0.
+    `batch_rows` and `batch_tokens` bound one forward pass, `max_model_len` (0: the model's own) a prompt with its
+    answer; `seed` is for temperatures above 0.
     """
 
     device: str = "auto"
@@ -109,12 +109,17 @@ class LocalEngine:
             else:
                 fitting.append((request, ids))
         prompts = [ids for _, ids in fitting]
-        for batch in plan_batches(prompts, self._options.batch_rows, self._options.batch_tokens):
+        for batch in plan_batches(prompts, self._options.batch_rows, self._options.batch_tokens, self._kept_ids()):
             _check(cancelled)
             with self._lock:
                 answers = self._answer_batch(prompts[batch.start : batch.stop], batch.prefix, parameters, cancelled)
             for (request, ids), found in zip(fitting[batch.start : batch.stop], answers, strict=True):
                 yield Completion(request.id, found.text, None, len(ids), found.cached, found.tokens, found.confidence)
+
+    def _kept_ids(self) -> list[int]:
+        """Return the tokens whose keys and values are kept; only a hint, as another call may replace them."""
+        with self._lock:
+            return [] if self._closed else self._model.kept_ids
 
     def _answer_tokens(self, parameters: Parameters) -> int:
         """Return how many tokens an answer needs at least."""

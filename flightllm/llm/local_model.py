@@ -42,7 +42,7 @@ class PrefixModel:
         self.vocabulary: int = config.vocab_size
         ends = self._model.generation_config.eos_token_id
         self.end_tokens = frozenset(ends if isinstance(ends, list) else [] if ends is None else [ends])
-        self._kept_ids: list[int] = []  # may be longer than the prefix last asked for
+        self.kept_ids: list[int] = []  # may be longer than the prefix last asked for
         self._kept: Layers = []
 
     @property
@@ -70,6 +70,8 @@ class PrefixModel:
         cache = _cache([(k[:, :, :prefix].expand(count, -1, -1, -1), v[:, :, :prefix].expand(count, -1, -1, -1))
                         for k, v in self._kept] if prefix else [])  # fmt: skip
         logits = self._forward(ids.to(self.device), cache, mask, positions[:, prefix:])
+        if count == 1:  # nothing is padded, so the whole prompt can serve as the next one's prefix
+            self.kept_ids, self._kept = list(prompts[0]), _layers(cache)
         return Rows(logits[:, -1], cache, mask, positions[:, -1:]), reused
 
     @torch.inference_mode()
@@ -102,13 +104,13 @@ class PrefixModel:
 
     def _ensure_prefix(self, prefix: list[int]) -> int:
         """Make the kept keys and values begin with `prefix`; return how many of its tokens they already had."""
-        reused = shared_length(prefix, self._kept_ids)
+        reused = shared_length(prefix, self.kept_ids)
         if reused < len(prefix):
             cache = _cache([(k[:, :, :reused], v[:, :, :reused]) for k, v in self._kept] if reused else [])
             ids = torch.tensor([prefix[reused:]], device=self.device)
             mask = torch.ones(1, len(prefix), dtype=torch.long, device=self.device)
             self._forward(ids, cache, mask, torch.arange(reused, len(prefix), device=self.device)[None])
-            self._kept_ids = prefix
+            self.kept_ids = prefix
             self._kept = _layers(cache)
         return reused
 

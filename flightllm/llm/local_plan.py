@@ -26,14 +26,16 @@ def shared_length(left: Sequence[int], right: Sequence[int]) -> int:
     return min(len(left), len(right))
 
 
-def plan_batches(prompts: Sequence[Sequence[int]], rows: int, tokens: int) -> list[Batch]:
+def plan_batches(prompts: Sequence[Sequence[int]], rows: int, tokens: int, kept: Sequence[int] = ()) -> list[Batch]:
     """Cut `prompts`, in order, into batches of at most `rows` prompts and `rows × longest` ≤ `tokens`.
 
     Minimizes the tokens computed, padding included, plus a fixed cost per batch, by dynamic programming over the cuts.
-    A batch of one keeps what it shares with a neighbour as its prefix, for the neighbour's sake.
+    `kept` are tokens whose keys and values are there already. A batch of one has as prefix what it shares with the
+    prompt before, or with `kept`.
     """
     count = len(prompts)
-    shared = [0, *(shared_length(prompts[i - 1], prompts[i]) for i in range(1, count)), 0]
+    befores = [kept, *prompts[:-1]]
+    shared = [shared_length(before, prompt) for before, prompt in zip(befores, prompts, strict=False)]
     best: list[tuple[int, Batch | None]] = [(0, None)] * (count + 1)
     for start in range(count - 1, -1, -1):
         best[start] = _best_batch(
@@ -55,9 +57,9 @@ def _best_batch(
     best: Sequence[tuple[int, Batch | None]],
 ) -> tuple[int, Batch]:
     """Return the cheapest total cost from `start` to the end, and the batch it begins with."""
-    alone = min(max(shared[start], shared[start + 1]), lengths[0] - 1)
+    alone = min(shared[start], lengths[0] - 1)
     chosen = (
-        _LAUNCH_TOKENS + lengths[0] - min(alone, shared[start]) + best[start + 1][0],
+        _LAUNCH_TOKENS + lengths[0] - alone + best[start + 1][0],
         Batch(start, start + 1, alone),
     )
     prefix = shortest = longest = lengths[0]
