@@ -21,8 +21,8 @@ class AICall:
     `stub` is the scalar function that stands for it while DataFusion plans: `name(utf8 × len(fields)) → type`, where
     the name is derived from everything else here, so that equal call sites share one stub. `fields[i]` names the
     stub's i-th argument in the prompt. A row with NULL in a field listed in `required` is answered NULL without a
-    call; NULL in another field leaves that field out of the prompt (all fields NULL: no call). A call without fields
-    has a stub without arguments and one answer for all rows.
+    call; NULL in another field leaves that field out of the prompt (all fields NULL: no call). The
+    stub of a call without fields takes one text that is ignored, and has one answer for all rows.
     """
 
     stub: str

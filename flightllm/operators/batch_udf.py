@@ -8,6 +8,7 @@ import pyarrow as pa
 from datafusion import SessionContext, udf
 
 from flightllm.ai import AICall
+from flightllm.errors import FlightLLMError
 from flightllm.llm.base import Engine, Request
 from flightllm.operators.rows import Counters, given_fields, parsed
 
@@ -18,10 +19,14 @@ def register_batch_udfs(
     engine: Engine,
     counters: Callable[[AICall], Counters],
     cancelled: Callable[[], bool],
+    errors: list[FlightLLMError],
 ) -> None:
-    """Register a function under each call's stub name that asks the engine for every row of its batch."""
+    """Register a function under each call's stub name that asks the engine for every row of its batch.
+
+    DataFusion makes one text of an exception and its traceback, so what a function raises is also put into `errors`.
+    """
     for stub, call in calls.items():
-        function = _BatchFunction(call, engine, counters(call), cancelled)
+        function = _BatchFunction(call, engine, counters(call), cancelled, errors)
         inputs = [pa.string()] * max(1, len(call.fields))
         context.register_udf(udf(function, inputs, call.type, "volatile", stub))
 
@@ -29,14 +34,29 @@ def register_batch_udfs(
 class _BatchFunction:
     """One call site; DataFusion may run it on several partitions at once."""
 
-    def __init__(self, call: AICall, engine: Engine, counters: Counters, cancelled: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        call: AICall,
+        engine: Engine,
+        counters: Counters,
+        cancelled: Callable[[], bool],
+        errors: list[FlightLLMError],
+    ) -> None:
         self.__name__ = call.function
         self._call = call
         self._engine = engine
         self._counters = counters
         self._cancelled = cancelled
+        self._errors = errors
 
     def __call__(self, *columns: pa.Array) -> pa.Array:
+        try:
+            return self._answer(columns)
+        except FlightLLMError as error:
+            self._errors.append(error)
+            raise
+
+    def _answer(self, columns: tuple[pa.Array, ...]) -> pa.Array:
         values: list[Any] = [None] * len(columns[0])
         for completion in self._engine.generate(self._requests(columns), self._cancelled):
             self._counters.add(

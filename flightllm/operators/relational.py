@@ -9,7 +9,8 @@ import pyarrow as pa
 from datafusion import DataFrame
 from datafusion.record_batch import RecordBatchStream
 
-from flightllm.errors import CancelledError, FlightLLMError, SqlError
+from flightllm.catalog.errors import mapped_error
+from flightllm.errors import CancelledError
 
 _POLL_SECONDS = 0.1
 
@@ -55,22 +56,9 @@ class Loop:
                 except concurrent.futures.TimeoutError:
                     if future.done():
                         raise
-        except FlightLLMError:
+        except CancelledError:
             raise
         except Exception as error:  # whatever DataFusion raises is about this query
-            raise translate(error) from error
+            raise mapped_error(error) from error
         finally:
             future.cancel()
-
-
-def translate(error: BaseException) -> FlightLLMError:
-    """Make one of our errors of what DataFusion raised; one of ours that passed through it comes out again."""
-    seen: BaseException | None = error
-    while seen is not None:
-        if isinstance(seen, FlightLLMError):
-            return seen
-        seen = seen.__cause__ or seen.__context__
-    text = str(error)
-    for prefix in ("DataFusion error: ", "Error during planning: ", "Execution error: "):
-        text = text.removeprefix(prefix)
-    return SqlError(text.split("\n\nThis issue was likely caused by a bug", 1)[0].strip())

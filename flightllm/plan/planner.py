@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
-from datafusion import SessionContext, udf
+from datafusion import DataFrame, SessionContext, udf
 from datafusion.substrait import Producer
 from substrait.plan_pb2 import Plan
 
@@ -18,11 +18,10 @@ from flightllm.plan.substrait import NotExpressibleError, Reader
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """A query as a tree of nodes, the functions its expressions call, and the schema its user sees."""
+    """A query as a tree of nodes, and the functions its expressions call."""
 
     root: Node
     functions: Functions
-    schema: pa.Schema
 
 
 def register_stubs(context: SessionContext, calls: Mapping[str, AICall]) -> None:
@@ -36,14 +35,12 @@ def register_stubs(context: SessionContext, calls: Mapping[str, AICall]) -> None
         context.register_udf(udf(never, inputs, call.type, "volatile", stub))
 
 
-def plan_query(context: SessionContext, sql: str, calls: Mapping[str, AICall]) -> Planned:
-    """Plan `sql` in a planning context in which the stubs of `calls` are registered.
+def plan_query(context: SessionContext, frame: DataFrame, calls: Mapping[str, AICall]) -> Planned:
+    """Take over the plan of a frame made in a planning context in which the stubs of `calls` are registered.
 
     Raises:
-        SqlError: DataFusion cannot parse or resolve the text.
         NotExpressibleError: the plan cannot be carried by Substrait or by our nodes.
     """
-    frame = context.sql(sql)
     logical = frame.optimized_logical_plan()
     try:
         encoded = Producer.to_substrait_plan(logical, context).encode()
@@ -53,7 +50,7 @@ def plan_query(context: SessionContext, sql: str, calls: Mapping[str, AICall]) -
     functions = Functions.of(plan)
     reader = Reader(functions, _null_aware(logical.display_indent()), calls)
     root = hoist(reader.read(plan.relations[0].root.input), functions, calls)
-    return Planned(root, functions, frame.schema())
+    return Planned(root, functions)
 
 
 def _null_aware(plan_text: str) -> list[bool]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import pyarrow as pa
 from datafusion import DataFrame, SessionContext
@@ -150,8 +150,8 @@ class Cutter:
         return Operator(next(self._names), input_, width, calls, ordered, schema)
 
     def _limit(self, node: Fetch, *, ordered: bool) -> Limit | None:
-        offset = _literal(node.rel, "offset", 0)
-        limit = _literal(node.rel, "count", -1)
+        offset = _literal(node.rel, "offset_expr", 0)
+        limit = _literal(node.rel, "count_expr", -1)
         if offset is None or limit is None:
             return None
         input_ = self.cut(node.input, ordered=ordered)
@@ -196,14 +196,11 @@ def _is_ordered(node: Node) -> bool:
     return isinstance(node, Sort)
 
 
-def _literal(rel: FetchRel, name: str, default: int) -> int | None:
+def _literal(rel: FetchRel, name: Literal["offset_expr", "count_expr"], default: int) -> int | None:
     """Read an offset or a count; None where it is not a literal."""
-    expression = f"{name}_expr"
-    if rel.HasField(expression):  # type: ignore[arg-type]  # the name is built
-        value = getattr(rel, expression)
-        if value.WhichOneof("rex_type") != "literal":
-            return None
-        return int(getattr(value.literal, value.literal.WhichOneof("literal_type")))
-    return int(getattr(rel, name)) if rel.HasField(name) else default  # type: ignore[arg-type]
-
-
+    if not rel.HasField(name):
+        return default
+    value: Expression = getattr(rel, name)
+    if value.WhichOneof("rex_type") != "literal":
+        return None
+    return int(getattr(value.literal, value.literal.WhichOneof("literal_type") or ""))

@@ -13,6 +13,8 @@ from flightllm.sql.arguments import read_column, read_constant, read_star, split
 from flightllm.sql.scopes import Scopes, Table, identifier, read_scopes
 from flightllm.sql.tokens import Kind, Token, position, tokenize
 
+NO_FIELDS = "''"
+"""What the stub of a call without fields is given: DataFusion tells a function its number of rows by its arguments."""
 _MAX_NESTING = 32
 _EXPRESSION_FOLLOWS = (
     *("select", "distinct", "all", "any", "some", "where", "on", "having", "qualify", "by", "limit", "offset"),
@@ -150,7 +152,7 @@ class _Extractor:
         except AICallError as error:
             raise self._error(index, f": {error}") from error
         self.calls.setdefault(bound.call.stub, bound.call)
-        return bound.call, f"{bound.call.stub}({', '.join(bound.arguments)})"
+        return bound.call, f"{bound.call.stub}({', '.join(bound.arguments) or NO_FIELDS})"
 
     def _fields(self, index: int, type_: pa.DataType) -> tuple[int, str]:
         """Turn `.a.b` after a call's last token into `['a']['b']`, which is how DataFusion reads fields of a result.

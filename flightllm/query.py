@@ -1,0 +1,246 @@
+"""One query from SQL text to batches: extract the AI calls, plan, rewrite, cut, run; or hand it to DataFusion as it is."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+from datafusion import DataFrame, SessionContext, udf
+
+from flightllm.ai import AICall
+from flightllm.catalog import QUERY_ONLY, Catalog
+from flightllm.catalog.errors import mapped_error
+from flightllm.config import Config
+from flightllm.errors import AICallError, FlightLLMError
+from flightllm.functions import FunctionRegistry
+from flightllm.llm.base import Engine
+from flightllm.operators.ai_map import Runtime
+from flightllm.operators.batch_udf import register_batch_udfs
+from flightllm.operators.cache import AnswerCache
+from flightllm.operators.relational import Loop
+from flightllm.operators.run import run
+from flightllm.plan.explain import explain_stages
+from flightllm.plan.planner import plan_query, register_stubs
+from flightllm.plan.stages import Cutter, Relational
+from flightllm.plan.substrait import NotExpressibleError
+from flightllm.rewrite import rewrite
+from flightllm.settings import Settings
+from flightllm.sql.calls import Extracted, extract_calls
+from flightllm.system import QueryRecord
+
+EXPLAIN_SCHEMA = pa.schema([pa.field("plan_type", pa.string()), pa.field("plan", pa.string())])
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What all queries of a server share."""
+
+    config: Config
+    catalog: Catalog
+    functions: FunctionRegistry
+    engine: Engine
+    cache: AnswerCache
+    loop: Loop
+
+
+class Query(Protocol):
+    """A planned query; nothing of it has run yet."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the schema its user sees."""
+
+    def run(self, record: QueryRecord) -> Iterator[pa.RecordBatch]:
+        """Run it; closing the iterator, or cancelling the record, stops it."""
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return titles and texts that show how it would run."""
+
+
+def plan(sql: str, services: Services, settings: Settings) -> Query:
+    """Plan one SELECT, SHOW or DESCRIBE text whose parameters are bound.
+
+    Raises:
+        SqlError: the text cannot be planned; an `AICallError` where an AI call in it is wrong.
+    """
+    text = services.catalog.inline_views(sql)
+    extracted = Extracted(text, {})
+    if services.functions.may_be_in(text):
+        extracted = _extract(text, services)
+    if not extracted.calls:
+        return PlainQuery(services, extracted)
+    _check_models(extracted.calls, services)
+    if not settings.optimizer:
+        return BatchQuery(services, extracted, "the setting flightllm.optimizer is off")
+    try:
+        return StagedQuery(services, settings, extracted)
+    except NotExpressibleError as reason:
+        return BatchQuery(services, extracted, str(reason))
+
+
+def _extract(sql: str, services: Services) -> Extracted:
+    def columns_of_query(inner: Extracted) -> list[str]:
+        context = _scalar_context(services, planning=True)
+        register_stubs(context, inner.calls)
+        return list(_frame(context, inner.sql).schema().names)
+
+    return extract_calls(sql, services.functions, services.catalog.columns_of, columns_of_query)
+
+
+def _check_models(calls: Mapping[str, AICall], services: Services) -> None:
+    served = services.config.engine.model
+    for call in calls.values():
+        if call.model is not None and call.model != served:
+            raise AICallError(f"{call.text}: this server has no model {call.model!r}; it serves {served!r}")
+
+
+def _scalar_context(services: Services, *, planning: bool = False) -> SessionContext:
+    context = services.catalog.context(planning=planning)
+    for scalar in services.functions.scalars():
+        function = scalar.bind(services.engine)
+        context.register_udf(udf(function, list(scalar.arguments), scalar.output, "immutable", scalar.name))
+    return context
+
+
+def _frame(context: SessionContext, sql: str) -> DataFrame:
+    try:
+        return context.sql_with_options(sql, QUERY_ONLY)
+    except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
+        raise mapped_error(error) from error
+
+
+def _shown(schema: pa.Schema, extracted: Extracted) -> pa.Schema:
+    """Return the schema its user sees: AI calls named as written, and any column may be NULL."""
+    return pa.schema([pa.field(extracted.display_name(f.name), f.type) for f in schema])
+
+
+def _named(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    with closing(batches):  # type: ignore[type-var]  # every iterator here is a generator
+        for batch in batches:
+            columns = [c if c.type == f.type else c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+class PlainQuery:
+    """A query without AI calls: DataFusion's own."""
+
+    def __init__(self, services: Services, extracted: Extracted) -> None:
+        self._services = services
+        self.frame = _frame(_scalar_context(services), extracted.sql)
+        self.schema = _shown(self.frame.schema(), extracted)
+
+    def run(self, record: QueryRecord) -> Iterator[pa.RecordBatch]:
+        """Stream DataFusion's batches."""
+        return _named(self._services.loop.stream(self.frame, record.cancelled.is_set), self.schema)
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return DataFusion's plans."""
+        return _datafusion_plans(self.frame)
+
+
+class BatchQuery:
+    """A query whose AI calls run as batch functions, because of a setting or because no operator can take them."""
+
+    def __init__(self, services: Services, extracted: Extracted, reason: str) -> None:
+        self._services = services
+        self._extracted = extracted
+        self._reason = reason
+        context = _scalar_context(services)
+        register_stubs(context, extracted.calls)
+        self._planned = _frame(context, extracted.sql)
+        self.schema = _shown(self._planned.schema(), extracted)
+
+    def run(self, record: QueryRecord) -> Iterator[pa.RecordBatch]:
+        """Run it in a context whose functions ask the engine for every row."""
+        context = _scalar_context(self._services)
+        errors: list[FlightLLMError] = []
+        register_batch_udfs(
+            context,
+            self._extracted.calls,
+            self._services.engine,
+            lambda call: record.call_site(call.function, call.text),
+            record.cancelled.is_set,
+            errors,
+        )
+        frame = _frame(context, self._extracted.sql)
+        try:
+            yield from _named(self._services.loop.stream(frame, record.cancelled.is_set), self.schema)
+        except FlightLLMError as error:
+            raise (errors[0] if errors else error) from error
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return why there is no operator, the calls, and DataFusion's plans."""
+        calls = "\n".join(call.text for call in self._extracted.calls.values())
+        return [("batch functions", f"one call per row: {self._reason}\n{calls}"), *_datafusion_plans(self._planned)]
+
+
+class StagedQuery:
+    """A query whose AI calls are operators between relational stages."""
+
+    def __init__(self, services: Services, settings: Settings, extracted: Extracted) -> None:
+        self._services = services
+        self._settings = settings
+        planning = _scalar_context(services, planning=True)
+        register_stubs(planning, extracted.calls)
+        frame = _frame(planning, extracted.sql)
+        planned = plan_query(planning, frame, extracted.calls)
+        root, self._rules = rewrite(planned.root, planned.functions)
+        self._context = _scalar_context(services)
+        self._stage: Relational = Cutter(self._context, planned.functions).cut(root)
+        self.schema = _shown(frame.schema(), extracted)
+
+    def run(self, record: QueryRecord) -> Iterator[pa.RecordBatch]:
+        """Run the stages; what they spill is removed at the end."""
+        limits = self._services.config.limits
+        folder = Path(tempfile.mkdtemp(prefix="flightllm-", dir=limits.spill_folder))
+        cache = self._services.cache if self._settings.cache else AnswerCache(None)
+        runtime = Runtime(
+            self._context,
+            self._services.engine,
+            cache,
+            self._services.loop,
+            record,
+            folder,
+            limits.memory_bytes // 8,
+        )
+        try:
+            yield from _named(run(self._stage, runtime), self.schema)
+        finally:
+            if cache is not self._services.cache:
+                cache.close()
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return the rules that fired, the stages and the operators."""
+        return [("rules", ", ".join(self._rules) or "none fired"), *explain_stages(self._stage, self._context)]
+
+
+def _datafusion_plans(frame: DataFrame) -> list[tuple[str, str]]:
+    return [
+        ("logical_plan", frame.optimized_logical_plan().display_indent()),
+        ("physical_plan", frame.execution_plan().display_indent()),
+    ]
+
+
+
+
+def uses_ai(sql: str, services: Services) -> bool:
+    """Tell whether the text has AI calls, its own or those of views it reads."""
+    text = services.catalog.inline_views(sql)
+    if not services.functions.may_be_in(text):
+        return False
+    return bool(_extract(text, services).calls)
+
+
+def explain_analyze(query: Query, record: QueryRecord) -> list[tuple[str, str]]:
+    """Run the query to its end and return what it took, per call site."""
+    rows = sum(batch.num_rows for batch in query.run(record))
+    lines = [("rows", str(rows))]
+    for call in record.call_rows():
+        figures = ", ".join(f"{name} {value}" for name, value in call.items() if isinstance(value, int))
+        lines.append((f"ai call {call['call_site']}", f"{call['text']}\n{figures}"))
+    return lines

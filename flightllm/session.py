@@ -1,0 +1,301 @@
+"""A database and its sessions: what the protocol layer, the command line and tests call."""
+
+import os
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+import structlog
+
+from flightllm.catalog import Catalog, IngestMode
+from flightllm.catalog.errors import mapped_error
+from flightllm.config import Config
+from flightllm.errors import CancelledError, FlightLLMError, InternalError, UnsupportedError
+from flightllm.functions import FunctionRegistry
+from flightllm.llm import create_engine
+from flightllm.operators.cache import AnswerCache
+from flightllm.operators.relational import Loop
+from flightllm.query import EXPLAIN_SCHEMA, Query, Services, explain_analyze, plan, uses_ai
+from flightllm.settings import Settings
+from flightllm.sql.classify import classify
+from flightllm.sql.guard import check_sql
+from flightllm.sql.parameters import bind, count_parameters
+from flightllm.sql.statement import Statement
+from flightllm.system import QueryLog, QueryRecord
+
+_log = structlog.get_logger(__name__)
+_EMPTY = pa.schema([])
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What planning says of a statement: result columns (none for an update) and one text field per parameter."""
+
+    schema: pa.Schema
+    is_update: bool
+    parameters: pa.Schema
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """A query that runs as `batches` is pulled; closing `batches`, or `query.cancel()`, stops it."""
+
+    schema: pa.Schema
+    batches: "ResultBatches"
+    query: QueryRecord
+
+
+class ResultBatches(Iterator[pa.RecordBatch]):
+    """The rows of a query; keeps its record. One thread at a time pulls; `close` may come from another once it is idle."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], record: QueryRecord) -> None:
+        self._batches = batches
+        self._record = record
+
+    def __next__(self) -> pa.RecordBatch:
+        """Return the next batch; any failure comes out as one of our errors."""
+        try:
+            batch = next(self._batches)
+        except StopIteration:
+            self._record.finish("done")
+            self._report()
+            raise
+        except CancelledError:
+            self._record.finish("cancelled")
+            raise
+        except FlightLLMError as error:
+            self._record.finish("failed", error=str(error))
+            raise
+        except Exception as error:
+            self._record.finish("failed", error="internal error")
+            _log.exception("query failed", query_id=self._record.query_id)
+            raise InternalError(f"internal error, query_id={self._record.query_id}: see the server's log") from error
+        self._record.add_rows(batch.num_rows)
+        return batch
+
+    def close(self) -> None:
+        """Stop the query if it still runs. Idempotent."""
+        self._record.finish("cancelled")
+        self._batches.close()  # type: ignore[attr-defined]  # every query yields from a generator
+
+    def _report(self) -> None:
+        row = self._record.row()
+        if row["failed_rows"]:
+            _log.warning("rows without an answer", query_id=self._record.query_id, failed_rows=row["failed_rows"])
+        _log.info("query done", **{k: v for k, v in row.items() if k not in {"sql", "error", "started_at", "status"}})
+
+
+class Database:
+    """One server's tables, functions, engine and answers. Safe to use from several threads."""
+
+    def __init__(self, services: Services, queries: QueryLog) -> None:
+        self._services = services
+        self.queries = queries
+        self.catalog = services.catalog
+        self.functions = services.functions
+        self.engine = services.engine
+        self.config = services.config
+
+    @classmethod
+    def open(cls, config: Config) -> "Database":
+        """Load functions, tables and the engine.
+
+        Raises:
+            ConfigError: a table, function or engine setting is wrong.
+            MissingExtraError: the engine's packages are not installed.
+        """
+        # Batch functions block the threads DataFusion runs on, so there must be more of them than cores.
+        os.environ.setdefault("TOKIO_WORKER_THREADS", str(max(16, os.cpu_count() or 1)))
+        functions = FunctionRegistry.load(config.functions.folders)
+        queries = QueryLog()
+        catalog = Catalog(config.limits, queries)
+        for name, path in config.tables.items():
+            catalog.register_file(name, path)
+        path = config.cache.path or config.data_folder / "answers.sqlite"
+        cache = AnswerCache(path if config.cache.enabled else None)
+        return cls(Services(config, catalog, functions, create_engine(config.engine), cache, Loop()), queries)
+
+    def session(self) -> "Session":
+        """Open a session."""
+        return Session(self._services, self.queries)
+
+    def close(self) -> None:
+        """Cancel what runs, keep the answers, release the engine. Idempotent."""
+        for record in self.queries.running():
+            record.cancel()
+        self._services.cache.close()
+        self._services.engine.close()
+        self._services.loop.close()
+
+
+class Session:
+    """One client's settings and statements. Statements may run at the same time."""
+
+    def __init__(self, services: Services, queries: QueryLog) -> None:
+        self._services = services
+        self._queries = queries
+        self._settings = Settings()
+
+    def describe(self, sql: str) -> Description:
+        """Plan a statement without running it; parameters count as NULL.
+
+        Raises:
+            FlightLLMError: the statement is wrong.
+        """
+        check_sql(sql, self._services.config.limits)
+        count = count_parameters(sql)
+        fields = pa.schema([pa.field(str(i), pa.string()) for i in range(count)])
+        statement = classify(sql)
+        if statement.is_update:
+            return Description(_EMPTY, is_update=True, parameters=fields)
+        nulls = pa.RecordBatch.from_arrays([pa.nulls(1) for _ in range(count)], names=fields.names)
+        query = self._plan(classify(bind(sql, nulls)), self._settings)
+        return Description(query.schema, is_update=False, parameters=fields)
+
+    def execute(
+        self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
+    ) -> QueryResult:
+        """Plan a query with at most one row of parameters; it runs as its batches are pulled.
+
+        `settings` hold for this call only.
+
+        Raises:
+            FlightLLMError: the query is wrong.
+        """
+        check_sql(sql, self._services.config.limits)
+        chosen = self._settings.with_values(settings)
+        statement = classify(bind(sql, parameters))
+        if statement.is_update:
+            raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
+        query = self._plan(statement, chosen)
+        record = self._queries.start(sql)
+        return QueryResult(query.schema, ResultBatches(query.run(record), record), record)
+
+    def _plan(self, statement: Statement, settings: Settings) -> Query:
+        if statement.kind != "explain":
+            return plan(statement.text, self._services, settings)
+        query = plan(statement.query or "", self._services, settings)
+        return _Explained(query, analyze=statement.analyze)
+
+    def update(self, sql: str, parameters: pa.Table | None = None, *, cancelled: threading.Event | None = None) -> int:
+        """Run DDL, DML or SET once, or once for each row of parameters; return the rows affected or -1.
+
+        Raises:
+            FlightLLMError: the statement is wrong; rows of parameters before the failing one were applied.
+        """
+        check_sql(sql, self._services.config.limits)
+        if parameters is None:
+            return self._update(sql, bind(sql, None), cancelled)
+        total = 0
+        for row in range(parameters.num_rows):
+            (batch,) = parameters.slice(row, 1).combine_chunks().to_batches()
+            affected = self._update(sql, bind(sql, batch), cancelled)
+            total = -1 if affected < 0 else total + affected
+        return total
+
+    def _update(self, sql: str, bound: str, cancelled: threading.Event | None) -> int:
+        statement = classify(bound)
+        match statement.kind:
+            case "set":
+                self._settings = self._settings.with_values({statement.key or "": statement.value or ""})
+                return -1
+            case "reset":
+                self._settings = self._settings.reset(statement.key or "")
+                return -1
+            case "transaction":
+                raise UnsupportedError("transactions are not supported: every statement takes effect by itself")
+        record = self._queries.start(sql)
+        if cancelled is not None:
+            record.cancelled = cancelled
+        try:
+            affected = self._change(statement, record)
+        except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
+            mapped = mapped_error(error)
+            record.finish("cancelled" if isinstance(mapped, CancelledError) else "failed", error=str(mapped))
+            raise mapped from error
+        record.finish("done", rows=max(affected, 0))
+        return affected
+
+    def _change(self, statement: Statement, record: QueryRecord) -> int:
+        catalog = self._services.catalog
+        ai = statement.query is not None and uses_ai(statement.query, self._services)
+        if statement.kind == "create_table_as":
+            if not catalog.check_create(statement):
+                return 0
+            mode: IngestMode = "replace" if statement.or_replace else "create"
+            query = plan(statement.query or "", self._services, self._settings)
+            return self._ingest_query(statement, query, record, mode)
+        if statement.kind == "create_view" and ai:
+            catalog.create_ai_view(statement, plan(statement.query or "", self._services, self._settings).schema)
+            return -1
+        if statement.kind == "insert" and ai:
+            query = plan(statement.query or "", self._services, self._settings)
+            with closing(query.run(record)) as rows:
+                return catalog.insert(statement, query.schema, rows)
+        if uses_ai(statement.text, self._services) and statement.kind in {"delete", "update"}:
+            raise UnsupportedError("AI calls in DELETE and UPDATE are not supported: write CREATE OR REPLACE TABLE … AS")
+        return catalog.execute(statement)
+
+    def _ingest_query(self, statement: Statement, query: Query, record: QueryRecord, mode: IngestMode) -> int:
+        if statement.target is None:
+            raise InternalError("CREATE TABLE AS without a target")
+        with closing(query.run(record)) as rows:
+            return self._services.catalog.ingest(statement.target, query.schema, rows, mode)
+
+    def ingest(
+        self,
+        table: str,
+        reader: Iterable[pa.RecordBatch],
+        schema: pa.Schema,
+        mode: IngestMode,
+        *,
+        temporary: bool = False,
+    ) -> int:
+        """Store uploaded batches in an in-memory table and return their number of rows.
+
+        Tables are shared by all sessions, so a temporary one is refused.
+        """
+        if temporary:
+            raise UnsupportedError("temporary tables are not supported: ingest without `temporary`")
+        return self._services.catalog.ingest(table, schema, reader, mode)
+
+    def set_option(self, key: str, value: str) -> None:
+        """Change a setting of this session.
+
+        Raises:
+            InvalidInputError: there is no such setting, or it cannot have this value.
+        """
+        self._settings = self._settings.with_values({key: value})
+
+    def get_options(self) -> dict[str, str]:
+        """Return every setting."""
+        return self._settings.as_text()
+
+    def close(self) -> None:
+        """End the session; its running queries go on until their clients stop them."""
+
+
+class _Explained:
+    """EXPLAIN as a query of its own."""
+
+    schema = EXPLAIN_SCHEMA
+
+    def __init__(self, query: Query, *, analyze: bool) -> None:
+        self._query = query
+        self._analyze = analyze
+
+    def run(self, record: QueryRecord) -> Iterator[pa.RecordBatch]:
+        """Yield one row per title and text."""
+        lines: list[tuple[str, Any]] = self._query.explain()
+        if self._analyze:
+            lines += explain_analyze(self._query, record)
+        columns = [pa.array([line[i] for line in lines], pa.string()) for i in range(2)]
+        yield pa.RecordBatch.from_arrays(columns, schema=EXPLAIN_SCHEMA)
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return the plan being explained."""
+        return self._query.explain()
