@@ -1,8 +1,8 @@
 """Refuse SQL text that would overflow DataFusion's stack or stall its planner, before DataFusion sees it.
 
-DataFusion walks a plan recursively and dies by a segmentation fault where it is too deep; its parser limits nesting only.
-On a 2 MiB stack (8 MiB is usual) it died of 1,800 chained operators, 650 pipe steps or window functions, 2,600 UNIONs,
-350 INTERSECTs, 800 chained CTEs and 800 joins; lists of 50,000 literals and 20,000 rows of VALUES are harmless.
+DataFusion walks a plan recursively and dies by a segmentation fault where it is too deep; its parser limits nesting
+only. On a 2 MiB stack (8 MiB is usual) it died of 1,800 chained operators, 700 pipe steps or window functions, 2,800
+UNIONs, 375 INTERSECTs, 900 chained CTEs and 800 joins; a list of 50,000 literals and 20,000 rows of VALUES do no harm.
 So each of these has a weight, and `sql_terms` bounds the sum along the deepest path: with 2,000, 1,000 operators.
 """
 
@@ -27,15 +27,41 @@ _ADVICE = {
     "operators": "write IN (…) instead of OR, or join a table of the values",
     "joins": "split the query with CREATE TABLE … AS",
 }
-_OPERATOR_WORDS = ("and", "or", "not", "is", "in", "like", "ilike", "rlike", "similar", "between", "div", "collate", "at")
+_OPERATOR_WORDS = (
+    "and",
+    "or",
+    "not",
+    "is",
+    "in",
+    "like",
+    "ilike",
+    "rlike",
+    "similar",
+    "between",
+    "div",
+    "collate",
+    "at",
+)
 _NO_OPERATORS = frozenset("(),.;:]{}?") | {"=>"}
-_AFTER_FROM = ("where", "group", "having", "order", "limit", "window", "qualify", "select", "union", "intersect", "except")
+_AFTER_FROM = (
+    "where",
+    "group",
+    "having",
+    "order",
+    "limit",
+    "window",
+    "qualify",
+    "select",
+    "union",
+    "intersect",
+    "except",
+)
 _CUBE_COLUMNS = 12
 
 
 @dataclass(slots=True)
 class _Frame:
-    """One pair of parentheses or CASE … END: `total` is fixed once it closes, `chain` and `inner` start anew at commas."""
+    """One pair of parentheses, or CASE … END; `chain` and `inner` start anew at every comma."""
 
     opener: str
     is_query: bool = False
@@ -165,7 +191,9 @@ def check_sql(sql: str, limits: LimitsConfig) -> None:
     if weight > limits.sql_terms:
         raise LimitExceededError(_too_deep(meter.counts, weight, limits.sql_terms))
     if meter.cube_columns > _CUBE_COLUMNS:
-        raise LimitExceededError(f"CUBE has {meter.cube_columns} columns; {_CUBE_COLUMNS} is the most: write GROUPING SETS")
+        raise LimitExceededError(
+            f"CUBE has {meter.cube_columns} columns; {_CUBE_COLUMNS} is the most: write GROUPING SETS"
+        )
     expanded = _expanded(tokens, limits.sql_terms)
     if expanded > limits.sql_terms:
         raise LimitExceededError(

@@ -1,0 +1,150 @@
+"""One server's catalog: registers tables, answers metadata, and runs the statements that change tables."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import pyarrow as pa
+import structlog
+from datafusion import SessionContext, col
+from datafusion.catalog import Table
+
+from flightllm.catalog import files, statements, uploads, views
+from flightllm.catalog.entries import STORED_SUFFIX, Entry, SystemTables, TableInfo
+from flightllm.catalog.store import RESERVED, TableStore
+from flightllm.catalog.uploads import IngestMode
+from flightllm.config import LimitsConfig
+from flightllm.errors import ConfigError, SqlError
+from flightllm.sql.names import DEFAULT_SCHEMA, TableName, parse_name, quoted
+from flightllm.sql.statement import Statement
+
+_log = structlog.get_logger(__name__)
+
+
+class Catalog:
+    """All tables of one server. Safe to use from several threads; a query sees a table before or after a change."""
+
+    def __init__(self, limits: LimitsConfig, system: SystemTables | None = None) -> None:
+        self._store = TableStore(limits, system)
+
+    def context(self, *, planning: bool = False) -> SessionContext:
+        """Return a fresh context over these tables; a planning one leaves AI calls where the SQL put them.
+
+        Run clients' text in it with `sql_with_options(text, QUERY_ONLY)` alone.
+        """
+        return self._store.context(planning=planning)
+
+    def schemas(self) -> list[str]:
+        """Return the names of all schemas, `system` last."""
+        return self._store.schemas()
+
+    def tables(self) -> list[TableInfo]:
+        """Return all tables by schema and name, the system tables included; touches no data."""
+        listed = [entry.info for entry in self._store.entries.values()]
+        return sorted([*listed, *self._store.system_tables()], key=lambda info: info.name)
+
+    def table(self, name: TableName | str) -> TableInfo:
+        """Return one table, by its exact name or by SQL text such as `movies` or `x."Movies"`.
+
+        Raises:
+            NotFoundError: there is no such table; names the ones there are.
+        """
+        wanted = self._store.named(name)
+        if entry := self._store.entries.get(wanted):
+            return entry.info
+        for info in self._store.system_tables():
+            if info.name == wanted:
+                return info
+        raise self._store.missing(wanted)
+
+    def columns_of(self, name: TableName | str) -> list[str]:
+        """Return the names of a table's columns, in order.
+
+        Raises:
+            NotFoundError: there is no such table.
+        """
+        return list(self.table(name).schema.names)
+
+    def register_file(self, name: str, path: Path) -> None:
+        """Register a file or folder under a SQL name: unquoted folds to lower case, as in a query.
+
+        Raises:
+            ConfigError: the name is taken or no SQL name, or the path cannot be read as a table.
+        """
+        try:
+            table = parse_name(name)
+        except SqlError as error:
+            raise ConfigError(f"table {name!r}: {error}") from error
+        opened = files.open_file(name, path)
+        with self._store.lock:
+            if table in self._store.entries or table.schema in RESERVED:
+                raise ConfigError(f"table {name!r}: the name is taken")
+            self._store.add_schema(table.schema)
+            self._store.put(self._cast(Entry(table, "file", opened.stored, opened.table), opened))
+        _log.info("table registered", table=table.display, path=str(path), columns=len(opened.schema))
+
+    def _cast(self, entry: Entry, opened: files.FileTable) -> Entry:
+        """Return the entry of a file, with a cast over it where its columns are not stored as clients see them."""
+        if not opened.needs_cast:
+            return entry
+        self._store.put(Entry(entry.name, "file", opened.stored, None, stored=opened.table))
+        stored = TableName(entry.name.schema, entry.name.name + STORED_SUFFIX)
+        columns = [col(quoted(field.name)).cast(field.type).alias(field.name) for field in opened.schema]
+        view = Table(self.context().sql(f"SELECT * FROM {stored.sql}").select(*columns))
+        return Entry(entry.name, "file", view.schema, view, stored=opened.table)
+
+    def ingest(
+        self, name: TableName | str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], mode: IngestMode = "create"
+    ) -> int:
+        """Store batches in an in-memory table, all at once; return the number of rows. A plain text name is exact.
+
+        Raises:
+            InvalidInputError: the table exists (`create`), a column does not fit, or the data is corrupt.
+            NotFoundError: the table does not exist (`append`), or its schema does not.
+            PermissionDeniedError: the table is a file, a view or a system table.
+            LimitExceededError: the upload is too large.
+        """
+        table = name if isinstance(name, TableName) else TableName(DEFAULT_SCHEMA, name)
+        return uploads.ingest(self._store, table, schema, batches, mode)
+
+    def insert(self, statement: Statement, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
+        """Add rows already computed for an INSERT statement, matched by position as SQL does; return their number.
+
+        Raises:
+            SqlError: the rows do not fit the table's columns.
+        """
+        table = statements.target_of(statement)
+        return uploads.insert(self._store, table, statement.columns, schema, batches)
+
+    def execute(self, statement: Statement) -> int:
+        """Run a statement that changes tables and computes no rows; return the rows affected, or -1.
+
+        `create_table_as` and whatever holds AI calls are the session's: see `check_create`, `ingest`, `insert`.
+
+        Raises:
+            FlightLLMError: the statement is wrong or not supported; nothing was changed.
+        """
+        return statements.execute(self._store, statement)
+
+    def check_create(self, statement: Statement) -> bool:
+        """Tell whether CREATE … has anything to do: False where the name exists and IF NOT EXISTS was written.
+
+        Raises:
+            InvalidInputError: the name exists and OR REPLACE was not written, or it would turn a view into a table.
+            NotFoundError: the schema does not exist.
+            PermissionDeniedError: OR REPLACE would replace a file or a system table.
+        """
+        return statements.check_create(self._store, statement)
+
+    def create_ai_view(self, statement: Statement, schema: pa.Schema) -> None:
+        """Keep a CREATE VIEW statement whose query has AI calls as text; `schema` is what the query returns.
+
+        Raises:
+            InvalidInputError: the name exists; see `check_create`.
+            UnsupportedError: the view is not in the default schema.
+        """
+        statements.create_ai_view(self._store, statement, schema)
+
+    def inline_views(self, sql: str) -> str:
+        """Return a query with the AI views it names put before it as WITH queries; other text comes back as it is."""
+        kept = {name: entry for name, entry in self._store.entries.items() if entry.kind == "ai_view"}
+        return views.inline_views(sql, kept)

@@ -1,0 +1,57 @@
+"""DataFusion contexts, a fresh one per query over the one shared catalog."""
+
+from pathlib import Path
+
+from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOptions
+from datafusion.catalog import Catalog
+
+from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA
+
+QUERY_ONLY = SQLOptions().with_allow_ddl(allow=False).with_allow_dml(allow=False).with_allow_statements(allow=False)
+"""Lets SELECT, SHOW and DESCRIBE through, and nothing that changes, writes or sets anything."""
+ROWS_ONLY = SQLOptions().with_allow_ddl(allow=False).with_allow_dml().with_allow_statements(allow=False)
+"""Lets INSERT, UPDATE and DELETE through too."""
+
+HARMFUL_RULES = (
+    "push_down_filter",
+    "push_down_limit",
+    "common_sub_expression_eliminate",
+    "push_down_leaf_projections",
+    "extract_leaf_expressions",
+)
+"""Rules that would move or copy AI calls while they still look like plain functions."""
+
+
+def plain_config() -> SessionConfig:
+    """Return settings under which every text is plain Utf8: several clients lose string views."""
+    return (
+        SessionConfig()
+        .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
+        .set("datafusion.execution.parquet.schema_force_view_types", "false")
+    )
+
+
+def scratch_context() -> SessionContext:
+    """Return a context of its own, without the shared catalog."""
+    return SessionContext(plain_config())
+
+
+def shared_context(catalog: Catalog, *, memory_bytes: int, spill_folder: Path | None, planning: bool) -> SessionContext:
+    """Return a context over the shared catalog whose operators spill above `memory_bytes`.
+
+    A planning context parses, resolves, coerces and decorrelates, but leaves AI calls where the SQL put them.
+    """
+    config = (
+        plain_config()
+        .with_information_schema(enabled=True)
+        .with_create_default_catalog_and_schema(enabled=False)
+        .with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
+    )
+    runtime = RuntimeEnvBuilder().with_fair_spill_pool(memory_bytes)
+    runtime = runtime.with_temp_file_path(spill_folder) if spill_folder else runtime.with_disk_manager_os()
+    context = SessionContext(config, runtime)
+    context.register_catalog_provider(CATALOG, catalog)
+    if planning:
+        for rule in HARMFUL_RULES:
+            context.remove_optimizer_rule(rule)
+    return context

@@ -1,0 +1,132 @@
+"""What the catalog knows of each table, and the providers through which DataFusion looks tables up."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import pyarrow as pa
+from datafusion.catalog import Table
+from pyarrow import dataset
+
+from flightllm.sql.names import CATALOG, TableName
+
+EntryKind = Literal["file", "memory", "view", "ai_view", "system"]
+_TYPES: dict[EntryKind, str] = {
+    "file": "BASE TABLE",
+    "memory": "BASE TABLE",
+    "view": "VIEW",
+    "ai_view": "VIEW",
+    "system": "SYSTEM TABLE",
+}
+
+
+class SystemTables(Protocol):
+    """Tables the server itself fills; each look-up takes a snapshot."""
+
+    @property
+    def schemas(self) -> Mapping[str, pa.Schema]:
+        """Return the schema of every table by name."""
+
+    def snapshot(self, name: str) -> pa.Table:
+        """Return the rows of the table `name` as they are now."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableInfo:
+    """One table as clients see it; `type` is BASE TABLE, VIEW or SYSTEM TABLE."""
+
+    name: TableName
+    type: str
+    schema: pa.Schema
+
+    @property
+    def catalog(self) -> str:
+        """Return the name of the catalog, the same for every table."""
+        return CATALOG
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One registered table. `provider` is None for a view whose tables are gone; `query` is a view's text.
+
+    `stored` is the table below a file whose columns have to be cast on reading.
+    """
+
+    name: TableName
+    kind: EntryKind
+    schema: pa.Schema
+    provider: Table | None
+    query: str = ""
+    columns: tuple[str, ...] = ()
+    stored: Table | None = None
+
+    @property
+    def info(self) -> TableInfo:
+        """Return what clients may know of the table."""
+        return TableInfo(self.name, _TYPES[self.kind], self.schema)
+
+
+STORED_SUFFIX = " (as stored)"
+"""Ends the hidden name under which an entry's `stored` table is found."""
+
+
+class SchemaTables:
+    """One schema as DataFusion sees it: looks up live, lists names, registers nothing by itself.
+
+    DataFusion reads `table_names` as an attribute, unlike its abstract class says, hence no inheritance.
+    """
+
+    def __init__(self, schema: str, entries: Callable[[], Mapping[TableName, Entry]]) -> None:
+        self._schema = schema
+        self._entries = entries
+
+    @property
+    def owner_name(self) -> None:
+        """Return no owner."""
+
+    @property
+    def table_names(self) -> list[str]:
+        """Return the names of the schema's tables."""
+        return sorted(name.name for name, entry in self._entries().items() if self._listed(name, entry))
+
+    def _listed(self, name: TableName, entry: Entry) -> bool:
+        return name.schema == self._schema and entry.provider is not None
+
+    def table(self, name: str) -> Table | None:
+        """Return a table's provider, or None where there is no such table."""
+        entries = self._entries()
+        if entry := entries.get(TableName(self._schema, name)):
+            return entry.provider
+        stored = entries.get(TableName(self._schema, name.removesuffix(STORED_SUFFIX)))
+        return stored.stored if stored else None
+
+    def table_exist(self, name: str) -> bool:
+        """Tell whether the schema has the table."""
+        return self.table(name) is not None
+
+
+class SystemSchema:
+    """The schema `system`: every look-up returns a fresh snapshot, so one query sees one state per mention."""
+
+    def __init__(self, tables: SystemTables) -> None:
+        self._tables = tables
+
+    @property
+    def owner_name(self) -> None:
+        """Return no owner."""
+
+    @property
+    def table_names(self) -> list[str]:
+        """Return the names of the system tables."""
+        return sorted(self._tables.schemas)
+
+    def table(self, name: str) -> Table | None:
+        """Return a snapshot of a system table, or None where there is no such table."""
+        if not self.table_exist(name):
+            return None
+        # A data set, not a table made through a context: DataFusion may ask from inside its own runtime.
+        return Table(dataset.dataset(self._tables.snapshot(name)))
+
+    def table_exist(self, name: str) -> bool:
+        """Tell whether there is such a system table."""
+        return name in self._tables.schemas

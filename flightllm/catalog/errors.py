@@ -1,0 +1,34 @@
+"""DataFusion's errors, turned into ours once: it raises builtin exceptions whose text says what happened."""
+
+import re
+
+from flightllm.errors import FlightLLMError, LimitExceededError, SqlError, UnsupportedError
+
+_PREFIX = re.compile(
+    r"^(?:DataFusion error|Error during planning|Schema error|SQL error|Execution error|Arrow error|External error"
+    r"|Invalid argument error|type_coercion|caused by|Optimizer rule '\w+' failed)(?:: |\s+)"
+)
+_PARSER = re.compile(r'^ParserError\("(?P<text>.*)"\)$', re.DOTALL)
+_UNSUPPORTED = "This feature is not implemented: "
+
+
+def mapped_error(error: Exception) -> FlightLLMError:
+    """Return our error for one that DataFusion raised while it planned or ran SQL; one of ours is returned as it is."""
+    if isinstance(error, FlightLLMError):
+        return error
+    text = _stripped(str(error))
+    if "Resources exhausted" in text:
+        return LimitExceededError(f"the query needs more memory than [limits] memory_bytes allows: {text}")
+    if _UNSUPPORTED in text:
+        return UnsupportedError(text.replace(_UNSUPPORTED, "not supported: "))
+    if "RecursionLimitExceeded" in text:
+        return LimitExceededError("the SQL text is nested too deeply (50 levels): use WITH, or shorter expressions")
+    return SqlError(text)
+
+
+def _stripped(text: str) -> str:
+    while match := _PREFIX.match(text):
+        text = text[match.end() :]
+    if parser := _PARSER.match(text):
+        text = f"syntax error: {parser['text']}"
+    return text.strip()

@@ -1,0 +1,114 @@
+"""In-memory tables: what an upload may hold, and how its columns are made to fit."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+from datafusion.catalog import Table
+
+from flightllm.catalog.contexts import scratch_context
+from flightllm.errors import InvalidInputError, LimitExceededError, UnsupportedError
+
+
+def memory_table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> Table:
+    """Return a table over `batches` in one partition, so that rows keep their order and appear together."""
+    context = scratch_context()
+    empty = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    filled = [batch for batch in batches if batch.num_rows] or [empty]
+    context.register_record_batches("t", [filled])
+    return context.catalog().schema("public").table("t")
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema a table gets: plain strings and binaries, no dictionaries, no metadata.
+
+    Raises:
+        UnsupportedError: a column's type cannot be stored; names the column.
+        InvalidInputError: two columns have the same name.
+    """
+    twice = [name for name, count in Counter(schema.names).items() if count > 1]
+    if twice:
+        raise InvalidInputError(f"two columns are named {twice[0]!r}: give every column its own name")
+    return pa.schema([_plain_field(field, field.name) for field in schema])
+
+
+def _plain_field(field: pa.Field, column: str) -> pa.Field:
+    return pa.field(field.name, _plain_type(field.type, column), field.nullable)
+
+
+def _plain_type(kind: pa.DataType, column: str) -> pa.DataType:
+    types = pa.types
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain_type(kind.storage_type, column)
+    if types.is_dictionary(kind):
+        return _plain_type(kind.value_type, column)
+    if types.is_nested(kind):
+        return _plain_nested(kind, column)
+    if types.is_large_string(kind) or types.is_string_view(kind):
+        return pa.string()
+    return pa.binary() if types.is_large_binary(kind) or types.is_binary_view(kind) else kind
+
+
+def _plain_nested(kind: pa.DataType, column: str) -> pa.DataType:
+    types = pa.types
+    if types.is_struct(kind):
+        return pa.struct([_plain_field(field, column) for field in kind.fields])
+    if types.is_list(kind):
+        return pa.list_(_plain_field(kind.value_field, column))
+    if types.is_large_list(kind):
+        return pa.large_list(_plain_field(kind.value_field, column))
+    if types.is_fixed_size_list(kind) or types.is_map(kind):
+        return kind
+    raise UnsupportedError(f"column {column!r} is of type {kind}, which is not supported: decode it before sending")
+
+
+def checked(batches: Iterable[pa.RecordBatch], schema: pa.Schema, most_bytes: int) -> Iterator[pa.RecordBatch]:
+    """Yield the upload's batches with the columns of `schema`, each checked before DataFusion sees it.
+
+    Raises:
+        InvalidInputError: a batch is corrupt, lacks a column, or has a value that does not fit; names the column.
+        LimitExceededError: the upload is larger than `most_bytes`.
+    """
+    total = 0
+    for batch in batches:
+        total += batch.nbytes
+        if total > most_bytes:
+            raise LimitExceededError(
+                f"the upload is larger than [limits] upload_bytes = {most_bytes:,}: send less at once"
+            )
+        try:
+            batch.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise InvalidInputError(f"the uploaded data is corrupt: {error}") from error
+        yield pa.RecordBatch.from_arrays([_fitted(batch, field) for field in schema], schema=schema)
+
+
+def _fitted(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
+    column = batch.column(field.name)
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    try:
+        fitted = column if column.type == field.type else column.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise InvalidInputError(
+            f"column {field.name!r} of type {column.type} does not fit the table's {field.type}: {error}"
+        ) from error
+    if fitted.null_count and not field.nullable:
+        raise InvalidInputError(f"column {field.name!r} may not be NULL, but {fitted.null_count} of its values are")
+    return fitted
+
+
+def check_columns(uploaded: pa.Schema, table: pa.Schema) -> None:
+    """Check that an upload has just the columns of the table it is appended to.
+
+    Raises:
+        InvalidInputError: a column is missing or unknown; names it and the table's columns.
+    """
+    plain_schema(uploaded)
+    known = ", ".join(table.names)
+    for name in uploaded.names:
+        if name not in table.names:
+            raise InvalidInputError(f"the table has no column {name!r}; its columns are {known}")
+    for name in table.names:
+        if name not in uploaded.names:
+            raise InvalidInputError(f"the upload has no column {name!r}; the table's columns are {known}")

@@ -1,0 +1,144 @@
+"""The statements that change what tables, views and schemas there are."""
+
+import pyarrow as pa
+
+from flightllm.catalog import memory, views
+from flightllm.catalog.contexts import scratch_context
+from flightllm.catalog.entries import Entry
+from flightllm.catalog.errors import mapped_error
+from flightllm.catalog.store import RESERVED, TableStore
+from flightllm.catalog.uploads import run_change
+from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, SqlError, UnsupportedError
+from flightllm.sql.names import DEFAULT_SCHEMA, TableName
+from flightllm.sql.statement import Statement
+
+_VIEWS = ("view", "ai_view")
+
+
+def execute(store: TableStore, statement: Statement) -> int:
+    """Run a statement that changes tables and computes no rows; return the rows affected, or -1."""
+    name = target_of(statement)
+    match statement.kind:
+        case "create_table":
+            _create_table(store, statement, name)
+        case "create_view":
+            _create_view(store, statement, name)
+        case "create_schema":
+            _create_schema(store, statement, name.schema)
+        case "drop_schema":
+            _drop_schema(store, statement, name.schema)
+        case "drop_table" | "drop_view":
+            _drop(store, statement, name)
+        case "insert" | "delete" | "update":
+            store.writable(name)
+            return run_change(store, statement.text)
+        case _:
+            raise UnsupportedError(f"{statement.kind.upper()} is not a change to tables")
+    return -1
+
+
+def target_of(statement: Statement) -> TableName:
+    """Return the name a statement is about.
+
+    Raises:
+        UnsupportedError: it is about none.
+    """
+    if statement.target is None:
+        raise UnsupportedError(f"{statement.kind.upper()} is not a change to tables")
+    return statement.target
+
+
+def check_create(store: TableStore, statement: Statement) -> bool:
+    """Tell whether a CREATE statement has anything to do. See `Catalog.check_create`."""
+    name = target_of(statement)
+    store.check_schema(name.schema)
+    entry = store.entries.get(name)
+    if entry is None:
+        return True
+    if statement.exists_ok:
+        return False
+    if not statement.or_replace:
+        raise InvalidInputError(f"{name.display!r} exists: write CREATE OR REPLACE, or IF NOT EXISTS")
+    if entry.kind == "file":
+        raise PermissionDeniedError(
+            f"{name.display!r} is registered by the server's configuration: choose another name"
+        )
+    if (entry.kind in _VIEWS) != (statement.kind == "create_view"):
+        raise InvalidInputError(f"{name.display!r} is a {_what(entry).lower()}: drop it first, or choose another name")
+    return True
+
+
+def create_ai_view(store: TableStore, statement: Statement, schema: pa.Schema) -> None:
+    """Keep a view whose query has AI calls. See `Catalog.create_ai_view`."""
+    name = target_of(statement)
+    query = statement.query or ""
+    if name.schema != DEFAULT_SCHEMA:
+        raise UnsupportedError(f"a view with AI calls must be in the schema {DEFAULT_SCHEMA}: CREATE VIEW {name.name}")
+    views.check_not_itself(name, query)
+    names = statement.columns or schema.names
+    if len(names) != len(schema):
+        raise SqlError(f"the view names {len(names)} columns but its query returns {len(schema)}")
+    fields = [field.with_name(new) for field, new in zip(schema, names, strict=True)]
+    plain = memory.plain_schema(pa.schema(fields))
+    entry = Entry(name, "ai_view", plain, memory.memory_table([], plain), query, statement.columns)
+    with store.lock:
+        if check_create(store, statement):
+            store.put(entry)
+
+
+def _create_table(store: TableStore, statement: Statement, name: TableName) -> None:
+    scratch = scratch_context()
+    try:
+        scratch.sql(f"CREATE TABLE t {statement.tail}")
+    except Exception as error:
+        raise mapped_error(error) from error
+    table = scratch.catalog().schema("public").table("t")
+    memory.plain_schema(table.schema)
+    with store.lock:
+        if check_create(store, statement):
+            store.put(Entry(name, "memory", table.schema, table))
+
+
+def _create_view(store: TableStore, statement: Statement, name: TableName) -> None:
+    entry = Entry(name, "view", pa.schema([]), None, statement.query or "", statement.columns)
+    views.check_not_itself(name, entry.query)
+    with store.lock:
+        if check_create(store, statement):
+            store.put(store.planned(entry))
+
+
+def _create_schema(store: TableStore, statement: Statement, schema: str) -> None:
+    if schema in RESERVED:
+        raise PermissionDeniedError(f"the schema {schema!r} is the server's own")
+    with store.lock:
+        if schema in store.schemas() and not statement.exists_ok:
+            raise InvalidInputError(f"the schema {schema!r} exists")
+        store.add_schema(schema)
+
+
+def _drop_schema(store: TableStore, statement: Statement, schema: str) -> None:
+    if schema in {*RESERVED, DEFAULT_SCHEMA}:
+        raise PermissionDeniedError(f"the schema {schema!r} cannot be dropped")
+    with store.lock:
+        if any(name.schema == schema for name in store.entries):
+            raise InvalidInputError(f"the schema {schema!r} is not empty: drop its tables first")
+        if schema in store.schemas():
+            store.drop_schema(schema)
+        elif not statement.exists_ok:
+            raise NotFoundError(f"there is no schema {schema!r}")
+
+
+def _drop(store: TableStore, statement: Statement, name: TableName) -> None:
+    with store.lock:
+        entry = store.entries.get(name)
+        if entry is None and statement.exists_ok:
+            return
+        if entry is None or entry.kind not in _VIEWS:
+            entry = store.writable(name)
+        if (entry.kind in _VIEWS) != (statement.kind == "drop_view"):
+            raise InvalidInputError(f"{name.display!r} is a {_what(entry).lower()}: write DROP {_what(entry)}")
+        store.remove(name)
+
+
+def _what(entry: Entry) -> str:
+    return "VIEW" if entry.kind in _VIEWS else "TABLE"

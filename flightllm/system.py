@@ -1,0 +1,199 @@
+"""What the server did: a bounded record of queries and their AI calls, served as the tables of the schema `system`."""
+
+import secrets
+import time
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from threading import Event, Lock
+from types import MappingProxyType
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from flightllm.errors import NotFoundError
+
+QueryStatus = Literal["running", "done", "failed", "cancelled"]
+COUNTERS = (
+    "rows",
+    "prompts_expected",
+    "distinct_prompts",
+    "calls",
+    "cache_hits",
+    "prompt_tokens",
+    "cached_tokens",
+    "completion_tokens",
+    "failed_rows",
+)
+"""What a call site counts; `prompts_expected` is the number of prompts known to be answered in all, for progress."""
+
+_COUNTED = [(name, pa.int64()) for name in COUNTERS]
+_QUERIES = pa.schema(
+    [
+        ("query_id", pa.string()),
+        ("sql", pa.string()),
+        ("status", pa.string()),
+        ("started_at", pa.timestamp("us", tz="UTC")),
+        ("seconds", pa.float64()),
+        *_COUNTED,
+        ("error", pa.string()),
+    ]
+)
+_AI_CALLS = pa.schema(
+    [("query_id", pa.string()), ("call_site", pa.int32()), ("function", pa.string()), ("text", pa.string()), *_COUNTED]
+)
+
+
+@dataclass(slots=True)
+class CallRecord:
+    """One AI call site of one query. Counting is safe from several threads."""
+
+    function: str
+    text: str
+    _counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
+    _lock: Lock = field(default_factory=Lock)
+
+    def add(self, **deltas: int) -> None:
+        """Add to counters, e.g. `add(calls=1, prompt_tokens=300)`.
+
+        Raises:
+            KeyError: there is no such counter; see `COUNTERS`.
+        """
+        with self._lock:
+            for name, delta in deltas.items():
+                self._counts[name] += delta
+
+    def counts(self) -> dict[str, int]:
+        """Return all counters as they are now."""
+        with self._lock:
+            return dict(self._counts)
+
+
+@dataclass(slots=True)
+class QueryRecord:
+    """One query from its start on; `rows` counts what it returned. Safe to use from several threads."""
+
+    query_id: str
+    sql: str
+    cancelled: Event = field(default_factory=Event)
+    """Set once somebody asked the query to stop; whoever runs it polls this."""
+    status: QueryStatus = "running"
+    rows: int = 0
+    error: str | None = None
+    _started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    _started: float = field(default_factory=time.monotonic)
+    _seconds: float | None = None
+    _calls: list[CallRecord] = field(default_factory=list)
+    _lock: Lock = field(default_factory=Lock)
+
+    def call_site(self, function: str, text: str) -> CallRecord:
+        """Add a call site, in the order of the plan, and return its counters."""
+        call = CallRecord(function, text)
+        with self._lock:
+            self._calls.append(call)
+        return call
+
+    def add_rows(self, rows: int) -> None:
+        """Count rows sent to the client, so that progress can be seen."""
+        with self._lock:
+            self.rows += rows
+
+    def finish(self, status: QueryStatus, rows: int | None = None, error: str | None = None) -> None:
+        """Close the record; the first call counts, so that a late cancel changes nothing."""
+        with self._lock:
+            if self._seconds is not None:
+                return
+            self._seconds = time.monotonic() - self._started
+            self.status, self.error = status, error
+            self.rows = self.rows if rows is None else rows
+
+    def cancel(self) -> None:
+        """Ask the query to stop; returns at once."""
+        self.cancelled.set()
+
+    def row(self) -> dict[str, Any]:
+        """Return the query's row of `system.queries`, its counters summed over its call sites."""
+        with self._lock:
+            seconds = time.monotonic() - self._started if self._seconds is None else self._seconds
+            own = {"query_id": self.query_id, "sql": self.sql, "status": self.status, "error": self.error}
+            calls, rows = [call.counts() for call in self._calls], self.rows
+        totals = {name: sum(counts[name] for counts in calls) for name in COUNTERS}
+        return {**own, "started_at": self._started_at, "seconds": seconds, **totals, "rows": rows}
+
+    def call_rows(self) -> list[dict[str, Any]]:
+        """Return the query's rows of `system.ai_calls`, one per call site from 0 on."""
+        with self._lock:
+            calls = list(self._calls)
+        return [
+            {
+                "query_id": self.query_id,
+                "call_site": site,
+                "function": call.function,
+                "text": call.text,
+                **call.counts(),
+            }
+            for site, call in enumerate(calls)
+        ]
+
+
+class QueryLog:
+    """The running queries and the last `history` finished ones. Safe to use from several threads."""
+
+    def __init__(self, history: int = 1_000) -> None:
+        self._running: dict[str, QueryRecord] = {}
+        self._finished: deque[QueryRecord] = deque(maxlen=history)
+        self._lock = Lock()
+
+    @property
+    def schemas(self) -> Mapping[str, pa.Schema]:
+        """Return the schemas of the system tables by name."""
+        return MappingProxyType({"queries": _QUERIES, "ai_calls": _AI_CALLS})
+
+    def start(self, sql: str) -> QueryRecord:
+        """Open the record of a query under a new id."""
+        record = QueryRecord(secrets.token_hex(8), sql)
+        with self._lock:
+            self._settle()
+            self._running[record.query_id] = record
+        return record
+
+    def running(self) -> list[QueryRecord]:
+        """Return the queries that have not finished, oldest first."""
+        with self._lock:
+            self._settle()
+            return list(self._running.values())
+
+    def get(self, query_id: str) -> QueryRecord:
+        """Return a query by its id.
+
+        Raises:
+            NotFoundError: no such query is running or remembered.
+        """
+        for record in self._all():
+            if record.query_id == query_id:
+                return record
+        raise NotFoundError(f"there is no query {query_id!r}; see SELECT query_id FROM system.queries")
+
+    def snapshot(self, name: str) -> pa.Table:
+        """Return the rows of a system table as they are now, oldest query first.
+
+        Raises:
+            NotFoundError: there is no such system table.
+        """
+        if name == "queries":
+            return pa.Table.from_pylist([record.row() for record in self._all()], schema=_QUERIES)
+        if name == "ai_calls":
+            return pa.Table.from_pylist([row for record in self._all() for row in record.call_rows()], schema=_AI_CALLS)
+        raise NotFoundError(f"there is no system table {name!r}")
+
+    def _all(self) -> list[QueryRecord]:
+        with self._lock:
+            self._settle()
+            return [*self._finished, *self._running.values()]
+
+    def _settle(self) -> None:
+        """Move what has finished to the bounded history; the caller holds the lock."""
+        for record in [record for record in self._running.values() if record.status != "running"]:
+            del self._running[record.query_id]
+            self._finished.append(record)
