@@ -1,0 +1,314 @@
+"""The HTTP engine: retries, limits and what it does when an endpoint does not take something.
+
+Against a real HTTP server that answers as told; the contract tests run against a real inference server.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from flightllm.config import EngineConfig
+from flightllm.errors import CancelledError, ConfigError, EngineError, EngineUnavailableError
+from flightllm.llm import Engine, create_engine
+from flightllm.llm.base import Choice, Completion, JsonSchema, Parameters, Regex, Request
+from flightllm.llm.openai_wire import share_out
+
+pytest.importorskip("openai", reason="the extra 'openai' is not installed")
+
+Body = dict[str, Any]
+Reply = tuple[int, Body, dict[str, str]]
+MakeRequests = Callable[..., list[Request]]
+
+
+@dataclass
+class Endpoint:
+    """A loopback HTTP server; `behave` turns a path and a body into status, body and headers."""
+
+    behave: Callable[[str, Body, int], Reply]
+    bodies: list[Body] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+
+def answer(path: str, body: Body) -> Reply:
+    """Answer as a well-behaved endpoint does: each prompt's length as text."""
+    prompts = body["messages"][0]["content"] if "messages" in body else body["prompt"]
+    texts = [f"text {len(prompt)}" for prompt in (prompts if isinstance(prompts, list) else [prompts])]
+    usage = {"prompt_tokens": 10 * len(texts), "completion_tokens": 2 * len(texts), "total_tokens": 12 * len(texts)}
+    usage |= {"prompt_tokens_details": {"cached_tokens": 3 * len(texts)}}  # type: ignore[dict-item]
+    frame = {"id": "1", "created": 1, "model": body["model"], "usage": usage}
+    if path.endswith("/chat/completions"):
+        choices = [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": texts[0]}}]
+        return 200, {**frame, "object": "chat.completion", "choices": choices}, {}
+    indexed = [{"index": place, "text": text, "finish_reason": "stop"} for place, text in enumerate(texts)]
+    return 200, {**frame, "object": "text_completion", "choices": indexed[::-1]}, {}
+
+
+def refuse(status: int, message: str = "no", **headers: str) -> Reply:
+    """Refuse with a status."""
+    return status, {"error": {"message": message, "type": "invalid_request_error"}}, headers
+
+
+@contextmanager
+def serving(behave: Callable[[str, Body, int], Reply], **options: object) -> Iterator[tuple[Engine, Endpoint]]:
+    """Run an endpoint and an engine on it; `behave` also gets how many requests came before."""
+    endpoint = Endpoint(behave)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:  # noqa: N802 - the name the base class looks for
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with endpoint.lock:
+                number = len(endpoint.bodies)
+                endpoint.bodies.append(body)
+                endpoint.paths.append(self.path)
+                endpoint.keys.append(self.headers["Authorization"])
+            status, reply, headers = endpoint.behave(self.path, body, number)
+            data = json.dumps(reply).encode()
+            self.send_response(status)
+            for name, value in {"Content-Type": "application/json", "Content-Length": str(len(data)), **headers}.items():
+                self.send_header(name.replace("_", "-"), value)
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+            """Keep quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/v1"
+        engine = create_engine(EngineConfig("openai", "any", 8, {"base_url": url, **options}))
+        try:
+            yield engine, endpoint
+        finally:
+            engine.close()
+            server.shutdown()
+
+
+def run(engine: Engine, requests: list[Request]) -> list[Completion]:
+    """Run requests to the end, in request order."""
+    return sorted(engine.generate(iter(requests), lambda: False), key=lambda completion: completion.id)
+
+
+def test_chat_is_the_default(make_requests: MakeRequests) -> None:
+    """One chat message per prompt, with the parameters; usage comes back."""
+    with serving(lambda path, body, _: answer(path, body)) as (engine, endpoint):
+        requests = make_requests(3, Parameters(max_tokens=9, temperature=0.5))
+        completions = run(engine, requests)
+    assert [one.text for one in completions] == [f"text {len(request.prompt)}" for request in requests]
+    assert {(one.prompt_tokens, one.cached_tokens, one.completion_tokens) for one in completions} == {(10, 3, 2)}
+    assert endpoint.paths == ["/v1/chat/completions"] * 3
+    assert endpoint.bodies[0]["max_tokens"] == 9
+    assert endpoint.bodies[0]["temperature"] == 0.5
+
+
+def test_many_prompts_in_one_request(make_requests: MakeRequests) -> None:
+    """Lists of prompts are answered by index, and the sum of their tokens is kept."""
+    with serving(lambda path, body, _: answer(path, body), prompts_per_request=4) as (engine, endpoint):
+        requests = make_requests(10)
+        completions = run(engine, requests)
+    assert [one.text for one in completions] == [f"text {len(request.prompt)}" for request in requests]
+    assert sorted(len(body["prompt"]) for body in endpoint.bodies) == [2, 4, 4]
+    assert sum(one.prompt_tokens for one in completions) == 100
+    assert sum(one.cached_tokens for one in completions) == 30
+
+
+def test_lists_refused(make_requests: MakeRequests) -> None:
+    """An endpoint that takes no list gets one prompt at a time, and is not asked again."""
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        return refuse(400, "prompt must be a string") if isinstance(body["prompt"], list) else answer(path, body)
+
+    with serving(behave, prompts_per_request=8) as (engine, endpoint):
+        assert all(one.error is None for one in run(engine, make_requests(8)))
+        first = len(endpoint.bodies)
+        assert all(one.error is None for one in run(engine, make_requests(8)))
+        assert not any(isinstance(body["prompt"], list) for body in endpoint.bodies[first:])
+
+
+def test_one_bad_prompt_in_a_list(make_requests: MakeRequests) -> None:
+    """A prompt the endpoint refuses fails alone, and lists go on being used."""
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        return refuse(400, "too long") if "number 2\n" in "".join(body["prompt"]) else answer(path, body)
+
+    with serving(behave, prompts_per_request=4) as (engine, endpoint):
+        completions = run(engine, make_requests(4))
+        assert [one.error is None for one in completions] == [True, True, False, True]
+        assert "too long" in (completions[2].error or "")
+        run(engine, make_requests(4, start=10))
+        assert isinstance(endpoint.bodies[-1]["prompt"], list)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_retries(status: int, make_requests: MakeRequests) -> None:
+    """Overload and server errors are tried again after the time the server asks for."""
+
+    def behave(path: str, body: Body, number: int) -> Reply:
+        return refuse(status, Retry_After="0.05") if number < 2 else answer(path, body)
+
+    with serving(behave) as (engine, endpoint):
+        assert [one.error for one in run(engine, make_requests(1))] == [None]
+        assert len(endpoint.bodies) == 3
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "message"),
+    [
+        (429, EngineUnavailableError, "overloaded or gone"),
+        (503, EngineUnavailableError, "overloaded or gone"),
+        (401, EngineError, "refuses the API key"),
+        (404, EngineError, "no such endpoint or model"),
+    ],
+)
+def test_errors_of_the_whole_call(
+    status: int, error: type[Exception], message: str, make_requests: MakeRequests
+) -> None:
+    """What no later prompt would escape ends the call, naming the engine."""
+    with (
+        serving(lambda *_: refuse(status, Retry_After="0.01"), max_retries=1) as (engine, _),
+        pytest.raises(error, match=rf"openai \(any at .*{message}"),
+    ):
+        run(engine, make_requests(2))
+
+
+def test_errors_of_one_row(make_requests: MakeRequests) -> None:
+    """A server error that stays, on one prompt, is that row's error."""
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        return refuse(500) if "number 1\n" in body["messages"][0]["content"] else answer(path, body)
+
+    with serving(behave, max_retries=0) as (engine, _):
+        assert [one.error is None for one in run(engine, make_requests(3))] == [True, False, True]
+
+
+def test_timeout_and_cancel(make_requests: MakeRequests) -> None:
+    """A request that hangs is an error of its row; a cancelled query does not wait for it."""
+    hang = threading.Event()
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        hang.wait(20)
+        return answer(path, body)
+
+    with serving(behave, timeout=0.2, max_retries=0) as (engine, _):
+        assert "did not answer within 0.2 s" in (run(engine, make_requests(1))[0].error or "")
+    with serving(behave, timeout=30) as (engine, endpoint):
+        with pytest.raises(CancelledError):
+            list(engine.generate(iter(make_requests(3)), lambda: bool(endpoint.bodies)))
+        hang.set()
+
+
+def test_unreachable(make_requests: MakeRequests) -> None:
+    """No server at all: the engine is unavailable."""
+    options: dict[str, object] = {"base_url": "http://127.0.0.1:1/v1", "max_retries": 0}
+    engine = create_engine(EngineConfig("openai", "any", 8, options))
+    with pytest.raises(EngineUnavailableError, match="cannot be reached"):
+        run(engine, make_requests(1))
+    engine.close()
+    with pytest.raises(EngineUnavailableError, match="closed"):
+        run(engine, make_requests(1))
+
+
+@pytest.mark.parametrize(
+    ("constraint", "ways"),
+    [
+        (Choice(("Yes", "No")), ["structured_outputs", None]),
+        (Regex("[0-9]"), ["structured_outputs", None]),
+        (JsonSchema('{"type": "object"}'), ["response_format", "structured_outputs", None]),
+    ],
+)
+def test_constraints_degrade(
+    constraint: Choice | Regex | JsonSchema, ways: list[str | None], make_requests: MakeRequests
+) -> None:
+    """A way to say a constraint that is refused gives place to the next, and stays given up."""
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        refused = "structured_outputs" in body or "response_format" in body
+        return refuse(400, "unknown parameter") if refused else answer(path, body)
+
+    def way(body: Body) -> str | None:
+        return next((name for name in ("structured_outputs", "response_format") if name in body), None)
+
+    with serving(behave) as (engine, endpoint):
+        for _ in range(2):
+            assert run(engine, make_requests(1, Parameters(constraint=constraint)))[0].error is None
+        assert [way(body) for body in endpoint.bodies] == [*ways, None]
+
+
+def test_newer_name_of_the_token_limit(make_requests: MakeRequests) -> None:
+    """Models that want `max_completion_tokens` get it, after saying so once."""
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        return refuse(400, "use 'max_completion_tokens' instead") if "max_tokens" in body else answer(path, body)
+
+    with serving(behave) as (engine, endpoint):
+        assert run(engine, make_requests(1))[0].error is None
+        assert run(engine, make_requests(1))[0].error is None
+        assert ["max_tokens" in body for body in endpoint.bodies] == [True, False, False]
+
+
+def test_limits_hold_requests_back(make_requests: MakeRequests) -> None:
+    """With one request a minute, the second waits: the query can be cancelled meanwhile."""
+    with serving(lambda path, body, _: answer(path, body), requests_per_minute=1) as (engine, endpoint):
+        stop = threading.Event()
+        stream = engine.generate(iter(make_requests(2)), stop.is_set)
+        next(stream)
+        stop.set()
+        with pytest.raises(CancelledError):
+            next(stream)
+        assert len(endpoint.bodies) == 1
+
+
+def test_token_limit_holds_requests_back(make_requests: MakeRequests) -> None:
+    """Prompts beyond the tokens of a minute wait too."""
+    with serving(lambda path, body, _: answer(path, body), tokens_per_minute=100) as (engine, endpoint):
+        stop = threading.Event()
+        stream = engine.generate(iter(make_requests(4)), stop.is_set)
+        next(stream)
+        stop.set()
+        with pytest.raises(CancelledError):
+            list(stream)
+        assert len(endpoint.bodies) == 1
+
+
+def test_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_requests: MakeRequests) -> None:
+    """The key comes from the named variable or file; the hosted API without one is a configuration error."""
+    monkeypatch.setenv("MY_KEY", "from-environment")
+    (tmp_path / "key").write_text("from-file\n")
+    for options, expected in (
+        ({"api_key_env": "MY_KEY"}, "Bearer from-environment"),
+        ({"api_key_file": str(tmp_path / "key")}, "Bearer from-file"),
+    ):
+        with serving(lambda path, body, _: answer(path, body), **options) as (engine, endpoint):
+            run(engine, make_requests(1))
+            assert endpoint.keys == [expected]
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(ConfigError, match="OPENAI_API_KEY holds no API key"):
+        create_engine(EngineConfig("openai", "any", 8, {}))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"api": "soap"}, "api: expected one of"), ({"api": "chat", "prompts_per_request": 3}, "one prompt at a time")],
+)
+def test_wrong_options(options: dict[str, object], message: str) -> None:
+    """Options that contradict each other are refused at start."""
+    with pytest.raises(ConfigError, match=message):
+        create_engine(EngineConfig("openai", "any", 8, options))
+
+
+def test_usage_is_shared_out_in_full(make_requests: MakeRequests) -> None:
+    """Token counts of one HTTP request add up over its prompts, also when there are none."""
+    requests = make_requests(3)
+    assert [one.error for one in share_out(requests, ["a", None, "c"], None)][1] == "the endpoint returned no text"
+    usage = type("Usage", (), {"prompt_tokens": 100, "completion_tokens": 7})()
+    found = share_out(requests, ["a", "bb", "cccc"], usage)
+    assert sum(one.prompt_tokens for one in found) == 100
+    assert [one.completion_tokens for one in found] == [1, 2, 4]
