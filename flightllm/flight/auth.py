@@ -48,16 +48,10 @@ class Call(flight.ServerMiddleware):
         self.token = token
         self.cookie = cookie
         self.settings = settings
-        self.new_cookie: str | None = None
 
     def sending_headers(self) -> dict[str, str]:
-        """Hand out a token after a handshake, and a cookie with a new session."""
-        headers = {}
-        if self.token.new:
-            headers["authorization"] = f"Bearer {self.token.value}"
-        if self.new_cookie is not None:
-            headers["set-cookie"] = f"{COOKIE}={self.new_cookie}; HttpOnly"
-        return headers
+        """Hand out a token for Basic credentials."""
+        return {"authorization": f"Bearer {self.token.value}"} if self.token.new else {}
 
 
 class CallFactory(flight.ServerMiddlewareFactory):

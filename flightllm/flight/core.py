@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pyarrow import flight
 
 from flightllm.errors import EngineUnavailableError, UnsupportedError
-from flightllm.flight.auth import Call
+from flightllm.flight.auth import COOKIE, Call
 from flightllm.flight.backend import Database, Session
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.messages import Command
@@ -47,7 +47,10 @@ class Core:
 
     def session(self, context: flight.ServerCallContext) -> Session:
         """Return the session a call belongs to."""
-        return self.sessions.find(call_of(context), context.peer())
+        session, cookie = self.sessions.find(call_of(context), context.peer())
+        if cookie is not None:
+            context.add_header("set-cookie", f"{COOKIE}={cookie}; HttpOnly")
+        return session
 
     def refuse_when_draining(self) -> None:
         """Raise `EngineUnavailableError` once the server was told to stop."""

@@ -29,22 +29,21 @@ class SessionStore:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._by_key: dict[tuple[str, str], str] = {}
 
-    def find(self, call: Call, peer: str) -> Session:
-        """Return the call's session, opening one at its first call."""
+    def find(self, call: Call, peer: str) -> tuple[Session, str | None]:
+        """Return the call's session, and the cookie to set when this call opened it."""
         key = _key(call, peer)
         with self._lock:
             name = call.cookie if call.cookie in self._entries else self._by_key.get(key)
             if name is not None:
                 self._entries.move_to_end(name)
-                return self._entries[name].session
+                return self._entries[name].session, None
             name, session = secrets.token_urlsafe(24), self._database.session()
             self._entries[name] = _Entry(session, key)
             self._by_key[key] = name
-            call.new_cookie = name
             old = [self._take(next(iter(self._entries)))] if len(self._entries) > self._size else []
         for closed in old:
             closed.close()
-        return session
+        return session, name
 
     def close(self, call: Call, peer: str) -> bool:
         """Close the call's session; return whether there was one."""

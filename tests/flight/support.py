@@ -1,0 +1,215 @@
+"""A small real database behind the protocol: DataFusion with no AI functions, so that its tests stay fast."""
+
+import re
+import threading
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+from datafusion import SessionConfig, SessionContext
+
+from flightllm.errors import CancelledError, InvalidInputError, NotFoundError, SqlError
+
+_UPDATE = re.compile(r"\s*(create|drop|insert|set|delete)\b", re.IGNORECASE)
+_SLOW = re.compile(r"\s*slow\b", re.IGNORECASE)
+
+
+@dataclass
+class Record:
+    """A query's id and whether it was cancelled or closed."""
+
+    query_id: str = field(default_factory=lambda: uuid4().hex)
+    cancelled: threading.Event = field(default_factory=threading.Event)
+    closed: threading.Event = field(default_factory=threading.Event)
+
+    def cancel(self) -> None:
+        """Ask the query to stop."""
+        self.cancelled.set()
+
+
+@dataclass(frozen=True)
+class Result:
+    """A lazy result."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+    query: Record
+
+
+@dataclass(frozen=True)
+class Described:
+    """A planned statement."""
+
+    schema: pa.Schema
+    is_update: bool
+    parameters: pa.Schema
+
+
+@dataclass(frozen=True)
+class Name:
+    """A table's name."""
+
+    schema: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Info:
+    """A table of the catalog."""
+
+    name: Name
+    type: str
+    schema: pa.Schema
+
+
+class TinyDatabase:
+    """DataFusion tables; `slow` is a query that blocks before its first batch, `broken` one that has a defect."""
+
+    def __init__(self) -> None:
+        config = SessionConfig(
+            {
+                "datafusion.sql_parser.map_string_types_to_utf8view": "false",
+                "datafusion.catalog.default_catalog": "flightllm",
+            }
+        ).with_information_schema(enabled=True)
+        self.context = SessionContext(config)
+        self.updates: list[str] = []
+        self.records: list[Record] = []
+        self.sessions = 0
+
+    @property
+    def catalog(self) -> "TinyDatabase":
+        """Return itself."""
+        return self
+
+    def session(self) -> "TinySession":
+        """Open a session."""
+        self.sessions += 1
+        return TinySession(self)
+
+    def schemas(self) -> list[str]:
+        """Return the schemas' names."""
+        return ["public", "system"]
+
+    @property
+    def queries(self) -> dict[str, Record]:
+        """Return every query's record by id."""
+        return {record.query_id: record for record in self.records}
+
+    def tables(self) -> list[Info]:
+        """Return the tables."""
+        names = self.context.catalog("flightllm").schema("public").table_names()
+        return [Info(Name("public", name), "BASE TABLE", self.context.table(name).schema()) for name in names]
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
+class TinySession:
+    """A session over the shared context."""
+
+    def __init__(self, database: TinyDatabase) -> None:
+        self._database = database
+        self._options = {"optimizer": "on"}
+
+    def describe(self, sql: str) -> Described:
+        """Plan a statement."""
+        parameters = pa.schema([(str(i), pa.string()) for i in range(sql.count("?"))])
+        if _UPDATE.match(sql):
+            return Described(pa.schema([]), is_update=True, parameters=parameters)
+        if _SLOW.match(sql):
+            return Described(pa.schema([("a", pa.int64())]), is_update=False, parameters=parameters)
+        return Described(
+            self._plan(sql.replace("?", "'0'").replace("settings()", "'0'")).schema(),
+            is_update=False,
+            parameters=parameters,
+        )
+
+    def execute(
+        self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] | None = None
+    ) -> Result:
+        """Start a query."""
+        record = Record()
+        self._database.records.append(record)
+        if _SLOW.match(sql):
+            return Result(pa.schema([("a", pa.int64())]), self._slow(record), record)
+        if "settings()" in sql:
+            effective = {**self._options, **(settings or {})}
+            sql = sql.replace("settings()", "'" + ",".join(f"{k}={v}" for k, v in sorted(effective.items())) + "'")
+        frame = self._plan(_bind(sql, parameters))
+        return Result(frame.schema(), self._run(frame, record, sql), record)
+
+    def update(self, sql: str, parameters: pa.Table | None = None, *, cancelled: threading.Event | None = None) -> int:
+        """Run an update, once for each row of parameters."""
+        self._database.updates.append(sql)
+        rows = [None] if parameters is None else [parameters.slice(i, 1) for i in range(parameters.num_rows)]
+        for row in rows:
+            if cancelled is not None and cancelled.is_set():
+                raise CancelledError("cancelled")
+            bound = _bind(sql, None if row is None else row.combine_chunks().to_batches()[0])
+            self._plan(bound).collect()
+        return len(rows)
+
+    def ingest(
+        self, table: str, reader: Iterable[pa.RecordBatch], schema: pa.Schema, mode: str, *, temporary: bool = False
+    ) -> int:
+        """Write a table."""
+        del temporary
+        context = self._database.context
+        exists = context.table_exist(table)
+        if mode == "create" and exists:
+            raise InvalidInputError(f"the table {table!r} exists already")
+        if mode == "append" and not exists:
+            raise NotFoundError(f"there is no table {table!r}")
+        new = list(reader)
+        old = context.table(table).collect() if exists and mode in ("append", "create_append") else []
+        context.deregister_table(table)
+        context.register_record_batches(table, [[*old, *new] or [pa.RecordBatch.from_pylist([], schema=schema)]])
+        return sum(batch.num_rows for batch in new)
+
+    def set_option(self, key: str, value: str) -> None:
+        """Change a setting."""
+        if key not in self._options or value not in ("on", "off"):
+            raise InvalidInputError(f"no setting {key}={value}")
+        self._options[key] = value
+
+    def get_options(self) -> Mapping[str, str]:
+        """Return the settings."""
+        return dict(self._options)
+
+    def close(self) -> None:
+        """Do nothing."""
+
+    def _plan(self, sql: str) -> Any:
+        try:
+            return self._database.context.sql(sql)
+        except Exception as exc:
+            raise SqlError(f"cannot plan: {exc}") from exc
+
+    def _run(self, frame: Any, record: Record, sql: str) -> Iterator[pa.RecordBatch]:
+        try:
+            for batch in pa.RecordBatchReader.from_stream(frame):
+                if record.cancelled.is_set():
+                    raise CancelledError("cancelled")
+                yield batch
+            if "broken" in sql:
+                raise RuntimeError("secret of /srv/secret.py")
+        finally:
+            record.closed.set()
+
+    def _slow(self, record: Record) -> Iterator[pa.RecordBatch]:
+        try:
+            record.cancelled.wait(60)
+            raise CancelledError("cancelled")
+            yield
+        finally:
+            record.closed.set()
+
+
+def _bind(sql: str, parameters: pa.RecordBatch | None) -> str:
+    for column in parameters.columns if parameters is not None else []:
+        value = column[0].as_py()
+        sql = sql.replace("?", "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value), 1)
+    return sql

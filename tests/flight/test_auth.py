@@ -1,0 +1,85 @@
+"""Who may call, and which session a call belongs to."""
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import flight
+
+from flightllm.client import Client
+from flightllm.config import ServerConfig
+from flightllm.errors import UnauthenticatedError
+from flightllm.flight.auth import CallFactory
+from flightllm.flight.server import FlightSqlServer
+
+SECRET = "the-secret"
+QUERY = "SELECT settings() AS s"
+
+
+@pytest.fixture
+def guarded(database: Any, tmp_path: Path) -> Iterator[FlightSqlServer]:
+    """Run a server that asks for a token."""
+    file = tmp_path / "token"
+    file.write_text(SECRET)
+    server = FlightSqlServer(database, ServerConfig("127.0.0.1:0", token=f"file:{file}"))
+    yield server
+    server.drain(0)
+
+
+def _basic(text: str) -> str:
+    return "Basic " + base64.b64encode(text.encode()).decode().rstrip("=")
+
+
+def _run(uri: str, **headers: str) -> str:
+    with Client(uri, headers) as client:
+        rows = [row for batch in client.query(QUERY)[1] for row in batch.to_pylist()]
+    return str(rows[0]["s"])
+
+
+@pytest.mark.parametrize("authorization", ["Bearer " + SECRET, _basic("anybody:" + SECRET), _basic(":" + SECRET)])
+def test_the_secret_opens(guarded: FlightSqlServer, authorization: str) -> None:
+    """As bearer token, or as password of Basic credentials, whose padding Go clients leave away."""
+    assert _run(guarded.uri, authorization=authorization) == "optimizer=on"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [{}, {"authorization": "Bearer wrong"}, {"authorization": _basic("u:wrong")}, {"authorization": "Basic %%%"}],
+)
+def test_anything_else_is_refused(guarded: FlightSqlServer, headers: dict[str, str]) -> None:
+    """No token, a wrong one, and what is no credential at all."""
+    with pytest.raises(UnauthenticatedError):
+        _run(guarded.uri, **headers)
+
+
+def test_a_login_gets_a_token_of_its_own(guarded: FlightSqlServer) -> None:
+    """Handshake answers Basic credentials by a bearer token that then opens."""
+    client = flight.connect(guarded.uri)
+    name, value = client.authenticate_basic_token("user", SECRET)
+    assert name == b"authorization"
+    assert value != f"Bearer {SECRET}".encode()
+    assert _run(guarded.uri, authorization=value.decode()) == "optimizer=on"
+    client.close()
+
+
+def test_any_credentials_open_where_none_are_asked_for(server: FlightSqlServer) -> None:
+    """Tools that insist on a user name may give any."""
+    assert _run(server.uri, authorization=_basic("u:p")) == "optimizer=on"
+    assert _run(server.uri, authorization="Bearer what") == "optimizer=on"
+
+
+def test_settings_of_one_call(server: FlightSqlServer) -> None:
+    """A header changes one call, and nobody else's."""
+    assert _run(server.uri, **{"x-flightllm-optimizer": "off"}) == "optimizer=off"
+    assert _run(server.uri) == "optimizer=on"
+
+
+def test_headers_are_read_once() -> None:
+    """Token, cookie and settings of a call."""
+    call = CallFactory(None).start_call(
+        None, {"Cookie": ["a=b; flightllm_session=s1"], "x-flightllm-x": ["1"], "authorization": ["Bearer t"]}
+    )
+    assert (call.token.value, call.cookie, call.settings) == ("t", "s1", {"x": "1"})
+    assert call.sending_headers() == {}

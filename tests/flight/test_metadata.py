@@ -1,0 +1,96 @@
+"""Metadata commands and their filters."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flightllm.flight.messages import Command, sql_message
+from flightllm.flight.metadata import metadata_schema, metadata_table
+
+MOVIES = pa.schema([pa.field("title", pa.string(), nullable=False), ("year", pa.int32())])
+
+
+class Catalog:
+    """Three tables."""
+
+    def schemas(self) -> list[str]:
+        """Return the schemas."""
+        return ["system", "public"]
+
+    def tables(self) -> list[Any]:
+        """Return the tables, in no order."""
+        named = [("system", "queries", "SYSTEM TABLE"), ("public", "movies", "BASE TABLE"), ("public", "m_1", "VIEW")]
+        return [SimpleNamespace(name=SimpleNamespace(schema=s, name=n), type=t, schema=MOVIES) for s, n, t in named]
+
+
+def _rows(name: str, **fields: object) -> list[dict[str, Any]]:
+    command = Command(name, sql_message(name, **fields))
+    table = metadata_table(command, Catalog(), {})
+    table.validate(full=True)
+    assert table.schema == metadata_schema(command)
+    rows: list[dict[str, Any]] = table.to_pylist()
+    return rows
+
+
+def _names(**fields: object) -> list[str]:
+    return [row["table_name"] for row in _rows("CommandGetTables", **fields)]
+
+
+def test_catalogs_and_schemas() -> None:
+    """One catalog; its schemas in order."""
+    assert _rows("CommandGetCatalogs") == [{"catalog_name": "flightllm"}]
+    assert [row["db_schema_name"] for row in _rows("CommandGetDbSchemas")] == ["public", "system"]
+    assert _rows("CommandGetDbSchemas", db_schema_filter_pattern="pub%")[0]["db_schema_name"] == "public"
+    assert _rows("CommandGetDbSchemas", catalog="other") == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [("%", ["m_1", "movies", "queries"]), ("m%", ["m_1", "movies"]), ("m_1", ["m_1"]), (r"m\_%", ["m_1"]), ("M%", [])],
+)
+def test_name_patterns(pattern: str, names: list[str]) -> None:
+    """`%`, `_` and the escape work as in LIKE; case counts."""
+    assert _names(table_name_filter_pattern=pattern) == names
+
+
+def test_schema_pattern_and_catalog() -> None:
+    """Filters combine; an unknown catalog has nothing."""
+    assert _names(db_schema_filter_pattern="public") == ["m_1", "movies"]
+    assert _names(catalog="flightllm", db_schema_filter_pattern="sys%") == ["queries"]
+    assert _names(catalog="") == []
+
+
+@pytest.mark.parametrize("kinds", [["TABLE"], ["BASE TABLE"], ["table"], ["BASE TABLE", "table"]])
+def test_table_types(kinds: list[str]) -> None:
+    """Clients name plain tables in several ways."""
+    assert _rows("CommandGetTables", table_types=kinds) == [
+        {"catalog_name": "flightllm", "db_schema_name": "public", "table_name": "movies", "table_type": "TABLE"}
+    ]
+
+
+def test_table_schema() -> None:
+    """The schema travels as an IPC message."""
+    row = _rows("CommandGetTables", table_name_filter_pattern="movies", include_schema=True)[0]
+    assert pa.ipc.read_schema(pa.py_buffer(row["table_schema"])) == MOVIES
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "CommandGetPrimaryKeys",
+        "CommandGetExportedKeys",
+        "CommandGetImportedKeys",
+        "CommandGetCrossReference",
+        "CommandGetXdbcTypeInfo",
+    ],
+)
+def test_empty_results(name: str) -> None:
+    """What tables here do not have is answered by no rows, under the right schema."""
+    assert _rows(name) == []
+
+
+def test_table_type_list() -> None:
+    """The types there are."""
+    assert [row["table_type"] for row in _rows("CommandGetTableTypes")] == ["SYSTEM TABLE", "TABLE", "VIEW"]

@@ -1,0 +1,94 @@
+"""Results stream ahead of the client, and stop with it."""
+
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import flight
+
+from flightllm.flight.limits import FlightLimits
+from flightllm.flight.results import stream
+from flightllm.flight.slots import Slots
+
+SCHEMA = pa.schema([("a", pa.int64())])
+LIMITS = FlightLimits(poll_seconds=0.01, queue_seconds=0.05)
+
+
+def _slots(size: int = 1) -> Slots:
+    return Slots(size, wait_seconds=LIMITS.queue_seconds, poll_seconds=LIMITS.poll_seconds)
+
+
+def _result(support: Any, batches: Iterator[pa.RecordBatch]) -> Any:
+    return support.Result(SCHEMA, batches, support.Record())
+
+
+def _batches(count: int) -> Iterator[pa.RecordBatch]:
+    for i in range(count):
+        yield pa.record_batch({"a": [i]}, schema=SCHEMA)
+
+
+def test_all_rows_arrive_in_order(support: Any) -> None:
+    """Joining what is ready together changes neither rows nor order."""
+    rows = list(stream(_result(support, _batches(500)), LIMITS, _slots(), lambda: False))
+    assert pa.Table.from_batches(rows)["a"].to_pylist() == list(range(500))
+
+
+def test_a_row_is_not_held_back(support: Any) -> None:
+    """A row that is ready goes out while the next one is still computed."""
+    go_on = threading.Event()
+
+    def slow() -> Iterator[pa.RecordBatch]:
+        yield from _batches(1)
+        go_on.wait(30)
+        yield from _batches(1)
+
+    rows = stream(_result(support, slow()), LIMITS, _slots(), lambda: False)
+    assert next(rows).num_rows == 1
+    go_on.set()
+    assert next(rows).num_rows == 1
+
+
+def test_a_blocked_query_is_cancelled_when_the_client_goes(support: Any) -> None:
+    """The client's leaving is noticed although no batch ever came."""
+    result, slots = _result(support, iter(())), _slots()
+
+    def blocked() -> Iterator[pa.RecordBatch]:
+        result.query.cancelled.wait(30)
+        yield from ()
+
+    result = support.Result(SCHEMA, blocked(), result.query)
+    with pytest.raises(flight.FlightCancelledError):
+        next(stream(result, LIMITS, slots, lambda: True))
+    assert result.query.cancelled.is_set()
+    assert slots.running == 0
+
+
+def test_closing_the_stream_stops_the_query(support: Any) -> None:
+    """A client that stops reading half-way ends the query and frees its place."""
+    result, slots = _result(support, _batches(10_000)), _slots()
+    rows = stream(result, LIMITS, slots, lambda: False)
+    next(rows)
+    rows.close()  # type: ignore[attr-defined]
+    assert result.query.cancelled.is_set()
+    assert slots.running == 0
+
+
+def test_a_finished_query_is_not_cancelled(support: Any) -> None:
+    """Reading to the end leaves the query's record alone."""
+    result = _result(support, _batches(3))
+    list(stream(result, LIMITS, _slots(), lambda: False))
+    assert not result.query.cancelled.is_set()
+
+
+def test_places_are_bounded(support: Any) -> None:
+    """With every place taken another query waits, then is told so."""
+    slots = _slots(1)
+    first = stream(_result(support, _batches(10_000)), LIMITS, slots, lambda: False)
+    next(first)
+    second = _result(support, _batches(1))
+    with pytest.raises(flight.FlightUnavailableError, match=r"limits\.concurrent_queries = 1"):
+        next(stream(second, LIMITS, slots, lambda: False))
+    assert second.query.cancelled.is_set()
+    first.close()  # type: ignore[attr-defined]
