@@ -33,15 +33,17 @@ def demo(engine: str, model: str | None, keep: bool) -> None:  # noqa: FBT001 --
     from flightllm.demo.tour import connecting
 
     console = Console(highlight=False)
+    if not console.is_terminal:
+        console.width = 140  # readable in a file or a log
     started = time.monotonic()
     arguments = ["--engine", engine, *(["--model", model] if model else [])]
     console.print(f"Starting a server with the {engine} engine and the sample tables …")
     with running_server(arguments) as server:
         console.print(f"Ready at {server.uri} after {time.monotonic() - started:.1f} s.")
         if engine == "local" and model is None:
-            console.print(_NOISE, style="yellow")
+            console.print(_NOISE, style="yellow", soft_wrap=True)
         _tour(server.uri, console)
-        console.print(f"\n{connecting(server.uri)}", markup=False)
+        console.print(f"\n{connecting(server.uri)}", markup=False, soft_wrap=True)
         if keep:
             console.print("\nThe server keeps running; Ctrl-C stops it.")
             _wait(server.process)

@@ -36,7 +36,7 @@ def queries(uri: str, token: str | None, limit: int) -> None:
 
     With the model calls of each, from the table system.queries.
     """
-    _print_query(uri, token, _QUERIES.format(limit=limit))
+    _print_query(uri, token, _QUERIES.format(limit=limit), width=80)
 
 
 @click.command()
@@ -70,11 +70,11 @@ def functions(config_file: Path | None, engine: str | None, model: str | None) -
     _console().print(table, markup=False)
 
 
-def _print_query(uri: str, token: str | None, sql: str) -> None:
+def _print_query(uri: str, token: str | None, sql: str, width: int | None = None) -> None:
     with connect(uri, token) as client:
         schema, batches = client.query(sql)
         rows, _ = first_rows(batches)
-    _console().print(as_table(schema, rows, width=80))
+    _console().print(as_table(schema, rows, width))
 
 
 def _console() -> Console:

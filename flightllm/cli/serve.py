@@ -3,8 +3,10 @@
 from pathlib import Path
 
 import click
+import pyarrow as pa
 
 from flightllm.cli.common import TableParameter, config_options, load_config
+from flightllm.errors import ConfigError
 from flightllm.log import configure_logging
 
 
@@ -30,6 +32,14 @@ def serve(
     """
     config = load_config(config_file, engine, model, listen, dict(tables))
     configure_logging(config.log)
-    from flightllm.flight.server import serve as run
+    from flightllm.flight.serve import serve as run
 
-    run(config)
+    try:
+        run(config)
+    except pa.ArrowException as error:
+        if "did not start" not in str(error):
+            raise
+        address = config.server.listen
+        raise ConfigError(
+            f"cannot listen on {address}: in use, or not an address of this machine; see --listen"
+        ) from error

@@ -68,7 +68,7 @@ def run_tour(uri: str, console: Console) -> None:
     """Run every stop's query against the server at `uri` and print SQL, rows and cost."""
     with flight_sql.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
         for number, stop in enumerate(STOPS, 1):
-            console.print(f"\n[bold]{number}. {stop.title}[/]")
+            console.print(Text(f"\n{number}. {stop.title}", style="bold"), soft_wrap=True)
             console.print(Padding(Syntax(stop.sql, "sql", background_color="default", word_wrap=True), (0, 2)))
             with console.status("asking the model …"):
                 cursor.execute(stop.sql)
@@ -76,7 +76,9 @@ def run_tour(uri: str, console: Console) -> None:
             _show(console, result)
             cursor.execute(_COST)
             costs = cursor.fetch_arrow_table().to_pylist()
-            console.print(Text(cost_line(next(cost for cost in costs if cost["sql"] == stop.sql)), style="green"))
+            console.print(
+                Text(cost_line(next(cost for cost in costs if cost["sql"] == stop.sql)), style="green"), soft_wrap=True
+            )
 
 
 def cost_line(cost: Mapping[str, Any]) -> str:

@@ -1,0 +1,121 @@
+"""The command line against a real server process with the fake engine."""
+
+import json
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner, Result
+
+from flightllm.cli import main
+from flightllm.demo.process import RunningServer, running_server
+from flightllm.errors import EngineUnavailableError
+
+Run = Callable[..., Result]
+FILTER = "SELECT ticket_id, ai_filter('Is {body} about money?', body) AS money FROM tickets ORDER BY ticket_id LIMIT 5"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[RunningServer]:
+    """Start one server for all tests here."""
+    with running_server(["--engine", "fake"]) as started:
+        yield started
+
+
+@pytest.fixture
+def run(server: RunningServer, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return a function that runs `flightllm` with arguments; the environment names the server."""
+    monkeypatch.setenv("FLIGHTLLM_URI", server.uri)
+
+    def invoke(*arguments: str, text: str | None = None) -> Result:
+        return CliRunner().invoke(main, list(arguments), input=text)
+
+    return invoke
+
+
+def test_query_prints_a_table(run: Run) -> None:
+    """The default format shows column names, rows and how many there were."""
+    result = run("query", "SELECT title, movie_id FROM movies WHERE movie_id < 3 ORDER BY movie_id")
+    assert result.exit_code == 0, result.output
+    lines = result.output.splitlines()
+    assert "title" in lines[0]
+    assert lines[-1] == "(2 rows)"
+
+
+def test_query_writes_each_format(run: Run, tmp_path: Path) -> None:
+    """CSV, JSON lines and Parquet hold the same rows."""
+    for name in ("csv", "json", "parquet"):
+        result = run("query", "--format", name, "-o", str(tmp_path / name), FILTER)
+        assert result.exit_code == 0, result.output
+    parquet = pq.read_table(tmp_path / "parquet").to_pylist()
+    assert [json.loads(line) for line in (tmp_path / "json").read_text().splitlines()] == parquet
+    assert pyarrow.csv.read_csv(tmp_path / "csv").to_pylist() == parquet
+    assert [row["ticket_id"] for row in parquet] == [1, 2, 3, 4, 5]
+
+
+def test_query_reads_standard_input(run: Run) -> None:
+    """`-` takes the SQL from a pipe."""
+    assert run("query", "--format", "csv", "-", text="SELECT 1 AS one").output == '"one"\n1\n'
+
+
+def test_settings_reach_the_query(run: Run) -> None:
+    """`--set` travels with the call: an unknown setting is refused, a known one answers alike."""
+    plain = run("query", "--format", "csv", FILTER)
+    unoptimized = run("query", "--format", "csv", "--set", "optimizer=off", FILTER)
+    assert plain.output == unoptimized.output
+    refused = run("query", "--set", "no_such_setting=1", "SELECT 1")
+    assert (refused.exit_code, refused.output.count("\n")) == (1, 1)
+
+
+def test_a_servers_error_is_one_line(run: Run) -> None:
+    """What the server refuses reaches the terminal as its message alone."""
+    result = run("query", "SELECT no_such_column FROM movies")
+    assert result.exit_code == 1
+    assert result.output.startswith("error: ")
+    assert "no_such_column" in result.output
+    assert result.output.count("\n") == 1
+
+
+def test_tables_and_queries_are_listed(run: Run) -> None:
+    """`tables` shows tables with their columns, `queries` what ran and its model calls."""
+    assert run("query", FILTER).exit_code == 0
+    assert "movie_info" in run("tables").output
+    listed = run("queries", "--limit", "5")
+    assert listed.exit_code == 0, listed.output
+    assert "Is {body} about money?" in listed.output
+
+
+def test_cancel_of_an_unknown_query_says_so(run: Run) -> None:
+    """Cancelling what does not run is an error, not a silent success."""
+    result = run("cancel", "no-such-query")
+    assert result.exit_code == 1
+    assert "no-such-query" in result.output
+
+
+def test_a_taken_port_is_named(server: RunningServer) -> None:
+    """Starting a second server on one port fails with the address in one line."""
+    address = server.uri.removeprefix("grpc://")
+    result = CliRunner().invoke(main, ["serve", "--engine", "fake", "--listen", address])
+    assert result.exit_code == 1
+    assert f"cannot listen on {address}" in result.output
+
+
+def test_a_server_that_does_not_start_quotes_its_last_words(tmp_path: Path) -> None:
+    """The reason a server gave up reaches whoever started it."""
+    with (
+        pytest.raises(EngineUnavailableError, match="did not start"),
+        running_server(["--engine", "fake"], tables={"t": tmp_path / "absent.parquet"}),
+    ):
+        pass
+
+
+def test_a_stopped_server_frees_its_port() -> None:
+    """Leaving the context stops the process and closes the port."""
+    with running_server(["--engine", "fake"]) as started:
+        host, _, port = started.uri.removeprefix("grpc://").rpartition(":")
+    assert started.process.returncode is not None
+    with socket.socket() as probe:
+        assert probe.connect_ex((host, int(port))) != 0
