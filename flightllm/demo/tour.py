@@ -32,11 +32,11 @@ FROM reviews r JOIN movies m USING (movie_id)
 WHERE m.genre = 'Comedy' AND ai_filter('Does the review praise the acting? {review_content}', r.review_content)""",
     ),
     Stop(
-        "Projection: twenty reviews share one synopsis, whose prefix is computed once",
+        "Projection: a film's reviews share its synopsis, so that prefix of the prompts is computed once",
         """SELECT m.title, r.critic, llm('Does this review fit the film? Say why in a few words.',
                                m.movie_info, r.review_content, max_tokens => 12) AS verdict
 FROM reviews r JOIN movies m USING (movie_id)
-WHERE m.movie_id <= 5 ORDER BY r.review_id LIMIT 20""",
+WHERE m.movie_id <= 3 ORDER BY r.review_id LIMIT 20""",
     ),
     Stop(
         "Classify and count: labels are constrained, so every answer is one of them",
