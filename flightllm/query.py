@@ -1,8 +1,8 @@
-"""One query from SQL text to batches: extract the AI calls, plan, rewrite, cut, run; or hand it to DataFusion as it is."""
+"""One query from SQL text to batches: extract AI calls, plan, rewrite, cut, run; or hand it to DataFusion as it is."""
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from flightllm.llm.base import Engine
 from flightllm.operators.ai_map import Runtime
 from flightllm.operators.batch_udf import register_batch_udfs
 from flightllm.operators.cache import AnswerCache
-from flightllm.operators.relational import Loop
+from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.run import run
 from flightllm.plan.explain import explain_stages
 from flightllm.plan.planner import plan_query, register_stubs
@@ -54,7 +54,7 @@ class Query(Protocol):
     def schema(self) -> pa.Schema:
         """Return the schema its user sees."""
 
-    def run(self, record: QueryRecord) -> Iterator[pa.RecordBatch]:
+    def run(self, record: QueryRecord) -> Batches:
         """Run it; closing the iterator, or cancelling the record, stops it."""
 
     def explain(self) -> list[tuple[str, str]]:
@@ -118,8 +118,8 @@ def _shown(schema: pa.Schema, extracted: Extracted) -> pa.Schema:
     return pa.schema([pa.field(extracted.display_name(f.name), f.type) for f in schema])
 
 
-def _named(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    with closing(batches):  # type: ignore[type-var]  # every iterator here is a generator
+def _named(batches: Batches, schema: pa.Schema) -> Batches:
+    with closing(batches):
         for batch in batches:
             columns = [c if c.type == f.type else c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -133,7 +133,7 @@ class PlainQuery:
         self.frame = _frame(_scalar_context(services), extracted.sql)
         self.schema = _shown(self.frame.schema(), extracted)
 
-    def run(self, record: QueryRecord) -> Iterator[pa.RecordBatch]:
+    def run(self, record: QueryRecord) -> Batches:
         """Stream DataFusion's batches."""
         return _named(self._services.loop.stream(self.frame, record.cancelled.is_set), self.schema)
 
@@ -154,7 +154,7 @@ class BatchQuery:
         self._planned = _frame(context, extracted.sql)
         self.schema = _shown(self._planned.schema(), extracted)
 
-    def run(self, record: QueryRecord) -> Iterator[pa.RecordBatch]:
+    def run(self, record: QueryRecord) -> Batches:
         """Run it in a context whose functions ask the engine for every row."""
         context = _scalar_context(self._services)
         errors: list[FlightLLMError] = []
@@ -193,7 +193,7 @@ class StagedQuery:
         self._stage: Relational = Cutter(self._context, planned.functions).cut(root)
         self.schema = _shown(frame.schema(), extracted)
 
-    def run(self, record: QueryRecord) -> Iterator[pa.RecordBatch]:
+    def run(self, record: QueryRecord) -> Batches:
         """Run the stages; what they spill is removed at the end."""
         limits = self._services.config.limits
         folder = Path(tempfile.mkdtemp(prefix="flightllm-", dir=limits.spill_folder))
@@ -224,8 +224,6 @@ def _datafusion_plans(frame: DataFrame) -> list[tuple[str, str]]:
         ("logical_plan", frame.optimized_logical_plan().display_indent()),
         ("physical_plan", frame.execution_plan().display_indent()),
     ]
-
-
 
 
 def uses_ai(sql: str, services: Services) -> bool:

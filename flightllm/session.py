@@ -18,7 +18,7 @@ from flightllm.errors import CancelledError, FlightLLMError, InternalError, Unsu
 from flightllm.functions import FunctionRegistry
 from flightllm.llm import create_engine
 from flightllm.operators.cache import AnswerCache
-from flightllm.operators.relational import Loop
+from flightllm.operators.relational import Batches, Loop
 from flightllm.query import EXPLAIN_SCHEMA, Query, Services, explain_analyze, plan, uses_ai
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
@@ -50,9 +50,9 @@ class QueryResult:
 
 
 class ResultBatches(Iterator[pa.RecordBatch]):
-    """The rows of a query; keeps its record. One thread at a time pulls; `close` may come from another once it is idle."""
+    """The rows of a query; keeps its record. One thread at a time pulls or closes."""
 
-    def __init__(self, batches: Iterator[pa.RecordBatch], record: QueryRecord) -> None:
+    def __init__(self, batches: Batches, record: QueryRecord) -> None:
         self._batches = batches
         self._record = record
 
@@ -80,7 +80,7 @@ class ResultBatches(Iterator[pa.RecordBatch]):
     def close(self) -> None:
         """Stop the query if it still runs. Idempotent."""
         self._record.finish("cancelled")
-        self._batches.close()  # type: ignore[attr-defined]  # every query yields from a generator
+        self._batches.close()
 
     def _report(self) -> None:
         row = self._record.row()
@@ -237,7 +237,9 @@ class Session:
             with closing(query.run(record)) as rows:
                 return catalog.insert(statement, query.schema, rows)
         if uses_ai(statement.text, self._services) and statement.kind in {"delete", "update"}:
-            raise UnsupportedError("AI calls in DELETE and UPDATE are not supported: write CREATE OR REPLACE TABLE … AS")
+            raise UnsupportedError(
+                "AI calls in DELETE and UPDATE are not supported: write CREATE OR REPLACE TABLE … AS"
+            )
         return catalog.execute(statement)
 
     def _ingest_query(self, statement: Statement, query: Query, record: QueryRecord, mode: IngestMode) -> int:
@@ -288,7 +290,7 @@ class _Explained:
         self._query = query
         self._analyze = analyze
 
-    def run(self, record: QueryRecord) -> Iterator[pa.RecordBatch]:
+    def run(self, record: QueryRecord) -> Batches:
         """Yield one row per title and text."""
         lines: list[tuple[str, Any]] = self._query.explain()
         if self._analyze:

@@ -1,6 +1,6 @@
 """Run one AI operator: order its rows, answer their distinct argument tuples, and append one column per call."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import groupby
@@ -14,7 +14,7 @@ from flightllm.llm.base import Engine
 from flightllm.operators.asking import Asker, Site
 from flightllm.operators.batches import units
 from flightllm.operators.cache import AnswerCache, Keys
-from flightllm.operators.relational import Loop
+from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.spool import spool
 from flightllm.order.fixed import fixed_order
 from flightllm.plan.stages import BoundCall, Operator
@@ -40,18 +40,16 @@ class Runtime:
         """Tell whether the query was cancelled."""
         return self.record.cancelled.is_set
 
-    def spool(self, table: str, schema: pa.Schema, batches: Iterator[pa.RecordBatch]) -> int:
+    def spool(self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Drain `batches` into a joint and return the number of rows."""
-        return spool(
-            self.context, table, schema, batches, memory_bytes=self.memory_bytes, folder=self.folder
-        )
+        return spool(self.context, table, schema, batches, memory_bytes=self.memory_bytes, folder=self.folder)
 
-    def sql(self, text: str) -> Iterator[pa.RecordBatch]:
+    def sql(self, text: str) -> Batches:
         """Run SQL over joints."""
         return self.loop.stream(self.context.sql(text), self.cancelled)
 
 
-def run_operator(operator: Operator, rows: Iterator[pa.RecordBatch], runtime: Runtime) -> Iterator[pa.RecordBatch]:
+def run_operator(operator: Operator, rows: Iterable[pa.RecordBatch], runtime: Runtime) -> Batches:
     """Yield the operator's rows with its answers, as the answers come.
 
     Calls over the same arguments share a pass over the rows, sorted by these; each further pass reads the result of the
@@ -66,9 +64,10 @@ def run_operator(operator: Operator, rows: Iterator[pa.RecordBatch], runtime: Ru
     answered: list[int] = []
     passes = [list(g) for _, g in groupby(_by_arguments(operator.calls), key=lambda i: operator.calls[i].arguments)]
     for number, members in enumerate(passes):
-        batches = _run_pass([operator.calls[i] for i in members], source, schema, runtime)
+        calls = [operator.calls[i] for i in members]
+        schema = pa.schema([*schema, *(pa.field(f"a{i}", operator.calls[i].ai.type) for i in members)])
+        batches = _run_pass(calls, source, schema, runtime)
         answered += members
-        schema = _widened(schema, [operator.calls[i] for i in members], number)
         if number + 1 < len(passes):
             runtime.spool(f"{source}{number}", schema, batches)
             source = f"{source}{number}"
@@ -77,7 +76,7 @@ def run_operator(operator: Operator, rows: Iterator[pa.RecordBatch], runtime: Ru
     kept = [*range(width), *(first + answered.index(i) for i in range(len(operator.calls)))]
     if operator.ordered:
         runtime.spool(f"{source}_done", schema, batches)
-        batches = runtime.sql(f"SELECT * FROM {source}_done ORDER BY position")  # noqa: S608 - our own names
+        batches = runtime.sql(f"SELECT * FROM {source}_done ORDER BY position")
     with closing(batches):
         for batch in batches:
             yield pa.RecordBatch.from_arrays([batch.column(i) for i in kept], schema=operator.schema)
@@ -87,7 +86,7 @@ def _by_arguments(calls: Sequence[BoundCall]) -> list[int]:
     return sorted(range(len(calls)), key=lambda i: calls[i].arguments)
 
 
-def _numbered(rows: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def _numbered(rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Batches:
     start = 0
     for batch in rows:
         position = pa.array(range(start, start + batch.num_rows), pa.int64())
@@ -95,29 +94,22 @@ def _numbered(rows: Iterator[pa.RecordBatch], schema: pa.Schema) -> Iterator[pa.
         yield pa.RecordBatch.from_arrays([*batch.columns, position], schema=schema)
 
 
-def _widened(schema: pa.Schema, calls: Sequence[BoundCall], number: int) -> pa.Schema:
-    return pa.schema([*schema, *(pa.field(f"a{number}_{i}", c.ai.type) for i, c in enumerate(calls))])
-
-
-def _run_pass(
-    calls: Sequence[BoundCall], table: str, schema: pa.Schema, runtime: Runtime
-) -> Iterator[pa.RecordBatch]:
-    arguments = calls[0].arguments
-    if any(not pa.types.is_string(schema.field(a).type) for a in arguments):
-        raise InternalError(f"arguments of {calls[0].ai.text} are {[schema.field(a).type for a in arguments]}, not text")
-    distinct = tuple(dict.fromkeys(arguments))
+def _run_pass(calls: Sequence[BoundCall], table: str, schema: pa.Schema, runtime: Runtime) -> Batches:
+    """Yield the rows of `table` with one column per call, `schema` naming all of them."""
+    distinct = tuple(dict.fromkeys(calls[0].arguments))
+    if any(not pa.types.is_string(schema.field(a).type) for a in distinct):
+        raise InternalError(f"arguments of {calls[0].ai.text} are {[schema.field(a).type for a in distinct]}, not text")
     names = [schema.field(a).name for a in distinct]
-    order = fixed_order(runtime.context, table, names)
-    by = ", ".join(names[i] for i in order)
-    text = f"SELECT * FROM {table}" + (f" ORDER BY {by}" if by else "")  # noqa: S608 - our own names
-    rank = {distinct[column]: place for place, column in enumerate(order)}
+    order = fixed_order(runtime.sql, table, names)
+    rank = {distinct[column]: place for place, column in enumerate(order.columns)}
     sites = [_site(call, distinct, rank, runtime) for call in calls]
+    for site in sites:
+        site.counters.add(prompts_expected=order.distinct)
     asker = Asker(runtime.engine, runtime.cache, sites)
-    types = [c.ai.type for c in calls]
-    out = pa.schema([*schema, *(pa.field(f"a{i}", t) for i, t in enumerate(types))])
+    text = f"SELECT * FROM {table} ORDER BY {', '.join(names[i] for i in order.columns)}"
     with closing(runtime.sql(text)) as rows, closing(asker.answer(units(rows, distinct), runtime.cancelled)) as done:
         for unit in done:
-            yield unit.finish(types, out)
+            yield unit.finish(schema)
 
 
 def _site(call: BoundCall, distinct: Sequence[int], rank: dict[int, int], runtime: Runtime) -> Site:
@@ -125,6 +117,3 @@ def _site(call: BoundCall, distinct: Sequence[int], rank: dict[int, int], runtim
     order = tuple(sorted(range(len(call.ai.fields)), key=lambda f: rank[call.arguments[f]]))
     counters = runtime.record.call_site(call.ai.function, call.ai.text)
     return Site(call.ai, places, order, call.when, Keys(call.ai, runtime.engine.revision), counters)
-
-
-__all__ = ["Runtime", "run_operator"]

@@ -1,7 +1,7 @@
 """Answer the units of one pass: known answers from the cache, the others from the engine, each prompt once."""
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -53,7 +53,7 @@ class Asker:
         self._pending: deque[Unit] = deque()
         self._last: list[bytes | None] = [None] * len(sites)
 
-    def answer(self, units: Iterator[Unit], cancelled: Callable[[], bool]) -> Iterator[Unit]:
+    def answer(self, units: Iterator[Unit], cancelled: Callable[[], bool]) -> Generator[Unit, None, None]:
         """Yield the units in order, each once all of its answers are there.
 
         Raises:
@@ -125,9 +125,7 @@ class Asker:
         site.counters.add(rows=unit.rows.num_rows, distinct_prompts=len(wanted) - repeated)
         return wanted
 
-    def _request(
-        self, site: Site, fields: list[tuple[str, str]], key: bytes, place: tuple[Unit, int, int]
-    ) -> Request:
+    def _request(self, site: Site, fields: list[tuple[str, str]], key: bytes, place: tuple[Unit, int, int]) -> Request:
         number = next(self._ids)
         self._waiting[number] = _Waiting(key, site, [place])
         self._asked[key] = number

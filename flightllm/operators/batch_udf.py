@@ -77,9 +77,7 @@ class _BatchFunction:
             if fields is None:
                 continue
             self._counters.add(distinct_prompts=1)
-            yield Request(
-                row, call.prompt(fields), call.parameters, call.function, call.instruction, tuple(fields)
-            )
+            yield Request(row, call.prompt(fields), call.parameters, call.function, call.instruction, tuple(fields))
 
     def _value(self, text: str | None, error: str | None) -> Any:
         value, failure = parsed(self._call, text, error)

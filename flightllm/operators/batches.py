@@ -9,8 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-RUNS_PER_BATCH = 512
-"""Distinct tuples in one unit of work: rows are sent on as soon as all of their unit's answers are there."""
+_FIRST_RUNS, _MOST_RUNS = 16, 512
+"""Distinct tuples in a unit of work; its rows are sent on as soon as all of its answers are there.
+
+Units begin small and double, so that first rows come soon, and a LIMIT that is soon reached has asked for little.
+"""
 
 
 @dataclass(slots=True)
@@ -38,27 +41,31 @@ class Unit:
         needed[self.run[true]] = True
         return needed
 
-    def finish(self, types: Sequence[pa.DataType], schema: pa.Schema) -> pa.RecordBatch:
-        """Return the rows with one more column per call."""
-        added = [pa.array(a, type=t).take(pa.array(self.run)) for a, t in zip(self.answers, types, strict=True)]
+    def finish(self, schema: pa.Schema) -> pa.RecordBatch:
+        """Return the rows with one more column per call; `schema` is that of the result."""
+        run, types = pa.array(self.run), schema.types[self.rows.num_columns :]
+        added = [pa.array(a, type=t).take(run) for a, t in zip(self.answers, types, strict=True)]
         return pa.RecordBatch.from_arrays([*self.rows.columns, *added], schema=schema)
 
 
 def units(batches: Iterator[pa.RecordBatch], arguments: Sequence[int]) -> Iterator[Unit]:
     """Split rows sorted by the argument columns into units; equal tuples in neighbouring units are not merged."""
-    for batch in batches:
-        if not batch.num_rows:
-            continue
+    size = _FIRST_RUNS
+    for batch in filter(len, batches):
         starts = _starts([batch.column(a) for a in arguments], batch.num_rows)
-        for first in range(0, len(starts), RUNS_PER_BATCH):
-            own = starts[first : first + RUNS_PER_BATCH]
-            end = starts[first + RUNS_PER_BATCH] if first + RUNS_PER_BATCH < len(starts) else batch.num_rows
-            rows = batch.slice(own[0], end - own[0])
-            local = own - own[0]
-            run = np.repeat(np.arange(len(own)), np.diff(np.append(local, len(rows))))
-            columns = [rows.column(a).take(pa.array(local)).to_pylist() for a in arguments]
-            tuples = list(zip(*columns, strict=True)) if columns else [()]
-            yield Unit(rows, run, tuples)
+        first = 0
+        while first < len(starts):
+            own = starts[first : first + size]
+            first += size
+            end = starts[first] if first < len(starts) else batch.num_rows
+            yield _unit(batch.slice(own[0], end - own[0]), own - own[0], arguments)
+            size = min(2 * size, _MOST_RUNS)
+
+
+def _unit(rows: pa.RecordBatch, starts: NDArray[np.int64], arguments: Sequence[int]) -> Unit:
+    run = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(rows))))
+    columns = [rows.column(a).take(pa.array(starts)).to_pylist() for a in arguments]
+    return Unit(rows, run, list(zip(*columns, strict=True)))
 
 
 def _starts(columns: Sequence[pa.Array], rows: int) -> NDArray[np.int64]:

@@ -22,8 +22,8 @@ _log = structlog.get_logger(__name__)
 class AnswerCache:
     """A map from prompt key to the model's text. Thread-safe; writes are collected and committed in groups.
 
-    `path` None keeps a temporary database that SQLite itself spills to disk. A database that cannot be opened or written
-    is reported once in the log, and the cache goes on without it: answers are then bought again.
+    `path` None keeps a temporary database that SQLite itself spills to disk. One that cannot be opened or written is
+    reported in the log, and the cache goes on without it: answers are then bought again.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -38,7 +38,9 @@ class AnswerCache:
                 path.parent.mkdir(parents=True, exist_ok=True)
                 return _connect(str(path))
             except (OSError, sqlite3.Error) as error:
-                _log.warning("answer cache unusable, answers are kept for this run only", path=str(path), error=str(error))
+                _log.warning(
+                    "answer cache unusable, answers are kept for this run only", path=str(path), error=str(error)
+                )
         return _connect("")
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, str]:
@@ -48,13 +50,13 @@ class AnswerCache:
             for start in range(0, len(keys), _LOOKUP):
                 part = keys[start : start + _LOOKUP]
                 marks = ",".join("?" * len(part))
-                sql = f"SELECT key, text FROM answers WHERE key IN ({marks})"  # noqa: S608 - only question marks
+                sql = f"SELECT key, text FROM answers WHERE key IN ({marks})"
                 found.update(self._read(sql, part))
             found.update((k, self._waiting[k]) for k in keys if k in self._waiting)
         return found
 
     def put(self, key: bytes, text: str) -> None:
-        """Remember an answer; it is on disk after the next `flush`, which happens by itself every few hundred answers."""
+        """Remember an answer; it is on disk after the next `flush`, which comes by itself every few hundred answers."""
         with self._lock:
             self._waiting[key] = text
             full = len(self._waiting) >= _FLUSH
@@ -111,7 +113,7 @@ def _connect(path: str) -> sqlite3.Connection:
 
 
 class Keys:
-    """Make the cache keys of one call site: model revision, parameters, instruction, and the named values in any order."""
+    """Make one call site's cache keys from model revision, parameters, instruction, and named values in any order."""
 
     def __init__(self, call: AICall, revision: str) -> None:
         site = (revision, call.model, call.parameters, call.function, call.instruction)

@@ -3,7 +3,8 @@
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
+from typing import TypeAlias
 
 import pyarrow as pa
 from datafusion import DataFrame
@@ -13,6 +14,9 @@ from flightllm.catalog.errors import mapped_error
 from flightllm.errors import CancelledError
 
 _POLL_SECONDS = 0.1
+
+Batches: TypeAlias = Generator[pa.RecordBatch, None, None]
+"""Record batches as they are made; closing it stops what makes them."""
 
 
 class Loop:
@@ -28,7 +32,7 @@ class Loop:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout=5)
 
-    def stream(self, frame: DataFrame, cancelled: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
+    def stream(self, frame: DataFrame, cancelled: Callable[[], bool]) -> Batches:
         """Yield the batches of `frame`; closing the iterator stops DataFusion.
 
         Raises:
@@ -49,8 +53,7 @@ class Loop:
         future = asyncio.run_coroutine_threadsafe(step(), self._loop)
         try:
             while True:
-                if cancelled():
-                    raise CancelledError("the query was cancelled")
+                _check(cancelled)
                 try:
                     return future.result(_POLL_SECONDS)
                 except concurrent.futures.TimeoutError:
@@ -62,3 +65,8 @@ class Loop:
             raise mapped_error(error) from error
         finally:
             future.cancel()
+
+
+def _check(cancelled: Callable[[], bool]) -> None:
+    if cancelled():
+        raise CancelledError("the query was cancelled")

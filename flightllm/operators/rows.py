@@ -13,9 +13,7 @@ class Counters(Protocol):
         """Add to the named counters."""
 
 
-def given_fields(
-    named: list[tuple[str, int, bool]], values: tuple[str | None, ...]
-) -> list[tuple[str, str]] | None:
+def given_fields(named: list[tuple[str, int, bool]], values: tuple[str | None, ...]) -> list[tuple[str, str]] | None:
     """Return the named values of one row that are not NULL, or None where the row is answered NULL without a call.
 
     `named` gives for each field its name, its place in `values` and whether it is required.

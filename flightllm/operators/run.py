@@ -7,6 +7,7 @@ from contextlib import closing
 import pyarrow as pa
 
 from flightllm.operators.ai_map import Runtime, run_operator
+from flightllm.operators.relational import Batches
 from flightllm.plan.stages import Joint, Limit, Operator, Relational, register, stage_frame
 
 _ROWS_PER_STEP = 8_192
@@ -14,7 +15,7 @@ _SECONDS_PER_STEP = 0.2
 """A stage that streams is run when so many rows wait, or so long after its last run."""
 
 
-def run(stage: Relational, runtime: Runtime) -> Iterator[pa.RecordBatch]:
+def run(stage: Relational, runtime: Runtime) -> Batches:
     """Yield the batches of `stage`, columns by position; closing the iterator stops everything below it."""
     if stage.streams:
         yield from _stream(stage, stage.inputs[0], runtime)
@@ -26,7 +27,7 @@ def run(stage: Relational, runtime: Runtime) -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays(batch.columns, schema=stage.schema)
 
 
-def _joint(joint: Joint, runtime: Runtime) -> Iterator[pa.RecordBatch]:
+def _joint(joint: Joint, runtime: Runtime) -> Batches:
     with closing(run(joint.input, runtime)) as rows:
         match joint:
             case Operator():
@@ -35,7 +36,7 @@ def _joint(joint: Joint, runtime: Runtime) -> Iterator[pa.RecordBatch]:
                 yield from _limited(rows, joint.offset, joint.limit)
 
 
-def _stream(stage: Relational, joint: Joint, runtime: Runtime) -> Iterator[pa.RecordBatch]:
+def _stream(stage: Relational, joint: Joint, runtime: Runtime) -> Batches:
     with closing(_joint(joint, runtime)) as rows:
         for batches in _steps(rows):
             register(runtime.context, joint.table, joint.schema, batches)
@@ -59,7 +60,7 @@ def _steps(rows: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
         yield waiting
 
 
-def _limited(rows: Iterator[pa.RecordBatch], offset: int, limit: int | None) -> Iterator[pa.RecordBatch]:
+def _limited(rows: Iterator[pa.RecordBatch], offset: int, limit: int | None) -> Batches:
     left = limit
     if left == 0:
         return

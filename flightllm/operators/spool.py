@@ -24,7 +24,8 @@ def spool(
     Beyond `memory_bytes` the rows go to a file in `folder`, which the caller removes.
     """
     kept: list[pa.RecordBatch] = []
-    rows = held = 0
+    rows: int = 0
+    held: int = 0
     source = iter(batches)
     for batch in source:
         kept.append(batch)
@@ -35,7 +36,7 @@ def spool(
     else:
         register(context, table, schema, kept)
         return rows
-    with tempfile.NamedTemporaryFile(dir=folder, prefix="spool-", suffix=".arrow", delete=False) as file:
+    with tempfile.NamedTemporaryFile(dir=folder, suffix=".arrow", delete=False) as file:
         with pa.ipc.new_file(file, schema) as writer:
             for batch in kept:
                 writer.write_batch(batch)

@@ -4,21 +4,29 @@ Rows that agree in the leading fields then follow one another and their prompts 
 Source: Liu et al., "Optimizing LLM Queries in Relational Workloads", arXiv 2403.05821 v1, prefix sharing maximisation.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 
-from datafusion import SessionContext
+import pyarrow as pa
 
 
-def fixed_order(context: SessionContext, table: str, columns: Sequence[str]) -> tuple[int, ...]:
-    """Return the positions of text `columns` of `table` by descending average length x rows / distinct values.
+@dataclass(frozen=True, slots=True)
+class FixedOrder:
+    """The columns' positions in prompt order, and about how many distinct tuples they hold."""
 
-    One pass over the table, with DataFusion's approximate distinct count; ties keep the given order.
+    columns: tuple[int, ...]
+    distinct: int
+
+
+def fixed_order(query: Callable[[str], Iterable[pa.RecordBatch]], table: str, columns: Sequence[str]) -> FixedOrder:
+    """Order text `columns` of `table` by descending average length x rows / distinct values.
+
+    One pass over the table by `query`, which runs SQL; distinct counts are approximate. Ties keep the given order.
     """
-    if len(columns) < 2:  # noqa: PLR2004 - nothing to order
-        return tuple(range(len(columns)))
-    measures = ", ".join(
+    scores = ", ".join(
         f"coalesce(avg(character_length({c})), 0) * count({c}) / greatest(approx_distinct({c}), 1)" for c in columns
     )
-    (row,) = context.sql(f"SELECT [{measures}] AS score FROM {table}").to_pylist()  # noqa: S608 - our own names
-    score = row["score"]
-    return tuple(sorted(range(len(columns)), key=lambda i: -score[i]))
+    tuples = f"approx_distinct(concat_ws(chr(31), {', '.join(columns)}))"
+    (batch,) = query(f"SELECT {scores}, {tuples} FROM {table}")
+    *score, distinct = (column[0].as_py() for column in batch.columns)
+    return FixedOrder(tuple(sorted(range(len(columns)), key=lambda i: -score[i])), distinct)

@@ -122,7 +122,7 @@ def walk(expression: Expression) -> Iterator[Expression]:
 
 
 def rebuild(message: _M, function: Callable[[Expression], Expression]) -> _M:
-    """Return a copy of `message` (an expression or a relation without inputs) with `function` of its direct operands."""
+    """Return a copy of `message`, an expression or a relation without inputs, with `function` of its operands."""
     copy = type(message)()
     copy.CopyFrom(message)
     for slot in list(slots(copy)):

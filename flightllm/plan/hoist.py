@@ -1,4 +1,4 @@
-"""Lift the AI calls out of expressions into `AiMap` operators, each with the guard that SQL's short circuits give it."""
+"""Lift AI calls out of expressions into `AiMap` operators, each with the guard that SQL's short circuits give it."""
 
 from collections.abc import Iterable, Mapping
 
@@ -103,7 +103,9 @@ class _Hoister:
             read = ex.fields(call)
             on_left = all(c < split for c in read)
             if not on_left and any(c < split for c in read):
-                raise NotExpressibleError("an AI call in the condition of an outer or semi join reads both of its sides")
+                raise NotExpressibleError(
+                    "an AI call in the condition of an outer or semi join reads both of its sides"
+                )
             lifted = left.lift(call) if on_left else right.lift(ex.shift(call, -split))
             columns[ex.key(call)] = (on_left, ex.field_index(lifted) or 0)
         new_left, new_right = left.wrap(node.left), right.wrap(node.right)

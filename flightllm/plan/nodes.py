@@ -1,7 +1,7 @@
 """The logical plan as a tree of small frozen nodes; expressions stay Substrait and refer to input columns by position.
 
-A node's columns are the columns of its inputs, left to right, unless its class says otherwise. Nodes that rules only look
-through keep their own Substrait message, emptied of its inputs, as `rel`.
+A node's columns are the columns of its inputs, left to right, unless its class says otherwise. Nodes that rules only
+look through keep their own Substrait message, emptied of its inputs, as `rel`.
 """
 
 from collections.abc import Callable, Iterator
@@ -210,5 +210,3 @@ def keep(node: Node, width: int) -> Node:
 def has_ai(node: Node) -> bool:
     """Tell whether an AI operator is in the tree."""
     return any(isinstance(n, AiMap) for n in walk(node))
-
-

@@ -1,4 +1,4 @@
-"""Plan a query whose AI calls were replaced by stubs: DataFusion resolves and decorrelates it, we take the tree over."""
+"""Plan a query whose AI calls are stubs: DataFusion resolves and decorrelates it, we take the tree over."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""One place in a plan where expressions are evaluated: its AI calls, in the order in which they depend on one another."""
+"""One place in a plan where expressions are evaluated: its AI calls, in the order in which they depend on others."""
 
 from collections.abc import Iterable, Mapping
 

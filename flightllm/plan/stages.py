@@ -36,7 +36,7 @@ STAGE_CATALOG = "stage"
 
 @dataclass(frozen=True, slots=True)
 class BoundCall:
-    """An AI call over a table: the table's columns that hold its arguments, and the one that says which rows need it."""
+    """An AI call over a table: the columns that hold its arguments, and the one that says which rows need it."""
 
     ai: AICall
     arguments: tuple[int, ...]

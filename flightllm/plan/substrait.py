@@ -216,4 +216,3 @@ def to_plan(node: Node, functions: Functions) -> Plan:
     plan = Plan(relations=[PlanRel(rel=write(node))])
     functions.declare(plan)
     return plan
-

@@ -2,8 +2,8 @@
 
 Filter(a AND ai, AiMap(x))  →  Filter(ai, AiMap(Filter(a, x)))
 
-Of several AI predicates the first filters before the second is asked. Predicates sink through projections, sorts, joins,
-unions and the keys of aggregates only where an AI operator is below; all else is DataFusion's own work.
+Of several AI predicates the first filters before the second is asked. Predicates sink through projections, sorts,
+joins, unions and the keys of aggregates only where an AI operator is below; all else is DataFusion's own work.
 """
 
 from collections.abc import Callable, Iterable
@@ -57,7 +57,9 @@ def _sink(node: Node, conjuncts: list[Expression], functions: Functions) -> tupl
         case Project() if not has_window(node):
             pairs = [(c, over_input(c, node.expressions)) for c in conjuncts]
             moved = [m for _, m in pairs if m is not None]
-            return Project(_filtered(node.input, moved, functions), node.expressions), [c for c, m in pairs if m is None]
+            return Project(_filtered(node.input, moved, functions), node.expressions), [
+                c for c, m in pairs if m is None
+            ]
         case Aggregate() if len(node.rel.groupings) == 1:
             keys = tuple(node.rel.grouping_expressions[i] for i in node.rel.groupings[0].expression_references)
             down, stay = _split(conjuncts, lambda read: bool(read) and all(c < len(keys) for c in read))

@@ -1,4 +1,4 @@
-"""Make one operator of neighbouring ones that do not need each other's answers, so that they share a pass over the rows.
+"""Make one operator of neighbours that do not need each other's answers, so that they share a pass over the rows.
 
 AiMap(b, AiMap(a, x))  →  AiMap((a, b), x)
 """
