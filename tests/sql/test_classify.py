@@ -1,0 +1,151 @@
+"""Statements are told apart by their tokens, with the parts that later stages need."""
+
+import pytest
+
+from flightllm.errors import SqlError, UnsupportedError
+from flightllm.sql.classify import classify
+from flightllm.sql.names import TableName
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind"),
+    [
+        ("SELECT 1;", "query"),
+        ("-- why\n/* not */ ((SELECT 1) UNION SELECT 2) ;;", "query"),
+        ("WITH a AS (SELECT 1) SELECT * FROM a", "query"),
+        ("VALUES (1)", "query"),
+        ("SHOW TABLES", "query"),
+        ("DESCRIBE t", "query"),
+        ("EXPLAIN SELECT 1", "explain"),
+        ("SHOW flightllm.optimizer", "show"),
+        ("SET flightllm.optimizer = 'off'", "set"),
+        ("RESET flightllm.optimizer", "reset"),
+        ("CREATE TABLE t (a INT)", "create_table"),
+        ("CREATE TABLE t AS SELECT 1", "create_table_as"),
+        ("CREATE VIEW v AS (SELECT 1)", "create_view"),
+        ("CREATE SCHEMA s", "create_schema"),
+        ("DROP TABLE t", "drop_table"),
+        ("DROP VIEW v", "drop_view"),
+        ("DROP SCHEMA s CASCADE", "drop_schema"),
+        ("INSERT INTO t VALUES (1)", "insert"),
+        ("WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a", "insert"),
+        ("DELETE FROM t WHERE a IS DISTINCT FROM 1", "delete"),
+        ("UPDATE t SET a = extract(year FROM d)", "update"),
+        ("BEGIN", "transaction"),
+        ("ROLLBACK", "transaction"),
+    ],
+)
+def test_kind(sql: str, kind: str) -> None:
+    """Every supported statement is known, through comments, parentheses and trailing semicolons."""
+    assert classify(sql).kind == kind
+
+
+def test_updates_are_told_from_queries() -> None:
+    """Only queries, EXPLAIN and SHOW return rows."""
+    assert not any(classify(sql).is_update for sql in ("SELECT 1", "EXPLAIN SELECT 1", "SHOW flightllm.optimizer"))
+    assert all(classify(sql).is_update for sql in ("SET flightllm.a = 1", "DROP TABLE t", "INSERT INTO t VALUES (1)"))
+
+
+def test_text_has_no_comment_around_it() -> None:
+    """A trailing line comment cannot swallow what is written after the text."""
+    assert classify("/* a */ SELECT 1 -- b\n; -- c").text == "SELECT 1"
+
+
+def test_table_becomes_a_query() -> None:
+    """TABLE t, which DataFusion does not know, is SELECT * FROM t."""
+    assert classify("TABLE Movies").query == 'SELECT * FROM "flightllm"."public"."movies"'
+
+
+def test_explain_parts() -> None:
+    """EXPLAIN's options and the query inside are taken apart."""
+    plain = classify("EXPLAIN ANALYZE VERBOSE SELECT 1")
+    assert (plain.analyze, plain.verbose, plain.format, plain.query) == (True, True, None, "SELECT 1")
+    assert classify("EXPLAIN FORMAT TREE (SELECT 1)").format == "tree"
+
+
+@pytest.mark.parametrize(
+    ("sql", "key", "value"),
+    [
+        ("SET flightllm.optimizer = 'off'", "optimizer", "off"),
+        ("SET FlightLLM.Batch_Rows TO -5", "batch_rows", "-5"),
+        ("SET flightllm.a.b = on", "a.b", "on"),
+    ],
+)
+def test_settings(sql: str, key: str, value: str) -> None:
+    """Keys fold to lower case and lose the prefix; values may be words, numbers or text."""
+    statement = classify(sql)
+    assert (statement.key, statement.value) == (key, value)
+
+
+def test_create_table_as_parts() -> None:
+    """The session gets target, flags and the inner query to run itself."""
+    made = classify('CREATE OR REPLACE TABLE flightllm.X."Y z" AS WITH a AS (SELECT 1) SELECT * FROM a')
+    assert made.target == TableName("x", "Y z")
+    assert (made.or_replace, made.exists_ok) == (True, False)
+    assert made.query == "WITH a AS (SELECT 1) SELECT * FROM a"
+    assert classify("CREATE TABLE IF NOT EXISTS t AS SELECT 1").exists_ok
+
+
+def test_view_and_insert_columns() -> None:
+    """Column lists are read, and a query in parentheses is not taken for one."""
+    assert classify('CREATE VIEW v (A, "B") AS SELECT 1, 2').columns == ("a", "B")
+    insert = classify('WITH q AS (SELECT 1) INSERT INTO t (A, "B") SELECT * FROM q')
+    assert (insert.columns, insert.query) == (("a", "B"), "WITH q AS (SELECT 1) SELECT * FROM q")
+    assert classify("INSERT INTO t (SELECT 1)").columns == ()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "COPY (SELECT 1) TO '/tmp/x.csv'",
+        "EXPLAIN COPY (SELECT 1) TO '/tmp/x.csv'",
+        "CREATE TABLE t AS COPY (SELECT 1) TO 'x'",
+        "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '/etc/passwd'",
+        "CREATE UNBOUNDED EXTERNAL TABLE t STORED AS CSV LOCATION '/etc/passwd'",
+        "CREATE OR REPLACE EXTERNAL TABLE t STORED AS CSV LOCATION '/etc/passwd'",
+        "/* */ create -- \n external table t location 'x'",
+        "SET datafusion.runtime.temp_directory = '/etc'",
+        "SET datafusion.execution.batch_size = 1",
+        "RESET datafusion.runtime.memory_limit",
+        "PREPARE p AS SELECT 1",
+        "CREATE FUNCTION f() RETURNS INT RETURN 1",
+        "DELETE FROM t WHERE a IN (SELECT 1)",
+        "DELETE FROM t WHERE a IN (VALUES (1))",
+        "DELETE FROM t LIMIT 1",
+        "UPDATE t SET a = 1 WHERE EXISTS (SELECT 1)",
+        "UPDATE t SET a = 1 FROM u",
+        "EXPLAIN ANALYZE DELETE FROM t",
+        "WITH a AS (SELECT 1) DELETE FROM t",
+    ],
+)
+def test_refused(sql: str) -> None:
+    """Paths, foreign settings and statements DataFusion would run wrongly are refused before it sees them."""
+    with pytest.raises(UnsupportedError):
+        classify(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        (" ; -- nothing", "is empty"),
+        ("SELECT 1; SELECT 2", "one statement at a time"),
+        ("FROB 1", "'FROB'"),
+        ("'text'", "no statement starts"),
+        ("SELECT 'open", "quoted"),
+        ("CREATE TABLE t (a INT) LOCATION '/x'", "nothing may follow"),
+        ("CREATE TABLE t (a INT", "missing"),
+        ("CREATE TABLE t", "CREATE TABLE name"),
+        ("CREATE TABLE a.b.c.d (x INT)", "no catalog 'a'"),
+        ("CREATE VIEW v AS SHOW TABLES", "needs a query"),
+        ("DROP TABLE a, b", "takes one name"),
+        ("SET flightllm.a", "= 'value'"),
+        ("SET flightllm.a = 1 2", "one value"),
+        ("EXPLAIN", "EXPLAIN of what"),
+        ("INSERT INTO t (a b) VALUES (1)", "column names"),
+        ("INSERT INTO t", "needs a query"),
+    ],
+)
+def test_malformed(sql: str, message: str) -> None:
+    """What is wrong is named, with what to write instead where that is known."""
+    with pytest.raises(SqlError, match=message):
+        classify(sql)

@@ -1,0 +1,124 @@
+"""The guard lets ordinary SQL through and refuses what would kill or stall the planner."""
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from flightllm.config import LimitsConfig
+from flightllm.errors import LimitExceededError
+from flightllm.sql.guard import check_sql
+
+LIMITS = LimitsConfig()
+
+SHAPES: dict[str, tuple[Callable[[int], str], int]] = {
+    "plus": (lambda n: "SELECT " + "+".join(["a"] * n) + " FROM t", 1_001),
+    "or": (lambda n: "SELECT a FROM t WHERE " + " OR ".join(f"a={i}" for i in range(n)), 500),
+    "concat": (lambda n: "SELECT " + "||".join(["s"] * n) + " FROM t", 1_001),
+    "cast": (lambda n: "SELECT a" + "::int" * n + " FROM t", 1_000),
+    "union": (lambda n: " UNION ALL ".join(["SELECT a FROM t"] * n), 251),
+    "intersect": (lambda n: " INTERSECT ".join(["SELECT a FROM t"] * n), 126),
+    "with": (
+        lambda n: (
+            "WITH c0 AS (SELECT a FROM t)"
+            + "".join(f", c{i} AS (SELECT a FROM c{i - 1})" for i in range(1, n))
+            + f" SELECT * FROM c{n - 1}"
+        ),
+        249,
+    ),
+    "cross": (lambda n: "SELECT 1 FROM " + ", ".join(f"t t{i}" for i in range(n)), 126),
+    "window": (
+        lambda n: "SELECT " + ",".join(f"sum(a) OVER (ORDER BY b) c{i}" for i in range(n)) + " FROM t",
+        249,
+    ),
+    "pipe": (lambda n: "SELECT a FROM t " + "|> WHERE a>1 " * n, 200),
+}
+
+_RUN = """
+import sys, threading, datafusion, pyarrow as pa
+def run():
+    context = datafusion.SessionContext()
+    batch = pa.record_batch({"a": [1], "b": [1], "s": ["x"]})
+    context.register_record_batches("t", [[batch]])
+    for sql in sys.stdin.read().split(";"):
+        context.sql(sql).collect()
+    print("survived")
+threading.stack_size(2 << 20)
+thread = threading.Thread(target=run)
+thread.start()
+thread.join()
+"""
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_largest_allowed_passes_and_far_larger_is_refused(shape: str) -> None:
+    """Each deep shape passes at its limit; ten times that is refused with the limit's key in the message."""
+    build, most = SHAPES[shape]
+    check_sql(build(most), LIMITS)
+    with pytest.raises(LimitExceededError, match="sql_terms = 2,000"):
+        check_sql(build(most * 10), LIMITS)
+
+
+def test_largest_allowed_survives_planning_on_a_small_stack() -> None:
+    """DataFusion runs every shape at the guard's limit on a 2 MiB stack, a quarter of a server thread's."""
+    sql = ";".join(build(most) for build, most in SHAPES.values())
+    done = subprocess.run([sys.executable, "-c", _RUN], input=sql, capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "survived", (done.returncode, done.stderr[-500:])
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT a FROM t WHERE a IN (" + ",".join(f"-{i}" for i in range(5_000)) + ")",
+        "INSERT INTO t VALUES " + ",".join(f"({i}, -{i}, 'x')" for i in range(5_000)),
+        "SELECT CASE " + " ".join(f"WHEN a = {i} THEN '{i}'" for i in range(2_000)) + " END FROM t",
+        "SELECT " + ", ".join(f"a + {i} AS c{i}" for i in range(2_000)) + " FROM t",
+        "SELECT '" + "+ OR UNION " * 5_000 + "' -- " + "OR " * 5_000,
+        "SELECT a IS DISTINCT FROM 1, 2, 3 FROM t",
+    ],
+    ids=["in-list", "values", "case", "columns", "text and comment", "distinct from"],
+)
+def test_wide_but_flat_sql_passes(sql: str) -> None:
+    """Long lists of literals, rows, branches and columns are no depth, and text is no SQL."""
+    check_sql(sql, LIMITS)
+
+
+def test_message_names_limit_count_and_key() -> None:
+    """10,000 OR terms are refused with their number, the limit and what to write instead."""
+    with pytest.raises(LimitExceededError, match=r"19,999 operators.*\[limits\] sql_terms = 2,000.*IN \(…\)"):
+        check_sql(SHAPES["or"][0](10_000), LIMITS)
+
+
+def test_too_many_bytes_are_refused() -> None:
+    """The size in UTF-8 bytes counts, and the message names its key."""
+    with pytest.raises(LimitExceededError, match=r"23 bytes; \[limits\] sql_bytes = 20"):
+        check_sql("SELECT 'äöüßäöü'", LimitsConfig(sql_bytes=20))
+
+
+def test_with_queries_that_double_are_refused() -> None:
+    """WITH queries that each use the one before twice make a plan of 2ⁿ parts from n lines."""
+    parts = ", ".join(f"c{i} AS (SELECT x.a FROM c{i - 1} x, c{i - 1} y)" for i in range(1, 20))
+    with pytest.raises(LimitExceededError, match="use each other so often"):
+        check_sql(f"WITH c0 AS (SELECT 1 AS a), {parts} SELECT * FROM c19", LIMITS)
+
+
+def test_cube_of_many_columns_is_refused() -> None:
+    """CUBE of n columns makes 2ⁿ groupings."""
+    check_sql("SELECT 1 FROM t GROUP BY CUBE (" + ", ".join(f"c{i}" for i in range(12)) + ")", LIMITS)
+    with pytest.raises(LimitExceededError, match="CUBE has 13 columns"):
+        check_sql("SELECT 1 FROM t GROUP BY CUBE (" + ", ".join(f"c{i}" for i in range(13)) + ")", LIMITS)
+
+
+def test_depth_adds_up_through_nesting() -> None:
+    """Chains inside parentheses and subqueries count with the chain around them."""
+    inner = " OR ".join(f"a = {i}" for i in range(300))
+    check_sql(f"SELECT a FROM t WHERE ({inner}), ({inner})", LIMITS)
+    with pytest.raises(LimitExceededError):
+        check_sql(f"SELECT a FROM (SELECT a FROM t WHERE {inner}) WHERE {inner}", LIMITS)
+
+
+@pytest.mark.parametrize("sql", ["", ")))", "((((", "CASE CASE END ) END", "WITH (", "AS (", ") AS ( FROM ,"])
+def test_broken_sql_does_not_break_the_guard(sql: str) -> None:
+    """Unbalanced text is left for the parser to report."""
+    check_sql(sql, LIMITS)

@@ -1,0 +1,106 @@
+"""Bound values become literals of the same type and value, and never SQL."""
+
+import math
+from datetime import UTC, date, datetime, time, timedelta
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+from datafusion import SessionContext
+
+from flightllm.catalog.contexts import plain_config
+from flightllm.errors import SqlError
+from flightllm.sql.parameters import bind, count_parameters
+
+WHEN = datetime(2024, 1, 2, 3, 4, 5, 6)  # noqa: DTZ001 - a timestamp without a zone is one of the cases
+VALUES = [
+    pa.array(["it's -- ? $1 \\ /*"]),
+    pa.array([""]),
+    *[pa.array([-5], kind) for kind in (pa.int8(), pa.int16(), pa.int32(), pa.int64())],
+    *[pa.array([5], kind) for kind in (pa.uint8(), pa.uint16(), pa.uint32(), pa.int64())],
+    pa.array([2**64 - 1], pa.uint64()),
+    pa.array([-(2**63)], pa.int64()),
+    *[pa.array([number]) for number in (1.5, -1e300, 1e-7, math.nan, math.inf, -math.inf, -0.0)],
+    pa.array([2.5], pa.float32()),
+    pa.array([True]),
+    pa.array([None]),
+    *[pa.array([None], kind) for kind in (pa.string(), pa.int32(), pa.timestamp("us", "UTC"), pa.list_(pa.string()))],
+    pa.array([date(2024, 2, 3)]),
+    pa.array([date(1, 2, 3)]),
+    pa.array([date(2024, 2, 3)], pa.date64()),
+    pa.array([time(1, 2, 3, 4)]),
+    pa.array([time(1, 2, 3)], pa.time32("s")),
+    pa.array([1], pa.time64("ns")),
+    pa.array([WHEN]),
+    pa.array([WHEN.replace(tzinfo=UTC)]),
+    pa.array([WHEN.replace(microsecond=0)], pa.timestamp("s", "Europe/Berlin")),
+    pa.array([123_456_789], pa.timestamp("ns")),
+    pa.array([-1], pa.timestamp("ms")),
+    pa.array([Decimal("-1.230")]),
+    pa.array([Decimal("0.0000001")]),
+    pa.array([b"\x00'b"]),
+    pa.array([b""]),
+    pa.array([["a", "b'", None]]),
+    pa.array([[]], pa.list_(pa.int32())),
+    pa.array([[1, 2]], pa.list_(pa.int8())),
+    pa.array([[[1.5]]]),
+]
+
+
+@pytest.mark.parametrize("value", VALUES, ids=lambda value: f"{value.type}:{value[0]}")
+def test_round_trip(value: pa.Array) -> None:
+    """DataFusion reads back the type and the value that was bound."""
+    sql = bind("SELECT ? AS x", pa.record_batch([value], names=["0"]))
+    column = SessionContext(plain_config()).sql(sql).collect()[0].column(0)
+    assert column.type == value.type
+    assert str(column[0].as_py()) == str(value[0].as_py())
+
+
+def test_encoded_texts_become_plain() -> None:
+    """Large, view and dictionary strings are bound as text."""
+    for array in (
+        pa.array(["x"], pa.large_string()),
+        pa.array(["x"], pa.string_view()),
+        pa.array(["x"]).dictionary_encode(),
+    ):
+        assert bind("SELECT ?", pa.record_batch([array], names=["0"])) == "SELECT 'x'"
+
+
+def test_placeholders_in_text_and_comments_stay() -> None:
+    """Only placeholders are replaced, in order; all other text stays as written."""
+    row = pa.record_batch([["a"], [1]], names=["0", "1"])
+    assert bind("SELECT '?', ? -- ?\n, \"?\" , ?", row) == "SELECT '?', 'a' -- ?\n, \"?\" , 1"
+    assert bind("SELECT $2, $1, $2", row) == "SELECT 1, 'a', 1"
+
+
+def test_count() -> None:
+    """`?` are counted, of `$n` the highest matters."""
+    assert [count_parameters(sql) for sql in ("SELECT 1", "SELECT ?, '?', ?", "SELECT $3, $1")] == [0, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("sql", "columns", "message"),
+    [
+        ("SELECT ?, ?", [[1]], "takes 2 parameters, but 1 are bound"),
+        ("SELECT 1", [[1]], "takes 0 parameters, but 1"),
+        ("SELECT ?", [[1, 2]], "one row"),
+        ("SELECT ?, $1", [[1]], "not both"),
+        ("SELECT $name", [[1]], "unknown"),
+        ("SELECT $0", [[1]], "unknown"),
+        ("SELECT ?", [[timedelta(1)]], r"parameter 1 \('p0'\).*duration"),
+        ("SELECT ?", [[{"a": 1}]], r"parameter 1 \('p0'\).*struct"),
+        ("SELECT ?", [["a\0b"]], "NUL"),
+    ],
+)
+def test_refused(sql: str, columns: list[list[object]], message: str) -> None:
+    """Wrong numbers and types without a literal are refused, the column named."""
+    row = pa.record_batch(columns, names=[f"p{index}" for index in range(len(columns))])
+    with pytest.raises(SqlError, match=message):
+        bind(sql, row)
+
+
+def test_unbound_placeholders_are_refused() -> None:
+    """A statement with placeholders cannot run without values."""
+    with pytest.raises(SqlError, match="takes 1 parameters, but 0"):
+        bind("SELECT ?", None)
+    assert bind("SELECT 1", None) == "SELECT 1"

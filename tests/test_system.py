@@ -1,0 +1,93 @@
+"""The query log: counted from several threads, bounded, and readable as tables while queries run."""
+
+import threading
+
+import pytest
+
+from flightllm.catalog import QUERY_ONLY, Catalog
+from flightllm.config import LimitsConfig
+from flightllm.errors import NotFoundError
+from flightllm.system import QueryLog
+
+
+def test_progress_and_outcome_are_visible_in_sql() -> None:
+    """A running query shows its counters so far, summed over its call sites; a finished one stays as it ended."""
+    log = QueryLog()
+    catalog = Catalog(LimitsConfig(), log)
+    record = log.start("SELECT ai_gen('x', a) FROM t")
+    first, second = record.call_site("ai_gen", "ai_gen('x', a)"), record.call_site("ai_filter", "ai_filter('y')")
+    first.add(prompts_expected=10, calls=2, prompt_tokens=100, cached_tokens=60)
+    second.add(calls=1, failed_rows=1)
+    sql = (
+        "SELECT q.status, q.calls, q.prompts_expected, q.failed_rows, q.rows, c.call_site, c.function, c.calls AS own "
+        "FROM system.queries q JOIN system.ai_calls c ON q.query_id = c.query_id ORDER BY c.call_site"
+    )
+    rows = catalog.context().sql_with_options(sql, QUERY_ONLY).to_pylist()
+    assert [tuple(row.values()) for row in rows] == [
+        ("running", 3, 10, 1, 0, 0, "ai_gen", 2),
+        ("running", 3, 10, 1, 0, 1, "ai_filter", 1),
+    ]
+    record.add_rows(5)
+    record.finish("failed", error="the engine is gone")
+    record.finish("cancelled")
+    row = log.snapshot("queries").to_pylist()[0]
+    assert (row["status"], row["rows"], row["error"]) == ("failed", 5, "the engine is gone")
+    assert row["seconds"] == log.snapshot("queries").to_pylist()[0]["seconds"]
+    assert row["started_at"].utcoffset().total_seconds() == 0
+
+
+def test_schemas_hold() -> None:
+    """Snapshots have the declared schemas, empty ones too."""
+    log = QueryLog()
+    for _ in range(2):
+        assert {name: log.snapshot(name).schema for name in log.schemas} == dict(log.schemas)
+        log.start("SELECT 1").call_site("f", "f()")
+
+
+def test_history_is_bounded_and_running_queries_stay() -> None:
+    """The oldest finished queries are forgotten; a running one never is."""
+    log = QueryLog(history=3)
+    running = log.start("running")
+    for number in range(10):
+        log.start(str(number)).finish("done", rows=number)
+    assert log.running() == [running]
+    assert log.snapshot("queries")["sql"].to_pylist() == ["7", "8", "9", "running"]
+    with pytest.raises(NotFoundError, match="no query 'x'"):
+        log.get("x")
+
+
+def test_cancel_reaches_the_runner() -> None:
+    """Cancelling by id sets the event that the runner polls."""
+    log = QueryLog()
+    record = log.start("SELECT 1")
+    log.get(record.query_id).cancel()
+    assert record.cancelled.is_set()
+    assert record.status == "running"
+
+
+def test_counting_and_reading_from_threads() -> None:
+    """Counts from several threads add up while other threads read the tables through contexts of their own."""
+    log = QueryLog()
+    catalog = Catalog(LimitsConfig(), log)
+    call = log.start("SELECT 1").call_site("f", "f()")
+
+    def count() -> None:
+        for _ in range(2_000):
+            call.add(calls=1, prompt_tokens=3)
+
+    def look() -> None:
+        for _ in range(10):
+            catalog.context().sql_with_options("SELECT sum(calls) FROM system.ai_calls", QUERY_ONLY).collect()
+
+    threads = [threading.Thread(target=target) for target in (count, count, look, look)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (call.counts()["calls"], call.counts()["prompt_tokens"]) == (4_000, 12_000)
+
+
+def test_unknown_counter_is_an_error() -> None:
+    """A misspelt counter is a defect and fails at once."""
+    with pytest.raises(KeyError):
+        QueryLog().start("SELECT 1").call_site("f", "f()").add(cals=1)
