@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
 from pathlib import Path
@@ -35,6 +36,7 @@ CHAT_TEMPLATE = (
 )
 _RECIPE = 1  # raise when anything below changes what is built
 _MAX_CORPUS_CHARS = 4_000_000
+_BUILDING = threading.Lock()  # PyTorch's random state is one per process: two builds at once would disturb each other
 
 log = structlog.get_logger(__name__)
 
@@ -53,8 +55,9 @@ def demo_model(folder: Path | None = None, seed: int = 0) -> Path:
     for text in texts:
         digest.update(text.encode() + b"\0")
     target = (folder or cache_folder()) / f"demo-{digest.hexdigest()[:12]}"
-    if not (target / "config.json").is_file():
-        _build_beside(target, texts, seed)
+    with _BUILDING:
+        if not (target / "config.json").is_file():
+            _build_beside(target, texts, seed)
     return target
 
 

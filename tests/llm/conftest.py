@@ -1,13 +1,11 @@
 """Real engines for the tests here: each is started once and shared; the vLLM ones only where vLLM is installed."""
 
-import gc
 import os
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -24,6 +22,12 @@ from flightllm.llm.base import Parameters, Request
 WINDOW = 8
 START_SECONDS = 180
 MakeRequests = Callable[..., list[Request]]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let vLLM forget a ZeroMQ context: the warning comes when it is collected, during any later test."""
+    for item in items:
+        item.add_marker(pytest.mark.filterwarnings("ignore:Unclosed context:ResourceWarning"))
 
 
 @pytest.fixture(scope="session")
@@ -73,7 +77,7 @@ def vllm_engine(model_path: Path) -> Iterator[Engine]:
     options = {"kv_cache_memory_bytes": 16 << 20, "max_model_len": 2048, "dtype": "float32"}
     engine = create_engine(EngineConfig("vllm", str(model_path), WINDOW, options))
     yield engine
-    close_vllm(engine)
+    engine.close()
 
 
 @pytest.fixture(scope="session")
@@ -93,14 +97,6 @@ def openai_engine(endpoint: str) -> Iterator[Engine]:
     engine = create_engine(EngineConfig("openai", "demo", WINDOW, options))
     yield engine
     engine.close()
-
-
-def close_vllm(engine: Engine) -> None:
-    """Close the engine and collect what it leaves: vLLM forgets a ZeroMQ context, which warns when it is collected."""
-    engine.close()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
 
 
 def need_vllm() -> None:

@@ -52,7 +52,7 @@ def one_by_one(model_path: Path) -> Iterator[Engine]:
 
 
 def mixed_requests(parameters: Parameters) -> list[Request]:
-    """Make prompts of very different lengths: sorted groups with prefixes of their own, then some that share nothing."""
+    """Make prompts of very different lengths: sorted groups with prefixes of their own, then strangers."""
     texts = [
         f"Judge film {group}. " + "It was long and quiet. " * (4 * group) + f"Row {row}: " + "why? " * (row % 5)
         for group in range(5)

@@ -63,7 +63,7 @@ def serving(behave: Callable[[str, Body, int], Reply], **options: object) -> Ite
     endpoint = Endpoint(behave)
 
     class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:  # noqa: N802 - the name the base class looks for
+        def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             with endpoint.lock:
                 number = len(endpoint.bodies)
@@ -73,7 +73,11 @@ def serving(behave: Callable[[str, Body, int], Reply], **options: object) -> Ite
             status, reply, headers = endpoint.behave(self.path, body, number)
             data = json.dumps(reply).encode()
             self.send_response(status)
-            for name, value in {"Content-Type": "application/json", "Content-Length": str(len(data)), **headers}.items():
+            for name, value in {
+                "Content-Type": "application/json",
+                "Content-Length": str(len(data)),
+                **headers,
+            }.items():
                 self.send_header(name.replace("_", "-"), value)
             self.end_headers()
             self.wfile.write(data)

@@ -1,11 +1,9 @@
 """The production engine on CPU: a process that dies is told, wrong arguments are refused."""
 
-import os
-import signal
-from collections.abc import Callable
+import multiprocessing
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from flightllm.config import EngineConfig
@@ -17,3 +15,44 @@ pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vl
 pytestmark = pytest.mark.vllm
 
 MakeRequests = Callable[..., list[Request]]
+CLOSED = "closed"
+
+
+def test_death_of_the_engine(model_path: Path, make_requests: MakeRequests) -> None:
+    """When vLLM's process is killed, what was answered stands and the error names the engine; so does every later call.
+
+    The engine has arguments of its own: no prefix cache, and a batch size that only `engine_args` names.
+    """
+    before = set(multiprocessing.active_children())
+    options = {
+        "kv_cache_memory_bytes": 16 << 20,
+        "max_model_len": 2048,
+        "enable_prefix_caching": False,
+        "engine_args": {"max_num_batched_tokens": 2048},
+    }
+    engine = create_engine(EngineConfig("vllm", str(model_path), 2, options))
+    [process] = set(multiprocessing.active_children()) - before
+    stream = engine.generate(iter(make_requests(500, Parameters(max_tokens=1))), lambda: False)
+    first = next(stream)
+    assert first.error is None
+    assert first.cached_tokens == 0
+    process.kill()
+    with pytest.raises(EngineUnavailableError, match=r"vllm \(.*died"):
+        drain(stream)
+    with pytest.raises(EngineUnavailableError):
+        drain(engine.generate(iter(make_requests(1)), lambda: False))
+    engine.close()
+    with pytest.raises(EngineUnavailableError, match=CLOSED):
+        drain(engine.generate(iter(make_requests(1)), lambda: False))
+
+
+def test_wrong_engine_argument(model_path: Path) -> None:
+    """An argument that vLLM does not know is a configuration error, before anything starts."""
+    with pytest.raises(ConfigError, match=r"engine_args.*no_such_thing"):
+        create_engine(EngineConfig("vllm", str(model_path), 2, {"engine_args": {"no_such_thing": 1}}))
+
+
+def drain(stream: Iterator[object]) -> None:
+    """Read a stream to its end."""
+    for _ in stream:
+        pass

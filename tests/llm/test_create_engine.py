@@ -1,0 +1,46 @@
+"""Making engines by name, and finding models."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from flightllm.config import EngineConfig
+from flightllm.errors import ConfigError, MissingExtraError
+from flightllm.llm import create_engine
+from flightllm.llm.models import model_digest, model_folder
+
+
+def test_fake_by_name() -> None:
+    """The kind names the engine's module."""
+    engine = create_engine(EngineConfig("fake", "demo", 4, {}))
+    assert engine.name == "fake (demo)"
+    engine.close()
+
+
+def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine whose package is not installed names the extra to install."""
+    monkeypatch.delitem(sys.modules, "flightllm.llm.openai", raising=False)
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(MissingExtraError, match=r"flightllm\[openai\]"):
+        create_engine(EngineConfig("openai", "any", 4, {}))
+
+
+def test_model_must_be_a_model(tmp_path: Path) -> None:
+    """A folder that holds no model is refused."""
+    with pytest.raises(ConfigError, match=r"no config\.json"):
+        model_folder(str(tmp_path))
+
+
+def test_digest_follows_the_files(tmp_path: Path) -> None:
+    """Changing a weight or the configuration changes the digest; other files do not."""
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(b"\0" * (3 << 20))
+    seen = {model_digest(tmp_path)}
+    (tmp_path / "README.md").write_text("notes")
+    assert model_digest(tmp_path) in seen
+    (tmp_path / "model.safetensors").write_bytes(b"\0" * ((3 << 20) - 1) + b"\1")
+    seen.add(model_digest(tmp_path))
+    (tmp_path / "config.json").write_text('{"a": 1}')
+    seen.add(model_digest(tmp_path))
+    assert len(seen) == 3
