@@ -75,10 +75,9 @@ def _await_ready(process: subprocess.Popen[str], log: IO[str], seconds: float) -
         timer.cancel()
     process.wait()
     log.seek(0)
-    last = " | ".join(line.strip() for line in log.readlines()[-5:] if line.strip())
-    raise EngineUnavailableError(
-        f"the server did not start (exit code {process.returncode}): {last or 'it said nothing'}"
-    )
+    lines = [line.strip() for line in log if line.strip()] or ["it said nothing"]
+    said = lines[-1].removeprefix("error: ") if lines[-1].startswith("error: ") else " | ".join(lines[-5:])
+    raise EngineUnavailableError(f"the server did not start (exit code {process.returncode}): {said}")
 
 
 def _stop(process: subprocess.Popen[str]) -> None:
