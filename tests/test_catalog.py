@@ -267,6 +267,45 @@ def test_statements_change_tables(catalog: Catalog) -> None:
         run(catalog, "DROP TABLE t")
 
 
+CONDITIONS = [
+    *(
+        "false",
+        "NULL",
+        "1 = 0",
+        "id IS NULL",
+        "id = 1 AND id = 2",
+        "id = 1 AND 1 = 2",
+        "true",
+        "id = 1 OR true",
+        "id > 9",
+    ),
+    *("s IS NULL", "NOT (s = 'x')", "s IN ('x', 'z')", "id BETWEEN 2 AND 3", "coalesce(s, 'x') = 'x'", "id % 2 = 0"),
+    *("t.id = 2", "public.t.id = 2", "CASE WHEN id = 1 THEN true ELSE false END", "id = 3 AND s IS NULL"),
+]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_delete_and_update_change_what_their_condition_says(catalog: Catalog, condition: str) -> None:
+    """DELETE and UPDATE change just the rows SELECT finds; a condition that folds to false changes none."""
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("s", pa.string())])
+    batch = pa.RecordBatch.from_arrays([pa.array([1, 2, 3, 4]), pa.array(["x", "y", None, "z"])], schema=schema)
+    catalog.ingest("t", schema, [batch])
+    kept = read(catalog, f"SELECT * FROM t WHERE ({condition}) IS NOT TRUE")
+    assert run(catalog, f"UPDATE t SET s = 'changed' WHERE {condition}") == 4 - len(kept)
+    assert read(catalog, "SELECT * FROM t WHERE s IS DISTINCT FROM 'changed'") == kept
+    catalog.ingest("t", schema, [batch], "replace")
+    assert run(catalog, f"DELETE FROM t WHERE {condition}") == 4 - len(kept)
+    assert read(catalog, "SELECT * FROM t") == kept
+
+
+def test_delete_and_update_with_alias(catalog: Catalog) -> None:
+    """An alias of the changed table is known to the condition."""
+    ingest(catalog, "t", {"a": [1, 2, 3]})
+    assert run(catalog, "UPDATE t AS q SET a = 9 WHERE q.a = 1") == 1
+    assert run(catalog, "UPDATE t SET a = 8") == 3
+    assert run(catalog, "DELETE FROM t") == 3
+
+
 def test_schemas(catalog: Catalog) -> None:
     """Schemas can be made, used and, when empty, dropped."""
     run(catalog, "CREATE SCHEMA Extra", "CREATE TABLE extra.t (a INT)", "CREATE SCHEMA IF NOT EXISTS extra")

@@ -31,7 +31,7 @@ def execute(store: TableStore, statement: Statement) -> int:
             _drop(store, statement, name)
         case "insert" | "delete" | "update":
             store.writable(name)
-            return run_change(store, statement.text)
+            return run_change(store, statement.text, statement.query if statement.kind != "insert" else None)
         case _:
             raise UnsupportedError(f"{statement.kind.upper()} is not a change to tables")
     return -1

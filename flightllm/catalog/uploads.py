@@ -4,12 +4,12 @@ from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
 import pyarrow as pa
-from datafusion import SessionContext
+from datafusion import SessionContext, SQLOptions
 from datafusion.catalog import Catalog as SharedCatalog
 from datafusion.catalog import Schema
 
 from flightllm.catalog import memory
-from flightllm.catalog.contexts import ROWS_ONLY
+from flightllm.catalog.contexts import QUERY_ONLY, ROWS_ONLY
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.store import RESERVED, TableStore
@@ -56,9 +56,16 @@ def insert(
     return _insert_rows(store, table, columns, unique, renamed)
 
 
-def run_change(store: TableStore, text: str) -> int:
-    """Run an INSERT, UPDATE or DELETE already checked; return the number of rows changed."""
-    return _changed(store.context(), text)
+def run_change(store: TableStore, text: str, counting: str | None) -> int:
+    """Run an INSERT, UPDATE or DELETE already checked; return the number of rows changed.
+
+    `counting` counts the rows an UPDATE or DELETE is to change. Where there are none, nothing is run: DataFusion takes
+    a condition that it folds to false, such as `a = 1 AND a = 2`, for no condition at all and changes every row.
+    """
+    context = store.context()
+    if counting is not None and not _first_column(context, counting, QUERY_ONLY):
+        return 0
+    return _changed(context, text)
 
 
 def _append(store: TableStore, name: TableName, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
@@ -84,8 +91,13 @@ def _insert_rows(
 
 
 def _changed(context: SessionContext, text: str) -> int:
+    return _first_column(context, text, ROWS_ONLY)
+
+
+def _first_column(context: SessionContext, text: str, options: SQLOptions) -> int:
+    """Return the sum of the first column of what `text` returns."""
     try:
-        batches = context.sql_with_options(text, ROWS_ONLY).collect()
+        batches = context.sql_with_options(text, options).collect()
     except Exception as error:
         raise mapped_error(error) from error
     return sum(count for batch in batches for count in batch.column(0).to_pylist())

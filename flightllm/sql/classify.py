@@ -252,7 +252,24 @@ class _Reader:
                 raise UnsupportedError(
                     f"{verb} with {word} is not supported: write CREATE OR REPLACE TABLE … AS SELECT"
                 )
-        return Statement(kind, self._spaced(), target=target)
+        return Statement(kind, self._spaced(), query=self._count_changed(target, kind), target=target)
+
+    def _count_changed(self, target: TableName, kind: StatementKind) -> str:
+        """Return a query that counts the rows a DELETE or UPDATE changes."""
+        where = self._at_depth_0("where")
+        end = self._at_depth_0("set") if kind == "update" else where
+        alias = self._slice(self._at, end) if end > self._at else ""
+        condition = self._slice(where, len(self._tokens)) if where < len(self._tokens) else ""
+        return f"SELECT count(*) FROM {target.sql} {alias} {condition}"
+
+    def _at_depth_0(self, word: str) -> int:
+        depth = 0
+        for index in range(self._at, len(self._tokens)):
+            token = self._tokens[index]
+            depth += token.is_symbol("(") - token.is_symbol(")")
+            if depth == 0 and token.is_word(word):
+                return index
+        return len(self._tokens)
 
     # --- pieces
 

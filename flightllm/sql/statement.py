@@ -30,8 +30,8 @@ class Statement:
     """One statement, taken apart as far as its kind asks for; `text` has no trailing `;` and no comment around it.
 
     `query` is the text of the query itself, of the one inside EXPLAIN, CREATE TABLE AS, CREATE VIEW, or of the rows
-    INSERT INTO adds. `exists_ok` stands for IF NOT EXISTS and IF EXISTS. `key` of a
-    setting has no `flightllm.` before it.
+    INSERT INTO adds; of UPDATE and DELETE it counts the rows they change. `exists_ok` stands for IF NOT EXISTS and IF
+    EXISTS. `key` of a setting has no `flightllm.` before it.
     """
 
     kind: StatementKind
