@@ -5,8 +5,6 @@
 Each server is a process of its own; one client reads both in turn. The figure is the ratio of the medians.
 """
 
-import argparse
-import json
 import subprocess
 import sys
 import tempfile
@@ -21,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import flight
 
+from bench.common import parse_options, report
 from flightllm.client import Client
 
 ROW_BYTES = 40
@@ -71,7 +70,7 @@ def serve(kind: str, size: int) -> None:
 @contextmanager
 def running(kind: str, size: int) -> Iterator[str]:
     """Run a server in a process of its own; yield its address."""
-    command = [sys.executable, "-m", "bench.streaming", "--serve", kind, "--bytes", str(size)]
+    command = [sys.executable, "-m", "bench.streaming", "serve", kind, str(size)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline() if process.stdout else ""
@@ -114,21 +113,12 @@ def measure(size: int, runs: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Run the benchmark as the command line says."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
-    parser.add_argument("--quick", action="store_true", help="a 256 MB table")
-    parser.add_argument("--serve", choices=("bare", "flightllm"), help=argparse.SUPPRESS)
-    parser.add_argument("--bytes", type=int, default=0, help=argparse.SUPPRESS)
-    arguments = parser.parse_args()
-    if arguments.serve:
-        serve(arguments.serve, arguments.bytes)
+    """Run the benchmark, or one of its servers, as the command line says."""
+    if sys.argv[1:2] == ["serve"]:
+        serve(sys.argv[2], int(sys.argv[3]))
         return
-    result = measure(2**28 if arguments.quick else 10**9, runs=5)
-    print(f"bare pyarrow Flight  {result['bare_mib_per_second']:8.0f} MiB/s")
-    print(f"FlightLLM            {result['flightllm_mib_per_second']:8.0f} MiB/s   ratio {result['ratio']:.2f}")
-    if arguments.json:
-        print(json.dumps({"benchmark": "streaming", **result}))
+    options = parse_options("Result streaming: FlightLLM beside a bare pyarrow Flight server.")
+    report("streaming", options, measure(2**28 if options.quick else 10**9, options.repeats))
 
 
 if __name__ == "__main__":

@@ -84,7 +84,7 @@ class Client:
         if self._query_id is None:
             return None
         text = (
-            "SELECT sum(calls + cache_hits) AS done, sum(distinct_prompts) AS total FROM system.ai_calls "
+            "SELECT sum(calls + cache_hits) AS done, sum(prompts_expected) AS total FROM system.ai_calls "
             f"WHERE query_id = '{self._query_id}'"
         )
         try:

@@ -17,6 +17,8 @@ _Handler = Callable[[Core, flight.ServerCallContext, bytes], bytes | None]
 _CANCELLED = 1
 """The value of both CANCEL_STATUS_CANCELLED and CANCEL_RESULT_CANCELLED."""
 _INVALID_NAME, _INVALID_VALUE = 1, 2
+_PLACE: Mapping[str, str] = {"catalog": CATALOG, "schema": "public"}
+"""Where unqualified names are looked up; fixed."""
 
 
 def act(core: Core, context: flight.ServerCallContext, kind: str, body: bytes) -> bytes | None:
@@ -66,11 +68,7 @@ def _cancel_query(core: Core, _context: flight.ServerCallContext, body: bytes) -
 
 def _cancel_by_id(core: Core, _context: flight.ServerCallContext, body: bytes) -> None:
     """Cancel a query by the id that `system.queries` shows, whoever started it."""
-    query_id = body.decode("utf-8", "replace")
-    query = core.database.queries.get(query_id)
-    if query is None:
-        raise NotFoundError(f"there is no query {query_id!r}; `SELECT query_id, sql FROM system.queries` lists them")
-    query.cancel()
+    core.database.queries.get(body.decode("utf-8", "replace")).cancel()
 
 
 def _cancel(core: Core, serialized: bytes) -> None:
@@ -93,7 +91,7 @@ def _renew(_core: Core, _context: flight.ServerCallContext, body: bytes) -> byte
 
 def _set_options(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
     session, result = core.session(context), flight_message("SetSessionOptionsResult")
-    known = {**session.get_options(), "catalog": CATALOG, "schema": ""}
+    known = {**_PLACE, **session.get_options()}
     for key, value in parse_flight("SetSessionOptionsRequest", body).session_options.items():
         name = key.removeprefix("flightllm.")
         try:
@@ -105,15 +103,17 @@ def _set_options(core: Core, context: flight.ServerCallContext, body: bytes) -> 
 
 
 def _set_option(session: Session, name: str, value: str) -> None:
-    if name != "catalog":
+    if name not in _PLACE:
         session.set_option(name, value)
-    elif value != CATALOG:
-        raise InvalidInputError(f"the only catalog is {CATALOG!r}")
+    elif value != _PLACE[name]:
+        raise InvalidInputError(
+            f"the {name} of a session is always {_PLACE[name]!r}; write other schemas before a table"
+        )
 
 
 def _get_options(core: Core, context: flight.ServerCallContext, _body: bytes) -> bytes:
     result = flight_message("GetSessionOptionsResult")
-    for key, value in {"catalog": CATALOG, "schema": "public", **core.session(context).get_options()}.items():
+    for key, value in {**_PLACE, **core.session(context).get_options()}.items():
         result.session_options[key].string_value = value
     encoded: bytes = result.SerializeToString()
     return encoded

@@ -2,9 +2,11 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
 import pyarrow as pa
+
+IngestMode: TypeAlias = Literal["create", "append", "replace", "create_append"]
 
 
 class QueryRecord(Protocol):
@@ -69,7 +71,7 @@ class Session(Protocol):
         table: str,
         reader: Iterable[pa.RecordBatch],
         schema: pa.Schema,
-        mode: str,
+        mode: IngestMode,
         *,
         temporary: bool = False,
     ) -> int:
@@ -88,8 +90,8 @@ class Session(Protocol):
 class Queries(Protocol):
     """The queries there were lately."""
 
-    def get(self, query_id: str) -> QueryRecord | None:
-        """Return a query's record."""
+    def get(self, query_id: str) -> QueryRecord:
+        """Return a query's record; raises `NotFoundError` where there is none."""
 
 
 class TableName(Protocol):

@@ -1,11 +1,13 @@
 """DoPut: bind parameters, run updates, take in tables."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 from pyarrow import flight
 
 from flightllm.errors import InvalidInputError, NotFoundError, UnsupportedError
+from flightllm.flight.backend import IngestMode
 from flightllm.flight.core import Core, refuse_transaction
 from flightllm.flight.messages import Command, sql_message
 from flightllm.flight.metadata import CATALOG
@@ -14,7 +16,7 @@ from flightllm.flight.uploads import Upload
 
 _CREATE, _APPEND, _REPLACE = 1, 2, 3
 """Values of TableNotExistOption (create) and TableExistsOption (append, replace)."""
-_MODES = {
+_MODES: Mapping[tuple[bool, int], IngestMode] = {
     (True, 0): "create",
     (True, 1): "create",
     (False, _APPEND): "append",

@@ -1,38 +1,27 @@
-"""A Flight SQL server over a small real database, on a free port."""
+"""A Flight SQL server over a real database whose engine is `fake`, on a free port."""
 
-import importlib.util
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from flightllm.client import Client
-from flightllm.config import ServerConfig
+from flightllm.config import Config, EngineConfig, ServerConfig
 from flightllm.flight.server import FlightSqlServer
-
-
-@pytest.fixture(scope="session")
-def support() -> Any:
-    """Return the database module of the protocol tests; test folders are no packages."""
-    spec = importlib.util.spec_from_file_location(
-        "flight_support", Path(__file__).parent.parent / "flight" / "support.py"
-    )
-    if spec is None or spec.loader is None:
-        raise FileNotFoundError("support.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+from flightllm.session import Database
 
 
 @pytest.fixture
-def database(support: Any) -> Any:
-    """Return a fresh database."""
-    return support.TinyDatabase()
+def database(tmp_path: Path) -> Iterator[Database]:
+    """Open a database without tables; each answer takes a quarter of a second."""
+    engine = EngineConfig(kind="fake", max_in_flight=1, options={"latency_ms": 250.0})
+    database = Database.open(Config(engine=engine, data_folder=tmp_path))
+    yield database
+    database.close()
 
 
 @pytest.fixture
-def server(database: Any) -> Iterator[FlightSqlServer]:
+def server(database: Database) -> Iterator[FlightSqlServer]:
     """Run a server that asks for no token."""
     server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"), functions=["ai_gen"])
     yield server

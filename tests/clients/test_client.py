@@ -1,10 +1,13 @@
 """The command line's own client."""
 
+import threading
+
 import pyarrow as pa
 import pytest
 
-from flightllm.client import Client
-from flightllm.errors import EngineUnavailableError, InvalidInputError, NotFoundError
+from flightllm.client import Client, Progress
+from flightllm.errors import CancelledError, EngineUnavailableError, InvalidInputError, NotFoundError
+from flightllm.flight.server import FlightSqlServer
 
 
 def test_query(client: Client) -> None:
@@ -42,7 +45,19 @@ def test_no_server() -> None:
         client.query("SELECT 1")
 
 
-def test_progress_of_a_server_without_counts(client: Client) -> None:
-    """Progress is unknown, not an error, where it cannot be asked for."""
+def test_progress(client: Client) -> None:
+    """Counts model calls; unknown, not an error, where a query makes none."""
     list(client.query("SELECT 1 AS a")[1])
     assert client.progress() is None
+    list(client.query("SELECT ai_gen('What of {a}?', a) FROM (VALUES ('x'), ('y')) AS t(a)")[1])
+    assert client.progress() == Progress(2, 2)
+
+
+def test_cancel(client: Client, server: FlightSqlServer) -> None:
+    """Another client stops a query by its id."""
+    client.query("CREATE TABLE numbers AS SELECT * FROM generate_series(1, 300) AS g(n)")
+    batches = client.query("SELECT max(ai_gen('What of {n}?', n)) FROM numbers")[1]
+    with Client(server.uri) as other:
+        threading.Timer(0.3, other.cancel, (client.query_id,)).start()
+        with pytest.raises(CancelledError):
+            list(batches)

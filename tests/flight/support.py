@@ -94,9 +94,16 @@ class TinyDatabase:
         return ["public", "system"]
 
     @property
-    def queries(self) -> dict[str, Record]:
-        """Return every query's record by id."""
-        return {record.query_id: record for record in self.records}
+    def queries(self) -> "TinyDatabase":
+        """Return itself."""
+        return self
+
+    def get(self, query_id: str) -> Record:
+        """Return a query by its id."""
+        for record in self.records:
+            if record.query_id == query_id:
+                return record
+        raise NotFoundError(f"there is no query {query_id!r}; see system.queries")
 
     def tables(self) -> list[Info]:
         """Return the tables."""

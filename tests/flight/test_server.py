@@ -157,7 +157,7 @@ def test_a_cookie_finds_its_session(server: FlightSqlServer) -> None:
         assert _options(second)["optimizer"] == "off"
 
 
-class _CookieFactory(flight.ClientMiddlewareFactory):  # type: ignore[misc]
+class _CookieFactory(flight.ClientMiddlewareFactory):
     def __init__(self) -> None:
         super().__init__()
         self.cookie: str | None = None
@@ -166,7 +166,7 @@ class _CookieFactory(flight.ClientMiddlewareFactory):  # type: ignore[misc]
         return _Cookies(self)
 
 
-class _Cookies(flight.ClientMiddleware):  # type: ignore[misc]
+class _Cookies(flight.ClientMiddleware):
     def __init__(self, factory: _CookieFactory) -> None:
         super().__init__()
         self._factory = factory
