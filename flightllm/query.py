@@ -30,6 +30,7 @@ from flightllm.plan.substrait import NotExpressibleError
 from flightllm.rewrite import rewrite
 from flightllm.settings import Settings
 from flightllm.sql.calls import Extracted, extract_calls
+from flightllm.sql.guard import check_sql
 from flightllm.system import QueryRecord
 
 EXPLAIN_SCHEMA = pa.schema([pa.field("plan_type", pa.string()), pa.field("plan", pa.string())])
@@ -68,6 +69,8 @@ def plan(sql: str, services: Services, settings: Settings) -> Query:
         SqlError: the text cannot be planned; an `AICallError` where an AI call in it is wrong.
     """
     text = services.catalog.inline_views(sql)
+    if text != sql:
+        check_sql(text, services.config.limits)
     extracted = Extracted(text, {})
     if services.functions.may_be_in(text):
         extracted = _extract(text, services)

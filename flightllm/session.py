@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
 
 import pyarrow as pa
 import structlog
@@ -116,7 +115,7 @@ class Database:
         for name, path in config.tables.items():
             catalog.register_file(name, path)
         path = config.cache.path or config.data_folder / "answers.sqlite"
-        cache = AnswerCache(path if config.cache.enabled else None)
+        cache = AnswerCache(path if config.cache.enabled else None, config.cache.max_bytes)
         return cls(Services(config, catalog, functions, create_engine(config.engine), cache, Loop()), queries)
 
     def session(self) -> "Session":
@@ -176,10 +175,10 @@ class Session:
         return QueryResult(query.schema, ResultBatches(query.run(record), record), record)
 
     def _plan(self, statement: Statement, settings: Settings) -> Query:
-        if statement.kind != "explain":
-            return plan(statement.text, self._services, settings)
-        query = plan(statement.query or "", self._services, settings)
-        return _Explained(query, analyze=statement.analyze)
+        if statement.kind == "show":
+            return _Shown(settings.show(statement.key or "all"))
+        query = plan(statement.query or statement.text, self._services, settings)
+        return _Explained(query, analyze=statement.analyze) if statement.kind == "explain" else query
 
     def update(self, sql: str, parameters: pa.Table | None = None, *, cancelled: threading.Event | None = None) -> int:
         """Run DDL, DML or SET once, or once for each row of parameters; return the rows affected or -1.
@@ -292,12 +291,35 @@ class _Explained:
 
     def run(self, record: QueryRecord) -> Batches:
         """Yield one row per title and text."""
-        lines: list[tuple[str, Any]] = self._query.explain()
+        lines = self._query.explain()
         if self._analyze:
             lines += explain_analyze(self._query, record)
-        columns = [pa.array([line[i] for line in lines], pa.string()) for i in range(2)]
-        yield pa.RecordBatch.from_arrays(columns, schema=EXPLAIN_SCHEMA)
+        yield _texts(lines, EXPLAIN_SCHEMA)
 
     def explain(self) -> list[tuple[str, str]]:
         """Return the plan being explained."""
         return self._query.explain()
+
+
+class _Shown:
+    """SHOW of settings as a query of its own."""
+
+    schema = pa.schema([pa.field("name", pa.string()), pa.field("value", pa.string())])
+
+    def __init__(self, settings: list[tuple[str, str]]) -> None:
+        self._settings = settings
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Yield one row per setting."""
+        del record
+        yield _texts(self._settings, self.schema)
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return the settings."""
+        return self._settings
+
+
+def _texts(lines: list[tuple[str, str]], schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [pa.array([line[i] for line in lines], pa.string()) for i in range(2)], schema=schema
+    )

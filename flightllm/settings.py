@@ -39,6 +39,17 @@ class Settings:
         default = "on" if getattr(Settings(), key.lower().removeprefix("flightllm."), True) else "off"
         return self.with_values({key: default})
 
+    def show(self, key: str) -> list[tuple[str, str]]:
+        """Return the settings that SHOW flightllm.KEY names, `all` or one, as (name, value).
+
+        Raises:
+            InvalidInputError: there is no such setting.
+        """
+        values = self.as_text()
+        if key != "all" and key not in values:
+            raise InvalidInputError(f"no setting {key!r}; there are {', '.join(f'flightllm.{k}' for k in values)}")
+        return [(f"flightllm.{name}", value) for name, value in values.items() if key in {"all", name}]
+
     def as_text(self) -> dict[str, str]:
         """Return every setting as its value in SQL."""
         return {f.name: "on" if getattr(self, f.name) else "off" for f in fields(self)}

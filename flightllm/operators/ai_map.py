@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 
@@ -34,6 +34,8 @@ class Runtime:
     """Spill folder of this query; removed with it."""
     memory_bytes: int
     """Rows between two stages go to disk beyond this."""
+    filled: set[str] = field(default_factory=set)
+    """The joints that hold their rows already."""
 
     @property
     def cancelled(self) -> Callable[[], bool]:
@@ -59,7 +61,7 @@ def run_operator(operator: Operator, rows: Iterable[pa.RecordBatch], runtime: Ru
     schema = operator.input.schema
     if operator.ordered:
         schema = schema.append(pa.field("position", pa.int64()))
-        rows = _numbered(rows, schema)
+        rows = numbered(rows, schema)
     runtime.spool(source, schema, rows)
     answered: list[int] = []
     passes = [list(g) for _, g in groupby(_by_arguments(operator.calls), key=lambda i: operator.calls[i].arguments)]
@@ -86,7 +88,8 @@ def _by_arguments(calls: Sequence[BoundCall]) -> list[int]:
     return sorted(range(len(calls)), key=lambda i: calls[i].arguments)
 
 
-def _numbered(rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Batches:
+def numbered(rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Batches:
+    """Append the number of each row, the last field of `schema`."""
     start = 0
     for batch in rows:
         position = pa.array(range(start, start + batch.num_rows), pa.int64())

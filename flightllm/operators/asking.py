@@ -12,7 +12,7 @@ from flightllm.operators.batches import Unit
 from flightllm.operators.cache import AnswerCache, Keys
 from flightllm.operators.rows import Counters, given_fields, parsed
 
-_BACKLOG = 64
+_BACKLOG = 8
 """Finished units that may wait behind the engine before it is left, so that cached answers do not pile up."""
 
 
@@ -82,8 +82,10 @@ class Asker:
                 self._exhausted = True
                 return
             self._pending.append(unit)
+            unit.open = 1  # not finished before every site has asked
             for place, site in enumerate(self._sites):
                 yield from self._ask(unit, place, site)
+            unit.open -= 1
 
     def _ask(self, unit: Unit, place: int, site: Site) -> Iterator[Request]:
         answers: list[Any] = [None] * len(unit.tuples)

@@ -3,6 +3,7 @@
 import hashlib
 import sqlite3
 import threading
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -11,10 +12,12 @@ import structlog
 from flightllm.ai import AICall
 
 _SCHEMA = """
-CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, text TEXT NOT NULL) WITHOUT ROWID
+CREATE TABLE IF NOT EXISTS answers (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, text TEXT NOT NULL)
 """
 _LOOKUP = 500
-_FLUSH = 256
+_FLUSH_ANSWERS = 256
+_FLUSH_SECONDS = 0.2
+"""Answers wait no longer than this before they are on disk, while more of them come in."""
 
 _log = structlog.get_logger(__name__)
 
@@ -22,13 +25,16 @@ _log = structlog.get_logger(__name__)
 class AnswerCache:
     """A map from prompt key to the model's text. Thread-safe; writes are collected and committed in groups.
 
+    Beyond `max_bytes` the oldest answers are forgotten.
     `path` None keeps a temporary database that SQLite itself spills to disk. One that cannot be opened or written is
     reported in the log, and the cache goes on without it: answers are then bought again.
     """
 
-    def __init__(self, path: Path | None) -> None:
+    def __init__(self, path: Path | None, max_bytes: int = 4 << 30) -> None:
+        self._max_bytes = max_bytes
         self._lock = threading.Lock()
         self._waiting: dict[bytes, str] = {}
+        self._flushed = time.monotonic()
         self._database = self._open(path)
 
     @staticmethod
@@ -56,11 +62,11 @@ class AnswerCache:
         return found
 
     def put(self, key: bytes, text: str) -> None:
-        """Remember an answer; it is on disk after the next `flush`, which comes by itself every few hundred answers."""
+        """Remember an answer; it is on disk after the next `flush`, which comes by itself before many wait, or long."""
         with self._lock:
             self._waiting[key] = text
-            full = len(self._waiting) >= _FLUSH
-        if full:
+            due = len(self._waiting) >= _FLUSH_ANSWERS or time.monotonic() - self._flushed >= _FLUSH_SECONDS
+        if due:
             self.flush()
 
     def flush(self) -> None:
@@ -69,6 +75,8 @@ class AnswerCache:
             if self._waiting:
                 self._write("INSERT OR REPLACE INTO answers (key, text) VALUES (?, ?)", self._waiting.items())
                 self._waiting.clear()
+                self._make_room()
+            self._flushed = time.monotonic()
 
     def clear(self) -> int:
         """Forget everything; return how many answers there were."""
@@ -98,6 +106,20 @@ class AnswerCache:
                 self._database.executemany(sql, rows)
         except sqlite3.Error as error:
             self._degrade(error)
+
+    def _make_room(self) -> None:
+        """Forget the oldest tenth of the answers while they take more than `max_bytes`; SQLite reuses their pages."""
+        try:
+            pages, free, size = (self._pragma(name) for name in ("page_count", "freelist_count", "page_size"))
+        except sqlite3.Error as error:
+            self._degrade(error)
+            return
+        if (pages - free) * size > self._max_bytes:
+            oldest = "SELECT id FROM answers ORDER BY id LIMIT (SELECT count(*) / 10 + 1 FROM answers)"
+            self._write(f"DELETE FROM answers WHERE id IN ({oldest})", [()])
+
+    def _pragma(self, name: str) -> int:
+        return int(self._database.execute(f"PRAGMA {name}").fetchone()[0])
 
     def _degrade(self, error: sqlite3.Error) -> None:
         _log.warning("answer cache failed, answers are kept for this run only", error=str(error))

@@ -6,9 +6,9 @@ from contextlib import closing
 
 import pyarrow as pa
 
-from flightllm.operators.ai_map import Runtime, run_operator
+from flightllm.operators.ai_map import Runtime, numbered, run_operator
 from flightllm.operators.relational import Batches
-from flightllm.plan.stages import Joint, Limit, Operator, Relational, register, stage_frame
+from flightllm.plan.stages import Joint, Limit, Numbered, Operator, Relational, register, stage_frame
 
 _ROWS_PER_STEP = 8_192
 _SECONDS_PER_STEP = 0.2
@@ -21,7 +21,9 @@ def run(stage: Relational, runtime: Runtime) -> Batches:
         yield from _stream(stage, stage.inputs[0], runtime)
         return
     for joint in stage.inputs:
-        runtime.spool(joint.table, joint.schema, _joint(joint, runtime))
+        if joint.table not in runtime.filled:
+            runtime.filled.add(joint.table)
+            runtime.spool(joint.table, joint.schema, _joint(joint, runtime))
     frame = stage_frame(runtime.context, stage.plan)
     for batch in runtime.loop.stream(frame, runtime.cancelled):
         yield pa.RecordBatch.from_arrays(batch.columns, schema=stage.schema)
@@ -34,6 +36,8 @@ def _joint(joint: Joint, runtime: Runtime) -> Batches:
                 yield from run_operator(joint, rows, runtime)
             case Limit():
                 yield from _limited(rows, joint.offset, joint.limit)
+            case Numbered():
+                yield from numbered(rows, joint.schema)
 
 
 def _stream(stage: Relational, joint: Joint, runtime: Runtime) -> Batches:

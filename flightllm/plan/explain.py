@@ -5,7 +5,7 @@ from textwrap import indent
 
 from datafusion import SessionContext
 
-from flightllm.plan.stages import Limit, Operator, Relational, stage_frame
+from flightllm.plan.stages import Limit, Numbered, Operator, Relational, stage_frame
 
 
 def explain_stages(stage: Relational, context: SessionContext) -> list[tuple[str, str]]:
@@ -22,6 +22,8 @@ def _explain(stage: Relational, context: SessionContext, name: str) -> Iterator[
         match joint:
             case Operator():
                 yield f"ai operator {title}", _operator(joint)
+            case Numbered():
+                yield f"numbered rows {title}", "kept, so that several stages can read them"
             case Limit():
                 limit = "no limit" if joint.limit is None else f"stops after {joint.limit} rows"
                 yield f"limit {title}", f"skips {joint.offset} rows, {limit}"

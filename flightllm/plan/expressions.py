@@ -14,7 +14,7 @@ _M = TypeVar("_M", bound=Message)
 _DATAFUSION_URN = 4294967295
 """DataFusion's marker for functions that belong to no extension file."""
 
-_BUILDING_BLOCKS = ("and", "or", "not", "is_true", "is_not_true", "is_not_false", "is_null")
+_BUILDING_BLOCKS = ("and", "is_true", "is_not_true", "is_not_false", "is_null", "equal")
 
 BOOLEAN = Type(bool=Type.Boolean(nullability=Type.NULLABILITY_NULLABLE))
 

@@ -1,26 +1,23 @@
 """Lift AI calls out of expressions into `AiMap` operators, each with the guard that SQL's short circuits give it."""
 
 from collections.abc import Iterable, Mapping
+from itertools import count
 
 from substrait.algebra_pb2 import Expression, JoinRel
 
 from flightllm.ai import AICall
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import Aggregate, Filter, Join, Node, Project, Sort, keep, transform
+from flightllm.plan.nodes import Aggregate, Filter, Join, Node, Number, Project, Sort, keep, transform
+from flightllm.plan.pairs import LEFT_KEPT, RIGHT_KEPT, restore
 from flightllm.plan.site import Site
-from flightllm.plan.substrait import NotExpressibleError
 
-_RIGHT_KEPT = frozenset({JoinRel.JOIN_TYPE_RIGHT_SEMI, JoinRel.JOIN_TYPE_RIGHT_ANTI, JoinRel.JOIN_TYPE_RIGHT_MARK})
+_NUMBERS_LEFT = LEFT_KEPT | {JoinRel.JOIN_TYPE_LEFT, JoinRel.JOIN_TYPE_OUTER}
+_NUMBERS_RIGHT = RIGHT_KEPT | {JoinRel.JOIN_TYPE_RIGHT, JoinRel.JOIN_TYPE_OUTER}
 
 
 def hoist(root: Node, functions: Functions, calls: Mapping[str, AICall]) -> Node:
-    """Return the tree with every call of a stub in `calls` computed by an `AiMap` below the node that used it.
-
-    Raises:
-        NotExpressibleError: a call stands where no operator can be put, such as the condition of an outer join that
-            reads both sides.
-    """
+    """Return the tree with every call of a stub in `calls` computed by an `AiMap` below the node that used it."""
     return transform(root, _Hoister(functions, calls).node)
 
 
@@ -28,6 +25,7 @@ class _Hoister:
     def __init__(self, functions: Functions, calls: Mapping[str, AICall]) -> None:
         self._functions = functions
         self._calls = calls
+        self._numbers = count()
 
     def node(self, node: Node) -> Node:
         match node:
@@ -87,41 +85,24 @@ class _Hoister:
 
     def _join(self, node: Join, condition: Expression) -> Node:
         if node.kind != JoinRel.JOIN_TYPE_INNER:
-            return self._one_sided(node, condition)
+            return self._outer_join(node, condition)
         operands = self._functions.operands(condition, "and")
         plain = self._functions.conjunction(o for o in operands if not self._any([o]))
         ai = self._functions.conjunction(o for o in operands if self._any([o]))
         joined = Join(node.left, node.right, node.kind, plain)
         return joined if ai is None else self.node(Filter(joined, ai))
 
-    def _one_sided(self, node: Join, condition: Expression) -> Node:
-        """Compute the calls of an outer, semi, anti or mark join below it, each on the one side that it reads."""
-        split = node.left.width
-        left, right = self._site(node.left, [condition]), self._site(node.right, [])
-        columns: dict[bytes, tuple[bool, int]] = {}
-        for call in filter(self._is_call, ex.walk(condition)):
-            read = ex.fields(call)
-            on_left = all(c < split for c in read)
-            if not on_left and any(c < split for c in read):
-                raise NotExpressibleError(
-                    "an AI call in the condition of an outer or semi join reads both of its sides"
-                )
-            lifted = left.lift(call) if on_left else right.lift(ex.shift(call, -split))
-            columns[ex.key(call)] = (on_left, ex.field_index(lifted) or 0)
-        new_left, new_right = left.wrap(node.left), right.wrap(node.right)
-        added = new_left.width - split
+    def _outer_join(self, node: Join, condition: Expression) -> Node:
+        """Find the pairs that match by an inner join of numbered rows, then join them to these rows by number.
 
-        def place(expression: Expression) -> Expression:
-            if self._is_call(expression):
-                on_left, column = columns[ex.key(expression)]
-                return field(column if on_left else column + new_left.width)
-            if expression.WhichOneof("rex_type") == "selection":
-                return ex.substitute(expression, lambda c: field(c if c < split else c + added))
-            return ex.rebuild(expression, place)
-
-        joined = Join(new_left, new_right, node.kind, place(condition))
-        if node.kind in _RIGHT_KEPT:
-            kept = [*range(node.right.width), *range(new_right.width, joined.width)]
-        else:
-            kept = [*range(split), *range(new_left.width, joined.width)][: node.width]
-        return Project(joined, tuple(map(field, kept)))
+        So a call is made for the pairs that the plain part of the condition lets through, and for no others.
+        """
+        left, right = node.left, node.right
+        if node.kind in _NUMBERS_LEFT:
+            left = Number(left, next(self._numbers))
+        if node.kind in _NUMBERS_RIGHT:
+            right = Number(right, next(self._numbers))
+        added = left.width - node.left.width
+        moved = ex.substitute(condition, lambda c: field(c if c < node.left.width else c + added))
+        pairs = self._join(Join(left, right, JoinRel.JOIN_TYPE_INNER, None), moved)
+        return restore(node, pairs, left, right, self._functions)

@@ -159,7 +159,23 @@ class AiMap:
         return self.input.width + len(self.calls)
 
 
-Node = Scan | Filter | Project | Join | Aggregate | Sort | Fetch | SetOp | AiMap
+@dataclass(frozen=True, eq=False, slots=True)
+class Number:
+    """Append a row number to the input's columns; all nodes of one `key` see the same rows under the same numbers.
+
+    Its rows are kept between stages, so that a plan can read them twice.
+    """
+
+    input: "Node"
+    key: int
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns."""
+        return self.input.width + 1
+
+
+Node = Scan | Filter | Project | Join | Aggregate | Sort | Fetch | SetOp | AiMap | Number
 
 
 def children(node: Node) -> tuple[Node, ...]:

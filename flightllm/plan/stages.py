@@ -20,11 +20,11 @@ from flightllm.plan.nodes import (
     Fetch,
     Filter,
     Node,
+    Number,
     Project,
     Scan,
     Sort,
     children,
-    has_ai,
     walk,
     with_children,
 )
@@ -79,7 +79,16 @@ class Limit:
     schema: pa.Schema
 
 
-Joint: TypeAlias = Operator | Limit
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A joint that keeps all rows of a stage and appends their numbers; several stages may read it."""
+
+    table: str
+    input: Relational
+    schema: pa.Schema
+
+
+Joint: TypeAlias = Operator | Limit | Numbered
 
 
 def stage_frame(context: SessionContext, plan: Plan) -> DataFrame:
@@ -99,6 +108,7 @@ class Cutter:
     def __init__(self, context: SessionContext, functions: Functions) -> None:
         self._context = context
         self._functions = functions
+        self._numbers: dict[int, Numbered] = {}
         self._names = (f"{STAGE_CATALOG}.public.s{i}" for i in count())
         context.register_catalog_provider(STAGE_CATALOG, Catalog.memory_catalog())
         context.catalog(STAGE_CATALOG).register_schema("public", Schema.memory_schema())
@@ -113,19 +123,22 @@ class Cutter:
 
     def _replace(self, node: Node, joints: list[Joint], *, ordered: bool) -> Node:
         """Replace the topmost operators by scans of their joints."""
-        if not has_ai(node):
+        if not any(isinstance(n, AiMap | Number) for n in walk(node)):
             return node
         joint: Joint | None = None
         if isinstance(node, AiMap):
             joint = self._operator(node, ordered=ordered)
+        elif isinstance(node, Number):
+            joint = self._numbered(node)
         elif isinstance(node, Fetch) and _chain_to_operator(node):
             joint = self._limit(node, ordered=ordered)
         if joint is None:
             passes = isinstance(node, Filter | Project | Fetch)
             replaced = tuple(self._replace(c, joints, ordered=ordered and passes) for c in children(node))
             return with_children(node, replaced)
-        joints.append(joint)
-        return self._register(joint)
+        if joint not in joints:
+            joints.append(joint)
+        return self._scan(joint)
 
     def _operator(self, node: AiMap, *, ordered: bool) -> Operator:
         width = node.input.width
@@ -157,7 +170,14 @@ class Cutter:
         input_ = self.cut(node.input, ordered=ordered)
         return Limit(next(self._names), input_, offset, None if limit < 0 else limit, input_.schema)
 
-    def _register(self, joint: Joint) -> Scan:
+    def _numbered(self, node: Number) -> Numbered:
+        if node.key not in self._numbers:
+            input_ = self.cut(node.input, ordered=False)
+            schema = input_.schema.append(pa.field(f"c{node.input.width}", pa.int64()))
+            self._numbers[node.key] = Numbered(next(self._names), input_, schema)
+        return self._numbers[node.key]
+
+    def _scan(self, joint: Joint) -> Scan:
         register(self._context, joint.table, joint.schema, [])
         logical = self._context.table(joint.table).logical_plan()
         plan = Plan.FromString(Producer.to_substrait_plan(logical, self._context).encode())
@@ -186,7 +206,7 @@ def _has_window(node: Project) -> bool:
 def _streams(plan: Node, joints: Sequence[Joint]) -> bool:
     row_wise = all(isinstance(n, Filter | Project | Scan) for n in walk(plan))
     windows = any(isinstance(n, Project) and _has_window(n) for n in walk(plan))
-    return len(joints) == 1 and row_wise and not windows
+    return len(joints) == 1 and not isinstance(joints[0], Numbered) and row_wise and not windows
 
 
 def _is_ordered(node: Node) -> bool:

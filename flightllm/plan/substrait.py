@@ -9,7 +9,7 @@ from substrait.plan_pb2 import Plan, PlanRel
 
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import Aggregate, AiMap, Fetch, Filter, Join, Node, Project, Scan, SetOp, Sort, keep
+from flightllm.plan.nodes import Aggregate, AiMap, Fetch, Filter, Join, Node, Number, Project, Scan, SetOp, Sort, keep
 
 _M = TypeVar("_M", bound=Message)
 _FieldReference = Expression.FieldReference
@@ -194,8 +194,8 @@ def write(node: Node) -> Rel:
             rel = Rel(set=node.rel)
             rel.set.inputs.extend(map(write, node.inputs))
             return rel
-        case AiMap():
-            raise NotExpressibleError("an AI operator has no Substrait form")
+        case AiMap() | Number():
+            raise NotExpressibleError("an operator of ours has no Substrait form")
 
 
 def _write_project(node: Project) -> ProjectRel:

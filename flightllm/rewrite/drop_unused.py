@@ -14,6 +14,7 @@ from flightllm.plan.nodes import (
     Filter,
     Join,
     Node,
+    Number,
     Project,
     Scan,
     SetOp,
@@ -68,6 +69,8 @@ def _reads(node: Node, needed: frozenset[int]) -> tuple[frozenset[int], ...]:
             return (needed.union(*map(ex.fields, ex.slots(node.rel))),)
         case Fetch():
             return (needed,)
+        case Number():
+            return (frozenset(range(node.input.width)),)
         case SetOp():
             all_columns = frozenset(range(node.width))
             return (needed if node.rel.op == SetRel.SET_OP_UNION_ALL else all_columns,) * len(node.inputs)
