@@ -1,0 +1,116 @@
+"""Answer 200,000 rows with 100,000 distinct prompts on a model that takes no time: what the AI operator itself costs.
+
+    python -m bench.operator [--json] [--quick]
+
+Every run is a process of its own over an in-process session, so that its peak memory is its own. Rows carry texts of
+about 300 characters. The prompt is asked of every row; the answers are read to the end.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from bench.common import Options, parse_options, report
+from flightllm.config import CacheConfig, Config, EngineConfig, LogConfig
+from flightllm.log import configure_logging
+from flightllm.session import Database
+
+ROWS: Final = 200_000
+QUICK_ROWS: Final = 20_000
+TEXT_CHARACTERS: Final = 300
+CACHES: Final = ("persistent", "off")
+_SQL: Final = "SELECT id, ai_filter('Is the customer satisfied? {review}', review) AS satisfied FROM reviews"
+_WORDS: Final = "battery screen price support parcel manual works broke arrived late perfect terrible always never"
+
+
+def rows(count: int) -> pa.Table:
+    """Make a table of `count` rows: an id, a price, and a text that two rows share, in shuffled order."""
+    random = np.random.default_rng(0)
+    words = np.array(_WORDS.split())
+    distinct = count // 2
+    picks = random.integers(0, len(words), (distinct, 48))
+    texts = [f"{' '.join(words[pick])[: TEXT_CHARACTERS - 9]} #{i:07d}" for i, pick in enumerate(picks)]
+    which = random.permutation(np.repeat(np.arange(distinct), 2))
+    return pa.table({"id": np.arange(count), "price": random.random(count), "review": pa.array(texts).take(which)})
+
+
+def run_once(count: int, cache: str) -> dict[str, float]:
+    """Run the query in this process; return prompts a second, seconds, and peak memory in MiB.
+
+    Raises:
+        RuntimeError: the answers or the calls were not as many as there must be.
+    """
+    configure_logging(LogConfig(level="error"))
+    with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
+        kept = CacheConfig(enabled=cache == "persistent")
+        database = Database.open(Config(engine=EngineConfig(kind="fake"), cache=kept, data_folder=Path(folder)))
+        try:
+            return _measure(database, count, cache)
+        finally:
+            database.close()
+
+
+def _measure(database: Database, count: int, cache: str) -> dict[str, float]:
+    session = database.session()
+    table = rows(count)
+    session.ingest("reviews", table.to_batches(8_192), table.schema, "create")
+    del table
+    before = _peak_mib()
+    started = time.perf_counter()
+    result = session.execute(_SQL, settings={"cache": "off" if cache == "off" else "on"})
+    answered = sum(batch.num_rows - batch.column(1).null_count for batch in result.batches)
+    seconds = time.perf_counter() - started
+    calls = result.query.row()["calls"]
+    if answered != count or calls != count // 2:
+        raise RuntimeError(f"{answered} answers by {calls} calls for {count} rows with {count // 2} distinct prompts")
+    return {"prompts_per_second": calls / seconds, "seconds": seconds, "peak_mib": _peak_mib(), "before_mib": before}
+
+
+def _peak_mib() -> float:
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def measure(count: int, options: Options) -> dict[str, Any]:
+    """Run each cache setting `repeats` times, in turn; return medians of speed and the largest peak memory."""
+    runs: dict[str, list[dict[str, float]]] = {cache: [] for cache in CACHES}
+    for _ in range(options.repeats):
+        for cache in CACHES:
+            runs[cache].append(_in_process(count, cache))
+    figures: dict[str, Any] = {"rows": count, "distinct_prompts": count // 2, "text_characters": TEXT_CHARACTERS}
+    for cache, found in runs.items():
+        figures[f"cache_{cache}_prompts_per_second"] = round(median(run["prompts_per_second"] for run in found))
+        figures[f"cache_{cache}_seconds"] = round(median(run["seconds"] for run in found), 2)
+        figures[f"cache_{cache}_peak_mib"] = round(max(run["peak_mib"] for run in found))
+    return figures
+
+
+def _in_process(count: int, cache: str) -> dict[str, float]:
+    command = [sys.executable, "-m", "bench.operator", "--once", str(count), cache]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return figures
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the benchmark as the command line says."""
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given[:1] == ["--once"]:
+        print(json.dumps(run_once(int(given[1]), given[2])))
+        return
+    options = parse_options("What the AI operator costs on a model that takes no time.", given)
+    report("operator", options, measure(QUICK_ROWS if options.quick else ROWS, options))
+
+
+if __name__ == "__main__":
+    main()

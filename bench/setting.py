@@ -1,0 +1,96 @@
+"""What the benchmarks run on: the tables, a database over them, and four query shapes over movies and products."""
+
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pyarrow.parquet as pq
+
+from bench.common import data_table
+from flightllm.config import Config, EngineConfig, LogConfig
+from flightllm.log import configure_logging
+from flightllm.session import Database
+
+TABLES: Final = ("movies", "movie_reviews", "products", "product_reviews")
+
+
+def tables() -> Mapping[str, Path]:
+    """Return the files of the four tables by name."""
+    return {name: data_table(name) for name in TABLES}
+
+
+@contextmanager
+def open_database(engine: EngineConfig) -> Iterator[Database]:
+    """Open a database in this process over the four tables, with an answer cache that lasts as long as it."""
+    configure_logging(LogConfig(level="error"))
+    with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
+        database = Database.open(Config(engine=engine, tables=tables(), data_folder=Path(folder)))
+        try:
+            yield database
+        finally:
+            database.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """Reviews joined to what they are about; `about` is a long text that several reviews share."""
+
+    name: str
+    join: str
+    about: str
+    review: str
+    group: str
+    plain: str
+    """A predicate without AI calls."""
+
+    def rows(self, count: int) -> str:
+        """Return a SELECT of `count` joined rows that have a review, in the order the join gives them."""
+        columns = f"{self.about}, {self.review}, {self.group}, {self.plain} AS plain"
+        return f"SELECT {columns} FROM {self.join} WHERE {self.review} IS NOT NULL LIMIT {count}"
+
+    def queries(self, source: str) -> Mapping[str, str]:
+        """Return the four shapes over `source`, a table or a subquery of `rows`.
+
+        Answers are short: what is measured is how prompts are asked, not how long a model writes.
+        """
+        both = f"{self.about}, {self.review}"
+        return {
+            "projection": f"SELECT ai_gen('Sum up in a few words.', {both}, max_tokens => 8) AS answer FROM {source}",
+            "filter": f"SELECT {self.group} FROM {source} WHERE ai_filter('Is the review fair?', {both}) AND plain",
+            "multi_call": (
+                f"SELECT ai_gen('Who is this for?', {self.about}, max_tokens => 8) AS audience, "
+                f"ai_sentiment({self.review}) AS mood FROM {source} "
+                f"WHERE ai_filter('Is this suitable for children?', {self.about})"
+            ),
+            "average": (
+                f"SELECT {self.group}, avg(ai_score('How pleased is the writer?', {both})) AS score "
+                f"FROM {source} GROUP BY {self.group}"
+            ),
+        }
+
+
+def topics() -> tuple[Topic, Topic]:
+    """Return movies and products with their reviews; the sample tables name the key of products otherwise."""
+    names = [set(pq.read_schema(data_table(name)).names) for name in ("products", "product_reviews")]
+    (key,) = names[0] & names[1]
+    return (
+        Topic(
+            "movies",
+            "movies JOIN movie_reviews USING (movie_id)",
+            "movie_info",
+            "review_content",
+            "genre",
+            "NOT top_critic",
+        ),
+        Topic(
+            "products",
+            f"products JOIN product_reviews USING ({key})",
+            "description",
+            "review_text",
+            "brand",
+            "overall >= 3",
+        ),
+    )
