@@ -28,9 +28,13 @@ class Loop:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop the loop; work still in it is abandoned."""
+        """Stop the loop; work still in it is abandoned. Idempotent."""
+        if self._loop.is_closed():
+            return
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(timeout=5)
+        if not self._thread.is_alive():
+            self._loop.close()
 
     def stream(self, frame: DataFrame, cancelled: Callable[[], bool]) -> Batches:
         """Yield the batches of `frame`; closing the iterator stops DataFusion.
