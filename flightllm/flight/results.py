@@ -87,6 +87,26 @@ def close_batches(batches: Iterator[pa.RecordBatch]) -> None:
         close()
 
 
+class ResultStream(Iterator[pa.RecordBatch]):
+    """The rows of `stream`, for pyarrow to pull; a client that goes before the first row ends the query too."""
+
+    def __init__(self, result: QueryResult, limits: FlightLimits, slots: Slots, gone: Callable[[], bool]) -> None:
+        self._result = result
+        self._rows = stream(result, limits, slots, gone)
+        self._started = False
+
+    def __next__(self) -> pa.RecordBatch:
+        """Return the next batch."""
+        self._started = True
+        return next(self._rows)
+
+    def __del__(self) -> None:
+        """End a query that nobody began to read: a generator that never ran has no `finally` to do it."""
+        if not self._started:
+            self._result.query.cancel()
+            close_batches(self._result.batches)
+
+
 def stream(
     result: QueryResult, limits: FlightLimits, slots: Slots, gone: Callable[[], bool]
 ) -> Iterator[pa.RecordBatch]:

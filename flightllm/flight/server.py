@@ -16,7 +16,7 @@ from flightllm.flight.limits import FlightLimits
 from flightllm.flight.messages import unpack
 from flightllm.flight.metadata import is_metadata, metadata_table
 from flightllm.flight.puts import put
-from flightllm.flight.results import stream
+from flightllm.flight.results import ResultStream
 from flightllm.flight.sql_info import sql_info
 
 
@@ -78,7 +78,7 @@ class FlightSqlServer(flight.FlightServerBase):
         if handle == DONE:
             return flight.GeneratorStream(NO_COLUMNS, iter(()))
         result = self._core.statements.get(handle).take()
-        rows = stream(result, self._core.limits, self._core.slots, context.is_cancelled)
+        rows = ResultStream(result, self._core.limits, self._core.slots, context.is_cancelled)
         return flight.GeneratorStream(result.schema, rows)
 
     @boundary

@@ -1,14 +1,16 @@
 """Statements between two calls of a client: prepared, or planned and waiting to be fetched."""
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
 from flightllm.errors import CancelledError, InvalidInputError
 from flightllm.flight.backend import Description, QueryRecord, QueryResult, Session
 from flightllm.flight.results import close_batches
+from flightllm.flight.sequence import Sequence
 
 
 @dataclass(slots=True)
@@ -19,15 +21,6 @@ class Prepared:
     sql: str
     description: Description
     parameters: pa.Table | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class RowsResult:
-    """The results of one query for several rows of parameters, one after the other."""
-
-    schema: pa.Schema
-    batches: Iterator[pa.RecordBatch]
-    query: QueryRecord
 
 
 @dataclass(slots=True)
@@ -95,15 +88,6 @@ def _start(session: Session, sql: str, parameters: pa.Table | None, settings: Ma
     rows = [batch.slice(i, 1) for batch in parameters.to_batches() for i in range(batch.num_rows)]
     if not rows:
         raise InvalidInputError("the statement has parameters, but no row of values was bound")
-    first = session.execute(sql, rows[0], settings=settings)
     if len(rows) == 1:
-        return first
-    return RowsResult(first.schema, _chain(first, session, sql, rows[1:], settings), first.query)
-
-
-def _chain(
-    first: QueryResult, session: Session, sql: str, rows: list[pa.RecordBatch], settings: Mapping[str, str]
-) -> Iterator[pa.RecordBatch]:
-    yield from first.batches
-    for row in rows:
-        yield from session.execute(sql, row, settings=settings).batches
+        return session.execute(sql, rows[0], settings=settings)
+    return Sequence(partial(session.execute, sql, settings=settings), rows)

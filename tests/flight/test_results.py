@@ -8,8 +8,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
+from flightllm.errors import CancelledError
 from flightllm.flight.limits import FlightLimits
-from flightllm.flight.results import stream
+from flightllm.flight.results import ResultStream, stream
+from flightllm.flight.sequence import Sequence
 from flightllm.flight.slots import Slots
 
 SCHEMA = pa.schema([("a", pa.int64())])
@@ -92,3 +94,29 @@ def test_places_are_bounded(support: Any) -> None:
         next(stream(second, LIMITS, slots, lambda: False))
     assert second.query.cancelled.is_set()
     first.close()  # type: ignore[attr-defined]
+
+
+def test_a_stream_nobody_began_to_read_ends_its_query(support: Any) -> None:
+    """A client that goes between planning and the first row leaves nothing running."""
+    result = _result(support, _batches(3))
+    unread = ResultStream(result, LIMITS, _slots(), lambda: False)
+    del unread
+    assert result.query.cancelled.is_set()
+    assert list(result.batches) == []
+
+
+def test_a_sequence_is_one_result(support: Any) -> None:
+    """Rows of parameters run one after the other; cancelling stops the running one and starts no other."""
+    started: list[Any] = []
+
+    def execute(row: pa.RecordBatch) -> Any:
+        started.append(_result(support, iter([row])))
+        return started[-1]
+
+    sequence = Sequence(execute, list(_batches(3)))
+    assert next(sequence)["a"].to_pylist() == [0]
+    assert next(sequence)["a"].to_pylist() == [1]
+    sequence.cancel()
+    with pytest.raises(CancelledError):
+        next(sequence)
+    assert [result.query.cancelled.is_set() for result in started] == [False, True]

@@ -1,0 +1,58 @@
+"""One query for several rows of parameters: the results one after the other, as if they were one."""
+
+from collections.abc import Callable, Iterator
+from collections.abc import Sequence as Rows
+
+import pyarrow as pa
+
+from flightllm.errors import CancelledError
+from flightllm.flight.backend import QueryResult
+from flightllm.flight.results import close_batches
+
+
+class Sequence(Iterator[pa.RecordBatch]):
+    """A query result, its own batches and its own record.
+
+    The first row of parameters is planned at once and gives schema and id; the others are when their turn comes.
+    One thread pulls; `cancel` may come from any.
+    """
+
+    def __init__(self, execute: Callable[[pa.RecordBatch], QueryResult], rows: Rows[pa.RecordBatch]) -> None:
+        self._execute = execute
+        self._waiting = list(rows[1:])
+        self._current = execute(rows[0])
+        self._cancelled = False
+        self.schema: pa.Schema = self._current.schema
+        self.query_id = self._current.query.query_id
+
+    @property
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Return itself."""
+        return self
+
+    @property
+    def query(self) -> "Sequence":
+        """Return itself."""
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        """Return the next batch of the running query, or of the next one."""
+        while True:
+            if self._cancelled:
+                raise CancelledError("the query was cancelled")
+            try:
+                return next(self._current.batches)
+            except StopIteration:
+                if not self._waiting:
+                    raise
+            self._current = self._execute(self._waiting.pop(0))
+
+    def cancel(self) -> None:
+        """Stop the running query and start no other."""
+        self._cancelled = True
+        self._current.query.cancel()
+
+    def close(self) -> None:
+        """Close the running query."""
+        self._waiting.clear()
+        close_batches(self._current.batches)
