@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice, product
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ import structlog
 from flightllm.catalog import Catalog, IngestMode
 from flightllm.catalog.errors import mapped_error
 from flightllm.config import Config
-from flightllm.errors import CancelledError, FlightLLMError, InternalError, UnsupportedError
+from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError, UnsupportedError
 from flightllm.functions import FunctionRegistry
 from flightllm.llm import create_engine
 from flightllm.operators.cache import AnswerCache
@@ -28,6 +29,8 @@ from flightllm.system import QueryLog, QueryRecord
 
 _log = structlog.get_logger(__name__)
 _EMPTY = pa.schema([])
+_STAND_INS = (pa.nulls(1), pa.array(["text"]), pa.array([1]))
+_MOST_TRIES = 81
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +143,7 @@ class Session:
         self._settings = Settings()
 
     def describe(self, sql: str) -> Description:
-        """Plan a statement without running it; parameters count as NULL.
+        """Plan a statement without running it; values that fit stand in for its parameters.
 
         Raises:
             FlightLLMError: the statement is wrong.
@@ -151,9 +154,19 @@ class Session:
         statement = classify(sql)
         if statement.is_update:
             return Description(_EMPTY, is_update=True, parameters=fields)
-        nulls = pa.RecordBatch.from_arrays([pa.nulls(1) for _ in range(count)], names=fields.names)
-        query = self._plan(classify(bind(sql, nulls)), self._settings)
-        return Description(query.schema, is_update=False, parameters=fields)
+        return Description(self._plan_any(sql, fields.names).schema, is_update=False, parameters=fields)
+
+    def _plan_any(self, sql: str, parameters: list[str]) -> Query:
+        """Plan with NULL for each parameter, or where that cannot be, with a text or a number for some."""
+        first: SqlError | None = None
+        for values in islice(product(_STAND_INS, repeat=len(parameters)), _MOST_TRIES):
+            try:
+                return self._plan(
+                    classify(bind(sql, pa.RecordBatch.from_arrays(list(values), names=parameters))), self._settings
+                )
+            except SqlError as error:
+                first = first or error
+        raise first or InternalError("no stand-ins for parameters")
 
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
