@@ -3,17 +3,20 @@
 import asyncio
 import concurrent.futures
 import threading
+import time
 from collections.abc import Callable, Generator
 from typing import TypeAlias
 
 import pyarrow as pa
 from datafusion import DataFrame
-from datafusion.record_batch import RecordBatchStream
+from datafusion.record_batch import RecordBatch, RecordBatchStream
 
 from flightllm.catalog.errors import mapped_error
 from flightllm.errors import CancelledError
 
 _POLL_SECONDS = 0.1
+_QUICK_SECONDS = 0.02
+"""A batch after one that came within this time is waited for without the loop."""
 
 Batches: TypeAlias = Generator[pa.RecordBatch, None, None]
 """Record batches as they are made; closing it stops what makes them."""
@@ -40,37 +43,43 @@ class Loop:
         """Yield the batches of `frame`; closing the iterator stops DataFusion.
 
         Raises:
-            CancelledError: `cancelled()` turned true (seen within 100 ms).
+            CancelledError: `cancelled()` turned true; seen within 100 ms while a batch is slow to come.
             SqlError: DataFusion failed while running, on a cast or an overflow for example.
         """
         stream = frame.execute_stream()
-        while (batch := self._next(stream, cancelled)) is not None:
-            yield batch
+        quick = False
+        while True:
+            started = time.monotonic()
+            if cancelled():
+                raise CancelledError("the query was cancelled")
+            try:  # going through the loop costs more than a batch that comes at once
+                batch = next(stream, None) if quick else self._next(stream, cancelled)
+            except CancelledError:
+                raise
+            except Exception as error:  # whatever DataFusion raises is about this query
+                raise mapped_error(error) from error
+            if batch is None:
+                return
+            quick = time.monotonic() - started < _QUICK_SECONDS
+            yield batch.to_pyarrow()
 
-    def _next(self, stream: RecordBatchStream, cancelled: Callable[[], bool]) -> pa.RecordBatch | None:
-        async def step() -> pa.RecordBatch | None:
-            try:
-                return (await stream.__anext__()).to_pyarrow()
-            except StopAsyncIteration:
-                return None
-
-        future = asyncio.run_coroutine_threadsafe(step(), self._loop)
+    def _next(self, stream: RecordBatchStream, cancelled: Callable[[], bool]) -> RecordBatch | None:
+        future = asyncio.run_coroutine_threadsafe(_step(stream), self._loop)
         try:
             while True:
-                _check(cancelled)
+                if cancelled():
+                    raise CancelledError("the query was cancelled")
                 try:
                     return future.result(_POLL_SECONDS)
                 except concurrent.futures.TimeoutError:
                     if future.done():
                         raise
-        except CancelledError:
-            raise
-        except Exception as error:  # whatever DataFusion raises is about this query
-            raise mapped_error(error) from error
         finally:
             future.cancel()
 
 
-def _check(cancelled: Callable[[], bool]) -> None:
-    if cancelled():
-        raise CancelledError("the query was cancelled")
+async def _step(stream: RecordBatchStream) -> RecordBatch | None:
+    try:
+        return await stream.__anext__()
+    except StopAsyncIteration:
+        return None

@@ -7,6 +7,7 @@ look through keep their own Substrait message, emptied of its inputs, as `rel`.
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
+from google.protobuf.message import Message
 from substrait.algebra_pb2 import AggregateRel, Expression, FetchRel, JoinRel, ReadRel, SetRel, SortRel
 from substrait.type_pb2 import Type
 
@@ -226,3 +227,20 @@ def keep(node: Node, width: int) -> Node:
 def has_ai(node: Node) -> bool:
     """Tell whether an AI operator is in the tree."""
     return any(isinstance(n, AiMap) for n in walk(node))
+
+
+def own_messages(node: Node) -> tuple[Message, ...]:
+    """Return the expressions and relations that `node` itself holds, without those of its inputs."""
+    match node:
+        case Filter():
+            return (node.condition,)
+        case Project():
+            return node.expressions
+        case Join():
+            return () if node.condition is None else (node.condition,)
+        case AiMap():
+            return tuple(e for c in node.calls for e in (*c.arguments, *([] if c.when is None else [c.when])))
+        case Number():
+            return ()
+        case _:
+            return (node.rel,)

@@ -1,19 +1,21 @@
 """Plan a query whose AI calls are stubs: DataFusion resolves and decorrelates it, we take the tree over."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 from datafusion import DataFrame, SessionContext, udf
 from datafusion.substrait import Producer
+from substrait.algebra_pb2 import Expression
 from substrait.plan_pb2 import Plan
 
 from flightllm.ai import AICall
 from flightllm.errors import SqlError
 from flightllm.plan.expressions import Functions
 from flightllm.plan.hoist import hoist
-from flightllm.plan.nodes import Node
-from flightllm.plan.substrait import NotExpressibleError, Reader
+from flightllm.plan.nodes import Node, own_messages, walk
+from flightllm.plan.substrait import NotExpressibleError, Reader, messages
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +52,16 @@ def plan_query(context: SessionContext, frame: DataFrame, calls: Mapping[str, AI
     functions = Functions.of(plan)
     reader = Reader(functions, _null_aware(logical.display_indent()), calls)
     root = hoist(reader.read(plan.relations[0].root.input), functions, calls)
+    _check_lifted(root, functions, calls)
     return Planned(root, functions)
+
+
+def _check_lifted(root: Node, functions: Functions, calls: Mapping[str, AICall]) -> None:
+    """Raise NotExpressibleError where a call is left in an expression: in VALUES, or in a subquery of a sort key."""
+    for node in walk(root):
+        for call in (c for m in own_messages(node) for c in messages(m, Expression.ScalarFunction)):
+            if functions.names[call.function_reference] in calls:
+                raise NotExpressibleError(f"an AI call stands in a {type(node).__name__.lower()} that cannot hold one")
 
 
 def _null_aware(plan_text: str) -> list[bool]:
@@ -60,5 +71,5 @@ def _null_aware(plan_text: str) -> list[bool]:
 
 
 def _first_line(error: Exception) -> str:
-    text = str(error).split("{", 1)[0]
-    return text.split(" input", 1)[0].strip()[:200]
+    text = str(error).split("{", 1)[0].split(" input", 1)[0]
+    return re.sub(r'^(?:\w+\("?)+', "", text.split("\n", 1)[0]).strip()[:200]

@@ -77,9 +77,14 @@ class Site:
     def _case(self, expression: Expression, guard: Expression | None) -> Expression:
         copy = Expression()
         copy.CopyFrom(expression)
+        base: Expression | None = None
         for clause in copy.if_then.ifs:
-            condition = self.lift(getattr(clause, "if"), guard)
-            getattr(clause, "if").CopyFrom(condition)
+            value = self.lift(getattr(clause, "if"), guard)
+            getattr(clause, "if").CopyFrom(value)
+            if not clause.HasField("then"):  # CASE base WHEN value …: the first clause holds the base alone
+                base = value
+                continue
+            condition = value if base is None else self._functions.call("equal", base, value)
             clause.then.CopyFrom(self.lift(clause.then, self._both(guard, self._functions.call("is_true", condition))))
             guard = self._both(guard, self._functions.call("is_not_true", condition))
         if copy.if_then.HasField("else"):

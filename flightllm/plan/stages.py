@@ -28,7 +28,7 @@ from flightllm.plan.nodes import (
     walk,
     with_children,
 )
-from flightllm.plan.substrait import to_plan
+from flightllm.plan.substrait import NotExpressibleError, to_plan
 
 STAGE_CATALOG = "stage"
 """The catalog of a query's own context that holds its joints."""
@@ -92,9 +92,16 @@ Joint: TypeAlias = Operator | Limit | Numbered
 
 
 def stage_frame(context: SessionContext, plan: Plan) -> DataFrame:
-    """Turn a stage's plan into a DataFrame of `context`, where its joints must be registered."""
+    """Turn a stage's plan into a DataFrame of `context`, where its joints must be registered.
+
+    Raises:
+        NotExpressibleError: DataFusion cannot read what it wrote itself, a table function for example.
+    """
     decoded = Serde.deserialize_bytes(plan.SerializeToString())
-    return context.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(context, decoded))
+    try:
+        return context.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(context, decoded))
+    except Exception as error:  # DataFusion has no class of its own for this
+        raise NotExpressibleError(str(error).splitlines()[0]) from error
 
 
 def positional(schema: pa.Schema) -> pa.Schema:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from typing import TypeVar
 
 from google.protobuf.message import Message
-from substrait.algebra_pb2 import CrossRel, Expression, JoinRel, ProjectRel, Rel, RelCommon
+from substrait.algebra_pb2 import AggregateRel, CrossRel, Expression, JoinRel, ProjectRel, Rel, RelCommon
 from substrait.plan_pb2 import Plan, PlanRel
 
 from flightllm.plan import expressions as ex
@@ -64,9 +64,9 @@ class Reader:
             nonlocal input_
             if expression.WhichOneof("rex_type") != "subquery":
                 return ex.rebuild(expression, replace)
-            if any(r.WhichOneof("root_type") == "outer_reference" for r in _messages(expression, _FieldReference)):
+            if any(r.WhichOneof("root_type") == "outer_reference" for r in messages(expression, _FieldReference)):
                 raise NotExpressibleError("the plan has a correlated subquery that was not turned into a join")
-            anchors = {f.function_reference for f in _messages(expression, Expression.ScalarFunction)}
+            anchors = {f.function_reference for f in messages(expression, Expression.ScalarFunction)}
             if not any(self._functions.names[a] in self._ai for a in anchors):
                 return expression
             if expression.subquery.WhichOneof("subquery_type") != "scalar":
@@ -127,7 +127,9 @@ class Reader:
         return Join(self.read(rel.cross.left), self.read(rel.cross.right), JoinRel.JOIN_TYPE_INNER, None)
 
     def _aggregate(self, rel: Rel) -> Node:
-        return Aggregate(self.read(rel.aggregate.input), without(rel.aggregate, "input"))
+        own = without(rel.aggregate, "input")
+        _list_keys_once(own)
+        return Aggregate(self.read(rel.aggregate.input), own)
 
     def _sort(self, rel: Rel) -> Node:
         return Sort(self.read(rel.sort.input), without(rel.sort, "input"))
@@ -139,14 +141,31 @@ class Reader:
         return SetOp(tuple(map(self.read, rel.set.inputs)), without(rel.set, "inputs"))
 
 
-def _messages(message: Message, kind: type[_M]) -> Iterator[_M]:
+def _list_keys_once(rel: AggregateRel) -> None:
+    """Give each grouping expression one place, as DataFusion's own aggregates do.
+
+    DataFusion also writes the expressions into the groupings, as older versions of Substrait had it, and reads these
+    first: what a rule makes of the expressions would go unseen.
+    """
+    keys = [*rel.grouping_expressions]
+    places: dict[bytes, int] = {}
+    for grouping in rel.groupings:
+        grouping.DiscardUnknownFields()
+        references = [places.setdefault(ex.key(keys[i]), len(places)) for i in grouping.expression_references]
+        del grouping.expression_references[:]
+        grouping.expression_references.extend(references)
+    del rel.grouping_expressions[:]
+    rel.grouping_expressions.extend(Expression.FromString(key) for key in places)
+
+
+def messages(message: Message, kind: type[_M]) -> Iterator[_M]:
     """Yield every message of a kind inside `message`, subqueries included."""
     if isinstance(message, kind):
         yield message
     for descriptor, value in message.ListFields():
         if descriptor.message_type is not None:
             for item in (value,) if isinstance(value, Message) else value:
-                yield from _messages(item, kind)
+                yield from messages(item, kind)
 
 
 def _one_row(node: Node) -> bool:
