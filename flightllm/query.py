@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 import pyarrow as pa
+import structlog
 from datafusion import DataFrame, SessionContext, udf
 
 from flightllm.ai import AICall
@@ -32,6 +33,8 @@ from flightllm.settings import Settings
 from flightllm.sql.calls import Extracted, extract_calls
 from flightllm.sql.guard import check_sql
 from flightllm.system import QueryRecord
+
+_log = structlog.get_logger(__name__)
 
 EXPLAIN_SCHEMA = pa.schema([pa.field("plan_type", pa.string()), pa.field("plan", pa.string())])
 
@@ -178,7 +181,12 @@ class BatchQuery:
     def explain(self) -> list[tuple[str, str]]:
         """Return why there is no operator, the calls, and DataFusion's plans."""
         calls = "\n".join(call.text for call in self._extracted.calls.values())
-        return [("batch functions", f"one call per row: {self._reason}\n{calls}"), *_datafusion_plans(self._planned)]
+        title, text = "batch functions", f"one call per row: {self._reason}\n{calls}"
+        try:
+            return [(title, text), *_datafusion_plans(self._planned)]
+        except Exception as error:  # noqa: BLE001 - DataFusion raises this class; VALUES are evaluated while planning
+            _log.debug("no physical plan without calls", error=str(error))
+            return [(title, text), ("logical_plan", self._planned.optimized_logical_plan().display_indent())]
 
 
 class StagedQuery:

@@ -1,4 +1,4 @@
-"""Databases for tests of the core: small tables made on the spot, sample tables, the fake engine, and what a query did."""
+"""Databases for tests of the core: small tables made on the spot, samples, the fake engine, and what a query did."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -18,7 +18,6 @@ SELECT ai_classify(note, ['a', 'b']) AS label, max(score) FROM people GROUP BY l
 SELECT ai_sentiment(note), ai_filter('x', name), count(*) FROM people GROUP BY ai_sentiment(note), ai_filter('x', name)
 
 -- name: call over groups
--- fewer
 SELECT name, ai_gen('Greet {name}', name), count(*) FROM people GROUP BY name
 
 -- name: call over an aggregate
@@ -41,7 +40,6 @@ SELECT name, count(*) FROM people GROUP BY name HAVING ai_filter('x', name) AND 
 SELECT flag, count(*) FROM people GROUP BY flag HAVING avg(ai_score('x', note)) > 3
 
 -- name: key condition above an aggregate of a call
--- fewer
 SELECT * FROM (SELECT name, avg(ai_score('x', note)) AS a FROM people GROUP BY name) WHERE name > 'B' AND a > 1
 
 -- name: condition on a group of one
@@ -78,12 +76,10 @@ SELECT * FROM (SELECT flag, name, max(ai_score('x', note)) AS m FROM people GROU
 SELECT max(a) FROM (SELECT name, avg(ai_score('x', note)) AS a FROM people GROUP BY name)
 
 -- name: unused aggregate
--- fewer
 SELECT name FROM (SELECT name, avg(ai_score('x', note)) AS a FROM people GROUP BY name)
 
 -- name: distinct of answers counted
 SELECT count(*) FROM (SELECT DISTINCT ai_gen('x', note) FROM people)
 
 -- name: count of unused answers
--- fewer
 SELECT count(*) FROM (SELECT id, ai_gen('x', note) FROM people)

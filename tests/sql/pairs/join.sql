@@ -31,7 +31,6 @@ SELECT p.id, l.thing FROM people p LEFT JOIN likes l ON p.id = l.person_id AND a
 SELECT p.id, l.thing FROM people p LEFT JOIN likes l ON p.id = l.person_id AND ai_filter('x', p.note) AND ai_filter('y', l.thing)
 
 -- name: left join, call over both sides
--- fallback: reads both of its sides
 SELECT p.id, l.thing FROM people p LEFT JOIN likes l ON p.id = l.person_id AND ai_filter('x', p.note, l.thing)
 
 -- name: right join, call on the left
@@ -70,10 +69,10 @@ SELECT p.id, l.thing FROM people p CROSS JOIN likes l WHERE ai_filter('x', p.nam
 SELECT p.id, l.thing FROM people p, likes l WHERE p.id = l.person_id AND ai_filter('x', p.name, l.thing)
 
 -- name: using
-SELECT id, ai_gen('x', note, thing) FROM people JOIN (SELECT person_id AS id, thing FROM likes) USING (id)
+SELECT id, ai_gen('x', note, thing) FROM people JOIN (SELECT person_id AS id, thing FROM likes) AS l USING (id)
 
 -- name: natural join
-SELECT id, ai_gen('x', note, thing) FROM people NATURAL JOIN (SELECT person_id AS id, thing FROM likes)
+SELECT id, ai_gen('x', note, thing) FROM people NATURAL JOIN (SELECT person_id AS id, thing FROM likes) AS l
 
 -- name: self join of answers
 -- fewer
@@ -102,5 +101,5 @@ SELECT l.thing FROM people p RIGHT ANTI JOIN likes l ON p.id = l.person_id AND a
 SELECT p.id, x.n FROM people p, LATERAL (SELECT count(*) AS n FROM likes l WHERE l.person_id = p.id AND ai_filter('x', l.thing)) x
 
 -- name: unnest
--- fallback: nnest
+-- fallback: Unsupported plan type: Unnest
 SELECT id, unnest(ai_classify(note, ['a', 'b', 'c'], multi => true)) AS label FROM people

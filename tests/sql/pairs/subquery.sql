@@ -13,7 +13,7 @@ SELECT count(*), max(g) FROM b
 WITH c (k, v) AS (SELECT id, ai_gen('x', note) FROM people) SELECT k, v FROM c WHERE k < 5
 
 -- name: recursive cte
--- fallback: recursive
+-- fallback: Unsupported plan type: RecursiveQuery
 WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 4) SELECT i, ai_gen('x', i) FROM n
 
 -- name: derived table
@@ -46,8 +46,10 @@ SELECT id FROM people WHERE name NOT IN (SELECT ai_gen('x', thing) FROM likes)
 -- name: in or plain
 SELECT id FROM people WHERE id IN (SELECT person_id FROM likes WHERE ai_filter('x', thing)) OR score > 3
 
--- name: in selected
-SELECT id, id IN (SELECT person_id FROM likes WHERE person_id IS NOT NULL AND ai_filter('x', thing)) AS liked FROM people
+-- name: sorted by a subquery with a call
+-- ordered
+-- fallback: stands in a sort
+SELECT id FROM people ORDER BY (SELECT max(ai_gen('x', thing)) FROM likes), id
 
 -- name: correlated in
 SELECT id FROM people p WHERE 'tea' IN (SELECT thing FROM likes l WHERE l.person_id = p.id AND ai_filter('x', l.thing))
@@ -75,9 +77,11 @@ SELECT id FROM people WHERE score > (SELECT avg(ai_score('x', thing)) / 3 FROM l
 SELECT id, (SELECT max(ai_gen('x', thing)) FROM likes) AS m FROM people
 
 -- name: scalar of one row
+-- fallback: may return several rows
 SELECT id, (SELECT ai_gen('x', thing) FROM likes WHERE weight = 9) AS g FROM people
 
 -- name: scalar of no row
+-- fallback: may return several rows
 SELECT id, (SELECT ai_gen('x', thing) FROM likes WHERE weight = 99) AS g FROM people
 
 -- name: scalar correlated
@@ -123,7 +127,6 @@ SELECT * FROM (SELECT id, ai_filter('x', note) AS f FROM people EXCEPT SELECT id
 SELECT id, mood FROM moods WHERE id > 2
 
 -- name: view unused answers
--- fewer
 SELECT id FROM moods
 
 -- name: view on view

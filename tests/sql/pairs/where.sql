@@ -21,7 +21,6 @@ SELECT review_id FROM reviews WHERE (ai_filter('fresh', review_content) OR revie
 SELECT id FROM people WHERE ai_filter('x', note) AND ai_filter('y', name) AND ai_score('z', note, name) > 2
 
 -- name: filters on samples
--- fewer
 SELECT movie_id, ai_gen('why', movie_info) FROM movies
 WHERE ai_filter('for children', movie_info) AND rating = 'PG' AND ai_filter('funny', title, movie_info)
 
