@@ -193,23 +193,33 @@ class Session:
         query = plan(statement.query or statement.text, self._services, settings)
         return _Explained(query, analyze=statement.analyze) if statement.kind == "explain" else query
 
-    def update(self, sql: str, parameters: pa.Table | None = None, *, cancelled: threading.Event | None = None) -> int:
+    def update(
+        self,
+        sql: str,
+        parameters: pa.Table | None = None,
+        settings: Mapping[str, str] = MappingProxyType({}),
+        *,
+        cancelled: threading.Event | None = None,
+    ) -> int:
         """Run DDL, DML or SET once, or once for each row of parameters; return the rows affected or -1.
+
+        `settings` hold for this call only.
 
         Raises:
             FlightLLMError: the statement is wrong; rows of parameters before the failing one were applied.
         """
         check_sql(sql, self._services.config.limits)
+        chosen = self._settings.with_values(settings)
         if parameters is None:
-            return self._update(sql, bind(sql, None), cancelled)
+            return self._update(sql, bind(sql, None), chosen, cancelled)
         total = 0
         for row in range(parameters.num_rows):
             (batch,) = parameters.slice(row, 1).combine_chunks().to_batches()
-            affected = self._update(sql, bind(sql, batch), cancelled)
+            affected = self._update(sql, bind(sql, batch), chosen, cancelled)
             total = -1 if affected < 0 else total + affected
         return total
 
-    def _update(self, sql: str, bound: str, cancelled: threading.Event | None) -> int:
+    def _update(self, sql: str, bound: str, settings: Settings, cancelled: threading.Event | None) -> int:
         statement = classify(bound)
         match statement.kind:
             case "set":
@@ -224,7 +234,7 @@ class Session:
         if cancelled is not None:
             record.cancelled = cancelled
         try:
-            affected = self._change(statement, record)
+            affected = self._change(statement, record, settings)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
             record.finish("cancelled" if isinstance(mapped, CancelledError) else "failed", error=str(mapped))
@@ -232,20 +242,20 @@ class Session:
         record.finish("done", rows=max(affected, 0))
         return affected
 
-    def _change(self, statement: Statement, record: QueryRecord) -> int:
+    def _change(self, statement: Statement, record: QueryRecord, settings: Settings) -> int:
         catalog = self._services.catalog
         ai = statement.query is not None and uses_ai(statement.query, self._services)
         if statement.kind == "create_table_as":
             if not catalog.check_create(statement):
                 return 0
             mode: IngestMode = "replace" if statement.or_replace else "create"
-            query = plan(statement.query or "", self._services, self._settings)
+            query = plan(statement.query or "", self._services, settings)
             return self._ingest_query(statement, query, record, mode)
         if statement.kind == "create_view" and ai:
-            catalog.create_ai_view(statement, plan(statement.query or "", self._services, self._settings).schema)
+            catalog.create_ai_view(statement, plan(statement.query or "", self._services, settings).schema)
             return -1
         if statement.kind == "insert" and ai:
-            query = plan(statement.query or "", self._services, self._settings)
+            query = plan(statement.query or "", self._services, settings)
             with closing(query.run(record)) as rows:
                 return catalog.insert(statement, query.schema, rows)
         if uses_ai(statement.text, self._services) and statement.kind in {"delete", "update"}:

@@ -63,7 +63,14 @@ class Session(Protocol):
     ) -> QueryResult:
         """Start a query with at most one row of parameters."""
 
-    def update(self, sql: str, parameters: pa.Table | None = None, *, cancelled: threading.Event | None = None) -> int:
+    def update(
+        self,
+        sql: str,
+        parameters: pa.Table | None = None,
+        settings: Mapping[str, str] = ...,
+        *,
+        cancelled: threading.Event | None = None,
+    ) -> int:
         """Run DDL, DML or SET once, or once per parameter row; return the rows affected or -1."""
 
     def ingest(

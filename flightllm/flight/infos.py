@@ -25,7 +25,7 @@ def flight_info(
     core.refuse_when_draining()
     session, sql, parameters, is_update = _resolve(core, context, command)
     if is_update:
-        count = run_update(session, sql, parameters, context.is_cancelled)
+        count = run_update(session, sql, parameters, call_of(context).settings, context.is_cancelled)
         return _info(NO_COLUMNS, descriptor, _ticket(DONE), records=count)
     statement = Statement(session, sql, parameters, call_of(context).settings)
     result = statement.plan()

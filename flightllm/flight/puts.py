@@ -8,7 +8,7 @@ from pyarrow import flight
 
 from flightllm.errors import InvalidInputError, NotFoundError, UnsupportedError
 from flightllm.flight.backend import IngestMode
-from flightllm.flight.core import Core, refuse_transaction
+from flightllm.flight.core import Core, call_of, refuse_transaction
 from flightllm.flight.messages import Command, sql_message
 from flightllm.flight.metadata import CATALOG
 from flightllm.flight.updates import run_update
@@ -35,7 +35,9 @@ def put(core: Core, context: flight.ServerCallContext, command: Command, reader:
         count = _ingest(core, context, command, reader)
     elif command.name == "CommandStatementUpdate":
         refuse_transaction(command)
-        count = run_update(core.session(context), command.message.query, None, context.is_cancelled)
+        count = run_update(
+            core.session(context), command.message.query, None, call_of(context).settings, context.is_cancelled
+        )
     elif command.name == "CommandPreparedStatementUpdate":
         count = _prepared_update(core, context, command, reader)
     else:
@@ -57,7 +59,7 @@ def _prepared_update(core: Core, context: flight.ServerCallContext, command: Com
     parameters = _parameters(core, reader)
     if parameters is None:
         parameters = prepared.parameters
-    return run_update(prepared.session, prepared.sql, parameters, context.is_cancelled)
+    return run_update(prepared.session, prepared.sql, parameters, call_of(context).settings, context.is_cancelled)
 
 
 def _parameters(core: Core, reader: Any) -> pa.Table | None:

@@ -2,7 +2,7 @@
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pyarrow as pa
 
@@ -12,7 +12,9 @@ from flightllm.flight.backend import Session
 _POLL_SECONDS = 0.1
 
 
-def run_update(session: Session, sql: str, parameters: pa.Table | None, gone: Callable[[], bool]) -> int:
+def run_update(
+    session: Session, sql: str, parameters: pa.Table | None, settings: Mapping[str, str], gone: Callable[[], bool]
+) -> int:
     """Run an update in a thread of its own and return the rows affected, -1 if unknown.
 
     `gone` is asked in the calling thread; once it says yes the update is cancelled.
@@ -25,7 +27,7 @@ def run_update(session: Session, sql: str, parameters: pa.Table | None, gone: Ca
 
     def work() -> None:
         try:
-            outcome.put(session.update(sql, parameters, cancelled=cancelled))
+            outcome.put(session.update(sql, parameters, settings, cancelled=cancelled))
         except BaseException as exc:  # noqa: BLE001 - raised again in the calling thread
             outcome.put(exc)
 

@@ -4,6 +4,7 @@ import re
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 from uuid import uuid4
 
@@ -148,8 +149,16 @@ class TinySession:
         frame = self._plan(_bind(sql, parameters))
         return Result(frame.schema(), self._run(frame, record, sql), record)
 
-    def update(self, sql: str, parameters: pa.Table | None = None, *, cancelled: threading.Event | None = None) -> int:
+    def update(
+        self,
+        sql: str,
+        parameters: pa.Table | None = None,
+        settings: Mapping[str, str] = MappingProxyType({}),
+        *,
+        cancelled: threading.Event | None = None,
+    ) -> int:
         """Run an update, once for each row of parameters."""
+        del settings
         self._database.updates.append(sql)
         rows = [None] if parameters is None else [parameters.slice(i, 1) for i in range(parameters.num_rows)]
         for row in rows:
