@@ -61,7 +61,7 @@ def _value(schema: Any, rng: random.Random, root: Any, depth: int) -> Any:
     return _typed(kind, schema, rng, root, depth)
 
 
-def _typed(kind: str, schema: Mapping[str, Any], rng: random.Random, root: Any, depth: int) -> Any:  # noqa: PLR0911
+def _typed(kind: str, schema: Mapping[str, Any], rng: random.Random, root: Any, depth: int) -> Any:
     match kind:
         case "object":
             return _object(schema, rng, root, depth)
