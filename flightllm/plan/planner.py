@@ -11,6 +11,7 @@ from substrait.algebra_pb2 import Expression
 from substrait.plan_pb2 import Plan
 
 from flightllm.ai import AICall
+from flightllm.catalog.errors import mapped_error
 from flightllm.errors import SqlError
 from flightllm.plan.expressions import Functions
 from flightllm.plan.hoist import hoist
@@ -41,9 +42,13 @@ def plan_query(context: SessionContext, frame: DataFrame, calls: Mapping[str, AI
     """Take over the plan of a frame made in a planning context in which the stubs of `calls` are registered.
 
     Raises:
+        SqlError: the text fails already while constants are folded.
         NotExpressibleError: the plan cannot be carried by Substrait or by our nodes.
     """
-    logical = frame.optimized_logical_plan()
+    try:
+        logical = frame.optimized_logical_plan()
+    except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
+        raise mapped_error(error) from error
     try:
         encoded = Producer.to_substrait_plan(logical, context).encode()
     except Exception as error:  # DataFusion has no class of its own for this
