@@ -9,6 +9,11 @@ import pyarrow as pa
 
 import flightllm.demo
 from flightllm.config import CacheConfig, Config, EngineConfig, LimitsConfig
+from flightllm.plan.nodes import AiMap, Node, Scan, children
+from flightllm.plan.planner import Planned, plan_query, register_stubs
+from flightllm.query import _extract, _frame, _scalar_context
+from flightllm.rewrite import rewrite
+from flightllm.rewrite.rules import Rule
 from flightllm.session import Database, Session
 from flightllm.system import QueryRecord
 
@@ -101,6 +106,40 @@ def fired(session: Session, sql: str) -> list[str]:
     """Return the rules that fired on a query."""
     text = explained(session, sql)["rules"]
     return [] if text == "none fired" else text.split(", ")
+
+
+def ask_both(session: Session, sql: str) -> tuple[Ran, Ran]:
+    """Run a query with the optimizer on and off; both must return the same rows."""
+    on, off = (ask(session, sql, optimizer=optimizer, cache="off") for optimizer in ("on", "off"))
+    assert on.table.schema == off.table.schema
+    assert canonical(on.table) == canonical(off.table)
+    return on, off
+
+
+def plan_of(database: Database, sql: str) -> Planned:
+    """Return a query's plan before any rule."""
+    services = database._services
+    extracted = _extract(services.catalog.inline_views(sql), services)
+    context = _scalar_context(services, planning=True)
+    register_stubs(context, extracted.calls)
+    return plan_query(context, _frame(context, extracted.sql), extracted.calls)
+
+
+def planned(database: Database, sql: str, *rules: Rule) -> tuple[str, str, tuple[str, ...]]:
+    """Return the sketches of a query's plan before and after `rules`, and the names of those that fired."""
+    plan = plan_of(database, sql)
+    after, fired_rules = rewrite(plan.root, plan.functions, rules)
+    return sketch(plan.root), sketch(after), fired_rules
+
+
+def sketch(node: Node) -> str:
+    """Return the kinds of a plan's nodes in a line: `Filter(AiMap[ai_gen](people))`; `?` marks a guarded call."""
+    name = type(node).__name__
+    if isinstance(node, Scan):
+        return str(node.rel.named_table.names[-1]) if node.rel.HasField("named_table") else "rows"
+    if isinstance(node, AiMap):
+        name += f"[{', '.join(call.ai.function + ('?' if call.when is not None else '') for call in node.calls)}]"
+    return f"{name}({', '.join(map(sketch, children(node)))})"
 
 
 def canonical(table: pa.Table) -> list[str]:

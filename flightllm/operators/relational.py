@@ -46,7 +46,10 @@ class Loop:
             CancelledError: `cancelled()` turned true; seen within 100 ms while a batch is slow to come.
             SqlError: DataFusion failed while running, on a cast or an overflow for example.
         """
-        stream = frame.execute_stream()
+        try:
+            stream = frame.execute_stream()
+        except Exception as error:  # the physical plan is made here, and not every plan can be
+            raise mapped_error(error) from error
         quick = False
         while True:
             started = time.monotonic()

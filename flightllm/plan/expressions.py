@@ -16,6 +16,8 @@ _DATAFUSION_URN = 4294967295
 
 _BUILDING_BLOCKS = ("and", "is_true", "is_not_true", "is_not_false", "is_null", "equal")
 
+_VOLATILE = frozenset({"random", "uuid"})
+
 BOOLEAN = Type(bool=Type.Boolean(nullability=Type.NULLABILITY_NULLABLE))
 
 
@@ -67,6 +69,10 @@ class Functions:
         for operand in operands:
             result = operand if result is None else self.call("and", result, operand)
         return result
+
+    def is_volatile(self, expression: Expression) -> bool:
+        """Tell whether `expression` may have another value each time, so that it must be evaluated once for each row."""
+        return any(self.name(e) in _VOLATILE for e in walk(expression))
 
     def operands(self, expression: Expression, name: str) -> list[Expression]:
         """Flatten nested calls of `name` ("and", "or") into their operands, in order."""

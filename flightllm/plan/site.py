@@ -51,7 +51,7 @@ class Site:
         if raw in self._always:
             guard = None
         place = (raw, ex.key(guard))
-        if place not in self._columns:
+        if place not in self._columns or self._functions.is_volatile(expression):
             arguments = tuple(self.lift(a, guard) for a in ex.arguments(expression))
             self._columns[place] = field(self._width + len(self._calls))
             self._calls.append(Call(ai, arguments, guard, expression.scalar_function.output_type))
@@ -92,7 +92,9 @@ class Site:
             otherwise.CopyFrom(self.lift(otherwise, guard))
         return copy
 
-    def _both(self, guard: Expression | None, other: Expression) -> Expression:
+    def _both(self, guard: Expression | None, other: Expression) -> Expression | None:
+        if self._functions.is_volatile(other):  # evaluated again, it may say something else
+            return guard
         return other if guard is None else self._functions.call("and", guard, other)
 
     def _has_call(self, expression: Expression) -> bool:

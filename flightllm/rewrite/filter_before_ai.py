@@ -36,9 +36,11 @@ def _push(node: Filter, functions: Functions) -> Node:
     if not has_ai(node.input):
         return node
     conjuncts = functions.operands(node.condition, "and")
-    below, remaining = _sink(node.input, conjuncts, functions)
-    if len(remaining) == len(conjuncts):
+    stable = [c for c in conjuncts if not functions.is_volatile(c)]
+    below, remaining = _sink(node.input, stable, functions)
+    if len(remaining) == len(stable):
         return node
+    remaining += [c for c in conjuncts if functions.is_volatile(c)]
     rest = functions.conjunction(remaining)
     return below if rest is None else Filter(below, rest)
 
@@ -55,7 +57,7 @@ def _sink(node: Node, conjuncts: list[Expression], functions: Functions) -> tupl
         case Sort():
             return Sort(_filtered(node.input, conjuncts, functions), node.rel), []
         case Project() if not has_window(node):
-            pairs = [(c, over_input(c, node.expressions)) for c in conjuncts]
+            pairs = [(c, over_input(c, node.expressions, functions)) for c in conjuncts]
             moved = [m for _, m in pairs if m is not None]
             return Project(_filtered(node.input, moved, functions), node.expressions), [
                 c for c, m in pairs if m is None
@@ -63,7 +65,7 @@ def _sink(node: Node, conjuncts: list[Expression], functions: Functions) -> tupl
         case Aggregate() if len(node.rel.groupings) == 1:
             keys = tuple(node.rel.grouping_expressions[i] for i in node.rel.groupings[0].expression_references)
             down, stay = _split(conjuncts, lambda read: bool(read) and all(c < len(keys) for c in read))
-            pairs = [(c, over_input(c, keys)) for c in down]
+            pairs = [(c, over_input(c, keys, functions)) for c in down]
             moved = [m for _, m in pairs if m is not None]
             stay += [c for c, m in pairs if m is None]
             return Aggregate(_filtered(node.input, moved, functions), node.rel), stay

@@ -16,20 +16,21 @@ from flightllm.rewrite.through import has_window, over_input
 
 def limit_before_ai(root: Node, functions: Functions) -> Node:
     """Move each Fetch, with the Sort below it, under the projections and AI operators that keep the number of rows."""
-    del functions
-    return transform(root, lambda node: _push(node) if isinstance(node, Fetch) and has_ai(node.input) else node)
+    return transform(
+        root, lambda node: _push(node, functions) if isinstance(node, Fetch) and has_ai(node.input) else node
+    )
 
 
-def _push(node: Fetch) -> Node:
+def _push(node: Fetch, functions: Functions) -> Node:
     match node.input:
         case AiMap() as ai:
-            return AiMap(_push(Fetch(ai.input, node.rel)), ai.calls)
+            return AiMap(_push(Fetch(ai.input, node.rel), functions), ai.calls)
         case Project() as project if not has_window(project) and has_ai(project.input):
-            return Project(_push(Fetch(project.input, node.rel)), project.expressions)
+            return Project(_push(Fetch(project.input, node.rel), functions), project.expressions)
         case Sort(input=AiMap() as ai) as sort if _reads_only(sort, ai.input.width):
-            return AiMap(_push(Fetch(Sort(ai.input, sort.rel), node.rel)), ai.calls)
+            return AiMap(_push(Fetch(Sort(ai.input, sort.rel), node.rel), functions), ai.calls)
         case Sort(input=Project() as project) as sort if not has_window(project) and has_ai(project.input):
-            keys = [over_input(slot, project.expressions) for slot in ex.slots(sort.rel)]
+            keys = [over_input(slot, project.expressions, functions) for slot in ex.slots(sort.rel)]
             if any(k is None for k in keys):
                 return node
             moved = iter([k for k in keys if k is not None])
@@ -38,7 +39,7 @@ def _push(node: Fetch) -> Node:
                 return next(moved)
 
             below = Sort(project.input, ex.rebuild(sort.rel, next_key))
-            return Project(_push(Fetch(below, node.rel)), project.expressions)
+            return Project(_push(Fetch(below, node.rel), functions), project.expressions)
         case _:
             return node
 

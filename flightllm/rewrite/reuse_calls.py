@@ -13,17 +13,16 @@ from flightllm.rewrite.through import over_input
 
 def reuse_calls(root: Node, functions: Functions) -> Node:
     """Replace each AI call that an operator below already makes for every row by that operator's column."""
-    del functions
-    return transform(root, lambda node: _reuse(node) if isinstance(node, AiMap) else node)
+    return transform(root, lambda node: _reuse(node, functions) if isinstance(node, AiMap) else node)
 
 
-def _reuse(node: AiMap) -> Node:
+def _reuse(node: AiMap, functions: Functions) -> Node:
     width = node.input.width
     input_ = node.input
     found: dict[int, int] = {}
     for i, call in enumerate(node.calls):
-        exposed = _expose(input_, call.ai.stub, call.arguments)
-        if exposed is not None:
+        exposed = _expose(input_, call.ai.stub, call.arguments, functions)
+        if exposed is not None and not any(map(functions.is_volatile, call.arguments)):
             input_, found[i] = exposed
     if not found:
         return node
@@ -34,23 +33,26 @@ def _reuse(node: AiMap) -> Node:
     return Project(smaller, (*map(field, range(width)), *answers))
 
 
-def _expose(node: Node, stub: str, arguments: tuple[Expression, ...]) -> tuple[Node, int] | None:
+def _expose(node: Node, stub: str, arguments: tuple[Expression, ...], functions: Functions) -> tuple[Node, int] | None:
     """Return `node`, widened on the right if need be, and the column that holds the call on these arguments."""
     match node:
         case Filter() | Sort() | Fetch():
-            below = _expose(node.input, stub, arguments)
+            below = _expose(node.input, stub, arguments, functions)
             return None if below is None else (with_children(node, (below[0],)), below[1])
         case Project():
-            return _expose_project(node, stub, arguments)
+            return _expose_project(node, stub, arguments, functions)
         case AiMap():
-            return _expose_operator(node, stub, arguments)
+            return _expose_operator(node, stub, arguments, functions)
         case _:
             return None
 
 
-def _expose_project(node: Project, stub: str, arguments: tuple[Expression, ...]) -> tuple[Node, int] | None:
-    moved = [over_input(a, node.expressions) for a in arguments]
-    below = _expose(node.input, stub, tuple(m for m in moved if m is not None)) if None not in moved else None
+def _expose_project(
+    node: Project, stub: str, arguments: tuple[Expression, ...], functions: Functions
+) -> tuple[Node, int] | None:
+    moved = [over_input(a, node.expressions, functions) for a in arguments]
+    known = tuple(m for m in moved if m is not None)
+    below = _expose(node.input, stub, known, functions) if len(known) == len(moved) else None
     if below is None:
         return None
     input_, column = below
@@ -60,7 +62,9 @@ def _expose_project(node: Project, stub: str, arguments: tuple[Expression, ...])
     return Project(input_, (*node.expressions, field(column))), node.width
 
 
-def _expose_operator(node: AiMap, stub: str, arguments: tuple[Expression, ...]) -> tuple[Node, int] | None:
+def _expose_operator(
+    node: AiMap, stub: str, arguments: tuple[Expression, ...], functions: Functions
+) -> tuple[Node, int] | None:
     width = node.input.width
     wanted = list(map(ex.key, arguments))
     for i, call in enumerate(node.calls):
@@ -68,7 +72,7 @@ def _expose_operator(node: AiMap, stub: str, arguments: tuple[Expression, ...]) 
             return node, width + i
     if any(c >= width for a in arguments for c in ex.fields(a)):
         return None
-    below = _expose(node.input, stub, arguments)
+    below = _expose(node.input, stub, arguments, functions)
     if below is None:
         return None
     input_, column = below
