@@ -21,6 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from bench.common import Options, parse_options, report
+from bench.setting import announce
 from flightllm.config import CacheConfig, Config, EngineConfig, LogConfig
 from flightllm.log import configure_logging
 from flightllm.session import Database
@@ -97,7 +98,7 @@ def measure(count: int, options: Options) -> dict[str, Any]:
 
 def _in_process(count: int, cache: str) -> dict[str, float]:
     command = [sys.executable, "-m", "bench.operator", "--once", str(count), cache]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=Path(__file__).parents[1])
     figures: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
     return figures
 
@@ -109,6 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(json.dumps(run_once(int(given[1]), given[2])))
         return
     options = parse_options("What the AI operator costs on a model that takes no time.", given)
+    announce("operator", given)
     report("operator", options, measure(QUICK_ROWS if options.quick else ROWS, options))
 
 

@@ -21,7 +21,7 @@ from unittest.mock import patch
 from datafusion.substrait import Producer
 
 from bench.common import median_seconds, parse_options, report, timed
-from bench.setting import open_database, topics
+from bench.setting import announce, open_database, topics
 from flightllm import query, session
 from flightllm.config import EngineConfig
 from flightllm.plan import planner
@@ -144,6 +144,7 @@ def measure(repeats: int) -> dict[str, Any]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark as the command line says."""
     options = parse_options("Plan AI queries without running them.", arguments)
+    announce("planning", arguments)
     report("planning", options, measure(options.repeats))
 
 

@@ -9,13 +9,14 @@ where prompts that repeat were asked more than once, or where no prompt token ca
 """
 
 import argparse
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from adbc_driver_flightsql import dbapi
 
-from bench.common import Options, report
-from bench.setting import tables, topics
+from bench.common import machine
+from bench.setting import announce, tables, topics
 from flightllm.demo.process import running_server
 
 ROWS: Final = 2_000
@@ -67,7 +68,7 @@ def measure(engine: str, count: int) -> Iterator[tuple[str, dict[str, Any]]]:
                 name = f"{engine}, {topic.name}, {shape}"
                 figures = run(cursor, sql)
                 check(name, figures, cached=engine != "fake")
-                print(f"{name:30} {' '.join(f'{key} {value}' for key, value in figures.items())}", flush=True)
+                print(f"{name:40} {json.dumps(figures)}", flush=True)
                 yield name, figures
 
 
@@ -80,8 +81,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     engines = given.engine or (ENGINES[1:] if given.quick else ENGINES)
     count = QUICK_ROWS if given.quick else ROWS
+    announce("real_tables", arguments)
     figures = dict(found for engine in engines for found in measure(engine, count))
-    report("real_tables", Options(given.json, given.quick, repeats=1), {"joined_rows": count, **figures})
+    if given.json:
+        whole = {"bench": "real_tables", "quick": given.quick, "joined_rows": count, **figures, "machine": machine()}
+        print(json.dumps(whole))
 
 
 if __name__ == "__main__":

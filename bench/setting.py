@@ -1,7 +1,8 @@
 """What the benchmarks run on: the tables, a database over them, and four query shapes over movies and products."""
 
+import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,12 +10,19 @@ from typing import Final
 
 import pyarrow.parquet as pq
 
-from bench.common import data_table
+from bench.common import data_table, machine
 from flightllm.config import Config, EngineConfig, LogConfig
 from flightllm.log import configure_logging
 from flightllm.session import Database
 
 TABLES: Final = ("movies", "movie_reviews", "products", "product_reviews")
+
+
+def announce(script: str, arguments: Sequence[str] | None) -> None:
+    """Print the command and the machine it runs on."""
+    given = sys.argv[1:] if arguments is None else arguments
+    print(f"$ python -m bench.{' '.join([script, *given])}")
+    print("# " + ", ".join(f"{key} {value}" for key, value in machine().items()), flush=True)
 
 
 def tables() -> Mapping[str, Path]:

@@ -1,0 +1,59 @@
+"""Every benchmark runs to its end, in its quick form, on the fake engine and the packaged tables."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+_ROOT = Path(__file__).parents[2]
+
+
+def run(script: str, *arguments: str) -> dict[str, Any]:
+    """Run a benchmark as a person does and return the JSON object on its last line."""
+    environment = {name: value for name, value in os.environ.items() if name != "FLIGHTLLM_DATA"}
+    command = [sys.executable, "-m", f"bench.{script}", "--quick", "--json", *arguments]
+    done = subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert figures["bench"] == script
+    assert figures["machine"]["datafusion"]
+    return figures
+
+
+def test_planning_shows_every_phase() -> None:
+    """Phases of planning are found in the product's code, and add up to the whole."""
+    figures = run("planning", "--repeats", "1")
+    phases = {name.partition(", ")[2]: value for name, value in figures.items() if ", " in name}
+    whole = phases.pop("all phases")
+    assert {"check", "extract", "resolve (DataFusion)", "to Substrait", "hoist", "rewrite", "cut"} <= set(phases)
+    assert sum(phases.values()) == pytest.approx(whole, abs=0.1)
+
+
+def test_operator_measures_speed_and_memory() -> None:
+    """The operator asks each distinct prompt once, with and without the kept answers."""
+    figures = run("operator", "--repeats", "1")
+    assert figures["distinct_prompts"] == figures["rows"] // 2
+    assert all(figures[f"cache_{cache}_prompts_per_second"] > 0 for cache in ("persistent", "off"))
+    assert all(figures[f"cache_{cache}_peak_mib"] > 0 for cache in ("persistent", "off"))
+
+
+def test_real_tables_run_through_client_and_server() -> None:
+    """Four shapes over two joins come back through ADBC with the figures of the system tables."""
+    figures = run("real_tables", "--engine", "fake")
+    queries = {name: value for name, value in figures.items() if name.startswith("fake, ")}
+    assert len(queries) == 8
+    assert all(query["calls"] <= query["distinct_prompts"] <= query["rows_asked"] for query in queries.values())
+    assert queries["fake, movies, multi_call"]["calls"] < queries["fake, movies, multi_call"]["rows_asked"]
+
+
+def test_optimizer_never_asks_more() -> None:
+    """The same rows both ways: the optimizer makes no more calls, and computes no more prompt tokens."""
+    figures = run("optimizer", "--repeats", "1")
+    queries = [value for name, value in figures.items() if isinstance(value, dict) and name != "machine"]
+    assert len(queries) == 16
+    assert all(query["on"]["calls"] <= query["off"]["calls"] for query in queries)
+    assert all(query["on"]["computed_tokens"] <= query["off"]["computed_tokens"] for query in queries)
