@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from google.protobuf.message import Message
-from substrait.algebra_pb2 import Expression, FunctionArgument, Rel
+from substrait.algebra_pb2 import Expression, FetchRel, FunctionArgument, Rel
+from substrait.extensions.extensions_pb2 import SimpleExtensionDeclaration
 from substrait.plan_pb2 import Plan
 from substrait.type_pb2 import Type
 
@@ -14,7 +15,7 @@ _M = TypeVar("_M", bound=Message)
 _DATAFUSION_URN = 4294967295
 """DataFusion's marker for functions that belong to no extension file."""
 
-_BUILDING_BLOCKS = ("and", "is_true", "is_not_true", "is_not_false", "is_null", "equal")
+_BUILDING_BLOCKS = ("and", "is_true", "is_not_true", "is_not_false", "is_null", "is_not_null", "equal")
 
 _VOLATILE = frozenset({"random", "uuid"})
 
@@ -26,17 +27,21 @@ class Functions:
     """The functions a plan may call, by the anchor its expressions use."""
 
     names: Mapping[int, str]
+    others: tuple[SimpleExtensionDeclaration, ...] = ()
+    """What else the plan declares, such as the type of an untyped NULL."""
 
     @classmethod
     def of(cls, plan: Plan) -> "Functions":
         """Read the functions that `plan` declares and add the ones that guards are built from."""
-        names = {e.extension_function.function_anchor: e.extension_function.name for e in plan.extensions}
+        declared = [e.extension_function for e in plan.extensions if e.HasField("extension_function")]
+        others = tuple(e for e in plan.extensions if not e.HasField("extension_function"))
+        names = {function.function_anchor: function.name for function in declared}
         anchor = max(names, default=0) + 1
         for name in _BUILDING_BLOCKS:
             if name not in names.values():
                 names[anchor] = name
                 anchor += 1
-        return cls(names)
+        return cls(names, others)
 
     def name(self, expression: Expression) -> str | None:
         """Return the name of the scalar function that `expression` calls, or None where it calls none."""
@@ -45,7 +50,8 @@ class Functions:
         return self.names[expression.scalar_function.function_reference]
 
     def declare(self, plan: Plan) -> None:
-        """Write all functions into `plan`'s extensions."""
+        """Write all functions and types into `plan`'s extensions."""
+        plan.extensions.extend(self.others)
         for anchor, name in self.names.items():
             function = plan.extensions.add().extension_function
             function.extension_urn_reference = _DATAFUSION_URN
@@ -71,7 +77,7 @@ class Functions:
         return result
 
     def is_volatile(self, expression: Expression) -> bool:
-        """Tell whether `expression` may have another value each time, so that it must be evaluated once for each row."""
+        """Tell whether `expression` may have another value each time, so that it is to be evaluated once for a row."""
         return any(self.name(e) in _VOLATILE for e in walk(expression))
 
     def operands(self, expression: Expression, name: str) -> list[Expression]:
@@ -175,3 +181,24 @@ def shift(expression: Expression, by: int) -> Expression:
 def key(expression: Expression | None) -> bytes:
     """Return bytes equal for equal expressions."""
     return b"" if expression is None else expression.SerializeToString(deterministic=True)
+
+
+def bounds(rel: FetchRel) -> tuple[int, int | None] | None:
+    """Return how many rows a Fetch skips and keeps (None: all); None as a whole where these are no literals."""
+    offset = _literal(rel.offset_expr, 0) if rel.HasField("offset_expr") else 0
+    count = _literal(rel.count_expr, -1) if rel.HasField("count_expr") else -1
+    if offset is None or count is None:
+        return None
+    return offset, None if count < 0 else count
+
+
+def at_most(rows: int) -> FetchRel:
+    """Build a Fetch, without input, that keeps the first `rows` rows."""
+    return FetchRel(count_expr=Expression(literal=Expression.Literal(i64=rows)))
+
+
+def _literal(expression: Expression, null: int) -> int | None:
+    if expression.WhichOneof("rex_type") != "literal":
+        return None
+    kind = expression.literal.WhichOneof("literal_type") or "null"
+    return null if kind == "null" else int(getattr(expression.literal, kind))

@@ -79,7 +79,8 @@ class Site:
         copy.CopyFrom(expression)
         base: Expression | None = None
         for clause in copy.if_then.ifs:
-            value = self.lift(getattr(clause, "if"), guard)
+            needed = guard if base is None else self._both(guard, self._functions.call("is_not_null", base))
+            value = self.lift(getattr(clause, "if"), needed)
             getattr(clause, "if").CopyFrom(value)
             if not clause.HasField("then"):  # CASE base WHEN value …: the first clause holds the base alone
                 base = value

@@ -148,7 +148,6 @@ SELECT DISTINCT ai_sentiment(note), flag FROM people
 SELECT DISTINCT ON (s) s, id FROM (SELECT id, ai_sentiment(note) AS s FROM people) ORDER BY s, id
 
 -- name: distinct on a call
--- known bug: a call in DISTINCT ON (…) is taken for the columns of a JOIN … ON
 -- ordered
 SELECT DISTINCT ON (ai_sentiment(note)) ai_sentiment(note) AS s, id FROM people ORDER BY ai_sentiment(note), id
 
@@ -208,3 +207,9 @@ SELECT id, ai_gen('Compare {note} with {other}', note, other => $1) FROM people 
 -- name: question marks
 -- parameters: ["dogs", 2.5]
 SELECT id FROM people WHERE ai_filter('Is {note} about {what}', note, what => ?) OR score > ?
+
+-- name: untyped NULL and other literals
+SELECT id, NULL AS nothing, DATE '2024-01-01' AS day, 1.5::decimal(5, 2) AS d, INTERVAL '1 month' AS i, ai_gen('x', note) FROM people
+
+-- name: case over NULL and over a NULL column
+SELECT id, CASE NULL::boolean WHEN ai_filter('x', note) THEN 1 ELSE 2 END, CASE flag WHEN ai_filter('x', note) THEN 1 END FROM people
