@@ -26,7 +26,7 @@ from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.run import run
 from flightllm.plan.explain import explain_stages
 from flightllm.plan.planner import plan_query, register_stubs
-from flightllm.plan.stages import Cutter, Relational
+from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational
 from flightllm.plan.substrait import NotExpressibleError
 from flightllm.rewrite import rewrite
 from flightllm.settings import Settings
@@ -104,8 +104,8 @@ def _check_models(calls: Mapping[str, AICall], services: Services) -> None:
             raise AICallError(f"{call.text}: this server has no model {call.model!r}; it serves {served!r}")
 
 
-def _scalar_context(services: Services, *, planning: bool = False) -> SessionContext:
-    context = services.catalog.context(planning=planning)
+def _scalar_context(services: Services, *, planning: bool = False, parallel: bool = True) -> SessionContext:
+    context = services.catalog.context(planning=planning, parallel=parallel)
     for scalar in services.functions.scalars():
         function = scalar.bind(services.engine)
         context.register_udf(udf(function, list(scalar.arguments), scalar.output, "immutable", scalar.name))
@@ -209,8 +209,11 @@ class StagedQuery:
         limits = self._services.config.limits
         folder = Path(tempfile.mkdtemp(prefix="flightllm-", dir=limits.spill_folder))
         cache = self._services.cache if self._settings.cache else AnswerCache(None)
+        ordered = _scalar_context(self._services, parallel=False)
+        ordered.register_catalog_provider(STAGE_CATALOG, self._context.catalog(STAGE_CATALOG))
         runtime = Runtime(
             self._context,
+            ordered,
             self._services.engine,
             cache,
             self._services.loop,

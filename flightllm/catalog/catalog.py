@@ -26,12 +26,14 @@ class Catalog:
     def __init__(self, limits: LimitsConfig, system: SystemTables | None = None) -> None:
         self._store = TableStore(limits, system)
 
-    def context(self, *, planning: bool = False) -> SessionContext:
+    def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
         """Return a fresh context over these tables; a planning one leaves AI calls where the SQL put them.
+
+        One that is not parallel keeps rows in the order of their table.
 
         Run clients' text in it with `sql_with_options(text, QUERY_ONLY)` alone.
         """
-        return self._store.context(planning=planning)
+        return self._store.context(planning=planning, parallel=parallel)
 
     def schemas(self) -> list[str]:
         """Return the names of all schemas, `system` last."""

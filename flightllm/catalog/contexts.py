@@ -36,7 +36,9 @@ def scratch_context() -> SessionContext:
     return SessionContext(plain_config())
 
 
-def shared_context(catalog: Catalog, *, memory_bytes: int, spill_folder: Path | None, planning: bool) -> SessionContext:
+def shared_context(
+    catalog: Catalog, *, memory_bytes: int, spill_folder: Path | None, planning: bool, parallel: bool
+) -> SessionContext:
     """Return a context over the shared catalog whose operators spill above `memory_bytes`.
 
     A planning context parses, resolves, coerces and decorrelates, but leaves AI calls where the SQL put them.
@@ -47,6 +49,8 @@ def shared_context(catalog: Catalog, *, memory_bytes: int, spill_folder: Path | 
         .with_create_default_catalog_and_schema(enabled=False)
         .with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
     )
+    if not parallel:
+        config = config.with_target_partitions(1)
     runtime = RuntimeEnvBuilder().with_fair_spill_pool(memory_bytes)
     runtime = runtime.with_temp_file_path(spill_folder) if spill_folder else runtime.with_disk_manager_os()
     context = SessionContext(config, runtime)

@@ -37,8 +37,10 @@ class TableStore:
         if system is not None:
             self._shared.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", SystemSchema(system)))
 
-    def context(self, *, planning: bool = False) -> SessionContext:
+    def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
         """Return a fresh context over these tables; a planning one leaves AI calls where the SQL put them.
+
+        One that is not parallel keeps rows in the order of their table.
 
         Run clients' text in it with `sql_with_options(text, QUERY_ONLY)` alone.
         """
@@ -47,6 +49,7 @@ class TableStore:
             memory_bytes=self.limits.memory_bytes,
             spill_folder=self.limits.spill_folder,
             planning=planning,
+            parallel=parallel,
         )
 
     @property

@@ -26,6 +26,8 @@ class Runtime:
     """What running a query needs besides its plan; one per query."""
 
     context: SessionContext
+    ordered: SessionContext
+    """The same tables, in a context that keeps the order of rows where the plan does not sort."""
     engine: Engine
     cache: AnswerCache
     loop: Loop

@@ -10,9 +10,9 @@ from flightllm.operators.ai_map import Runtime, numbered, run_operator
 from flightllm.operators.relational import Batches
 from flightllm.plan.stages import Joint, Limit, Numbered, Operator, Relational, register, stage_frame
 
-_ROWS_PER_STEP = 8_192
+_FIRST_ROWS, _MOST_ROWS = 16, 8_192
 _SECONDS_PER_STEP = 0.2
-"""A stage that streams is run when so many rows wait, or so long after its last run."""
+"""A stage that streams is run when so many rows wait, first few and then more, or so long after its last run."""
 
 
 def run(stage: Relational, runtime: Runtime) -> Batches:
@@ -43,8 +43,8 @@ def _joint(joint: Joint, runtime: Runtime) -> Batches:
 def _stream(stage: Relational, joint: Joint, runtime: Runtime) -> Batches:
     with closing(_joint(joint, runtime)) as rows:
         for batches in _steps(rows):
-            register(runtime.context, joint.table, joint.schema, batches)
-            frame = stage_frame(runtime.context, stage.plan)
+            register(runtime.ordered, joint.table, joint.schema, batches)
+            frame = stage_frame(runtime.ordered, stage.plan)
             for batch in runtime.loop.stream(frame, runtime.cancelled):
                 yield pa.RecordBatch.from_arrays(batch.columns, schema=stage.schema)
 
@@ -52,14 +52,15 @@ def _stream(stage: Relational, joint: Joint, runtime: Runtime) -> Batches:
 def _steps(rows: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
     """Gather batches so that running the stage on them costs little beside making them."""
     waiting: list[pa.RecordBatch] = []
-    held = 0
+    held, enough = 0, _FIRST_ROWS
     last = time.monotonic()
     for batch in rows:
         waiting.append(batch)
         held += batch.num_rows
-        if held >= _ROWS_PER_STEP or time.monotonic() - last >= _SECONDS_PER_STEP:
+        if held >= enough or time.monotonic() - last >= _SECONDS_PER_STEP:
             yield waiting
             waiting, held, last = [], 0, time.monotonic()
+            enough = min(2 * enough, _MOST_ROWS)
     if waiting:
         yield waiting
 

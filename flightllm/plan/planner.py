@@ -16,6 +16,7 @@ from flightllm.errors import SqlError
 from flightllm.plan.expressions import Functions
 from flightllm.plan.hoist import hoist
 from flightllm.plan.nodes import Node, own_messages, walk
+from flightllm.plan.pushdown import push_down
 from flightllm.plan.substrait import NotExpressibleError, Reader, messages
 
 
@@ -56,7 +57,8 @@ def plan_query(context: SessionContext, frame: DataFrame, calls: Mapping[str, AI
     plan = Plan.FromString(encoded)
     functions = Functions.of(plan)
     reader = Reader(functions, _null_aware(logical.display_indent()), calls)
-    root = hoist(reader.read(plan.relations[0].root.input), functions, calls)
+    read = push_down(reader.read(plan.relations[0].root.input), functions, calls)
+    root = hoist(read, functions, calls)
     _check_lifted(root, functions, calls)
     return Planned(root, functions)
 

@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
-from typing import Literal, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 from datafusion.catalog import Catalog, Schema
 from datafusion.substrait import Consumer, Producer, Serde
-from substrait.algebra_pb2 import Expression, FetchRel
+from substrait.algebra_pb2 import Expression
 from substrait.plan_pb2 import Plan
 
 from flightllm.ai import AICall
@@ -170,12 +170,11 @@ class Cutter:
         return Operator(next(self._names), input_, width, calls, ordered, schema)
 
     def _limit(self, node: Fetch, *, ordered: bool) -> Limit | None:
-        offset = _literal(node.rel, "offset_expr", 0)
-        limit = _literal(node.rel, "count_expr", -1)
-        if offset is None or limit is None:
+        bounds = ex.bounds(node.rel)
+        if bounds is None:
             return None
         input_ = self.cut(node.input, ordered=ordered)
-        return Limit(next(self._names), input_, offset, None if limit < 0 else limit, input_.schema)
+        return Limit(next(self._names), input_, *bounds, input_.schema)
 
     def _numbered(self, node: Number) -> Numbered:
         if node.key not in self._numbers:
@@ -221,13 +220,3 @@ def _is_ordered(node: Node) -> bool:
     while isinstance(node, Filter | Project | Fetch | AiMap):
         node = node.input
     return isinstance(node, Sort)
-
-
-def _literal(rel: FetchRel, name: Literal["offset_expr", "count_expr"], default: int) -> int | None:
-    """Read an offset or a count; None where it is not a literal."""
-    if not rel.HasField(name):
-        return default
-    value: Expression = getattr(rel, name)
-    if value.WhichOneof("rex_type") != "literal":
-        return None
-    return int(getattr(value.literal, value.literal.WhichOneof("literal_type") or ""))

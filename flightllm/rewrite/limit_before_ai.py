@@ -2,15 +2,16 @@
 
 Fetch(Project(AiMap(x)))        →  Project(AiMap(Fetch(x)))
 Fetch(Sort(key, AiMap(x)))      →  AiMap(Fetch(Sort(key, x)))
+Fetch(UnionAll(AiMap(x), y))    →  Fetch(UnionAll(AiMap(Fetch(x)), y)), and so the kept side of an outer join
 
 AI operators keep the order of their input where the query needs it, so the rows and their order are the same.
 """
 
-from substrait.algebra_pb2 import Expression
+from substrait.algebra_pb2 import Expression, FetchRel, JoinRel, SetRel
 
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions
-from flightllm.plan.nodes import AiMap, Fetch, Node, Project, Sort, has_ai, transform
+from flightllm.plan.nodes import AiMap, Fetch, Join, Node, Project, SetOp, Sort, has_ai, transform, with_children
 from flightllm.rewrite.through import has_window, over_input
 
 
@@ -40,8 +41,26 @@ def _push(node: Fetch, functions: Functions) -> Node:
 
             below = Sort(project.input, ex.rebuild(sort.rel, next_key))
             return Project(_push(Fetch(below, node.rel), functions), project.expressions)
+        case SetOp(inputs=inputs, rel=union) if union.op == SetRel.SET_OP_UNION_ALL:
+            return with_children(node, (with_children(node.input, tuple(_bounded(i, node.rel) for i in inputs)),))
+        case Join(left=left, right=right, kind=kind, condition=condition) as join:
+            crossed = kind == JoinRel.JOIN_TYPE_INNER and condition is None
+            left = _bounded(left, node.rel) if crossed or kind == JoinRel.JOIN_TYPE_LEFT else left
+            right = _bounded(right, node.rel) if crossed or kind == JoinRel.JOIN_TYPE_RIGHT else right
+            return with_children(node, (with_children(join, (left, right)),))
         case _:
             return node
+
+
+def _bounded(node: Node, rel: FetchRel) -> Node:
+    """Keep only as many rows of an input of a union or an outer join as the Fetch above it can use."""
+    bounds = ex.bounds(rel)
+    below = node
+    while isinstance(below, Project | AiMap):
+        below = below.input
+    if bounds is None or bounds[1] is None or isinstance(below, Fetch) or not has_ai(node):
+        return node
+    return Fetch(node, ex.at_most(bounds[0] + bounds[1]))
 
 
 def _reads_only(sort: Sort, width: int) -> bool:

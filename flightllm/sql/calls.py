@@ -118,7 +118,7 @@ class _Extractor:
         known = self._catalog.registry.get(self._tokens[index].text) is not None
         if before is not None:
             if before.kind is Kind.SYMBOL:
-                begins = before.text not in {".", ")", "]"}
+                begins = before.text not in {".", ")", "]"} or self._ends_distinct_on(index - 1)
             else:
                 begins = before.is_word(*_EXPRESSION_FOLLOWS)
             if not begins:
@@ -128,6 +128,11 @@ class _Extractor:
                 raise self._error(index, "is no table function; call it in SELECT, WHERE or another expression")
             return False
         return True
+
+    def _ends_distinct_on(self, index: int) -> bool:
+        """Tell whether the token closes the parenthesis of `SELECT DISTINCT ON (…)`, after which an expression begins."""
+        opening = next((start for start, end in self._scopes.closing.items() if end == index), 0)
+        return opening > 1 and self._tokens[opening - 1].is_word("on") and self._tokens[opening - 2].is_word("distinct")
 
     def _call(self, index: int, depth: int) -> tuple[AICall, str]:
         name = self._tokens[index].text.lower()

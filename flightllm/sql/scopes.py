@@ -148,6 +148,8 @@ class _Reader:
             frame.with_start = index
         elif word == "from" and (self._is_word(index - 1, "distinct") or self._in_function(frame)):
             return  # IS DISTINCT FROM; EXTRACT(year FROM x)
+        elif word == "on" and self._is_word(index - 1, "distinct"):
+            return  # SELECT DISTINCT ON (x)
         frame.clause = word
 
     def _in_function(self, frame: _Frame) -> bool:

@@ -38,6 +38,7 @@ def only(sql: str) -> AICall:
         ("SELECT ai_filter('x', a) FROM t", "SELECT <ai_filter>(a) FROM t"),
         ("SELECT AI_Filter ( /* ( */ 'x', a -- )\n ) , b", "SELECT <ai_filter>(a) , b"),
         ("SELECT llm('x')", "SELECT <ai_gen>('')"),
+        ("SELECT DISTINCT ON (a) a, llm('x') FROM t", "SELECT DISTINCT ON (a) a, <ai_gen>('') FROM t"),
         ("SELECT ai_filter('x', r => a || ',' || b)", "SELECT <ai_filter>(a || ',' || b)"),
         (
             "SELECT CASE WHEN ai_filter('x', a) THEN ai_gen('y', b) ELSE 'ai_gen(''z'')' END",

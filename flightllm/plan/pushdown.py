@@ -1,0 +1,190 @@
+"""Push plain predicates towards the tables, around AI calls, as DataFusion does where there are none.
+
+DataFusion's own rule is off while a query is planned: it would push AI predicates below joins too. So that plain ones
+still reduce the rows that a call sees, they sink here, before calls become operators: through projections, sorts,
+unions, group keys and window partitions, into the sides of joins, and across equal join keys to the other side.
+"""
+
+from collections.abc import Callable, Container, Iterable, Sequence
+
+from substrait.algebra_pb2 import Expression, JoinRel, SetRel
+
+from flightllm.plan import expressions as ex
+from flightllm.plan.expressions import Functions, field
+from flightllm.plan.nodes import Aggregate, Filter, Join, Node, Project, SetOp, Sort, children, walk, with_children
+from flightllm.plan.pairs import LEFT_KEPT
+
+_INNER, _LEFT, _RIGHT = JoinRel.JOIN_TYPE_INNER, JoinRel.JOIN_TYPE_LEFT, JoinRel.JOIN_TYPE_RIGHT
+_LEFT_FILTERED = LEFT_KEPT | {_INNER, _LEFT}
+"""Joins that commute with a predicate on their left columns, and may lose right rows that then match nothing."""
+_RIGHT_FILTERED = frozenset({_INNER, _RIGHT})
+_CONDITION_FILTERS_RIGHT = LEFT_KEPT | {_INNER, _LEFT}
+_UNIONS = frozenset({SetRel.SET_OP_UNION_ALL, SetRel.SET_OP_UNION_DISTINCT})
+
+
+def push_down(root: Node, functions: Functions, calls: Container[str]) -> Node:
+    """Return the tree with the predicates that hold no AI call as far down as they can go, where calls are below."""
+    return _PushDown(functions, calls).inside(root)
+
+
+class _PushDown:
+    def __init__(self, functions: Functions, calls: Container[str]) -> None:
+        self._functions = functions
+        self._calls = calls
+
+    def inside(self, node: Node) -> Node:
+        """Push the predicates inside `node`, none coming from above."""
+        return self._filtered(*self.sink(node, [])) if self._holds_call(node) else node
+
+    def sink(self, node: Node, conjuncts: list[Expression]) -> tuple[Node, list[Expression]]:
+        """Push `conjuncts`, over the columns of `node`, into it; return it and those that must stay above."""
+        if not self._holds_call(node):
+            return self._filtered(node, conjuncts), []
+        match node:
+            case Filter():
+                own = self._functions.operands(node.condition, "and")
+                plain = [c for c in own if self._may_move(c)]
+                fixed = [c for c in own if not self._may_move(c)]
+                input_, stay = self.sink(node.input, plain + conjuncts)
+                return self._filtered(input_, stay + fixed), []
+            case Sort():
+                return Sort(self._filtered(*self.sink(node.input, conjuncts)), node.rel), []
+            case Project():
+                columns = _partition_columns(node) if _windows(node) else node.expressions
+                moved, stay = self._through(conjuncts, columns)
+                return Project(self._filtered(*self.sink(node.input, moved)), node.expressions), stay
+            case Aggregate() if len(node.rel.groupings) == 1:
+                keys = [node.rel.grouping_expressions[i] for i in node.rel.groupings[0].expression_references]
+                moved, stay = self._through(conjuncts, [*keys, *[None] * (node.width - len(keys))])
+                return Aggregate(self._filtered(*self.sink(node.input, moved)), node.rel), stay
+            case SetOp() if node.rel.op in _UNIONS:
+                return SetOp(tuple(self._filtered(*self.sink(i, conjuncts)) for i in node.inputs), node.rel), []
+            case Join():
+                return self._join(node, conjuncts)
+            case _:
+                return with_children(node, tuple(map(self.inside, children(node)))), conjuncts
+
+    def _join(self, node: Join, conjuncts: list[Expression]) -> tuple[Node, list[Expression]]:
+        split = node.left.width
+        condition = [] if node.condition is None else self._functions.operands(node.condition, "and")
+        keys = [pair for c in condition if (pair := self._key_pair(c, split)) is not None]
+        left: list[Expression] = []
+        right: list[Expression] = []
+        if node.kind in _LEFT_FILTERED:
+            left, conjuncts = _split(conjuncts, lambda c: c < split)
+        if node.kind in _RIGHT_FILTERED:
+            right, conjuncts = _split(conjuncts, lambda c: c >= split)
+        fixed = [c for c in condition if not self._may_move(c)]
+        plain = [c for c in condition if self._may_move(c)]
+        if node.kind == _INNER:
+            own, plain = _split(plain, lambda c: c < split)
+            left += own
+        if node.kind in _CONDITION_FILTERS_RIGHT:
+            own, plain = _split(plain, lambda c: c >= split)
+            right += own
+        right = [ex.shift(c, -split) for c in right]
+        from_left, from_right = left + self._known(node.left), right + self._known(node.right)
+        if node.kind in _LEFT_FILTERED and self._holds_call(node.right):
+            right += _across(from_left, {a: b - split for a, b in keys})
+        if node.kind in _RIGHT_FILTERED and self._holds_call(node.left):
+            left += _across(from_right, {b - split: a for a, b in keys})
+        joined = Join(
+            self._filtered(*self.sink(node.left, left)),
+            self._filtered(*self.sink(node.right, right)),
+            node.kind,
+            self._functions.conjunction([*plain, *fixed]),
+        )
+        return joined, conjuncts
+
+    def _known(self, node: Node) -> list[Expression]:
+        """Return plain predicates that are true of every row of `node`."""
+        match node:
+            case Filter():
+                own = self._functions.operands(node.condition, "and")
+                return [c for c in own if self._may_move(c)] + self._known(node.input)
+            case Project():
+                places = {i: at for at, e in enumerate(node.expressions) if (i := ex.field_index(e)) is not None}
+                return _across(self._known(node.input), places)
+            case _:
+                return []
+
+    def _key_pair(self, condition: Expression, split: int) -> tuple[int, int] | None:
+        """Return the columns, left and right, that an equality of the join condition compares."""
+        if self._functions.name(condition) != "equal":
+            return None
+        columns = sorted(i for a in ex.arguments(condition) if (i := ex.field_index(a)) is not None)
+        return (columns[0], columns[1]) if len(columns) == 2 and columns[0] < split <= columns[1] else None
+
+    def _through(
+        self, conjuncts: list[Expression], columns: Sequence[Expression | None]
+    ) -> tuple[list[Expression], list[Expression]]:
+        """Rewrite conjuncts over what computes their columns (None: nothing that may be looked through)."""
+        moved, stay = [], []
+        for conjunct in conjuncts:
+            below = _over(conjunct, columns)
+            if below is None or not self._may_move(below):
+                stay.append(conjunct)
+            else:
+                moved.append(below)
+        return moved, stay
+
+    def _may_move(self, expression: Expression) -> bool:
+        return not self._has_call([expression]) and not self._functions.is_volatile(expression)
+
+    def _has_call(self, expressions: Iterable[Expression]) -> bool:
+        return any(self._functions.name(e) in self._calls for x in expressions for e in ex.walk(x))
+
+    def _holds_call(self, node: Node) -> bool:
+        return any(self._has_call(_expressions(n)) for n in walk(node))
+
+    def _filtered(self, node: Node, conjuncts: Iterable[Expression]) -> Node:
+        condition = self._functions.conjunction(conjuncts)
+        return node if condition is None else Filter(node, condition)
+
+
+def _expressions(node: Node) -> Iterable[Expression]:
+    match node:
+        case Filter():
+            return [node.condition]
+        case Project():
+            return node.expressions
+        case Join():
+            return [] if node.condition is None else [node.condition]
+        case Aggregate() | Sort():
+            return ex.slots(node.rel)
+        case _:
+            return []
+
+
+def _windows(node: Project) -> list[Expression]:
+    found = (e for x in node.expressions for e in ex.walk(x))
+    return [e for e in found if e.WhichOneof("rex_type") == "window_function"]
+
+
+def _partition_columns(node: Project) -> list[Expression | None]:
+    """Keep the columns by which every window function is partitioned: whole partitions may go."""
+    keys = [{ex.key(p) for p in w.window_function.partitions} for w in _windows(node)]
+    return [e if all(ex.key(e) in k for k in keys) else None for e in node.expressions]
+
+
+def _over(conjunct: Expression, columns: Sequence[Expression | None]) -> Expression | None:
+    read = ex.fields(conjunct)
+    if not read or any(columns[c] is None for c in read):
+        return None
+    try:
+        return ex.substitute(conjunct, lambda c: columns[c] or field(c))
+    except ValueError:  # a path into a computed struct
+        return None
+
+
+def _across(conjuncts: list[Expression], keys: dict[int, int]) -> list[Expression]:
+    """Say of the columns that `keys` leads to what `conjuncts` say of these, where they equal them."""
+    known = [c for c in conjuncts if ex.fields(c) and ex.fields(c) <= keys.keys()]
+    return [ex.substitute(c, lambda i: field(keys[i])) for c in known]
+
+
+def _split(conjuncts: list[Expression], belongs: Callable[[int], bool]) -> tuple[list[Expression], list[Expression]]:
+    """Part the conjuncts that read columns of one side only, and some, from the others."""
+    fits = [bool(read := ex.fields(c)) and all(map(belongs, read)) for c in conjuncts]
+    one = [c for c, fit in zip(conjuncts, fits, strict=True) if fit]
+    return one, [c for c, fit in zip(conjuncts, fits, strict=True) if not fit]
