@@ -130,7 +130,7 @@ class _Extractor:
         return True
 
     def _ends_distinct_on(self, index: int) -> bool:
-        """Tell whether the token closes the parenthesis of `SELECT DISTINCT ON (…)`, after which an expression begins."""
+        """Tell whether the token closes `SELECT DISTINCT ON (…)`, after which an expression begins."""
         opening = next((start for start, end in self._scopes.closing.items() if end == index), 0)
         return opening > 1 and self._tokens[opening - 1].is_word("on") and self._tokens[opening - 2].is_word("distinct")
 
