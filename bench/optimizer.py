@@ -8,6 +8,7 @@ own, whose prefix cache is empty, and no answer cache. `fake` simulates a prefix
 time; `local` runs the embedded model on fewer rows, once. Ratios are off / on: above 1, the optimizer wins.
 """
 
+import json
 from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import Any, Final
@@ -15,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from bench.common import parse_options, report
+from bench.common import machine, parse_options
 from bench.setting import Topic, announce, open_database, topics
 from flightllm.config import EngineConfig
 
@@ -80,8 +81,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     figures: dict[str, Any] = {}
     for engine, rows in (QUICK_ROWS if options.quick else ROWS).items():
         figures[f"{engine}, joined rows"] = rows
-        figures |= dict(measure(engine, rows, 1 if engine == "local" else options.repeats))
-    report("optimizer", options, figures)
+        for name, found in measure(engine, rows, 1 if engine == "local" else options.repeats):
+            print(f"{name:40} {json.dumps(found)}", flush=True)
+            figures[name] = found
+    if options.json:
+        print(json.dumps({"bench": "optimizer", "quick": options.quick, **figures, "machine": machine()}))
 
 
 if __name__ == "__main__":
