@@ -1,0 +1,150 @@
+"""Asking: each prompt once, failures by `on_error`, what is never sent, and stopping."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from flightllm.errors import EngineError
+from flightllm.session import Database, Session
+from tests.databases import ask, ask_both, canonical, small_database
+
+FAILING = {"fail_containing": "tea"}
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    """Return where the engine writes what it is sent."""
+    return tmp_path / "prompts.jsonl"
+
+
+@pytest.fixture
+def database(tmp_path: Path, log: Path) -> Database:
+    """Return a database whose engine is slow enough for a window of prompts in flight, and keeps them."""
+    return small_database(tmp_path / "data", {"log_path": str(log), "latency_ms": 5})
+
+
+@pytest.fixture
+def session(database: Database) -> Session:
+    """Return a session."""
+    return database.session()
+
+
+def sent(log: Path) -> list[str]:
+    """Return the prompts the engine was sent."""
+    return [json.loads(line)["prompt"] for line in log.read_text(encoding="utf-8").splitlines()] if log.exists() else []
+
+
+def test_each_prompt_once(session: Session, log: Path) -> None:
+    """Equal prompts are sent once, in one call site or several, also while the first is in flight."""
+    many = "SELECT p.note, q.id FROM people p CROSS JOIN people q"
+    ran = ask(session, f"SELECT ai_gen('x', note) AS a, ai_gen('x', note) AS b, upper(ai_gen('x', note)) FROM ({many})")
+    assert ran.table.num_rows == 81
+    assert len(sent(log)) == len(set(sent(log))) == ran.calls == 4
+
+
+def test_different_calls_same_values(session: Session, log: Path) -> None:
+    """The same values under another instruction, function or option are other prompts."""
+    ran = ask(
+        session, "SELECT ai_gen('x', note), ai_gen('y', note), ai_score('x', note), ai_filter('x', note) FROM people"
+    )
+    assert ran.calls == len(sent(log)) == 16
+
+
+def test_null_is_not_sent(session: Session, log: Path) -> None:
+    """NULL in: NULL out without a call; an empty text is a value."""
+    ran = ask(session, "SELECT id, ai_gen('x', note) AS g FROM people")
+    assert {row["id"] for row in ran.rows if row["g"] is None} == {4, 6}
+    assert len(sent(log)) == 4
+
+
+def test_null_fields_of_a_star(session: Session, log: Path) -> None:
+    """NULL in a field of a star leaves it out of the prompt; all NULL is NULL without a call."""
+    ran = ask(session, "SELECT id, ai_gen('x', t.*) AS g FROM (SELECT name, note FROM people) t JOIN people ON false")
+    assert ran.rows == []
+    ran = ask(session, "SELECT ai_gen('x', t.*) AS g FROM (SELECT name, note FROM people) t")
+    assert ran.table.column("g").null_count == 1
+    assert "name: Dan\nAnswer:" in "".join(sent(log))
+
+
+def test_guard_is_not_sent(session: Session, log: Path) -> None:
+    """Rows that a guard excludes are not sent, even beside rows with the same values that it lets through."""
+    ask(session, "SELECT CASE WHEN id = 5 THEN ai_gen('x', note) END FROM people")
+    assert len(sent(log)) == 1
+
+
+def test_no_fields(session: Session, log: Path) -> None:
+    """A call without fields has one answer for all rows, and none for no row."""
+    ran = ask(session, "SELECT id, ai_gen('Tell a joke') AS g FROM people")
+    assert len({row["g"] for row in ran.rows}) == 1
+    assert len(sent(log)) == 1
+    assert ask(session, "SELECT ai_gen('Tell another') FROM nothing").calls == 0
+
+
+@pytest.mark.parametrize("optimizer", ["on", "off"])
+def test_failures_are_null(tmp_path: Path, optimizer: str) -> None:
+    """A failed prompt is NULL in every row that wanted it, and counted for each; a filter is not true."""
+    database = small_database(tmp_path, FAILING)
+    session = database.session()
+    ran = ask(session, "SELECT id, ai_gen('x', note) AS g FROM people", optimizer=optimizer)
+    assert {row["id"] for row in ran.rows if row["g"] is None} == {1, 2, 4, 6, 8}
+    assert ran.record.row()["failed_rows"] == 3
+    kept = ask(session, "SELECT id FROM people WHERE ai_filter('x', note) IS NULL", optimizer=optimizer)
+    assert {row["id"] for row in kept.rows} == {1, 2, 4, 6, 8}
+    assert not {1, 2, 8} & {row["id"] for row in ask(session, "SELECT id FROM people WHERE ai_filter('x', note)").rows}
+    database.close()
+
+
+@pytest.mark.parametrize("optimizer", ["on", "off"])
+def test_failures_as_structs(tmp_path: Path, optimizer: str) -> None:
+    """With `on_error => 'struct'` each row says what went wrong."""
+    database = small_database(tmp_path, FAILING)
+    sql = "SELECT id, ai_score('x', note, on_error => 'struct') AS r FROM people WHERE id < 5"
+    rows = {row["id"]: row["r"] for row in ask(database.session(), sql, optimizer=optimizer).rows}
+    assert rows[1]["value"] is None
+    assert "tea" in rows[1]["error"]
+    assert rows[3]["error"] is None
+    assert isinstance(rows[3]["value"], float)
+    assert rows[4] is None or rows[4] == {"value": None, "error": None}
+    database.close()
+
+
+@pytest.mark.parametrize("optimizer", ["on", "off"])
+def test_failures_fail(tmp_path: Path, optimizer: str) -> None:
+    """With `on_error => 'fail'` the query fails and says which call."""
+    database = small_database(tmp_path, FAILING)
+    session = database.session()
+    with pytest.raises(EngineError, match=r"ai_gen\('x', note, on_error => 'fail'\)"):
+        ask(session, "SELECT ai_gen('x', note, on_error => 'fail') FROM people", optimizer=optimizer)
+    (query,) = ask(session, "SELECT error FROM system.queries WHERE status = 'failed'").rows
+    assert "on_error" in query["error"]
+    ask(session, "SELECT ai_gen('x', note, on_error => 'fail') FROM people WHERE id = 5", optimizer=optimizer)
+    database.close()
+
+
+def test_failures_are_not_kept(tmp_path: Path) -> None:
+    """A prompt that failed is asked once per query, and again by the next query."""
+    database = small_database(tmp_path, FAILING)
+    session = database.session()
+    sql = "SELECT ai_gen('x', note) FROM people p, (VALUES (1), (2)) v"
+    assert ask(session, sql).calls == 4
+    assert ask(session, sql).calls == 1
+    database.close()
+
+
+def test_same_failures_either_way(tmp_path: Path) -> None:
+    """Rows fail alike with the optimizer on and off."""
+    database = small_database(tmp_path, {"fail_every": 2})
+    on, off = ask_both(database.session(), "SELECT id, ai_gen('x', note, name) FROM people")
+    assert canonical(on.table) == canonical(off.table)
+    database.close()
+
+
+def test_long_and_odd_values(session: Session) -> None:
+    """Values with line breaks, NUL bytes and any script go through the operator and the cache unharmed."""
+    values = "(VALUES (1, 'a\nb'), (2, 'ä\u0000ß'), (3, '日本語 🎬'), (4, repeat('x', 100000))) AS t(id, v)"
+    first = ask(session, f"SELECT id, ai_gen('x', v) FROM {values}")
+    assert first.calls == 4
+    again = ask(session, f"SELECT id, ai_gen('x', v) FROM {values}")
+    assert again.calls == 0
+    assert canonical(again.table) == canonical(first.table)

@@ -1,0 +1,187 @@
+"""The answer cache: kept across restarts, shared by threads, and never a reason to fail."""
+
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from flightllm.ai import AICall
+from flightllm.config import CacheConfig
+from flightllm.llm.base import Parameters
+from flightllm.operators.cache import AnswerCache, Keys
+from tests.databases import ask, small_database
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return where a cache is to be."""
+    return tmp_path / "deep" / "answers.sqlite"
+
+
+@pytest.fixture
+def cache(path: Path) -> Iterator[AnswerCache]:
+    """Return an empty cache on disk."""
+    cache = AnswerCache(path)
+    yield cache
+    cache.close()
+
+
+def call(**changes: object) -> AICall:
+    """Make a call site."""
+    values: dict[str, object] = {
+        "stub": "s",
+        "function": "ai_gen",
+        "text": "ai_gen('x', a, b)",
+        "instruction": "x",
+        "fields": ("a", "b"),
+        "required": frozenset[int](),
+        "parameters": Parameters(),
+        "output": pa.string(),
+        "parse": str,
+        "on_error": "null",
+    }
+    return AICall(**{**values, **changes})  # type: ignore[arg-type]
+
+
+def test_kept(path: Path, cache: AnswerCache) -> None:
+    """Answers are there at once, and after a restart; unknown keys are not."""
+    answers = {n.to_bytes(4, "big"): f"answer {n}" for n in range(1500)}
+    for key, text in answers.items():
+        cache.put(key, text)
+    assert cache.get(list(answers)) == answers
+    cache.close()
+    again = AnswerCache(path)
+    assert again.get([*answers, b"other"]) == answers
+    again.close()
+
+
+def test_newest(cache: AnswerCache) -> None:
+    """A later answer takes the place of an earlier one."""
+    cache.put(b"k", "old")
+    cache.flush()
+    cache.put(b"k", "new")
+    assert cache.get([b"k"]) == {b"k": "new"}
+    cache.flush()
+    assert cache.get([b"k", b"k"]) == {b"k": "new"}
+
+
+def test_clear(cache: AnswerCache) -> None:
+    """Everything can be forgotten."""
+    cache.put(b"k", "x")
+    cache.flush()
+    assert cache.clear() == 1
+    assert cache.get([b"k"]) == {}
+
+
+def test_bounded(tmp_path: Path) -> None:
+    """Beyond its size the oldest answers go; the newest stay."""
+    cache = AnswerCache(tmp_path / "small.sqlite", max_bytes=200_000)
+    for n in range(2000):
+        cache.put(n.to_bytes(4, "big"), "x" * 500)
+        if n % 20 == 0:
+            cache.flush()
+    cache.flush()
+    found = cache.get([n.to_bytes(4, "big") for n in range(2000)])
+    assert 10 < len(found) < 1000
+    assert (1999).to_bytes(4, "big") in found
+    assert (0).to_bytes(4, "big") not in found
+    cache.close()
+
+
+@pytest.mark.parametrize("content", [b"no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 4000])
+def test_corrupt(path: Path, content: bytes) -> None:
+    """A file that is no database is left alone, and answers are kept for this run."""
+    path.parent.mkdir()
+    path.write_bytes(content)
+    cache = AnswerCache(path)
+    cache.put(b"k", "x")
+    cache.flush()
+    assert cache.get([b"k"]) == {b"k": "x"}
+    cache.close()
+    assert path.read_bytes() == content
+
+
+def test_no_place(tmp_path: Path) -> None:
+    """A folder that cannot be made does not stop the server."""
+    (tmp_path / "file").write_text("")
+    cache = AnswerCache(tmp_path / "file" / "answers.sqlite")
+    cache.put(b"k", "x")
+    assert cache.get([b"k"]) == {b"k": "x"}
+    cache.close()
+
+
+def test_broken_while_running(path: Path, cache: AnswerCache) -> None:
+    """A database that breaks later costs answers, no query."""
+    cache.put(b"k", "x")
+    cache.flush()
+    other = sqlite3.connect(path)
+    other.execute("DROP TABLE answers")
+    other.commit()
+    other.close()
+    assert cache.get([b"k"]) == {}
+    cache.put(b"m", "y")
+    cache.flush()
+    assert cache.get([b"m"]) == {b"m": "y"}
+
+
+def test_threads(cache: AnswerCache) -> None:
+    """Several queries write and read at once."""
+
+    def work(start: int) -> None:
+        for n in range(start, start + 400):
+            cache.put(n.to_bytes(4, "big"), str(n))
+            cache.get([n.to_bytes(4, "big"), b"none"])
+
+    threads = [threading.Thread(target=work, args=(start,)) for start in (0, 300, 600)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(cache.get([n.to_bytes(4, "big") for n in range(1000)])) == 1000
+
+
+def test_keys() -> None:
+    """The order of fields does not count; everything that may change an answer does."""
+    keys = Keys(call(), "revision")
+    assert keys.key([("a", "1"), ("b", "2")]) == keys.key([("b", "2"), ("a", "1")])
+    different = [
+        keys.key([("a", "1"), ("b", "2")]),
+        keys.key([("a", "2"), ("b", "1")]),
+        keys.key([("a", "1\0b"), ("b", "2")]),
+        keys.key([("a", "1")]),
+        keys.key([]),
+        Keys(call(instruction="y"), "revision").key([]),
+        Keys(call(function="ai_score"), "revision").key([]),
+        Keys(call(parameters=Parameters(max_tokens=5)), "revision").key([]),
+        Keys(call(model="m"), "revision").key([]),
+        Keys(call(), "other").key([]),
+    ]
+    assert len(set(different)) == len(different)
+    assert Keys(call(text="elsewhere", on_error="fail"), "revision").key([]) == keys.key([])
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_across_queries_and_restarts(tmp_path: Path, enabled: bool) -> None:
+    """An answer is bought once, also after a restart, unless the cache is switched off."""
+    sql = "SELECT ai_gen('x', note) FROM people"
+    for first in (True, False):
+        database = small_database(tmp_path, cache=CacheConfig(enabled=enabled))
+        session = database.session()
+        ran = ask(session, sql)
+        assert (ran.calls, ran.cache_hits) == ((4, 0) if first or not enabled else (0, 4))
+        again = ask(session, sql)
+        assert (again.calls, again.cache_hits) == (0, 4)
+        assert again.rows == ran.rows
+        assert ask(session, sql, cache="off").calls == 4
+        database.close()
+
+
+def test_unusable_file_still_answers(tmp_path: Path) -> None:
+    """A server whose cache file is broken answers all the same."""
+    (tmp_path / "answers.sqlite").write_text("nonsense" * 500)
+    database = small_database(tmp_path)
+    assert ask(database.session(), "SELECT ai_gen('x', note) FROM people").calls == 4
+    database.close()

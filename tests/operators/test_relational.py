@@ -1,0 +1,118 @@
+"""Relational work and queries stop soon after they are cancelled, wherever they are."""
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from datafusion import SessionContext
+
+from flightllm.errors import CancelledError, SqlError, UnsupportedError
+from flightllm.operators.relational import Loop
+from flightllm.session import Database, QueryResult
+from tests.databases import ask, small_database
+
+LONG = "SELECT sum(a.value * b.value) AS s FROM generate_series(1, 2000000) a CROSS JOIN generate_series(1, 2000000) b"
+PATIENCE = 30.0
+"""Seconds after which something hangs; far above what stopping takes, so that a busy machine fails no test."""
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    """Return a running loop."""
+    loop = Loop()
+    yield loop
+    loop.close()
+
+
+@pytest.fixture
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """Return a database whose engine takes an hour for what a few rows ask."""
+    database = small_database(tmp_path_factory.mktemp("slow"), {"latency_ms": 3_600_000})
+    yield database
+    database.close()
+
+
+def stopped(result: QueryResult) -> BaseException | None:
+    """Pull a result in another thread, cancel it once it runs, and return what came out of it."""
+    raised: list[BaseException] = []
+
+    def pull() -> None:
+        try:
+            list(result.batches)
+        except CancelledError as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=pull)
+    thread.start()
+    time.sleep(0.3)
+    result.query.cancel()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
+    return raised[0] if raised else None
+
+
+def test_batches(loop: Loop) -> None:
+    """A frame's batches come in order, as pyarrow's."""
+    frame = SessionContext().sql("SELECT value FROM generate_series(1, 20000) ORDER BY value")
+    values = [v for batch in loop.stream(frame, lambda: False) for v in batch.column(0).to_pylist()]
+    assert values == list(range(1, 20_001))
+
+
+def test_failure_while_running(loop: Loop) -> None:
+    """What DataFusion says of a query becomes an error of SQL."""
+    frame = SessionContext().sql("SELECT CAST(v AS INT) FROM (VALUES ('1'), ('x')) AS t(v)")
+    with pytest.raises(SqlError, match="x"):
+        list(loop.stream(frame, lambda: False))
+
+
+def test_cancelled_before(loop: Loop) -> None:
+    """What was cancelled does not begin."""
+    with pytest.raises(CancelledError):
+        next(loop.stream(SessionContext().sql("SELECT 1"), lambda: True))
+
+
+def test_closed_early(loop: Loop) -> None:
+    """Closing stops the work; the loop goes on for others."""
+    context = SessionContext()
+    with closing(loop.stream(context.sql("SELECT * FROM generate_series(1, 100000000)"), lambda: False)) as rows:
+        next(rows)
+    assert sum(b.num_rows for b in loop.stream(context.sql("SELECT 1"), lambda: False)) == 1
+
+
+@pytest.mark.parametrize("settings", [{}, {"optimizer": "off"}])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        LONG,
+        f"SELECT ai_gen('x', s) FROM ({LONG})",
+        "SELECT ai_gen('x', note) FROM people",
+        "SELECT count(*) FROM people WHERE ai_filter('x', note)",
+        "SELECT p.id FROM people p LEFT JOIN likes l ON p.id = l.person_id AND ai_filter('x', l.thing)",
+    ],
+    ids=["aggregate", "aggregate below a call", "call", "call below an aggregate", "call in a join"],
+)
+def test_cancel(database: Database, sql: str, settings: dict[str, str]) -> None:
+    """A query stops while DataFusion computes or the engine thinks, and is recorded as cancelled."""
+    result = database.session().execute(sql, settings=settings)
+    assert stopped(result) is not None
+    assert result.query.row()["status"] == "cancelled"
+    assert ask(database.session(), "SELECT 1 AS one").rows == [{"one": 1}]
+
+
+def test_closing_the_database_stops_queries(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A server that goes down stops what runs."""
+    database = small_database(tmp_path_factory.mktemp("closing"), {"latency_ms": 3_600_000})
+    result = database.session().execute("SELECT ai_gen('x', note) FROM people")
+    timer = threading.Timer(0.3, database.close)
+    timer.start()
+    with pytest.raises(CancelledError):
+        list(result.batches)
+    timer.join(PATIENCE)
+
+
+def test_impossible_physical_plan(database: Database) -> None:
+    """A plan that DataFusion cannot make is refused as unsupported, not as a defect."""
+    with pytest.raises(UnsupportedError, match="InSubquery"):
+        ask(database.session(), "SELECT id IN (SELECT person_id FROM likes) FROM people")
