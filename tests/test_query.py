@@ -1,0 +1,146 @@
+"""How a query is run: as operators, untouched, or as batch functions; and what EXPLAIN says of each."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from flightllm.errors import AICallError, SqlError
+from flightllm.query import BatchQuery, PlainQuery, StagedQuery, plan
+from flightllm.session import Database, Session
+from flightllm.settings import Settings
+from tests.databases import ask, explained, small_database
+
+AI = "SELECT id, ai_gen('x', note) AS g FROM people WHERE ai_filter('y', name) AND score > 1 ORDER BY id LIMIT 2"
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """Return a database of small tables."""
+    database = small_database(tmp_path_factory.mktemp("queries"))
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def session(database: Database) -> Session:
+    """Return a fresh session."""
+    return database.session()
+
+
+@pytest.mark.parametrize(
+    ("sql", "settings", "kind"),
+    [
+        ("SELECT id FROM people", Settings(), PlainQuery),
+        ("SELECT 'ai_gen(x)' FROM people", Settings(), PlainQuery),
+        ("SELECT ai_count_tokens(note) FROM people", Settings(), PlainQuery),
+        (AI, Settings(), StagedQuery),
+        (AI, Settings(optimizer=False), BatchQuery),
+        ("SELECT unnest(ai_classify(note, ['a', 'b'], multi => true)) FROM people", Settings(), BatchQuery),
+    ],
+)
+def test_path(database: Database, sql: str, settings: Settings, kind: type) -> None:
+    """Queries without AI calls go to DataFusion; with them, to operators unless they cannot or shall not."""
+    assert type(plan(sql, database._services, settings)) is kind
+
+
+def test_explain_operators(session: Session) -> None:
+    """EXPLAIN shows the rules, each stage and each operator with its call, fields and type, by the text of the user."""
+    lines = explained(session, AI)
+    assert lines["rules"]
+    operators = [text for title, text in lines.items() if title.startswith("ai operator")]
+    assert [text.split(" = ", 1)[1].splitlines()[0] for text in operators] == [
+        "ai_gen('x', note)",
+        "ai_filter('y', name)",
+    ]
+    assert "fields (note = c" in operators[0]
+    assert "returns string" in operators[0]
+    stages = {title: text for title, text in lines.items() if title.startswith("stage")}
+    assert "batch by batch" in stages["stage result"]
+    assert any("people.score > Float64(1)" in text for text in stages.values())
+
+
+def test_explain_guard(session: Session) -> None:
+    """EXPLAIN says which calls are made for some rows only."""
+    lines = explained(session, "SELECT CASE WHEN flag THEN ai_gen('x', note) END FROM people")
+    (operator,) = (text for title, text in lines.items() if title.startswith("ai operator"))
+    assert "only where c" in operator
+
+
+def test_explain_off(session: Session) -> None:
+    """Without the optimizer EXPLAIN says why there is no operator, and shows DataFusion's plans."""
+    session.set_option("optimizer", "off")
+    lines = explained(session, AI)
+    assert "the setting flightllm.optimizer is off" in lines["batch functions"]
+    assert "ai_gen('x', note)" in lines["batch functions"]
+    assert "people" in lines["logical_plan"]
+    assert "Exec" in lines["physical_plan"]
+
+
+def test_explain_fallback(session: Session) -> None:
+    """A plan that cannot cross Substrait names what stopped it."""
+    lines = explained(session, "SELECT unnest(ai_classify(note, ['a', 'b'], multi => true)) FROM people")
+    assert lines["batch functions"].splitlines()[0] == "one call per row: Unsupported plan type: Unnest"
+
+
+def test_explain_values(session: Session) -> None:
+    """VALUES with calls are explained without making the calls."""
+    lines = explained(session, "VALUES (ai_gen('x', a => 'one'))")
+    assert "Values" in lines["logical_plan"]
+
+
+def test_explain_plain(session: Session) -> None:
+    """A plain query shows DataFusion's plans alone."""
+    assert list(explained(session, "SELECT id FROM people")) == ["logical_plan", "physical_plan"]
+
+
+@pytest.mark.parametrize("verb", ["EXPLAIN", "explain verbose", "DESCRIBE"])
+def test_explain_makes_no_call(database: Database, session: Session, verb: str) -> None:
+    """Explaining and planning ask the engine nothing."""
+    before = database.engine.sent  # type: ignore[attr-defined]
+    if verb != "DESCRIBE":
+        ask(session, f"{verb} SELECT ai_gen('unasked', note) FROM people")
+    session.describe("SELECT ai_gen('unasked', note) FROM people")
+    assert database.engine.sent == before  # type: ignore[attr-defined]
+
+
+def test_explain_analyze(session: Session) -> None:
+    """EXPLAIN ANALYZE runs the query and adds what each call took."""
+    lines = {
+        row["plan_type"]: row["plan"]
+        for row in ask(session, "EXPLAIN ANALYZE SELECT ai_gen('z', note) FROM people").rows
+    }
+    assert lines["rows"] == "9"
+    assert lines["ai call 0"].startswith("ai_gen('z', note)\n")
+    assert "calls 4" in lines["ai call 0"]
+
+
+def test_names(session: Session) -> None:
+    """Result columns are named as the user wrote the calls; no name of ours is seen."""
+    schema = session.describe("SELECT ai_gen('x', note), upper(ai_gen('x', note)), id FROM people").schema
+    assert schema.names[0] == "ai_gen('x', note)"
+    assert not any("__ai" in name for name in schema.names)
+    text = str(explained(session, "SELECT ai_gen('x', note) FROM people"))
+    assert "__ai" not in text
+
+
+@pytest.mark.parametrize(
+    ("sql", "error", "message"),
+    [
+        ("SELECT ai_filtr('x', note) FROM people", AICallError, "did you mean ai_filter"),
+        ("SELECT ai_filter('{nope}', note) FROM people", AICallError, "nope"),
+        ("SELECT ai_gen('x', nope) FROM people", SqlError, "nope"),
+        ("SELECT ai_gen('x', note) FROM nowhere", SqlError, "nowhere"),
+        ("SELECT ai_gen('x', note, model => 'other') FROM people", AICallError, "no model 'other'"),
+        ("SELECT ai_gen('x', note, on_error => 'maybe') FROM people", AICallError, "on_error"),
+        ("SELECT ai_gen() FROM people", AICallError, "prompt"),
+        ("SELECT ai_classify(note, []) FROM people", AICallError, "label"),
+        ("SELECT ai_extract(note, '{bad') FROM people", AICallError, "schema"),
+        ("SELECT id FROM people WHERE ai_gen('x', note)", SqlError, "non-boolean predicate"),
+        ("SELECT sum(ai_gen('x', note)) OVER FROM people", SqlError, "window"),
+    ],
+)
+@pytest.mark.parametrize("optimizer", ["on", "off"])
+def test_wrong(session: Session, sql: str, error: type[Exception], message: str, optimizer: str) -> None:
+    """What is wrong is said before anything runs, alike with the optimizer on and off."""
+    with pytest.raises(error, match=message):
+        session.execute(sql, settings={"optimizer": optimizer})
