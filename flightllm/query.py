@@ -92,7 +92,7 @@ def _extract(sql: str, services: Services) -> Extracted:
     def columns_of_query(inner: Extracted) -> list[str]:
         context = _scalar_context(services, planning=True)
         register_stubs(context, inner.calls)
-        return list(_frame(context, inner.sql).schema().names)
+        return list(_frame(context, inner).schema().names)
 
     return extract_calls(sql, services.functions, services.catalog.columns_of, columns_of_query)
 
@@ -112,11 +112,12 @@ def _scalar_context(services: Services, *, planning: bool = False, parallel: boo
     return context
 
 
-def _frame(context: SessionContext, sql: str) -> DataFrame:
+def _frame(context: SessionContext, extracted: Extracted) -> DataFrame:
     try:
-        return context.sql_with_options(sql, QUERY_ONLY)
+        return context.sql_with_options(extracted.sql, QUERY_ONLY)
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
-        raise mapped_error(error) from error
+        mapped = mapped_error(error)
+        raise type(mapped)(extracted.display_name(str(mapped))) from error
 
 
 def _shown(schema: pa.Schema, extracted: Extracted) -> pa.Schema:
@@ -136,7 +137,7 @@ class PlainQuery:
 
     def __init__(self, services: Services, extracted: Extracted) -> None:
         self._services = services
-        self.frame = _frame(_scalar_context(services), extracted.sql)
+        self.frame = _frame(_scalar_context(services), extracted)
         self.schema = _shown(self.frame.schema(), extracted)
 
     def run(self, record: QueryRecord) -> Batches:
@@ -157,7 +158,7 @@ class BatchQuery:
         self._reason = reason
         context = _scalar_context(services)
         register_stubs(context, extracted.calls)
-        self._planned = _frame(context, extracted.sql)
+        self._planned = _frame(context, extracted)
         self.schema = _shown(self._planned.schema(), extracted)
 
     def run(self, record: QueryRecord) -> Batches:
@@ -172,7 +173,7 @@ class BatchQuery:
             record.cancelled.is_set,
             errors,
         )
-        frame = _frame(context, self._extracted.sql)
+        frame = _frame(context, self._extracted)
         try:
             yield from _named(self._services.loop.stream(frame, record.cancelled.is_set), self.schema)
         except FlightLLMError as error:
@@ -197,7 +198,7 @@ class StagedQuery:
         self._settings = settings
         planning = _scalar_context(services, planning=True)
         register_stubs(planning, extracted.calls)
-        frame = _frame(planning, extracted.sql)
+        frame = _frame(planning, extracted)
         planned = plan_query(planning, frame, extracted.calls)
         root, self._rules = rewrite(planned.root, planned.functions)
         self._context = _scalar_context(services)

@@ -26,7 +26,7 @@ from flightllm.resources import sample_folder
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
-CONTEXT_TOKENS = 4096
+CONTEXT_TOKENS = 8192
 VOCABULARY = 4096
 SPECIAL_TOKENS = ("<|pad|>", "<|begin|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>")
 CHAT_TEMPLATE = (
@@ -34,7 +34,7 @@ CHAT_TEMPLATE = (
     "{{ '<|' + message['role'] + '|>\n' + message['content'] + '<|end|>\n' }}{% endfor %}"
     "{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
 )
-_RECIPE = 1  # raise when anything below changes what is built
+_RECIPE = 2  # raise when anything below changes what is built
 _MAX_CORPUS_CHARS = 4_000_000
 _BUILDING = threading.Lock()  # PyTorch's random state is one per process: two builds at once would disturb each other
 

@@ -6,6 +6,9 @@ import pyarrow as pa
 
 from flightllm.errors import InternalError
 
+_SMALL = 128 << 10
+"""Bytes below which a batch costs more to send than to copy."""
+
 
 def sliced(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
     """Yield `batch` in order, in zero-copy pieces of at most `limit` bytes; a single larger row goes alone."""
@@ -25,9 +28,12 @@ def sliced(batch: pa.RecordBatch, limit: int) -> Iterator[pa.RecordBatch]:
             yield piece
 
 
-def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """Return several batches of one schema as one."""
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+def joined(batches: Sequence[pa.RecordBatch], limit: int) -> pa.RecordBatch | pa.Table:
+    """Return several batches of one schema: copied into one where they are small, else side by side in a table."""
+    if len(batches) == 1:
+        return batches[0]
+    table = pa.Table.from_batches(batches)
+    return table.combine_chunks() if table.nbytes < min(limit, _SMALL * len(batches)) else table
 
 
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

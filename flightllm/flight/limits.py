@@ -7,14 +7,14 @@ from dataclasses import dataclass
 class FlightLimits:
     """What one client may take.
 
-    `batch_bytes` bounds a record batch sent (grpc-js, tonic and Go receive at most 4 MiB by default); smaller batches
-    that are ready together are joined up to `coalesce_bytes`. `upload_bytes` bounds one DoPut. `concurrent_queries`
-    streams run at once; another waits up to `queue_seconds`. A statement that nobody fetches is dropped after
-    `statement_seconds`.
+    `batch_bytes` bounds a record batch sent (grpc-js, tonic and Go receive at most 4 MiB by default); batches that are
+    ready together are handed to gRPC up to `coalesce_bytes` at a time. `upload_bytes` bounds one DoPut.
+    `concurrent_queries` streams run at once; another waits up to `queue_seconds`. A statement that nobody fetches is
+    dropped after `statement_seconds`.
     """
 
     batch_bytes: int = 2 << 20
-    coalesce_bytes: int = 1 << 20
+    coalesce_bytes: int = 4 << 20
     upload_bytes: int = 1 << 30
     concurrent_queries: int = 64
     queue_seconds: float = 60.0

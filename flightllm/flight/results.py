@@ -109,7 +109,7 @@ class ResultStream(Iterator[pa.RecordBatch]):
 
 def stream(
     result: QueryResult, limits: FlightLimits, slots: Slots, gone: Callable[[], bool]
-) -> Iterator[pa.RecordBatch]:
+) -> Iterator[pa.RecordBatch | pa.Table]:
     """Yield the rows of `result` fitted to `limits`, raising Flight statuses only.
 
     `gone` tells whether the client left; it is only asked in the thread that pulls this generator. However the
@@ -134,8 +134,10 @@ def stream(
                 producer.stop()
 
 
-def _receive(items: "queue.Queue[_Item]", limits: FlightLimits, gone: Callable[[], bool]) -> Iterator[pa.RecordBatch]:
-    """Yield batches as they come, joining small ones that are already waiting."""
+def _receive(
+    items: "queue.Queue[_Item]", limits: FlightLimits, gone: Callable[[], bool]
+) -> Iterator[pa.RecordBatch | pa.Table]:
+    """Yield batches as they come, those that are already waiting at a time."""
     held: _Item | None = None
     while True:
         item = held if held is not None else _next(items, limits, gone)
@@ -144,20 +146,20 @@ def _receive(items: "queue.Queue[_Item]", limits: FlightLimits, gone: Callable[[
         if isinstance(item, _Failure):
             raise item.error
         group, held = _ready_after(item, items, limits)
-        yield joined(group)
+        yield joined(group, limits.batch_bytes)
 
 
 def _ready_after(
     first: pa.RecordBatch, items: "queue.Queue[_Item]", limits: FlightLimits
 ) -> tuple[list[pa.RecordBatch], _Item | None]:
-    """Return `first` with the waiting batches that fit beside it, and the item taken that did not fit."""
+    """Return `first` with the batches that wait, and the item taken that is none."""
     group, size = [first], first.nbytes
     while size < limits.coalesce_bytes:
         try:
             item = items.get_nowait()
         except queue.Empty:
             break
-        if not isinstance(item, pa.RecordBatch) or size + item.nbytes > limits.batch_bytes:
+        if not isinstance(item, pa.RecordBatch):
             return group, item
         group.append(item)
         size += item.nbytes

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from flightllm.errors import InternalError
-from flightllm.flight.batches import conformed, sliced
+from flightllm.flight.batches import conformed, joined, sliced
 
 
 def test_even_rows_are_cut_below_the_limit() -> None:
@@ -45,3 +45,13 @@ def test_conformed_refuses_other_types() -> None:
     """Sending other types than promised would break the client in a worse place."""
     with pytest.raises(InternalError, match="promised"):
         conformed(pa.record_batch({"a": [1]}), pa.schema([("a", pa.string())]))
+
+
+def test_small_batches_are_joined_into_one() -> None:
+    """Few bytes go as one batch, many small batches beyond the limit stay apart, and so do large ones."""
+    small = [pa.record_batch({"a": range(10)})] * 5
+    (one,) = joined(small, 1_000).to_batches()
+    assert one["a"].to_pylist() == list(range(10)) * 5
+    assert len(joined(small, 100).to_batches()) == 5
+    large = [pa.record_batch({"a": range(20_000)})] * 3
+    assert len(joined(large, 2 << 20).to_batches()) == 3
