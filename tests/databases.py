@@ -122,7 +122,7 @@ def plan_of(database: Database, sql: str) -> Planned:
     extracted = _extract(services.catalog.inline_views(sql), services)
     context = _scalar_context(services, planning=True)
     register_stubs(context, extracted.calls)
-    return plan_query(context, _frame(context, extracted.sql), extracted.calls)
+    return plan_query(context, _frame(context, extracted), extracted.calls)
 
 
 def planned(database: Database, sql: str, *rules: Rule) -> tuple[str, str, tuple[str, ...]]:

@@ -135,7 +135,7 @@ def test_names(session: Session) -> None:
         ("SELECT ai_gen() FROM people", AICallError, "prompt"),
         ("SELECT ai_classify(note, []) FROM people", AICallError, "label"),
         ("SELECT ai_extract(note, '{bad') FROM people", AICallError, "schema"),
-        ("SELECT id FROM people WHERE ai_gen('x', note)", SqlError, "non-boolean predicate"),
+        ("SELECT id FROM people WHERE ai_gen('x', note)", SqlError, r"non-boolean predicate 'ai_gen\(people.note\)'"),
         ("SELECT sum(ai_gen('x', note)) OVER FROM people", SqlError, "window"),
     ],
 )
