@@ -4,7 +4,16 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from flightllm.catalog.entries import Entry
 from flightllm.errors import SqlError, UnsupportedError
-from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA, TableName, identifier, quoted, read_parts, table_name
+from flightllm.sql.names import (
+    CATALOG,
+    DEFAULT_SCHEMA,
+    TableName,
+    identifier,
+    quoted,
+    read_parts,
+    table_name,
+    with_name,
+)
 from flightllm.sql.tokens import Token, tokenize
 
 
@@ -90,24 +99,10 @@ def _with_names(tokens: Sequence[Token]) -> Iterator[tuple[int, str]]:
     depth = 0
     for index, token in enumerate(tokens):
         if token.is_symbol("("):
-            name = _name_before_as(tokens, index)
+            name = with_name(tokens, index)
             if name is not None:
                 yield depth, name
         depth += token.is_symbol("(") - token.is_symbol(")")
-
-
-def _name_before_as(tokens: Sequence[Token], opening: int) -> str | None:
-    at = opening - 1
-    while at > 0 and tokens[at].is_word("materialized", "not"):
-        at -= 1
-    if at < 1 or not tokens[at].is_word("as"):
-        return None
-    at -= 1
-    if tokens[at].is_symbol(")"):
-        while at > 0 and not tokens[at].is_symbol("("):
-            at -= 1
-        at -= 1
-    return identifier(tokens[at]) if at >= 0 else None
 
 
 def _outer_with_names(tokens: Sequence[Token]) -> list[str]:

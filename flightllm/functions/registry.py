@@ -11,6 +11,7 @@ from types import ModuleType
 
 from flightllm.errors import ConfigError
 from flightllm.functions.base import AIFunction, ScalarFunction
+from flightllm.resources import packaged_folder
 
 
 class FunctionRegistry:
@@ -30,7 +31,7 @@ class FunctionRegistry:
         """
         found: dict[str, AIFunction | ScalarFunction] = {}
         origin: dict[str, Path] = {}
-        for path in (path for folder in (shipped_folder(), *folders) for path in _files(folder)):
+        for path in (path for folder in (packaged_folder("udfs"), *folders) for path in _files(folder)):
             function = _read(path)
             for name in function.names:
                 if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
@@ -64,13 +65,6 @@ class FunctionRegistry:
 
     def __iter__(self) -> Iterator[AIFunction | ScalarFunction]:
         return iter({function.name: function for function in self._by_name.values()}.values())
-
-
-def shipped_folder() -> Path:
-    """Return the folder of the shipped functions: inside the installed package, or beside it in a checkout."""
-    package = Path(__file__).resolve().parent.parent
-    installed = package / "_udfs"
-    return installed if installed.is_dir() else package.parent / "udfs"
 
 
 def _files(folder: Path) -> list[Path]:

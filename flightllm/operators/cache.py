@@ -91,7 +91,6 @@ class AnswerCache:
         self.flush()
         with self._lock:
             self._database.close()
-            self._database = _connect("")
 
     def _read(self, sql: str, values: Sequence[bytes]) -> Mapping[bytes, str]:
         try:

@@ -13,6 +13,7 @@ from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import Aggregate, Filter, Join, Node, Project, SetOp, Sort, children, walk, with_children
 from flightllm.plan.pairs import LEFT_KEPT
+from flightllm.plan.through import has_window, over_input, windows
 
 _INNER, _LEFT, _RIGHT = JoinRel.JOIN_TYPE_INNER, JoinRel.JOIN_TYPE_LEFT, JoinRel.JOIN_TYPE_RIGHT
 _LEFT_FILTERED = LEFT_KEPT | {_INNER, _LEFT}
@@ -50,7 +51,7 @@ class _PushDown:
             case Sort():
                 return Sort(self._filtered(*self.sink(node.input, conjuncts)), node.rel), []
             case Project():
-                columns = _partition_columns(node) if _windows(node) else node.expressions
+                columns = _partition_columns(node) if has_window(node) else node.expressions
                 moved, stay = self._through(conjuncts, columns)
                 return Project(self._filtered(*self.sink(node.input, moved)), node.expressions), stay
             case Aggregate() if len(node.rel.groupings) == 1:
@@ -121,7 +122,7 @@ class _PushDown:
         """Rewrite conjuncts over what computes their columns (None: nothing that may be looked through)."""
         moved, stay = [], []
         for conjunct in conjuncts:
-            below = _over(conjunct, columns)
+            below = over_input(conjunct, columns, self._functions) if ex.fields(conjunct) else None
             if below is None or not self._may_move(below):
                 stay.append(conjunct)
             else:
@@ -156,25 +157,10 @@ def _expressions(node: Node) -> Iterable[Expression]:
             return []
 
 
-def _windows(node: Project) -> list[Expression]:
-    found = (e for x in node.expressions for e in ex.walk(x))
-    return [e for e in found if e.WhichOneof("rex_type") == "window_function"]
-
-
 def _partition_columns(node: Project) -> list[Expression | None]:
     """Keep the columns by which every window function is partitioned: whole partitions may go."""
-    keys = [{ex.key(p) for p in w.window_function.partitions} for w in _windows(node)]
+    keys = [{ex.key(p) for p in w.window_function.partitions} for w in windows(node)]
     return [e if all(ex.key(e) in k for k in keys) else None for e in node.expressions]
-
-
-def _over(conjunct: Expression, columns: Sequence[Expression | None]) -> Expression | None:
-    read = ex.fields(conjunct)
-    if not read or any(columns[c] is None for c in read):
-        return None
-    try:
-        return ex.substitute(conjunct, lambda c: columns[c] or field(c))
-    except ValueError:  # a path into a computed struct
-        return None
 
 
 def _across(conjuncts: list[Expression], keys: dict[int, int]) -> list[Expression]:

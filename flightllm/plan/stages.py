@@ -29,6 +29,7 @@ from flightllm.plan.nodes import (
     with_children,
 )
 from flightllm.plan.substrait import NotExpressibleError, to_plan
+from flightllm.plan.through import has_window
 
 STAGE_CATALOG = "stage"
 """The catalog of a query's own context that holds its joints."""
@@ -199,19 +200,15 @@ def register(context: SessionContext, table: str, schema: pa.Schema, batches: Se
 def _chain_to_operator(node: Node) -> bool:
     """Tell whether only row-wise nodes and limits lie between `node` and an AI operator."""
     while isinstance(node, Fetch | Filter | Project):
-        if isinstance(node, Project) and _has_window(node):
+        if isinstance(node, Project) and has_window(node):
             return False
         node = node.input
     return isinstance(node, AiMap)
 
 
-def _has_window(node: Project) -> bool:
-    return any(e.WhichOneof("rex_type") == "window_function" for x in node.expressions for e in ex.walk(x))
-
-
 def _streams(plan: Node, joints: Sequence[Joint]) -> bool:
     row_wise = all(isinstance(n, Filter | Project | Scan) for n in walk(plan))
-    windows = any(isinstance(n, Project) and _has_window(n) for n in walk(plan))
+    windows = any(isinstance(n, Project) and has_window(n) for n in walk(plan))
     return len(joints) == 1 and not isinstance(joints[0], Numbered) and row_wise and not windows
 
 

@@ -10,7 +10,7 @@ from substrait.algebra_pb2 import Expression
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions
 from flightllm.plan.nodes import AiMap, Filter, Node, Project, Sort, has_ai, transform
-from flightllm.rewrite.through import has_window, over_input
+from flightllm.plan.through import has_window, over_input
 
 
 def filter_before_ai(root: Node, functions: Functions) -> Node:

@@ -12,7 +12,7 @@ from substrait.algebra_pb2 import Expression, FetchRel, JoinRel, SetRel
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions
 from flightllm.plan.nodes import AiMap, Fetch, Join, Node, Project, SetOp, Sort, has_ai, transform, with_children
-from flightllm.rewrite.through import has_window, over_input
+from flightllm.plan.through import has_window, over_input
 
 
 def limit_before_ai(root: Node, functions: Functions) -> Node:

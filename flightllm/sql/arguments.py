@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from flightllm.functions.base import Literal
 from flightllm.functions.bind import Constant
-from flightllm.sql.scopes import identifier
+from flightllm.sql.names import identifier
 from flightllm.sql.tokens import Kind, Token
 
 _CONSTANTS: Mapping[str, Literal] = {"true": True, "false": False, "null": None}

@@ -10,7 +10,8 @@ from flightllm.errors import AICallError
 from flightllm.functions.bind import Argument, BoundCall, Expression, bind_call
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.sql.arguments import read_column, read_constant, read_star, split_arguments
-from flightllm.sql.scopes import Scopes, Table, identifier, read_scopes
+from flightllm.sql.names import identifier
+from flightllm.sql.scopes import Scopes, Table, read_scopes
 from flightllm.sql.tokens import Kind, Token, position, tokenize
 
 NO_FIELDS = "''"

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from flightllm.config import LimitsConfig
 from flightllm.errors import LimitExceededError
-from flightllm.sql.names import identifier
+from flightllm.sql.names import identifier, with_name
 from flightllm.sql.tokens import Kind, Token, tokenize
 
 _WEIGHTS = {
@@ -217,7 +217,7 @@ def _expanded(tokens: Sequence[Token], most: int) -> int:
     opened: list[tuple[str | None, int]] = [(None, 1)]
     for index, token in enumerate(tokens):
         if token.is_symbol("("):
-            opened.append((_defined(tokens, index), 1))
+            opened.append((with_name(tokens, index), 1))
         elif token.is_symbol(")") and len(opened) > 1:
             name, size = opened.pop()
             if name is not None:
@@ -238,18 +238,3 @@ def _grow(opened: list[tuple[str | None, int]], size: int) -> None:
 
 def _follows_from(token: Token) -> bool:
     return token.is_word("from", "join") or token.is_symbol(",")
-
-
-def _defined(tokens: Sequence[Token], index: int) -> str | None:
-    """Return the name of the WITH query whose text the parenthesis at `index` opens, if it does."""
-    at = index - 1
-    while at > 0 and tokens[at].is_word("materialized", "not"):
-        at -= 1
-    if at < 1 or not tokens[at].is_word("as"):
-        return None
-    at -= 1
-    if tokens[at].is_symbol(")"):
-        while at > 0 and not tokens[at].is_symbol("("):
-            at -= 1
-        at -= 1
-    return identifier(tokens[at]) if at >= 0 else None

@@ -40,6 +40,21 @@ def identifier(token: Token) -> str | None:
     return token.text.lower() if token.kind is Kind.WORD else None
 
 
+def with_name(tokens: Sequence[Token], index: int) -> str | None:
+    """Return the name of the WITH query whose text the parenthesis at `index` opens, if it does."""
+    at = index - 1
+    while at > 0 and tokens[at].is_word("materialized", "not"):
+        at -= 1
+    if at < 1 or not tokens[at].is_word("as"):
+        return None
+    at -= 1
+    if tokens[at].is_symbol(")"):
+        while at > 0 and not tokens[at].is_symbol("("):
+            at -= 1
+        at -= 1
+    return identifier(tokens[at]) if at >= 0 else None
+
+
 def read_parts(tokens: Sequence[Token], start: int) -> tuple[tuple[str, ...], int]:
     """Read `a.b.c` from the token `start` on; return its parts and the index after it (no part: an empty tuple)."""
     parts: list[str] = []

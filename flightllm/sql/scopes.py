@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flightllm.errors import SqlError
+from flightllm.sql.names import identifier
 from flightllm.sql.tokens import Kind, Token, position
 
 _TABLE_CLAUSES = ("with", "from", "join", "into", "table", "view", "update")
@@ -59,13 +60,6 @@ class Scopes:
     names_table: Sequence[bool]
     """Whether a name at each token would stand for a table: in FROM, INTO, WITH … rather than in an expression."""
     common_tables: Sequence[CommonTable]
-
-
-def identifier(token: Token) -> str | None:
-    """Return the name a token stands for, lower case unless quoted, or None."""
-    if token.kind is Kind.WORD:
-        return token.text.lower()
-    return token.text if token.kind is Kind.QUOTED else None
 
 
 def read_scopes(sql: str, tokens: Sequence[Token]) -> Scopes:

@@ -1,0 +1,34 @@
+"""Look through a projection: say what an expression over its output reads from its input."""
+
+from collections.abc import Sequence
+
+from substrait.algebra_pb2 import Expression
+
+from flightllm.plan import expressions as ex
+from flightllm.plan.expressions import Functions
+from flightllm.plan.nodes import Project
+
+
+def windows(node: Project) -> list[Expression]:
+    """Return the window functions that the projection computes."""
+    parts = (e for x in node.expressions for e in ex.walk(x))
+    return [e for e in parts if e.WhichOneof("rex_type") == "window_function"]
+
+
+def has_window(node: Project) -> bool:
+    """Tell whether the projection computes window functions, whose result depends on which rows it sees."""
+    return bool(windows(node))
+
+
+def over_input(expression: Expression, columns: Sequence[Expression | None], functions: Functions) -> Expression | None:
+    """Return `expression` with each column replaced by what computes it (None: what must not be looked through).
+
+    None where it reads such a column, a struct path forbids it, or a column such as `random()` would be computed twice.
+    """
+    read = {c: columns[c] for c in ex.fields(expression)}
+    if any(column is None or functions.is_volatile(column) for column in read.values()):
+        return None
+    try:
+        return ex.substitute(expression, lambda index: read[index] or ex.field(index))
+    except ValueError:
+        return None
