@@ -19,7 +19,7 @@ from bench.common import machine
 from bench.setting import announce, tables, topics
 from flightllm.demo.process import running_server
 
-ROWS: Final = 2_000
+ROWS: Final = 3_000
 QUICK_ROWS: Final = 200
 ENGINES: Final = ("vllm", "local")
 _FIGURES: Final = """

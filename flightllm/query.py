@@ -36,6 +36,13 @@ from flightllm.system import QueryRecord
 
 _log = structlog.get_logger(__name__)
 
+_BATCH_ROWS = 8_192
+"""Rows in a batch as DataFusion makes it of itself."""
+_MOST_BATCH_ROWS = 131_072
+_BATCH_BYTES = 2 << 20
+"""Rows so narrow that their batches are smaller than this come in larger ones: fewer are quicker to send."""
+_TEXT_BYTES = 32
+
 EXPLAIN_SCHEMA = pa.schema([pa.field("plan_type", pa.string()), pa.field("plan", pa.string())])
 
 
@@ -137,8 +144,13 @@ class PlainQuery:
 
     def __init__(self, services: Services, extracted: Extracted) -> None:
         self._services = services
-        self.frame = _frame(_scalar_context(services), extracted)
+        context = _scalar_context(services)
+        self.frame = _frame(context, extracted)
         self.schema = _shown(self.frame.schema(), extracted)
+        rows = _BATCH_BYTES // max(1, sum(_width(f.type) for f in self.schema))
+        if rows > _BATCH_ROWS:
+            context.sql(f"SET datafusion.execution.batch_size = {min(rows, _MOST_BATCH_ROWS)}")
+            self.frame = _frame(context, extracted)
 
     def run(self, record: QueryRecord) -> Batches:
         """Stream DataFusion's batches."""
@@ -147,6 +159,11 @@ class PlainQuery:
     def explain(self) -> list[tuple[str, str]]:
         """Return DataFusion's plans."""
         return _datafusion_plans(self.frame)
+
+
+def _width(kind: pa.DataType) -> int:
+    """Guess the bytes of one value."""
+    return kind.bit_width // 8 or 1 if pa.types.is_primitive(kind) else _TEXT_BYTES
 
 
 class BatchQuery:

@@ -120,7 +120,7 @@ def test_cancelled_before_the_start(engine: Engine, make_requests: MakeRequests)
 def test_one_bad_request_fails_alone(engine: Engine, make_requests: MakeRequests) -> None:
     """A prompt beyond the model's context gets an error, its neighbours get answers."""
     requests = make_requests(5)
-    bad = Request(2, "word " * 5000, requests[2].parameters, "ai_gen", "", ())
+    bad = Request(2, "word " * 10_000, requests[2].parameters, "ai_gen", "", ())
     completions = answers(engine, [*requests[:2], bad, *requests[3:]])
     assert [completion.error is None for completion in completions] == [True, True, False, True, True]
     assert completions[2].text is None
