@@ -96,7 +96,7 @@ def numbered(rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Batches:
     for batch in rows:
         position = pa.array(range(start, start + batch.num_rows), pa.int64())
         start += batch.num_rows
-        yield pa.RecordBatch.from_arrays([*batch.columns, position], schema=schema)
+        yield pa.RecordBatch.from_arrays([*batch.columns[: len(schema) - 1], position], schema=schema)
 
 
 def _run_pass(calls: Sequence[BoundCall], table: str, schema: pa.Schema, runtime: Runtime) -> Batches:

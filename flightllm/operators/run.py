@@ -35,7 +35,8 @@ def _joint(joint: Joint, runtime: Runtime) -> Batches:
             case Operator():
                 yield from run_operator(joint, rows, runtime)
             case Limit():
-                yield from _limited(rows, joint.offset, joint.limit)
+                for batch in _limited(rows, joint.offset, joint.limit):
+                    yield pa.RecordBatch.from_arrays(batch.columns, schema=joint.schema)
             case Numbered():
                 yield from numbered(rows, joint.schema)
 

@@ -35,7 +35,7 @@ def _operator(operator: Operator) -> str:
     for i, call in enumerate(operator.calls):
         arguments = ", ".join(f"{n} = c{a}" for n, a in zip(call.ai.fields, call.arguments, strict=False))
         when = "" if call.when is None else f", only where c{call.when}"
-        lines.append(f"c{operator.width + i} = {call.ai.text}")
+        lines.append(f"{operator.schema.names[operator.width + i]} = {call.ai.text}")
         lines.append(indent(f"{call.ai.function}: fields ({arguments}){when}, returns {call.ai.type}", "    "))
     if operator.ordered:
         lines.append("keeps the order of its input")

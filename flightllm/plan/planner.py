@@ -50,6 +50,7 @@ def plan_query(context: SessionContext, frame: DataFrame, calls: Mapping[str, AI
         logical = frame.optimized_logical_plan()
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         raise mapped_error(error) from error
+    _check_carried(logical.display_indent())
     try:
         encoded = Producer.to_substrait_plan(logical, context).encode()
     except Exception as error:  # DataFusion has no class of its own for this
@@ -77,6 +78,24 @@ def _null_aware(plan_text: str) -> list[bool]:
     return [line.endswith("null_aware") for line in lines if line.startswith("LeftAnti Join")]
 
 
+_BOUND = r"(?:UNBOUNDED PRECEDING|CURRENT ROW|UNBOUNDED FOLLOWING)"
+_LOST = (
+    ("WindowAggr:", re.compile(rf"IGNORE NULLS|FILTER \(|RANGE BETWEEN (?!{_BOUND} AND {_BOUND})")),
+    ("Aggregate:", re.compile("IGNORE NULLS")),
+)
+
+
+def _check_carried(plan_text: str) -> None:
+    """Check that the plan has none of what DataFusion's Substrait drops without a word from functions.
+
+    That is IGNORE NULLS, a window function's FILTER, and the offset of a RANGE frame.
+    """
+    for line in map(str.strip, plan_text.splitlines()):
+        for kind, modifier in _LOST:
+            if line.startswith(kind) and (found := modifier.search(line)):
+                raise NotExpressibleError(f"Substrait would lose {found[0].strip(' (')} of a function")
+
+
 def _first_line(error: Exception) -> str:
     text = str(error).split("{", 1)[0].split(" input", 1)[0]
-    return re.sub(r'^(?:\w+\("?)+', "", text.split("\n", 1)[0]).strip()[:200]
+    return re.sub(r'^(?:\w+\("?)+', "", text.split("\n", 1)[0]).strip(' ")')[:200]

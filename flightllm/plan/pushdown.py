@@ -5,21 +5,20 @@ still reduce the rows that a call sees, they sink here, before calls become oper
 unions, group keys and window partitions, into the sides of joins, and across equal join keys to the other side.
 """
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from substrait.algebra_pb2 import Expression, JoinRel, SetRel
 
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import Aggregate, Filter, Join, Node, Project, SetOp, Sort, children, walk, with_children
-from flightllm.plan.pairs import LEFT_KEPT
+from flightllm.plan.pairs import LEFT_KEPT, RIGHT_KEPT
 from flightllm.plan.through import has_window, over_input, windows
 
-_INNER, _LEFT, _RIGHT = JoinRel.JOIN_TYPE_INNER, JoinRel.JOIN_TYPE_LEFT, JoinRel.JOIN_TYPE_RIGHT
-_LEFT_FILTERED = LEFT_KEPT | {_INNER, _LEFT}
-"""Joins that commute with a predicate on their left columns, and may lose right rows that then match nothing."""
-_RIGHT_FILTERED = frozenset({_INNER, _RIGHT})
-_CONDITION_FILTERS_RIGHT = LEFT_KEPT | {_INNER, _LEFT}
+_INNER = JoinRel.JOIN_TYPE_INNER
+_LEFT_STAYS = LEFT_KEPT | {_INNER, JoinRel.JOIN_TYPE_LEFT}
+"""Joins that commute with a predicate on their left columns, and may lose right rows that match nothing."""
+_RIGHT_STAYS = RIGHT_KEPT | {_INNER, JoinRel.JOIN_TYPE_RIGHT}
 _UNIONS = frozenset({SetRel.SET_OP_UNION_ALL, SetRel.SET_OP_UNION_DISTINCT})
 
 
@@ -69,31 +68,34 @@ class _PushDown:
         split = node.left.width
         condition = [] if node.condition is None else self._functions.operands(node.condition, "and")
         keys = [pair for c in condition if (pair := self._key_pair(c, split)) is not None]
-        left: list[Expression] = []
-        right: list[Expression] = []
-        if node.kind in _LEFT_FILTERED:
-            left, conjuncts = _split(conjuncts, lambda c: c < split)
-        if node.kind in _RIGHT_FILTERED:
-            right, conjuncts = _split(conjuncts, lambda c: c >= split)
         fixed = [c for c in condition if not self._may_move(c)]
         plain = [c for c in condition if self._may_move(c)]
-        if node.kind == _INNER:
-            own, plain = _split(plain, lambda c: c < split)
-            left += own
-        if node.kind in _CONDITION_FILTERS_RIGHT:
-            own, plain = _split(plain, lambda c: c >= split)
-            right += own
-        right = [ex.shift(c, -split) for c in right]
-        from_left, from_right = left + self._known(node.left), right + self._known(node.right)
-        if node.kind in _LEFT_FILTERED and self._holds_call(node.right):
-            right += _across(from_left, {a: b - split for a, b in keys})
-        if node.kind in _RIGHT_FILTERED and self._holds_call(node.left):
-            left += _across(from_right, {b - split: a for a, b in keys})
+        on_left, plain = _split(plain, range(split))
+        on_right, plain = _split(plain, range(split, split + node.right.width))
+        left: list[Expression] = []
+        right: list[Expression] = []
+        if node.kind in _LEFT_STAYS:
+            left, conjuncts = _split(conjuncts, range(split))
+            right += on_right
+        if node.kind in _RIGHT_STAYS:
+            start = 0 if node.kind in RIGHT_KEPT else split
+            own, conjuncts = _split(conjuncts, range(start, start + node.right.width))
+            right += [ex.shift(c, split - start) for c in own]
+            left += on_left
+        kept = [*plain, *fixed]
+        kept += [] if node.kind in _LEFT_STAYS else on_right
+        kept += [] if node.kind in _RIGHT_STAYS else on_left
+        true_left = [*left, *on_left, *self._known(node.left)]
+        true_right = [*right, *on_right, *(ex.shift(c, split) for c in self._known(node.right))]
+        if node.kind in _LEFT_STAYS and self._holds_call(node.right):
+            right += _across(true_left, dict(keys))
+        if node.kind in _RIGHT_STAYS and self._holds_call(node.left):
+            left += _across(true_right, {b: a for a, b in keys})
         joined = Join(
-            self._filtered(*self.sink(node.left, left)),
-            self._filtered(*self.sink(node.right, right)),
+            self._filtered(*self.sink(node.left, _distinct(left))),
+            self._filtered(*self.sink(node.right, _distinct(ex.shift(c, -split) for c in right))),
             node.kind,
-            self._functions.conjunction([*plain, *fixed]),
+            self._functions.conjunction(kept),
         )
         return joined, conjuncts
 
@@ -169,8 +171,12 @@ def _across(conjuncts: list[Expression], keys: dict[int, int]) -> list[Expressio
     return [ex.substitute(c, lambda i: field(keys[i])) for c in known]
 
 
-def _split(conjuncts: list[Expression], belongs: Callable[[int], bool]) -> tuple[list[Expression], list[Expression]]:
+def _distinct(conjuncts: Iterable[Expression]) -> list[Expression]:
+    return list({ex.key(c): c for c in conjuncts}.values())
+
+
+def _split(conjuncts: list[Expression], side: range) -> tuple[list[Expression], list[Expression]]:
     """Part the conjuncts that read columns of one side only, and some, from the others."""
-    fits = [bool(read := ex.fields(c)) and all(map(belongs, read)) for c in conjuncts]
+    fits = [bool(read := ex.fields(c)) and all(i in side for i in read) for c in conjuncts]
     one = [c for c, fit in zip(conjuncts, fits, strict=True) if fit]
     return one, [c for c, fit in zip(conjuncts, fits, strict=True) if not fit]

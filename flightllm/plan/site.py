@@ -52,10 +52,21 @@ class Site:
             guard = None
         place = (raw, ex.key(guard))
         if place not in self._columns or self._functions.is_volatile(expression):
-            arguments = tuple(self.lift(a, guard) for a in ex.arguments(expression))
+            arguments = tuple(self._where(guard, self.lift(a, guard)) for a in ex.arguments(expression))
             self._columns[place] = field(self._width + len(self._calls))
             self._calls.append(Call(ai, arguments, guard, expression.scalar_function.output_type))
         return self._columns[place]
+
+    def _where(self, guard: Expression | None, argument: Expression) -> Expression:
+        """Evaluate an argument only where its call is needed: elsewhere it might fail, as 10 / n does."""
+        bare = argument
+        if bare.WhichOneof("rex_type") == "cast" and bare.cast.type.WhichOneof("kind") == "string":
+            bare = bare.cast.input
+        if guard is None or ex.field_index(bare) is not None or bare.WhichOneof("rex_type") == "literal":
+            return argument
+        clause = Expression.IfThen.IfClause(then=argument)
+        getattr(clause, "if").CopyFrom(guard)
+        return Expression(if_then=Expression.IfThen(ifs=[clause]))
 
     def _short_circuit(self, expression: Expression, guard: Expression | None, needed: str) -> Expression:
         """AND and OR: operands without AI calls decide first, then each AI operand guards the next."""

@@ -1,6 +1,6 @@
 """Cut a plan at its AI operators: relational stages for DataFusion, operators between them, tables as the joints."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import count
 from typing import TypeAlias
@@ -25,6 +25,7 @@ from flightllm.plan.nodes import (
     Scan,
     Sort,
     children,
+    keep,
     walk,
     with_children,
 )
@@ -51,7 +52,7 @@ class Relational:
     plan: Plan
     inputs: tuple["Joint", ...]
     schema: pa.Schema
-    """Columns are named by position, so that duplicate names cannot clash."""
+    """At least one column, named by position, so that duplicate names cannot clash."""
     streams: bool
     """Each row of the one input can be processed by itself, so the stage runs batch by batch as the input arrives."""
 
@@ -61,12 +62,12 @@ class Operator:
     """A joint filled by AI calls: the first `width` columns of `input`, then one per call."""
 
     table: str
+    schema: pa.Schema
     input: Relational
     width: int
     calls: tuple[BoundCall, ...]
     ordered: bool
     """The query needs the rows in the order of the input."""
-    schema: pa.Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,10 +75,10 @@ class Limit:
     """A joint that skips `offset` rows of a stage that streams and stops it after `limit` more (None: no end)."""
 
     table: str
+    schema: pa.Schema
     input: Relational
     offset: int
     limit: int | None
-    schema: pa.Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +86,8 @@ class Numbered:
     """A joint that keeps all rows of a stage and appends their numbers; several stages may read it."""
 
     table: str
-    input: Relational
     schema: pa.Schema
+    input: Relational
 
 
 Joint: TypeAlias = Operator | Limit | Numbered
@@ -105,9 +106,13 @@ def stage_frame(context: SessionContext, plan: Plan) -> DataFrame:
         raise NotExpressibleError(str(error).splitlines()[0]) from error
 
 
-def positional(schema: pa.Schema) -> pa.Schema:
-    """Name the columns by position and let each be NULL, as the joints between stages do."""
-    return pa.schema([pa.field(f"c{i}", f.type) for i, f in enumerate(schema)])
+def positional(types: Iterable[pa.DataType], prefix: str = "") -> pa.Schema:
+    """Name columns by position, each of which may be NULL.
+
+    The columns of a joint carry its name too: DataFusion pushes a filter to the wrong side of an outer join whose sides
+    have equal names at equal places.
+    """
+    return pa.schema([pa.field(f"{prefix}c{i}", kind) for i, kind in enumerate(types)])
 
 
 class Cutter:
@@ -117,16 +122,18 @@ class Cutter:
         self._context = context
         self._functions = functions
         self._numbers: dict[int, Numbered] = {}
-        self._names = (f"{STAGE_CATALOG}.public.s{i}" for i in count())
+        self._names = (f"s{i}" for i in count())
         context.register_catalog_provider(STAGE_CATALOG, Catalog.memory_catalog())
         context.catalog(STAGE_CATALOG).register_schema("public", Schema.memory_schema())
 
     def cut(self, root: Node, *, ordered: bool = True) -> Relational:
         """Return the stage that computes `root`, over the joints it needs."""
         joints: list[Joint] = []
+        if not root.width:  # a batch without columns would lose its number of rows
+            root = Project(root, (ex.null(ex.BOOLEAN),))
         plan = self._replace(root, joints, ordered=ordered)
         encoded = to_plan(plan, self._functions)
-        schema = positional(stage_frame(self._context, encoded).schema())
+        schema = positional(stage_frame(self._context, encoded).schema().types)
         return Relational(encoded, tuple(joints), schema, streams=_streams(plan, joints))
 
     def _replace(self, node: Node, joints: list[Joint], *, ordered: bool) -> Node:
@@ -146,7 +153,7 @@ class Cutter:
             return with_children(node, replaced)
         if joint not in joints:
             joints.append(joint)
-        return self._scan(joint)
+        return keep(self._scan(joint), node.width)
 
     def _operator(self, node: AiMap, *, ordered: bool) -> Operator:
         width = node.input.width
@@ -166,23 +173,26 @@ class Cutter:
         )
         ordered = ordered and _is_ordered(node.input)
         input_ = self.cut(Project(node.input, tuple(columns)), ordered=ordered)
-        answers = [pa.field(f"c{width + i}", c.ai.type) for i, c in enumerate(node.calls)]
-        schema = pa.schema([*list(input_.schema)[:width], *answers])
-        return Operator(next(self._names), input_, width, calls, ordered, schema)
+        types = [*input_.schema.types[:width], *(c.ai.type for c in node.calls)]
+        return Operator(*self._joint(types, input_), width, calls, ordered)
 
     def _limit(self, node: Fetch, *, ordered: bool) -> Limit | None:
         bounds = ex.bounds(node.rel)
         if bounds is None:
             return None
         input_ = self.cut(node.input, ordered=ordered)
-        return Limit(next(self._names), input_, *bounds, input_.schema)
+        return Limit(*self._joint(input_.schema.types, input_), *bounds)
 
     def _numbered(self, node: Number) -> Numbered:
         if node.key not in self._numbers:
             input_ = self.cut(node.input, ordered=False)
-            schema = input_.schema.append(pa.field(f"c{node.input.width}", pa.int64()))
-            self._numbers[node.key] = Numbered(next(self._names), input_, schema)
+            types = [*input_.schema.types[: node.input.width], pa.int64()]
+            self._numbers[node.key] = Numbered(*self._joint(types, input_))
         return self._numbers[node.key]
+
+    def _joint(self, types: Iterable[pa.DataType], input_: Relational) -> tuple[str, pa.Schema, Relational]:
+        name = next(self._names)
+        return f"{STAGE_CATALOG}.public.{name}", positional(types, f"{name}_"), input_
 
     def _scan(self, joint: Joint) -> Scan:
         register(self._context, joint.table, joint.schema, [])

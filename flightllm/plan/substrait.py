@@ -93,7 +93,10 @@ class Reader:
         input_ = self.read(rel.project.input)
         columns = [*map(field, range(input_.width)), *rel.project.expressions]
         if rel.project.common.HasField("emit"):
-            columns = [columns[i] for i in rel.project.common.emit.output_mapping]
+            mapping = rel.project.common.emit.output_mapping
+            if max(mapping, default=0) >= len(columns):  # it shows a grouping id, which one grouping set has not
+                raise NotExpressibleError("the plan reads a column that its input does not have")
+            columns = [columns[i] for i in mapping]
         joined, columns = self._join_subqueries(input_, columns)
         return Project(joined, tuple(columns))
 
