@@ -83,3 +83,11 @@ SELECT count(*) FROM (SELECT DISTINCT ai_gen('x', note) FROM people)
 
 -- name: count of unused answers
 SELECT count(*) FROM (SELECT id, ai_gen('x', note) FROM people)
+
+-- name: ignore nulls in an aggregate
+-- fallback: Substrait would lose IGNORE NULLS
+SELECT array_agg(score ORDER BY id) IGNORE NULLS, count(ai_gen('x', note)) FROM people
+
+-- name: a single grouping set
+-- fallback: the plan reads a column that its input does not have
+SELECT name, count(ai_gen('x', note)) FROM people GROUP BY GROUPING SETS ((name))

@@ -103,3 +103,28 @@ SELECT p.id, x.n FROM people p, LATERAL (SELECT count(*) AS n FROM likes l WHERE
 -- name: unnest
 -- fallback: Unsupported plan type: Unnest
 SELECT id, unnest(ai_classify(note, ['a', 'b', 'c'], multi => true)) AS label FROM people
+
+-- name: outer join of which no column is read
+SELECT 1 AS one FROM people LEFT JOIN likes ON ai_filter('x', thing)
+
+-- name: rows of a full join counted
+SELECT count(*) FROM people p FULL JOIN likes l ON ai_filter('x', p.note)
+
+-- name: right join of which one side is read
+SELECT p.id, count(*) FROM people p RIGHT JOIN likes l ON ai_filter('x', p.note) GROUP BY p.id
+
+-- name: semi join counted
+SELECT count(*) FROM people p LEFT SEMI JOIN likes l ON ai_filter('x', l.thing)
+
+-- name: filters on both sides of a right join of answers
+SELECT a, b, g, h FROM (SELECT id AS a, score, ai_gen('x', note) AS g FROM people) p
+RIGHT JOIN (SELECT person_id AS b, weight, ai_gen('y', thing) AS h FROM likes) l ON p.score = l.weight
+WHERE (p.a IS NULL OR p.a < 3) AND l.h IS NOT NULL
+
+-- name: left part of ON across the key
+SELECT p.id, l.g FROM people p LEFT JOIN (SELECT person_id, ai_gen('x', thing) AS g FROM likes) l
+ON p.id = l.person_id AND p.id > 1
+
+-- name: right semi join with a filter above
+SELECT person_id FROM (SELECT id, ai_gen('x', note) AS g FROM people) p
+RIGHT SEMI JOIN likes l ON p.id = l.person_id AND p.g > '' WHERE l.person_id < 3

@@ -213,3 +213,12 @@ SELECT id, NULL AS nothing, DATE '2024-01-01' AS day, 1.5::decimal(5, 2) AS d, I
 
 -- name: case over NULL and over a NULL column
 SELECT id, CASE NULL::boolean WHEN ai_filter('x', note) THEN 1 ELSE 2 END, CASE flag WHEN ai_filter('x', note) THEN 1 END FROM people
+
+-- name: argument that fails outside its guard
+SELECT id, CASE WHEN score <> 0 THEN ai_gen('x', 10 / score) END FROM people
+
+-- name: cast that fails outside its guard
+SELECT id, CASE WHEN name = 'nobody' THEN ai_gen('x', CAST(name AS INT)) ELSE 'none' END FROM people
+
+-- name: division that fails outside its guard
+SELECT id, coalesce(name, ai_gen('x', 10 / (id - 1))) FROM people

@@ -36,3 +36,25 @@ SELECT id, first_value(ai_gen('x', note)) OVER (PARTITION BY flag ORDER BY id),
 -- name: top per group
 SELECT * FROM (SELECT movie_id, genre, rank() OVER (PARTITION BY genre ORDER BY ai_score('fun', movie_info) DESC, movie_id) AS r
 FROM movies) WHERE r <= 2
+
+-- name: filter of a window function
+-- fallback: Substrait would lose FILTER
+SELECT id, sum(score) FILTER (WHERE score > 2) OVER (), ai_gen('x', note) FROM people
+
+-- name: filter by an answer of a window function
+-- fallback: Substrait would lose FILTER
+SELECT id, sum(id) FILTER (WHERE ai_filter('x', note)) OVER (ORDER BY id) FROM people
+
+-- name: range frame with an offset
+-- fallback: Substrait would lose RANGE BETWEEN
+SELECT id, sum(id) OVER (ORDER BY id RANGE BETWEEN 1 PRECEDING AND 1 FOLLOWING), ai_gen('x', note) FROM people
+
+-- name: rows frame with an offset
+SELECT id, sum(id) OVER (ORDER BY id ROWS BETWEEN 1 PRECEDING AND 1 FOLLOWING), ai_gen('x', note) FROM people
+
+-- name: range frame to the current row
+SELECT id, sum(id) OVER (ORDER BY id RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW), ai_gen('x', note) FROM people
+
+-- name: ignore nulls in a window
+-- fallback: Substrait would lose IGNORE NULLS
+SELECT id, last_value(score) IGNORE NULLS OVER (ORDER BY id), ai_gen('x', note) FROM people
