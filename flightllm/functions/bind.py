@@ -114,8 +114,19 @@ class _Binder:
             fields.add(argument)
         if isinstance(prompt, Constant):
             prompt = resolve_template(_text(prompt, "prompt"), fields.names())
-        answer = self._function.build(Arguments(prompt or "", values))
+        answer = self._answer(Arguments(prompt or "", values))
         return BoundCall(self._call(answer, fields, values, text), tuple(item.sql for item in fields.items))
+
+    def _answer(self, arguments: Arguments) -> Answer:
+        try:
+            answer = self._function.build(arguments)
+        except AICallError:
+            raise
+        except Exception as error:  # a defect of the function's file, which its author wants to read about
+            raise AICallError(f"the function's build failed with {type(error).__name__}: {error}") from error
+        if not isinstance(answer, Answer):
+            raise AICallError(f"the function's build must return an Answer, not {type(answer).__name__}")
+        return answer
 
     def _required(self) -> list[str]:
         """Return the parameters, and the options that this name of the function takes by position."""

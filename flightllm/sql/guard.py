@@ -8,11 +8,12 @@ So each of these has a weight, and `sql_terms` bounds the sum along the deepest 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from flightllm.config import LimitsConfig
-from flightllm.errors import LimitExceededError
+from flightllm.errors import LimitExceededError, UnsupportedError
 from flightllm.sql.names import identifier, with_name
-from flightllm.sql.tokens import Kind, Token, tokenize
+from flightllm.sql.tokens import Kind, Token, position, tokenize
 
 _WEIGHTS = {
     "operators": 2,
@@ -178,6 +179,7 @@ def check_sql(sql: str, limits: LimitsConfig) -> None:
     Raises:
         LimitExceededError: the text is too long, or chains too many terms; names the limit, the count and the key.
         SqlError: the text cannot be split into tokens.
+        UnsupportedError: it says TABLESAMPLE, which DataFusion parses and then ignores.
     """
     size = len(sql.encode())
     if size > limits.sql_bytes:
@@ -186,6 +188,11 @@ def check_sql(sql: str, limits: LimitsConfig) -> None:
             "upload the values as a table and join it"
         )
     tokens = tokenize(sql)
+    for before, token in pairwise(tokens):
+        if token.is_word("tablesample") and not before.is_symbol("."):
+            raise UnsupportedError(
+                f"TABLESAMPLE at {position(sql, token.start)} is not supported: write WHERE random() < 0.1 for a tenth"
+            )
     meter = _Meter()
     weight = meter.read(tokens)
     if weight > limits.sql_terms:

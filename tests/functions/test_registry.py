@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.errors import ConfigError
+from flightllm.errors import AICallError, ConfigError
 from flightllm.functions import FunctionRegistry
+from flightllm.sql.calls import extract_calls
 
 HEADLINE = """
 from dataclasses import dataclass
@@ -66,3 +67,22 @@ def test_missing_folder(tmp_path: Path) -> None:
 def test_suggestions() -> None:
     """An unknown name gets near ones."""
     assert "ai_filter" in FunctionRegistry.load().suggest("AI_FLTER")
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        ("lambda call: call.nothing", "build failed with AttributeError: .*nothing"),
+        ("lambda call: 'a text'", "build must return an Answer, not str"),
+    ],
+)
+def test_a_faulty_build_is_named(tmp_path: Path, build: str, message: str) -> None:
+    """A defect in a function's file comes out as an error of the call, which says what failed."""
+    (tmp_path / "ai_faulty.py").write_text(
+        "from flightllm.functions import AIFunction, Kind, Parameter\n"
+        "FUNCTION = AIFunction(name='ai_faulty', summary='Fail.', returns='text',\n"
+        f"    parameters=(Parameter('input', Kind.FIELD),), build={build})\n"
+    )
+    registry = FunctionRegistry.load([tmp_path])
+    with pytest.raises(AICallError, match=f"ai_faulty at 1:8.*{message}"):
+        extract_calls("SELECT ai_faulty(a) FROM t", registry, lambda _: ["a"])

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from flightllm.config import LimitsConfig
-from flightllm.errors import LimitExceededError
+from flightllm.errors import LimitExceededError, UnsupportedError
 from flightllm.sql.guard import check_sql
 
 LIMITS = LimitsConfig()
@@ -122,3 +122,10 @@ def test_depth_adds_up_through_nesting() -> None:
 def test_broken_sql_does_not_break_the_guard(sql: str) -> None:
     """Unbalanced text is left for the parser to report."""
     check_sql(sql, LIMITS)
+
+
+def test_tablesample_is_refused() -> None:
+    """DataFusion would parse it and return every row, so that a sample costs as much as the whole table."""
+    with pytest.raises(UnsupportedError, match=r"TABLESAMPLE at 1:17.*random\(\)"):
+        check_sql("SELECT * FROM t TABLESAMPLE SYSTEM (10)", LimitsConfig())
+    check_sql('SELECT t.tablesample, "tablesample" FROM t', LimitsConfig())
