@@ -5,7 +5,7 @@
 Movies and products joined with their reviews, 3,000 joined rows each, or all there are: a projection, a filter beside a
 plain predicate, several calls in one query, and an average score by group. The figures are what `system.queries` and
 `system.ai_calls` tell the client. Each engine runs every query once, on the embedded model, with an empty answer cache.
-The script fails where prompts that repeat were asked more than once, or where no prompt token came from the prefix cache.
+The script fails where repeated prompts were asked more than once, or where no prompt token came from the prefix cache.
 """
 
 import argparse
