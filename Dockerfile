@@ -1,12 +1,16 @@
 # The server with the embedded CPU engine. For another engine: --build-arg EXTRAS=openai
 FROM python:3.11-slim AS build
 ARG EXTRAS=local
+# Further options of pip. Its default index has only PyTorch with CUDA, several gigabytes that the CPU engine never uses:
+# --build-arg PIP_OPTIONS="--extra-index-url ADDRESS", where ADDRESS is what the selector on PyTorch's own "Get started"
+# page shows for the platform CPU, takes the small build instead (its version, 2.13.0+cpu, counts as the newer one).
+ARG PIP_OPTIONS=
 WORKDIR /src
 COPY pyproject.toml README.md LICENSE ./
 COPY flightllm flightllm
 COPY udfs udfs
 COPY config config
-RUN python -m venv /opt/flightllm && /opt/flightllm/bin/pip install --no-cache-dir ".[${EXTRAS}]"
+RUN python -m venv /opt/flightllm && /opt/flightllm/bin/pip install --no-cache-dir ${PIP_OPTIONS} ".[${EXTRAS}]"
 
 FROM python:3.11-slim
 COPY --from=build /opt/flightllm /opt/flightllm

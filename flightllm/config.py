@@ -42,14 +42,21 @@ class ServerConfig:
         return host.strip("[]"), int(port)
 
     def read_token(self) -> str | None:
-        """Return the token that `token` refers to, or None where no token is asked for."""
+        """Return the token that `token` refers to, or None where no token is asked for.
+
+        Raises:
+            ConfigError: the variable is not set, the file cannot be read, or it is empty.
+        """
         if self.token is None:
             return None
         kind, _, place = self.token.partition(":")
         try:
             value = os.environ[place] if kind == "env" else Path(place).expanduser().read_text(encoding="utf-8")
-        except (KeyError, OSError) as error:
-            raise ConfigError(f"[server] token: cannot read {self.token!r}") from error
+        except KeyError as error:
+            raise ConfigError(f"[server] token: set the environment variable {place}") from error
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+            raise ConfigError(f"[server] token: cannot read the file {place}: {reason}") from error
         if not value.strip():
             raise ConfigError(f"[server] token: {self.token!r} is empty")
         return value.strip()
@@ -78,7 +85,11 @@ class FunctionsConfig:
 
 @dataclass(frozen=True, slots=True)
 class LimitsConfig:
-    """What one query, one upload or the whole server may use."""
+    """What one query, one upload or the whole server may use.
+
+    `memory_bytes` holds for each query's relational work by itself, not for all queries together; what an engine, the
+    tables in memory and the batches on their way take comes on top.
+    """
 
     sql_bytes: int = 1_048_576
     sql_terms: int = 2_000

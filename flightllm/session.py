@@ -3,9 +3,8 @@
 import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass
-from itertools import islice, product
+from itertools import chain, islice, product
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -13,13 +12,14 @@ import structlog
 
 from flightllm.catalog import Catalog, IngestMode
 from flightllm.catalog.errors import mapped_error
+from flightllm.changes import bound_texts, change
 from flightllm.config import Config
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError, UnsupportedError
 from flightllm.functions import FunctionRegistry
 from flightllm.llm import create_engine
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.relational import Batches, Loop
-from flightllm.query import EXPLAIN_SCHEMA, Query, Services, explain_analyze, plan, uses_ai
+from flightllm.query import EXPLAIN_SCHEMA, Query, Services, explain_analyze, plan
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
 from flightllm.sql.guard import check_sql
@@ -30,7 +30,7 @@ from flightllm.system import QueryLog, QueryRecord
 _log = structlog.get_logger(__name__)
 _EMPTY = pa.schema([])
 _STAND_INS = (pa.nulls(1), pa.array(["text"]), pa.array([1]))
-_MOST_TRIES = 81
+_MOST_TRIES = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +60,7 @@ class ResultBatches(Iterator[pa.RecordBatch]):
 
     def __next__(self) -> pa.RecordBatch:
         """Return the next batch; any failure comes out as one of our errors."""
+        self._record.begin()
         try:
             batch = next(self._batches)
         except StopIteration:
@@ -142,6 +143,15 @@ class Session:
         self._queries = queries
         self._settings = Settings()
 
+    def is_update(self, sql: str) -> bool:
+        """Tell from the text alone whether a statement changes something and returns no rows.
+
+        Raises:
+            FlightLLMError: no kind of statement begins like this, or it is one that is not supported.
+        """
+        check_sql(sql, self._services.config.limits)
+        return classify(sql).is_update
+
     def describe(self, sql: str) -> Description:
         """Plan a statement without running it; values that fit stand in for its parameters.
 
@@ -157,16 +167,21 @@ class Session:
         return Description(self._plan_any(sql, fields.names).schema, is_update=False, parameters=fields)
 
     def _plan_any(self, sql: str, parameters: list[str]) -> Query:
-        """Plan with NULL for each parameter, or where that cannot be, with a text or a number for some."""
-        first: SqlError | None = None
-        for values in islice(product(_STAND_INS, repeat=len(parameters)), _MOST_TRIES):
+        """Plan with NULL for each parameter, or where that cannot be, with a text or a number for some.
+
+        An error that is the same whether all are NULL, texts or numbers is about something else and ends the search.
+        """
+        errors: list[SqlError] = []
+        for values in islice(_stand_ins(len(parameters)), _MOST_TRIES):
             try:
                 return self._plan(
-                    classify(bind(sql, pa.RecordBatch.from_arrays(list(values), names=parameters))), self._settings
+                    classify(bind(sql, pa.RecordBatch.from_arrays(values, names=parameters))), self._settings
                 )
             except SqlError as error:
-                first = first or error
-        raise first or InternalError("no stand-ins for parameters")
+                errors.append(error)
+            if len(errors) == len(_STAND_INS) and len({str(error) for error in errors}) == 1:
+                break
+        raise errors[0]
 
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
@@ -184,7 +199,7 @@ class Session:
         if statement.is_update:
             raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
         query = self._plan(statement, chosen)
-        record = self._queries.start(sql)
+        record = self._queries.plan(sql)
         return QueryResult(query.schema, ResultBatches(query.run(record), record), record)
 
     def _plan(self, statement: Statement, settings: Settings) -> Query:
@@ -203,19 +218,18 @@ class Session:
     ) -> int:
         """Run DDL, DML or SET once, or once for each row of parameters; return the rows affected or -1.
 
-        `settings` hold for this call only.
+        `settings` hold for this call only. Setting `cancelled` stops a statement that has not taken effect yet.
 
         Raises:
-            FlightLLMError: the statement is wrong; rows of parameters before the failing one were applied.
+            FlightLLMError: the statement is wrong; rows of parameters before the failing one may have been applied.
         """
         check_sql(sql, self._services.config.limits)
         chosen = self._settings.with_values(settings)
         if parameters is None:
             return self._update(sql, bind(sql, None), chosen, cancelled)
-        total = 0
-        for row in range(parameters.num_rows):
-            (batch,) = parameters.slice(row, 1).combine_chunks().to_batches()
-            affected = self._update(sql, bind(sql, batch), chosen, cancelled)
+        total, plain = 0, not self._services.functions.may_be_in(sql)
+        for text in bound_texts(sql, parameters, together=plain):
+            affected = self._update(sql, text, chosen, cancelled)
             total = -1 if affected < 0 else total + affected
         return total
 
@@ -230,45 +244,15 @@ class Session:
                 return -1
             case "transaction":
                 raise UnsupportedError("transactions are not supported: every statement takes effect by itself")
-        record = self._queries.start(sql)
-        if cancelled is not None:
-            record.cancelled = cancelled
+        record = self._queries.start(sql, cancelled)
         try:
-            affected = self._change(statement, record, settings)
+            affected = change(statement, record, self._services, settings)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
             record.finish("cancelled" if isinstance(mapped, CancelledError) else "failed", error=str(mapped))
             raise mapped from error
         record.finish("done", rows=max(affected, 0))
         return affected
-
-    def _change(self, statement: Statement, record: QueryRecord, settings: Settings) -> int:
-        catalog = self._services.catalog
-        ai = statement.query is not None and uses_ai(statement.query, self._services)
-        if statement.kind == "create_table_as":
-            if not catalog.check_create(statement):
-                return 0
-            mode: IngestMode = "replace" if statement.or_replace else "create"
-            query = plan(statement.query or "", self._services, settings)
-            return self._ingest_query(statement, query, record, mode)
-        if statement.kind == "create_view" and ai:
-            catalog.create_ai_view(statement, plan(statement.query or "", self._services, settings).schema)
-            return -1
-        if statement.kind == "insert" and ai:
-            query = plan(statement.query or "", self._services, settings)
-            with closing(query.run(record)) as rows:
-                return catalog.insert(statement, query.schema, rows)
-        if uses_ai(statement.text, self._services) and statement.kind in {"delete", "update"}:
-            raise UnsupportedError(
-                "AI calls in DELETE and UPDATE are not supported: write CREATE OR REPLACE TABLE … AS"
-            )
-        return catalog.execute(statement)
-
-    def _ingest_query(self, statement: Statement, query: Query, record: QueryRecord, mode: IngestMode) -> int:
-        if statement.target is None:
-            raise InternalError("CREATE TABLE AS without a target")
-        with closing(query.run(record)) as rows:
-            return self._services.catalog.ingest(statement.target, query.schema, rows, mode)
 
     def ingest(
         self,
@@ -340,6 +324,16 @@ class _Shown:
     def explain(self) -> list[tuple[str, str]]:
         """Return the settings."""
         return self._settings
+
+
+def _stand_ins(count: int) -> Iterator[list[pa.Array]]:
+    """Yield values for `count` parameters: all of one kind, then NULLs and texts, then any mixture; none twice."""
+    kinds, tried = range(len(_STAND_INS)), set()
+    uniform = ((kind,) * count for kind in kinds)
+    for choice in chain(uniform, product(kinds[:2], repeat=count), product(kinds, repeat=count)):
+        if choice not in tried:
+            tried.add(choice)
+            yield [_STAND_INS[kind] for kind in choice]
 
 
 def _texts(lines: list[tuple[str, str]], schema: pa.Schema) -> pa.RecordBatch:

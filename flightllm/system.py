@@ -14,7 +14,10 @@ import pyarrow as pa
 
 from flightllm.errors import NotFoundError
 
-QueryStatus = Literal["running", "done", "failed", "cancelled"]
+QueryStatus = Literal["planned", "running", "done", "failed", "cancelled"]
+"""`planned` is a query whose rows nobody has asked for yet."""
+_MOST_TEXT = 16_384
+"""Characters kept of a query's text, of a call's and of an error; the rest is cut off."""
 COUNTERS = (
     "rows",
     "prompts_expected",
@@ -72,13 +75,13 @@ class CallRecord:
 
 @dataclass(slots=True)
 class QueryRecord:
-    """One query from its start on; `rows` counts what it returned. Safe to use from several threads."""
+    """One query from its planning on; `rows` counts what it returned. Safe to use from several threads."""
 
     query_id: str
     sql: str
     cancelled: Event = field(default_factory=Event)
     """Set once somebody asked the query to stop; whoever runs it polls this."""
-    status: QueryStatus = "running"
+    status: QueryStatus = "planned"
     rows: int = 0
     error: str | None = None
     _started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
@@ -87,9 +90,21 @@ class QueryRecord:
     _calls: list[CallRecord] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
 
+    def begin(self) -> None:
+        """Start the clock of a planned query; any other stays as it is."""
+        with self._lock:
+            if self.status == "planned":
+                self.status = "running"
+                self._started_at, self._started = datetime.now(UTC), time.monotonic()
+
+    @property
+    def finished(self) -> bool:
+        """Tell whether the record is closed."""
+        return self._seconds is not None
+
     def call_site(self, function: str, text: str) -> CallRecord:
         """Add a call site, in the order of the plan, and return its counters."""
-        call = CallRecord(function, text)
+        call = CallRecord(function, _cut(text))
         with self._lock:
             self._calls.append(call)
         return call
@@ -104,8 +119,8 @@ class QueryRecord:
         with self._lock:
             if self._seconds is not None:
                 return
-            self._seconds = time.monotonic() - self._started
-            self.status, self.error = status, error
+            self._seconds = self._elapsed()
+            self.status, self.error = status, None if error is None else _cut(error)
             self.rows = self.rows if rows is None else rows
 
     def cancel(self) -> None:
@@ -115,11 +130,14 @@ class QueryRecord:
     def row(self) -> dict[str, Any]:
         """Return the query's row of `system.queries`, its counters summed over its call sites."""
         with self._lock:
-            seconds = time.monotonic() - self._started if self._seconds is None else self._seconds
+            seconds = self._elapsed() if self._seconds is None else self._seconds
             own = {"query_id": self.query_id, "sql": self.sql, "status": self.status, "error": self.error}
             calls, rows = [call.counts() for call in self._calls], self.rows
         totals = {name: sum(counts[name] for counts in calls) for name in COUNTERS}
         return {**own, "started_at": self._started_at, "seconds": seconds, **totals, "rows": rows}
+
+    def _elapsed(self) -> float:
+        return 0.0 if self.status == "planned" else time.monotonic() - self._started
 
     def call_rows(self) -> list[dict[str, Any]]:
         """Return the query's rows of `system.ai_calls`, one per call site from 0 on."""
@@ -138,10 +156,10 @@ class QueryRecord:
 
 
 class QueryLog:
-    """The running queries and the last `history` finished ones. Safe to use from several threads."""
+    """The open queries and the last `history` finished ones. Safe to use from several threads."""
 
     def __init__(self, history: int = 1_000) -> None:
-        self._running: dict[str, QueryRecord] = {}
+        self._open: dict[str, QueryRecord] = {}
         self._finished: deque[QueryRecord] = deque(maxlen=history)
         self._lock = Lock()
 
@@ -150,25 +168,34 @@ class QueryLog:
         """Return the schemas of the system tables by name."""
         return MappingProxyType({"queries": _QUERIES, "ai_calls": _AI_CALLS})
 
-    def start(self, sql: str) -> QueryRecord:
-        """Open the record of a query under a new id."""
-        record = QueryRecord(secrets.token_hex(8), sql)
+    def plan(self, sql: str, cancelled: Event | None = None) -> QueryRecord:
+        """Open the record of a query under a new id; its clock waits for `begin`.
+
+        Setting `cancelled`, where given, asks the query to stop.
+        """
+        record = QueryRecord(secrets.token_hex(8), _cut(sql), cancelled or Event())
         with self._lock:
             self._settle()
-            self._running[record.query_id] = record
+            self._open[record.query_id] = record
+        return record
+
+    def start(self, sql: str, cancelled: Event | None = None) -> QueryRecord:
+        """Open the record of a query that runs from now on; see `plan`."""
+        record = self.plan(sql, cancelled)
+        record.begin()
         return record
 
     def running(self) -> list[QueryRecord]:
-        """Return the queries that have not finished, oldest first."""
+        """Return the queries that have not finished, those only planned included, oldest first."""
         with self._lock:
             self._settle()
-            return list(self._running.values())
+            return list(self._open.values())
 
     def get(self, query_id: str) -> QueryRecord:
         """Return a query by its id.
 
         Raises:
-            NotFoundError: no such query is running or remembered.
+            NotFoundError: no such query is open or remembered.
         """
         for record in self._all():
             if record.query_id == query_id:
@@ -190,10 +217,14 @@ class QueryLog:
     def _all(self) -> list[QueryRecord]:
         with self._lock:
             self._settle()
-            return [*self._finished, *self._running.values()]
+            return [*self._finished, *self._open.values()]
 
     def _settle(self) -> None:
         """Move what has finished to the bounded history; the caller holds the lock."""
-        for record in [record for record in self._running.values() if record.status != "running"]:
-            del self._running[record.query_id]
+        for record in [record for record in self._open.values() if record.finished]:
+            del self._open[record.query_id]
             self._finished.append(record)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"

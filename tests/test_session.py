@@ -56,6 +56,8 @@ def test_describe(session: Session) -> None:
     assert ask(session, sql, one).table.schema == described.schema
     assert session.describe("CREATE TABLE t AS SELECT 1 AS a").is_update
     assert session.describe("SET flightllm.cache = 'off'").is_update
+    assert session.is_update("INSERT INTO people VALUES (?)")
+    assert not session.is_update(sql)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,9 @@ def test_lazy(database: Database, session: Session) -> None:
     """Nothing is asked before the first batch is pulled."""
     result = session.execute("SELECT ai_gen('lazy', note) FROM people")
     assert database.engine.sent == 0  # type: ignore[attr-defined]
+    assert result.query.row()["status"] == "planned"
     assert sum(batch.num_rows for batch in result.batches) == 9
+    assert result.query.row()["status"] == "done"
     assert database.engine.sent == 4  # type: ignore[attr-defined]
 
 

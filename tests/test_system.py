@@ -56,6 +56,41 @@ def test_history_is_bounded_and_running_queries_stay() -> None:
         log.get("x")
 
 
+def test_clock_waits_for_the_first_pull() -> None:
+    """A planned query takes no time until it begins; closed before that, it took none."""
+    log = QueryLog()
+    record, unread = log.plan("SELECT 1"), log.plan("SELECT 2")
+    assert [(row["status"], row["seconds"]) for row in log.snapshot("queries").to_pylist()] == [("planned", 0.0)] * 2
+    assert log.running() == [record, unread]
+    planned_at = record.row()["started_at"]
+    record.begin()
+    unread.finish("cancelled")
+    assert (record.row()["status"], unread.row()["seconds"]) == ("running", 0.0)
+    assert record.row()["seconds"] > 0
+    assert record.row()["started_at"] >= planned_at
+    record.finish("done")
+    record.begin()
+    assert record.row()["status"] == "done"
+
+
+def test_long_texts_are_cut() -> None:
+    """What is remembered of a query is small, however long its text was."""
+    record = QueryLog().start("x" * 1_000_000)
+    record.call_site("f", "y" * 1_000_000)
+    record.finish("failed", error="z" * 1_000_000)
+    kept = [record.row()["sql"], record.row()["error"], record.call_rows()[0]["text"]]
+    assert [len(text) for text in kept] == [16_385] * 3
+    assert all(text.endswith("…") for text in kept)
+
+
+def test_a_callers_event_cancels() -> None:
+    """A query can be given the event that stops it, before anybody can see the query."""
+    event = threading.Event()
+    record = QueryLog().start("SELECT 1", event)
+    record.cancel()
+    assert event.is_set()
+
+
 def test_cancel_reaches_the_runner() -> None:
     """Cancelling by id sets the event that the runner polls."""
     log = QueryLog()

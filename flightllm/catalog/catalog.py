@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import structlog
-from datafusion import SessionContext, col
+from datafusion import DataFrame, SessionContext, col
 from datafusion.catalog import Table
 
 from flightllm.catalog import files, statements, uploads, views
 from flightllm.catalog.entries import STORED_SUFFIX, Entry, SystemTables, TableInfo
 from flightllm.catalog.store import RESERVED, TableStore
-from flightllm.catalog.uploads import IngestMode
+from flightllm.catalog.uploads import Collect, IngestMode
 from flightllm.config import LimitsConfig
 from flightllm.errors import ConfigError, SqlError
 from flightllm.sql.names import DEFAULT_SCHEMA, TableName, parse_name, quoted
@@ -109,23 +109,27 @@ class Catalog:
         return uploads.ingest(self._store, table, schema, batches, mode)
 
     def insert(self, statement: Statement, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-        """Add rows already computed for an INSERT statement, matched by position as SQL does; return their number.
+        """Add the rows of an INSERT statement's query, matched by position as SQL does; return their number.
+
+        They are added together once `batches` has ended, or, where it raises, not at all.
 
         Raises:
-            SqlError: the rows do not fit the table's columns.
+            PermissionDeniedError: the table is a file, a view or a system table.
+            SqlError: the rows do not fit the table's columns; known before the first batch is pulled.
         """
         table = statements.target_of(statement)
         return uploads.insert(self._store, table, statement.columns, schema, batches)
 
-    def execute(self, statement: Statement) -> int:
-        """Run a statement that changes tables and computes no rows; return the rows affected, or -1.
+    def execute(self, statement: Statement, collect: Collect = DataFrame.collect) -> int:
+        """Run a statement that changes tables and adds no rows; return the rows affected, or -1.
 
-        `create_table_as` and whatever holds AI calls are the session's: see `check_create`, `ingest`, `insert`.
+        UPDATE and DELETE first find the rows they change, by way of `collect`. Statements that add rows and whatever
+        holds AI calls are the session's: see `check_create`, `ingest`, `insert`, `create_ai_view`.
 
         Raises:
             FlightLLMError: the statement is wrong or not supported; nothing was changed.
         """
-        return statements.execute(self._store, statement)
+        return statements.execute(self._store, statement, collect)
 
     def check_create(self, statement: Statement) -> bool:
         """Tell whether CREATE … has anything to do: False where the name exists and IF NOT EXISTS was written.

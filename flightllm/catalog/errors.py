@@ -9,6 +9,12 @@ _PREFIX = re.compile(
     r"|Invalid argument error|type_coercion|caused by|Optimizer rule '\w+' failed)(?:: |\s+)"
 )
 _PARSER = re.compile(r'^ParserError\("(?P<text>.*)"\)$', re.DOTALL)
+_NOISE = re.compile(
+    r"Internal error: (?:Function '\w+' failed to match any signature.*?(?=No function matches))?"
+    r"|\.*\s*This issue was likely caused by a bug in DataFusion's code\.[^\n]*?apache/datafusion/issues",
+    re.DOTALL,
+)
+"""DataFusion calls wrong types an error of its own and asks to report it; what to write instead follows."""
 _UNSUPPORTED = "This feature is not implemented: "
 
 
@@ -31,4 +37,4 @@ def _stripped(text: str) -> str:
         text = text[match.end() :]
     if parser := _PARSER.match(text):
         text = f"syntax error: {parser['text']}"
-    return text.strip()
+    return _NOISE.sub("", text).strip()

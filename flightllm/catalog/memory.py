@@ -67,14 +67,14 @@ def checked(batches: Iterable[pa.RecordBatch], schema: pa.Schema, most_bytes: in
 
     Raises:
         InvalidInputError: a batch is corrupt, lacks a column, or has a value that does not fit; names the column.
-        LimitExceededError: the upload is larger than `most_bytes`.
+        LimitExceededError: the rows come to more than `most_bytes`.
     """
     total = 0
     for batch in batches:
         total += batch.nbytes
         if total > most_bytes:
             raise LimitExceededError(
-                f"the upload is larger than [limits] upload_bytes = {most_bytes:,}: send less at once"
+                f"the rows come to more than [limits] upload_bytes = {most_bytes:,}: store fewer at once"
             )
         try:
             batch.validate(full=True)

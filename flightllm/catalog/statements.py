@@ -7,7 +7,7 @@ from flightllm.catalog.contexts import scratch_context
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.store import RESERVED, TableStore
-from flightllm.catalog.uploads import run_change
+from flightllm.catalog.uploads import Collect, run_change
 from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, SqlError, UnsupportedError
 from flightllm.sql.names import DEFAULT_SCHEMA, TableName
 from flightllm.sql.statement import Statement
@@ -15,7 +15,7 @@ from flightllm.sql.statement import Statement
 _VIEWS = ("view", "ai_view")
 
 
-def execute(store: TableStore, statement: Statement) -> int:
+def execute(store: TableStore, statement: Statement, collect: Collect) -> int:
     """Run a statement that changes tables and computes no rows; return the rows affected, or -1."""
     name = target_of(statement)
     match statement.kind:
@@ -29,9 +29,9 @@ def execute(store: TableStore, statement: Statement) -> int:
             _drop_schema(store, statement, name.schema)
         case "drop_table" | "drop_view":
             _drop(store, statement, name)
-        case "insert" | "delete" | "update":
+        case "delete" | "update":
             store.writable(name)
-            return run_change(store, statement.text, statement.query if statement.kind != "insert" else None)
+            return run_change(store, statement.text, statement.query or "", collect)
         case _:
             raise UnsupportedError(f"{statement.kind.upper()} is not a change to tables")
     return -1

@@ -1,10 +1,10 @@
 """Rows that clients send, or that queries computed, stored in in-memory tables."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Literal, get_args
 
 import pyarrow as pa
-from datafusion import SessionContext, SQLOptions
+from datafusion import DataFrame
 from datafusion.catalog import Catalog as SharedCatalog
 from datafusion.catalog import Schema
 
@@ -17,6 +17,8 @@ from flightllm.errors import InvalidInputError, SqlError
 from flightllm.sql.names import TableName, quoted
 
 IngestMode = Literal["create", "append", "replace", "create_append"]
+Collect = Callable[[DataFrame], Iterable[pa.RecordBatch]]
+"""Runs a query to its end; a caller's own can be cancelled, and then raises."""
 
 
 def ingest(
@@ -45,10 +47,14 @@ def insert(
 ) -> int:
     """Add rows to the given columns (none: all) of a table, matched by position; return their number.
 
+    They are added together once `batches` has ended, or, where it raises, not at all.
+
     Raises:
-        SqlError: the rows do not fit the columns.
+        PermissionDeniedError: the table is a file, a view or a system table.
+        SqlError: the rows do not fit the columns; known before the first batch is pulled.
     """
-    columns = columns or store.writable(table).schema.names
+    target = store.writable(table).schema
+    columns = columns or target.names
     if len(columns) != len(schema):
         raise SqlError(f"INSERT INTO {table.display} names {len(columns)} columns but gets {len(schema)}")
     unique = pa.schema([pa.field(f"c{index}", field.type) for index, field in enumerate(schema)])
@@ -56,16 +62,21 @@ def insert(
     return _insert_rows(store, table, columns, unique, renamed)
 
 
-def run_change(store: TableStore, text: str, counting: str | None) -> int:
-    """Run an INSERT, UPDATE or DELETE already checked; return the number of rows changed.
+def run_change(store: TableStore, text: str, counting: str, collect: Collect) -> int:
+    """Run an UPDATE or DELETE already checked; return the number of rows changed.
 
-    `counting` counts the rows an UPDATE or DELETE is to change. Where there are none, nothing is run: DataFusion takes
+    `counting` counts the rows to change, by way of `collect`. Where there are none, nothing is run: DataFusion takes
     a condition that it folds to false, such as `a = 1 AND a = 2`, for no condition at all and changes every row.
+    The change itself is one step of DataFusion's, made or not made.
     """
     context = store.context()
-    if counting is not None and not _first_column(context, counting, QUERY_ONLY):
-        return 0
-    return _changed(context, text)
+    try:
+        frame = context.sql_with_options(counting, QUERY_ONLY)
+        if not _total(collect(frame)):
+            return 0
+        return _total(context.sql_with_options(text, ROWS_ONLY).collect())
+    except Exception as error:
+        raise mapped_error(error) from error
 
 
 def _append(store: TableStore, name: TableName, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
@@ -79,27 +90,32 @@ def _insert_rows(
     store: TableStore, name: TableName, columns: Sequence[str], schema: pa.Schema, batches: Iterable[pa.RecordBatch]
 ) -> int:
     plain = memory.plain_schema(schema)
+    names = ", ".join(quoted(column) for column in columns)
+    text = f"INSERT INTO {name.sql} ({names}) SELECT * FROM upload.upload.rows"
+    _insertion(store, text, plain, [])
     stored = list(memory.checked(batches, plain, store.limits.upload_bytes))
     if not any(batch.num_rows for batch in stored):
         return 0
-    context, upload, rows = store.context(), SharedCatalog.memory_catalog(), Schema.memory_schema()
-    rows.register_table("rows", memory.memory_table(stored, plain))
-    upload.register_schema("upload", rows)
-    context.register_catalog_provider("upload", upload)
-    names = ", ".join(quoted(column) for column in columns)
-    return _changed(context, f"INSERT INTO {name.sql} ({names}) SELECT * FROM upload.upload.rows")
-
-
-def _changed(context: SessionContext, text: str) -> int:
-    return _first_column(context, text, ROWS_ONLY)
-
-
-def _first_column(context: SessionContext, text: str, options: SQLOptions) -> int:
-    """Return the sum of the first column of what `text` returns."""
     try:
-        batches = context.sql_with_options(text, options).collect()
+        return _total(_insertion(store, text, plain, stored).collect())
     except Exception as error:
         raise mapped_error(error) from error
+
+
+def _insertion(store: TableStore, text: str, schema: pa.Schema, stored: Sequence[pa.RecordBatch]) -> DataFrame:
+    """Plan an INSERT whose rows are those of `upload.upload.rows`."""
+    context, upload, rows = store.context(), SharedCatalog.memory_catalog(), Schema.memory_schema()
+    rows.register_table("rows", memory.memory_table(stored, schema))
+    upload.register_schema("upload", rows)
+    context.register_catalog_provider("upload", upload)
+    try:
+        return context.sql_with_options(text, ROWS_ONLY)
+    except Exception as error:
+        raise mapped_error(error) from error
+
+
+def _total(batches: Iterable[pa.RecordBatch]) -> int:
+    """Return the sum of the first column: DataFusion's count of changed rows."""
     return sum(count for batch in batches for count in batch.column(0).to_pylist())
 
 

@@ -9,7 +9,7 @@ from pyarrow import flight
 from flightllm.errors import InvalidInputError, NotFoundError, UnsupportedError
 from flightllm.flight.backend import Session
 from flightllm.flight.core import Core, call_of, refuse_transaction
-from flightllm.flight.messages import flight_message, pack, parse_flight, sql_message, unpack
+from flightllm.flight.messages import flight_message, pack, parse_flight, sql_message, unpack, unpack_as
 from flightllm.flight.metadata import CATALOG
 from flightllm.flight.statements import Prepared
 
@@ -34,10 +34,10 @@ def act(core: Core, context: flight.ServerCallContext, kind: str, body: bytes) -
 
 
 def _prepare(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
-    command = unpack(body)
-    refuse_transaction(command)
+    request = unpack_as("ActionCreatePreparedStatementRequest", body)
+    refuse_transaction(request)
     core.refuse_when_draining()
-    session, sql = core.session(context), command.message.query
+    session, sql = core.session(context), request.query
     description = session.describe(sql)
     handle = core.prepared.add(Prepared(session, sql, description))
     result = sql_message(
@@ -52,7 +52,7 @@ def _prepare(core: Core, context: flight.ServerCallContext, body: bytes) -> byte
 
 
 def _close_prepared(core: Core, _context: flight.ServerCallContext, body: bytes) -> None:
-    core.prepared.remove(unpack(body).message.prepared_statement_handle)
+    core.prepared.remove(unpack_as("ActionClosePreparedStatementRequest", body).prepared_statement_handle)
 
 
 def _cancel_flight_info(core: Core, _context: flight.ServerCallContext, body: bytes) -> bytes:
@@ -62,7 +62,7 @@ def _cancel_flight_info(core: Core, _context: flight.ServerCallContext, body: by
 
 
 def _cancel_query(core: Core, _context: flight.ServerCallContext, body: bytes) -> bytes:
-    _cancel(core, unpack(body).message.info)
+    _cancel(core, unpack_as("ActionCancelQueryRequest", body).info)
     return pack(sql_message("ActionCancelQueryResult", result=_CANCELLED))
 
 

@@ -55,6 +55,9 @@ class Description(Protocol):
 class Session(Protocol):
     """One client's state and statements."""
 
+    def is_update(self, sql: str) -> bool:
+        """Return whether `sql` is DDL, DML or SET, from its text alone."""
+
     def describe(self, sql: str) -> Description:
         """Plan `sql` without running anything."""
 

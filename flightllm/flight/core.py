@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pyarrow import flight
 
@@ -10,7 +11,6 @@ from flightllm.errors import EngineUnavailableError, UnsupportedError
 from flightllm.flight.auth import COOKIE, Call
 from flightllm.flight.backend import Database, Session
 from flightllm.flight.limits import FlightLimits
-from flightllm.flight.messages import Command
 from flightllm.flight.registry import Registry
 from flightllm.flight.sessions import SessionStore
 from flightllm.flight.slots import Slots
@@ -64,7 +64,7 @@ def call_of(context: flight.ServerCallContext) -> Call:
     return call
 
 
-def refuse_transaction(command: Command) -> None:
+def refuse_transaction(message: Any) -> None:
     """Raise `UnsupportedError` for a statement inside a transaction: there are none here."""
-    if command.message.transaction_id:
+    if message.transaction_id:
         raise UnsupportedError("transactions are not supported; every statement commits by itself (use autocommit)")

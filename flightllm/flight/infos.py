@@ -52,9 +52,9 @@ def _resolve(
         prepared = core.prepared.get(command.message.prepared_statement_handle)
         return prepared.session, prepared.sql, prepared.parameters, prepared.description.is_update
     if command.name == "CommandStatementQuery":
-        refuse_transaction(command)
+        refuse_transaction(command.message)
         session, sql = core.session(context), command.message.query
-        return session, sql, None, session.describe(sql).is_update
+        return session, sql, None, session.is_update(sql)
     raise UnsupportedError(f"{command.name} is not supported; send SQL text")
 
 

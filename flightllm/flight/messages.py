@@ -83,6 +83,18 @@ def unpack(data: bytes) -> Command:
     return Command(full_name.rsplit(".", 1)[1], _parse(full_name, packed.value))
 
 
+def unpack_as(name: str, data: bytes) -> Any:
+    """Decode the message of a ticket or action body that must be of the Flight SQL kind `name`.
+
+    Raises:
+        InvalidInputError: it is another message, or none.
+    """
+    command = unpack(data)
+    if command.name != name:
+        raise InvalidInputError(f"a message {name} was expected, not {command.name}")
+    return command.message
+
+
 def parse_flight(name: str, data: bytes) -> Any:
     """Decode the raw Flight message `name` (session and cancel actions are not wrapped in `Any`).
 

@@ -34,7 +34,7 @@ def put(core: Core, context: flight.ServerCallContext, command: Command, reader:
     if command.name == "CommandStatementIngest":
         count = _ingest(core, context, command, reader)
     elif command.name == "CommandStatementUpdate":
-        refuse_transaction(command)
+        refuse_transaction(command.message)
         count = run_update(
             core.session(context), command.message.query, None, call_of(context).settings, context.is_cancelled
         )
@@ -75,7 +75,7 @@ def _parameters(core: Core, reader: Any) -> pa.Table | None:
 
 def _ingest(core: Core, context: flight.ServerCallContext, command: Command, reader: Any) -> int:
     message = command.message
-    refuse_transaction(command)
+    refuse_transaction(message)
     if message.catalog not in ("", CATALOG):
         raise NotFoundError(f"there is no catalog {message.catalog!r}; the only one is {CATALOG!r}")
     if message.schema not in ("", "public"):

@@ -13,7 +13,7 @@ from flightllm.flight.core import CALL, Core
 from flightllm.flight.errors import boundary, hide_tracebacks
 from flightllm.flight.infos import DONE, NO_COLUMNS, flight_info, result_schema
 from flightllm.flight.limits import FlightLimits
-from flightllm.flight.messages import unpack
+from flightllm.flight.messages import unpack, unpack_as
 from flightllm.flight.metadata import is_metadata, metadata_table
 from flightllm.flight.puts import put
 from flightllm.flight.results import ResultStream
@@ -74,7 +74,7 @@ class FlightSqlServer(flight.FlightServerBase):
         command = unpack(ticket.ticket)
         if is_metadata(command):
             return flight.RecordBatchStream(metadata_table(command, self._core.database.catalog, self._core.info))
-        handle = command.message.statement_handle
+        handle = unpack_as("TicketStatementQuery", ticket.ticket).statement_handle
         if handle == DONE:
             return flight.GeneratorStream(NO_COLUMNS, iter(()))
         result = self._core.statements.get(handle).take()

@@ -107,18 +107,18 @@ class _Reader:
         return len(self._tokens) - 1
 
     def _explain(self) -> Statement:
+        """Read EXPLAIN [ANALYZE] [VERBOSE]; VERBOSE says no more than EXPLAIN without it, which says all there is."""
         self._at = 1
         analyze = self._take("analyze")
-        verbose = self._take("verbose")
-        form = self._literal_or_word() if self._take("format") else None
+        self._take("verbose")
+        if self._word("format"):
+            raise UnsupportedError("EXPLAIN has one format, titles and texts as rows: leave FORMAT out")
         if self._at >= len(self._tokens):
             raise SqlError("EXPLAIN of what? Write EXPLAIN SELECT …")
         inner = _Reader(self._sql, self._tokens[self._at :]).statement()
         if inner.kind != "query":
             raise UnsupportedError("EXPLAIN explains queries only: write EXPLAIN [ANALYZE] SELECT …")
-        return Statement(
-            "explain", self._rest(0), query=inner.query, analyze=analyze, verbose=verbose, format=form and form.lower()
-        )
+        return Statement("explain", self._rest(0), query=inner.query, analyze=analyze)
 
     # --- settings
 

@@ -44,8 +44,6 @@ class Statement:
     key: str | None = None
     value: str | None = None
     analyze: bool = False
-    verbose: bool = False
-    format: str | None = None
     tail: str = ""
     """CREATE TABLE's column list, as written."""
 

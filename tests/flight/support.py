@@ -79,6 +79,7 @@ class TinyDatabase:
         self.updates: list[str] = []
         self.records: list[Record] = []
         self.sessions = 0
+        self.plans = 0
 
     @property
     def catalog(self) -> "TinyDatabase":
@@ -121,6 +122,10 @@ class TinySession:
     def __init__(self, database: TinyDatabase) -> None:
         self._database = database
         self._options = {"optimizer": "on"}
+
+    def is_update(self, sql: str) -> bool:
+        """Look at the first word."""
+        return _UPDATE.match(sql) is not None
 
     def describe(self, sql: str) -> Described:
         """Plan a statement."""
@@ -199,6 +204,7 @@ class TinySession:
         """Do nothing."""
 
     def _plan(self, sql: str) -> Any:
+        self._database.plans += 1
         try:
             return self._database.context.sql(sql)
         except Exception as exc:

@@ -59,6 +59,19 @@ def test_the_schema_is_the_same_everywhere(bare: flight.FlightClient) -> None:
     assert told.field("b").type == pa.string()
 
 
+def test_a_query_is_planned_once(bare: flight.FlightClient, database: Any) -> None:
+    """GetFlightInfo plans a query once and its fetch not again; a prepared one once more when it is executed."""
+    info = bare.get_flight_info(_descriptor("CommandStatementQuery", query="SELECT 1 AS a"))
+    assert database.plans == 1
+    bare.do_get(info.endpoints[0].ticket).read_all()
+    assert database.plans == 1
+    handle = _prepare(bare, "SELECT 1 AS a").prepared_statement_handle
+    assert database.plans == 2
+    command = _descriptor("CommandPreparedStatementQuery", prepared_statement_handle=handle)
+    bare.do_get(bare.get_flight_info(command).endpoints[0].ticket).read_all()
+    assert database.plans == 3
+
+
 def test_an_update_runs_once_and_never_while_preparing(bare: flight.FlightClient, database: Any) -> None:
     """Preparing and GetSchema only look; GetFlightInfo runs it; fetching gives no rows and runs nothing again."""
     prepared = _prepare(bare, "CREATE TABLE t AS SELECT 1 AS a")
@@ -217,6 +230,28 @@ def test_what_is_no_command(bare: flight.FlightClient, command: bytes) -> None:
         bare.get_flight_info(flight.FlightDescriptor.for_command(command))
     with pytest.raises(pa.ArrowInvalid, match="Flight SQL"):
         bare.do_get(flight.Ticket(command)).read_all()
+
+
+def _text(name: str, field: str) -> bytes:
+    return pack(sql_message(name, **{field: "SELECT 1" if field == "query" else b"x"}))
+
+
+def test_wrong_messages(bare: flight.FlightClient) -> None:
+    """A Flight SQL message in a place for another is the client's mistake, and named."""
+    for body in (
+        _text("CommandStatementQuery", "query"),
+        _text("ActionClosePreparedStatementRequest", "prepared_statement_handle"),
+        _text("CommandPreparedStatementQuery", "prepared_statement_handle"),
+    ):
+        with pytest.raises(pa.ArrowInvalid, match="TicketStatementQuery was expected"):
+            bare.do_get(flight.Ticket(body)).read_all()
+    for action, expected in (
+        ("CreatePreparedStatement", "ActionCreatePreparedStatementRequest"),
+        ("ClosePreparedStatement", "ActionClosePreparedStatementRequest"),
+        ("CancelQuery", "ActionCancelQueryRequest"),
+    ):
+        with pytest.raises(pa.ArrowInvalid, match=f"{expected} was expected, not TicketStatementQuery"):
+            list(bare.do_action(flight.Action(action, _text("TicketStatementQuery", "statement_handle"))))
 
 
 def test_unknown_actions_are_listed(bare: flight.FlightClient) -> None:

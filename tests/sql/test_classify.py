@@ -57,10 +57,13 @@ def test_table_becomes_a_query() -> None:
 
 
 def test_explain_parts() -> None:
-    """EXPLAIN's options and the query inside are taken apart."""
+    """EXPLAIN's options and the query inside are taken apart; a format that there is not is refused."""
     plain = classify("EXPLAIN ANALYZE VERBOSE SELECT 1")
-    assert (plain.analyze, plain.verbose, plain.format, plain.query) == (True, True, None, "SELECT 1")
-    assert classify("EXPLAIN FORMAT TREE (SELECT 1)").format == "tree"
+    assert (plain.analyze, plain.query) == (True, "SELECT 1")
+    assert not classify("EXPLAIN (SELECT 1)").analyze
+    for form in ("JSON", "TREE", "'json'"):
+        with pytest.raises(UnsupportedError, match="leave FORMAT out"):
+            classify(f"EXPLAIN FORMAT {form} SELECT 1")
 
 
 @pytest.mark.parametrize(

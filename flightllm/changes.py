@@ -1,0 +1,116 @@
+"""Statements that change tables, each run so that it can be cancelled until it takes effect."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from functools import partial
+
+import pyarrow as pa
+
+from flightllm.catalog import IngestMode
+from flightllm.errors import CancelledError, InternalError, UnsupportedError
+from flightllm.operators.relational import Batches
+from flightllm.query import Query, Services, plan, uses_ai
+from flightllm.settings import Settings
+from flightllm.sql.classify import classify
+from flightllm.sql.parameters import bind
+from flightllm.sql.statement import Statement
+from flightllm.sql.tokens import Token, tokenize
+from flightllm.system import QueryRecord
+
+_ROWS_TOGETHER, _TEXT_TOGETHER = 1_000, 4 << 20
+"""Rows of parameters, and characters of their text, after which another INSERT is begun."""
+
+
+def change(statement: Statement, record: QueryRecord, services: Services, settings: Settings) -> int:
+    """Run DDL or DML; return the rows affected, or -1. Cancelling `record` stops it, and then nothing has changed.
+
+    Raises:
+        CancelledError: the record was cancelled.
+        FlightLLMError: the statement is wrong.
+    """
+    if record.cancelled.is_set():
+        raise CancelledError("the statement was cancelled")
+    catalog = services.catalog
+    match statement.kind:
+        case "create_table_as":
+            return _create_table_as(statement, record, services, settings)
+        case "insert":
+            query = plan(statement.query or "", services, settings)
+            with closing(_rows(query, record)) as rows:
+                return catalog.insert(statement, query.schema, rows)
+        case "create_view" if uses_ai(statement.query or "", services):
+            catalog.create_ai_view(statement, plan(statement.query or "", services, settings).schema)
+            return -1
+        case "delete" | "update" if uses_ai(statement.text, services):
+            raise UnsupportedError(
+                "AI calls in DELETE and UPDATE are not supported: write CREATE OR REPLACE TABLE … AS"
+            )
+        case _:
+            return catalog.execute(statement, partial(services.loop.stream, cancelled=record.cancelled.is_set))
+
+
+def _create_table_as(statement: Statement, record: QueryRecord, services: Services, settings: Settings) -> int:
+    if statement.target is None:
+        raise InternalError("CREATE TABLE AS without a target")
+    if not services.catalog.check_create(statement):
+        return 0
+    mode: IngestMode = "replace" if statement.or_replace else "create"
+    query = plan(statement.query or "", services, settings)
+    with closing(_rows(query, record)) as rows:
+        return services.catalog.ingest(statement.target, query.schema, rows, mode)
+
+
+def _rows(query: Query, record: QueryRecord) -> Batches:
+    """Yield a query's rows; a cancelled query raises at its end at the latest, before its rows are stored."""
+    with closing(query.run(record)) as rows:
+        yield from rows
+    if record.cancelled.is_set():
+        raise CancelledError("the statement was cancelled")
+
+
+def bound_texts(sql: str, parameters: pa.Table, *, together: bool) -> Iterator[str]:
+    """Yield the statement with values for its parameters, once for each of their rows.
+
+    Where it inserts one row of VALUES and `together` is set, many rows of parameters make one statement.
+
+    Raises:
+        SqlError: the values do not fit the parameters; see `bind`.
+    """
+    rows = (batch.slice(i, 1) for batch in parameters.to_batches() for i in range(batch.num_rows))
+    values = _one_row_of_values(sql) if together else None
+    if values is None:
+        yield from (bind(sql, row) for row in rows)
+        return
+    before, row_text = values
+    bound, size = [], 0
+    for row in rows:
+        bound.append(bind(row_text, row))
+        size += len(bound[-1])
+        if len(bound) == _ROWS_TOGETHER or size >= _TEXT_TOGETHER:
+            yield before + ", ".join(bound)
+            bound, size = [], 0
+    if bound:
+        yield before + ", ".join(bound)
+
+
+def _one_row_of_values(sql: str) -> tuple[str, str] | None:
+    """Split `INSERT INTO t VALUES (…)` before the row; None for any other statement."""
+    statement = classify(sql)
+    tokens = tokenize(statement.text)
+    start = next((i for i, token in enumerate(tokens) if token.is_word("values")), len(tokens)) + 1
+    if statement.kind != "insert" or not (statement.query or "").lower().startswith("values") or start >= len(tokens):
+        return None
+    if not tokens[start].is_symbol("(") or not _one_group(tokens[start:]):
+        return None
+    at = tokens[start].start
+    return statement.text[:at], statement.text[at:]
+
+
+def _one_group(tokens: tuple[Token, ...]) -> bool:
+    """Tell whether the tokens are one pair of parentheses and what it holds."""
+    depth = 0
+    for index, token in enumerate(tokens):
+        depth += token.is_symbol("(") - token.is_symbol(")")
+        if depth == 0:
+            return index == len(tokens) - 1
+    return False

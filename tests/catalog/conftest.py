@@ -1,0 +1,13 @@
+"""A fresh catalog for each test here."""
+
+import pytest
+
+from flightllm.catalog import Catalog
+from flightllm.config import LimitsConfig
+from flightllm.system import QueryLog
+
+
+@pytest.fixture
+def catalog() -> Catalog:
+    """Return a catalog with system tables and nothing else."""
+    return Catalog(LimitsConfig(), QueryLog())

@@ -1,0 +1,99 @@
+"""Files and folders as tables: formats, names, and what cannot be one."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from datafusion.substrait import Consumer, Producer
+
+from flightllm.catalog import Catalog
+from flightllm.errors import ConfigError, PermissionDeniedError
+from tests.catalogs import ENCODED, ROWS, ingest, read, run, write
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "tsv", "json", "jsonl", "ndjson", "arrow", "feather"])
+def test_files_and_folders(catalog: Catalog, tmp_path: Path, suffix: str) -> None:
+    """Every format is read from one file and from a folder of files; odd column names survive."""
+    write(tmp_path / "parts" / f"one.{suffix}", ROWS)
+    write(tmp_path / "parts" / f"two.{suffix}", ROWS)
+    catalog.register_file("one", tmp_path / "parts" / f"one.{suffix}")
+    catalog.register_file("parts", tmp_path / "parts")
+    assert read(catalog, 'SELECT id, "Review/Text" AS t FROM one ORDER BY id')[:2] == [
+        {"id": 1, "t": "a"},
+        {"id": 2, "t": "b"},
+    ]
+    assert read(catalog, "SELECT count(*) AS n FROM parts") == [{"n": 6}]
+    assert catalog.columns_of("one") == ["id", "Review/Text"]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow", "feather"])
+def test_encoded_strings_become_plain(catalog: Catalog, tmp_path: Path, suffix: str) -> None:
+    """Large, view and dictionary strings are plain Utf8 in the schema, in results and across Substrait."""
+    catalog.register_file("t", write(tmp_path / f"t.{suffix}", ENCODED))
+    assert set(catalog.table("t").schema.types) == {pa.string()}
+    planning, full = catalog.context(planning=True), catalog.context()
+    plan = Producer.to_substrait_plan(
+        planning.sql("SELECT * FROM t WHERE large = 'x'").optimized_logical_plan(), planning
+    )
+    batches = full.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(full, plan)).collect()
+    assert set(batches[0].schema.types) == {pa.string()}
+    assert sum(batch.num_rows for batch in batches) == 1
+
+
+def test_names_fold_as_in_sql(catalog: Catalog, tmp_path: Path) -> None:
+    """Unquoted names fold to lower case, quoted ones stay, and a schema is made where one is named."""
+    path = write(tmp_path / "t.parquet", ROWS)
+    for name in ("Movies", '"Old Movies"', "archive.Movies"):
+        catalog.register_file(name, path)
+    for table in ("MOVIES", '"Old Movies"', "archive.movies", "flightllm.public.movies"):
+        assert read(catalog, f"SELECT count(*) AS n FROM {table}") == [{"n": 3}]
+    assert catalog.columns_of("Old Movies") == catalog.columns_of("archive.Movies") == ROWS.column_names
+
+
+@pytest.mark.parametrize(
+    ("files", "path", "message"),
+    [
+        ({}, "none.parquet", "there is no file or folder"),
+        ({"t.txt": "x"}, "t.txt", "format .* is unknown"),
+        ({"d/.hidden": ""}, "d", "has no file"),
+        ({"d/a.csv": "a\n1", "d/b.json": "{}"}, "d", "mixes .csv, .json"),
+        ({"t.parquet": "no parquet"}, "t.parquet", "cannot read .* as parquet"),
+        ({"t.csv": ""}, "t.csv", "no columns"),
+        ({"t.json": '[{"a": 1}]'}, "t.json", "one object per line"),
+    ],
+)
+def test_bad_files(catalog: Catalog, tmp_path: Path, files: dict[str, str], path: str, message: str) -> None:
+    """A file that cannot be a table is refused at start, with the table's name and the reason."""
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError, match=f"table 't': .*{message}"):
+        catalog.register_file("t", tmp_path / path)
+
+
+def test_name_taken_or_malformed(catalog: Catalog, tmp_path: Path) -> None:
+    """Two tables cannot share a name, and a name must be one in SQL."""
+    path = write(tmp_path / "t.parquet", ROWS)
+    catalog.register_file("t", path)
+    for name in ("T", "system.t", "my-table"):
+        with pytest.raises(ConfigError):
+            catalog.register_file(name, path)
+
+
+def test_file_tables_are_read_only(catalog: Catalog, tmp_path: Path) -> None:
+    """Clients cannot write to, replace or drop what the administrator registered; the folder stays as it was."""
+    write(tmp_path / "d" / "t.parquet", ROWS)
+    catalog.register_file("t", tmp_path / "d")
+    for sql in (
+        "INSERT INTO t SELECT * FROM t",
+        "DELETE FROM t",
+        "UPDATE t SET id = 1",
+        "DROP TABLE t",
+        "CREATE OR REPLACE TABLE t (a INT)",
+        "CREATE OR REPLACE VIEW t AS SELECT 1",
+    ):
+        with pytest.raises(PermissionDeniedError):
+            run(catalog, sql)
+    with pytest.raises(PermissionDeniedError):
+        ingest(catalog, "t", {"a": [1]}, "replace")
+    assert [file.name for file in (tmp_path / "d").iterdir()] == ["t.parquet"]

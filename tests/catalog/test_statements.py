@@ -1,0 +1,133 @@
+"""Statements that change tables and schemas, and queries that must not."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from flightllm.catalog import Catalog
+from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, SqlError
+from flightllm.sql.classify import classify
+from tests.catalogs import ROWS, ingest, read, run, write
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT * FROM '/etc/passwd'",
+        'SELECT * FROM "/etc/passwd"',
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "SELECT * INTO t FROM (SELECT 1)",
+        "COPY (SELECT 1) TO '/tmp/x.csv'",
+        "CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '/etc/passwd'",
+        "SET datafusion.runtime.temp_directory = '/tmp'",
+        "INSERT INTO m VALUES (1)",
+        "DROP TABLE m",
+        "EXPLAIN COPY (SELECT 1) TO '/tmp/x.csv'",
+    ],
+)
+def test_queries_reach_no_path_and_change_nothing(catalog: Catalog, sql: str) -> None:
+    """Even without the classifier, a client's query reads no path, writes none and changes no table or setting."""
+    ingest(catalog, "m", {"a": [1]})
+    with pytest.raises(InvalidInputError):
+        read(catalog, sql)
+    assert read(catalog, "SELECT a FROM m") == [{"a": 1}]
+
+
+def test_statements_change_tables(catalog: Catalog) -> None:
+    """CREATE, INSERT, UPDATE, DELETE and DROP do what they say and count rows."""
+    assert run(catalog, "CREATE TABLE t (a INT NOT NULL DEFAULT 7, s VARCHAR)") == -1
+    assert run(catalog, "INSERT INTO t (s) VALUES ('x')", "INSERT INTO t SELECT a + 1, s FROM t") == 1
+    assert run(catalog, "UPDATE t SET s = 'y' WHERE a = 8") == 1
+    assert read(catalog, "SELECT * FROM t") == [{"a": 7, "s": "x"}, {"a": 8, "s": "y"}]
+    assert run(catalog, "DELETE FROM t WHERE s = 'x'") == 1
+    assert run(catalog, "CREATE TABLE IF NOT EXISTS t (z INT)") == -1
+    assert catalog.columns_of("t") == ["a", "s"]
+    run(catalog, "CREATE OR REPLACE TABLE t (z INT)", "DROP TABLE t", "DROP TABLE IF EXISTS t")
+    with pytest.raises(NotFoundError):
+        run(catalog, "DROP TABLE t")
+
+
+CONDITIONS = [
+    *(
+        "false",
+        "NULL",
+        "1 = 0",
+        "id IS NULL",
+        "id = 1 AND id = 2",
+        "id = 1 AND 1 = 2",
+        "true",
+        "id = 1 OR true",
+        "id > 9",
+    ),
+    *("s IS NULL", "NOT (s = 'x')", "s IN ('x', 'z')", "id BETWEEN 2 AND 3", "coalesce(s, 'x') = 'x'", "id % 2 = 0"),
+    *("t.id = 2", "public.t.id = 2", "CASE WHEN id = 1 THEN true ELSE false END", "id = 3 AND s IS NULL"),
+]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_delete_and_update_change_what_their_condition_says(catalog: Catalog, condition: str) -> None:
+    """DELETE and UPDATE change just the rows SELECT finds; a condition that folds to false changes none."""
+    schema = pa.schema([pa.field("id", pa.int64(), nullable=False), ("s", pa.string())])
+    batch = pa.RecordBatch.from_arrays([pa.array([1, 2, 3, 4]), pa.array(["x", "y", None, "z"])], schema=schema)
+    catalog.ingest("t", schema, [batch])
+    kept = read(catalog, f"SELECT * FROM t WHERE ({condition}) IS NOT TRUE")
+    assert run(catalog, f"UPDATE t SET s = 'changed' WHERE {condition}") == 4 - len(kept)
+    assert read(catalog, "SELECT * FROM t WHERE s IS DISTINCT FROM 'changed'") == kept
+    catalog.ingest("t", schema, [batch], "replace")
+    assert run(catalog, f"DELETE FROM t WHERE {condition}") == 4 - len(kept)
+    assert read(catalog, "SELECT * FROM t") == kept
+
+
+def test_delete_and_update_with_alias(catalog: Catalog) -> None:
+    """An alias of the changed table is known to the condition."""
+    ingest(catalog, "t", {"a": [1, 2, 3]})
+    assert run(catalog, "UPDATE t AS q SET a = 9 WHERE q.a = 1") == 1
+    assert run(catalog, "UPDATE t SET a = 8") == 3
+    assert run(catalog, "DELETE FROM t") == 3
+
+
+def test_schemas(catalog: Catalog) -> None:
+    """Schemas can be made, used and, when empty, dropped."""
+    run(catalog, "CREATE SCHEMA Extra", "CREATE TABLE extra.t (a INT)", "CREATE SCHEMA IF NOT EXISTS extra")
+    assert catalog.schemas() == ["public", "extra", "system"]
+    with pytest.raises(InvalidInputError, match="not empty"):
+        run(catalog, "DROP SCHEMA extra")
+    run(catalog, "DROP TABLE extra.t", "DROP SCHEMA extra")
+    assert catalog.schemas() == ["public", "system"]
+    with pytest.raises(NotFoundError, match="no schema 'extra'"):
+        run(catalog, "CREATE TABLE extra.t (a INT)")
+    with pytest.raises(PermissionDeniedError):
+        run(catalog, "CREATE TABLE system.t (a INT)")
+
+
+def test_rows_for_a_file_are_refused_before_they_are_made(catalog: Catalog, tmp_path: Path) -> None:
+    """INSERT with named columns writes to no file, and what does not fit is known before any row is asked for."""
+    catalog.register_file("f", write(tmp_path / "f.parquet", ROWS))
+    run(catalog, "CREATE TABLE t (a BIGINT)")
+    schema = pa.schema([("q", pa.list_(pa.int64()))])
+
+    def unasked() -> Iterator[pa.RecordBatch]:
+        pytest.fail("a row was asked for")
+        yield
+
+    for sql, error in (
+        ("INSERT INTO f (id) SELECT [1]", PermissionDeniedError),
+        ("INSERT INTO t (b) SELECT [1]", SqlError),
+        ("INSERT INTO t (a) SELECT [1]", SqlError),
+    ):
+        with pytest.raises(error):
+            catalog.insert(classify(sql), schema, unasked())
+    assert read(catalog, "SELECT count(*) AS n FROM f") == [{"n": 3}]
+
+
+def test_insert_computed_rows(catalog: Catalog) -> None:
+    """Rows the session computed go to the named columns by position, duplicate output names included."""
+    run(catalog, "CREATE TABLE t (a BIGINT, s VARCHAR)")
+    statement = classify("INSERT INTO t (s, a) SELECT 1")
+    batch = pa.RecordBatch.from_arrays([pa.array(["x"]), pa.array([2], pa.int8())], names=["q", "q"])
+    assert catalog.insert(statement, batch.schema, [batch]) == 1
+    assert read(catalog, "SELECT * FROM t") == [{"a": 2, "s": "x"}]
+    with pytest.raises(SqlError, match="names 2 columns but gets 1"):
+        catalog.insert(statement, pa.schema([("q", pa.int8())]), [])

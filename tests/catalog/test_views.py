@@ -1,0 +1,67 @@
+"""Views: plain ones follow their tables, those with AI calls are put into queries as text."""
+
+import pyarrow as pa
+import pytest
+
+from flightllm.catalog import Catalog
+from flightllm.errors import InvalidInputError, SqlError, UnsupportedError
+from flightllm.sql.classify import classify
+from tests.catalogs import ingest, read, run
+
+
+def test_views_follow_their_tables(catalog: Catalog) -> None:
+    """A view sees appended, replaced and re-created tables, and other views; without its table it is an error."""
+    run(
+        catalog,
+        "CREATE TABLE t (a INT)",
+        "CREATE VIEW v (b) AS SELECT a + 1 FROM t",
+        "CREATE VIEW w AS SELECT b FROM v",
+    )
+    run(catalog, "INSERT INTO t VALUES (1)")
+    assert read(catalog, "SELECT * FROM w") == [{"b": 2}]
+    ingest(catalog, "t", {"a": [5]}, "replace")
+    assert read(catalog, "SELECT * FROM w") == [{"b": 6}]
+    run(catalog, "DROP TABLE t")
+    with pytest.raises(SqlError, match=r"public\.v' not found|public\.w' not found"):
+        read(catalog, "SELECT * FROM w")
+    ingest(catalog, "t", {"a": [8]})
+    assert read(catalog, "SELECT * FROM w") == [{"b": 9}]
+    with pytest.raises(SqlError, match="cannot read from itself"):
+        run(catalog, "CREATE OR REPLACE VIEW v AS SELECT * FROM public.v")
+    with pytest.raises(InvalidInputError, match="write DROP VIEW"):
+        run(catalog, "DROP TABLE v")
+
+
+@pytest.mark.parametrize(
+    ("sql", "inlined"),
+    [
+        ("SELECT 1 FROM t", "SELECT 1 FROM t"),
+        ("SELECT * FROM v x", "WITH \"v\" AS (SELECT a, f('p', a) AS g FROM t) SELECT * FROM v x"),
+        ("SELECT * FROM flightllm.public.V", "WITH \"v\" AS (SELECT a, f('p', a) AS g FROM t) SELECT * FROM V"),
+        ("SELECT * FROM other.v", "SELECT * FROM other.v"),
+        ("WITH v AS (SELECT 1) SELECT * FROM v", "WITH v AS (SELECT 1) SELECT * FROM v"),
+    ],
+)
+def test_ai_views_are_inlined(catalog: Catalog, sql: str, inlined: str) -> None:
+    """A query that names an AI view gets it as a WITH query; qualified names lose their schema; own names win."""
+    schema = pa.schema([("a", pa.int64()), ("g", pa.string())])
+    catalog.create_ai_view(classify("CREATE VIEW v AS SELECT a, f('p', a) AS g FROM t -- note"), schema)
+    assert catalog.inline_views(sql) == inlined
+
+
+def test_ai_views_of_views_and_with(catalog: Catalog) -> None:
+    """Views come in order of need, before the query's own WITH list, RECURSIVE kept."""
+    schema = pa.schema([("g", pa.string())])
+    catalog.create_ai_view(classify("CREATE VIEW v AS SELECT f(a) AS g FROM t"), schema)
+    catalog.create_ai_view(classify("CREATE VIEW w (h) AS SELECT g FROM public.v"), schema)
+    both = '"v" AS (SELECT f(a) AS g FROM t), "w" ("h") AS (SELECT g FROM v)'
+    assert catalog.inline_views("SELECT * FROM w") == f"WITH {both} SELECT * FROM w"
+    assert catalog.inline_views("WITH RECURSIVE q AS (SELECT 1) SELECT * FROM w, q") == (
+        f"WITH RECURSIVE {both}, q AS (SELECT 1) SELECT * FROM w, q"
+    )
+    with pytest.raises(UnsupportedError, match="inner WITH query 'v'"):
+        catalog.inline_views("SELECT * FROM w, (WITH v AS (SELECT 1) SELECT * FROM v)")
+    assert catalog.table("w").type == "VIEW"
+    assert catalog.table("w").schema.names == ["h"]
+    run(catalog, "DROP VIEW w")
+    assert catalog.inline_views("SELECT * FROM w") == "SELECT * FROM w"

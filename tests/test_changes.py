@@ -1,0 +1,171 @@
+"""Changes to tables: cancelled until they take effect, and rows of parameters taken together."""
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from flightllm.changes import bound_texts
+from flightllm.errors import CancelledError, PermissionDeniedError, SqlError
+from flightllm.query import plan
+from flightllm.session import Database, Session
+from tests.databases import ask, small_database
+
+NUMBERS = "CREATE TABLE numbers AS SELECT value AS n FROM generate_series(1, 2000)"
+ENDLESS = "SELECT count(*) AS c FROM numbers a, numbers b, numbers c WHERE a.n + b.n * c.n > 5"
+MOST_SECONDS = 60
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """Return a database of small tables, one of numbers and an empty one."""
+    database = small_database(tmp_path, {"latency_ms": 20}, window=4)
+    for statement in (NUMBERS, "CREATE TABLE counts (c BIGINT)"):
+        database.session().update(statement)
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def session(database: Database) -> Session:
+    """Return a session."""
+    return database.session()
+
+
+@pytest.mark.parametrize("by", ["event", "id"])
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"INSERT INTO counts {ENDLESS}",
+        f"INSERT INTO counts WITH w AS ({ENDLESS}) SELECT c FROM w",
+        f"CREATE TABLE made AS {ENDLESS}",
+        "INSERT INTO counts SELECT length(ai_gen('x', n)) FROM numbers",
+    ],
+    ids=["insert", "insert with", "create", "insert answers"],
+)
+def test_cancelled_before_it_takes_effect(database: Database, session: Session, sql: str, by: str) -> None:
+    """A statement that adds rows stops while it computes them, is recorded as cancelled, and adds none later."""
+    cancelled, errors = threading.Event(), []
+
+    def work() -> None:
+        try:
+            session.update(sql, cancelled=cancelled if by == "event" else None)
+        except CancelledError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    while thread.is_alive() and not database.queries.running():
+        thread.join(0.01)
+    thread.join(0.3)  # until it surely computes
+    (record,) = database.queries.running()
+    (cancelled.set if by == "event" else record.cancel)()
+    thread.join(MOST_SECONDS)
+    assert len(errors) == 1
+    assert record.row()["status"] == "cancelled"
+    assert ask(session, "SELECT count(*) AS n FROM counts").rows == [{"n": 0}]
+    with pytest.raises(SqlError, match="made"):
+        session.describe("SELECT * FROM made")
+
+
+@pytest.mark.parametrize(
+    "sql", ["INSERT INTO counts VALUES (1)", "DELETE FROM numbers", "UPDATE numbers SET n = 1", "DROP TABLE numbers"]
+)
+def test_cancelled_before_it_begins(session: Session, sql: str) -> None:
+    """A statement whose client has gone already changes nothing."""
+    gone = threading.Event()
+    gone.set()
+    with pytest.raises(CancelledError):
+        session.update(sql, cancelled=gone)
+    assert ask(session, "SELECT count(*) AS n, max(n) AS m FROM numbers").rows == [{"n": 2_000, "m": 2_000}]
+    assert ask(session, "SELECT count(*) AS n FROM counts").rows == [{"n": 0}]
+
+
+def test_insert_is_what_it_was(session: Session) -> None:
+    """Rows of a plain INSERT are cast, may come from their own table, and leave other columns at their defaults."""
+    session.update("CREATE TABLE t (a INT NOT NULL, d DATE, s VARCHAR DEFAULT 'none')")
+    assert session.update("INSERT INTO t (d, a) VALUES ('2024-05-06', 1.0), (NULL, 2)") == 2
+    assert session.update("INSERT INTO t SELECT * FROM t") == 2
+    assert (
+        ask(session, "SELECT a, CAST(d AS VARCHAR) AS d, s FROM t WHERE a = 1").rows
+        == [{"a": 1, "d": "2024-05-06", "s": "none"}] * 2
+    )
+    for wrong in (
+        "INSERT INTO t (a) VALUES ('x')",
+        "INSERT INTO t (a, a) VALUES (1, 2)",
+        "INSERT INTO t (d) VALUES (1)",
+    ):
+        with pytest.raises(SqlError):
+            session.update(wrong)
+    assert session.update("INSERT INTO t SELECT * FROM t WHERE false") == 0
+    with pytest.raises(PermissionDeniedError):
+        session.update("INSERT INTO system.queries (sql) VALUES ('x')")
+
+
+@pytest.mark.parametrize(
+    ("sql", "texts"),
+    [
+        ("insert into t VALUES (?, ?)", ["VALUES (1, 'a'), (2, 'b;(')"]),
+        (
+            "INSERT INTO t (x, y) VALUES ($2, upper($1) || ')') -- note",
+            ["VALUES ('a', upper(1) || ')'), ('b;(', upper(2)"],
+        ),
+        ("INSERT INTO t VALUES (?, 1), (?, 2)", ["VALUES (1, 1), ('a', 2)", "VALUES (2, 1), ('b;(', 2)"]),
+        ("INSERT INTO t SELECT ?, ?", ["SELECT 1, 'a'", "SELECT 2, 'b;('"]),
+        ("INSERT INTO t VALUES (?, ?) ORDER BY 1", ["(1, 'a') ORDER", "(2, 'b;(') ORDER"]),
+        ("DELETE FROM t WHERE x = ? AND y = ?", ["x = 1 AND y = 'a'", "x = 2 AND y = 'b;('"]),
+    ],
+)
+def test_rows_of_parameters_together(sql: str, texts: list[str]) -> None:
+    """One row of VALUES becomes as many as there are rows of parameters; any other statement stays one for each."""
+    rows = pa.table({"0": pa.chunked_array([[1], [2]]), "1": ["a", "b;("]})
+    together = list(bound_texts(sql, rows, together=True))
+    assert len(together) == len(texts)
+    assert all(part in text for part, text in zip(texts, together, strict=True))
+    assert len(list(bound_texts(sql, rows, together=False))) == 2
+
+
+def test_thousands_of_rows_of_parameters(database: Database, session: Session) -> None:
+    """2,500 rows are inserted by three statements, in order, NULLs and quotes included."""
+    session.update("CREATE TABLE t (a BIGINT, s VARCHAR)")
+    rows = {"a": list(range(2_500)), "s": [None if i % 7 == 0 else f"it's {i}" for i in range(2_500)]}
+    before = len(database.queries.snapshot("queries"))
+    assert session.update("INSERT INTO t VALUES (?, ?)", pa.table(rows)) == 2_500
+    assert len(database.queries.snapshot("queries")) - before == 3
+    assert ask(session, "SELECT * FROM t ORDER BY a").table.to_pydict() == rows
+
+
+def test_answers_for_each_row_of_parameters(session: Session) -> None:
+    """VALUES with AI calls run once for each row of parameters."""
+    rows = pa.table({"0": ["a", "b"]})
+    assert session.update("INSERT INTO counts VALUES (length(ai_gen('x', ?)))", rows) == 2
+    assert ask(session, "SELECT count(*) AS n FROM counts").rows == [{"n": 2}]
+
+
+@pytest.mark.parametrize(
+    ("sql", "plans"),
+    [
+        ("SELECT nope FROM people WHERE id = ? AND name = ? AND id < ? AND id > ?", 3),
+        ("SELECT id FROM people WHERE ai_filter(?, note) AND id = ? LIMIT ? OFFSET ?", None),
+        ("SELECT ai_gen(?, note), ai_score(?, note) FROM people LIMIT ?", None),
+    ],
+)
+def test_stand_ins(session: Session, monkeypatch: pytest.MonkeyPatch, sql: str, plans: int | None) -> None:
+    """A statement that is wrong whatever its parameters are is given up soon; any that can be planned is found."""
+    count = 0
+
+    def counted(*arguments: Any) -> Any:
+        nonlocal count
+        count += 1
+        return plan(*arguments)
+
+    monkeypatch.setattr("flightllm.session.plan", counted)
+    if plans is None:
+        assert len(session.describe(sql).parameters) == sql.count("?")
+    else:
+        with pytest.raises(SqlError, match="nope"):
+            session.describe(sql)
+        assert count == plans
