@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyarrow import flight
@@ -23,6 +24,10 @@ from flightllm.flight.messages import pack, sql_message
 
 _NOISE = re.compile(r"\.? ?(Detail: |gRPC client debug context: |Client context: ).*", re.DOTALL)
 """What gRPC and Arrow add to a message."""
+_SCHEMES = ("grpc", "grpc+tcp", "grpc+tls")
+_PLAIN = "write grpc://HOST:PORT for a server without TLS, or trust its certificate"
+BOOKKEEPING = "/* flightllm client */ "
+"""Begins the queries that this client makes of its own accord, so that lists of queries can leave them out."""
 _KINDS: tuple[tuple[type[Exception], type[FlightLLMError]], ...] = (
     (flight.FlightUnauthenticatedError, UnauthenticatedError),
     (flight.FlightUnauthorizedError, PermissionDeniedError),
@@ -45,16 +50,17 @@ class Progress:
 class Client:
     """A connection to one server. Usable from several threads; `progress` is about the query started last.
 
-    `headers` go with every call: the token as `authorization`, settings as `x-flightllm-…`. Methods raise the error
-    tree of `flightllm.errors`.
+    `headers` go with every call: the token as `authorization`, settings as `x-flightllm-…`. All of it raises the error
+    tree of `flightllm.errors`, the constructor `InvalidInputError` where `uri` is not of the form `grpc://HOST:PORT`.
     """
 
     def __init__(self, uri: str, headers: Mapping[str, str] | None = None) -> None:
         pairs = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
         self._options = flight.FlightCallOptions(headers=pairs)
         self._query_id: str | None = None
-        self._uri = uri
-        with _our_errors(uri):
+        self._uri = _checked(uri)
+        self._sends_token = "authorization" in {name.lower() for name in headers or {}}
+        with self._our_errors():
             self._client = flight.FlightClient(uri)
 
     def __enter__(self) -> Self:
@@ -74,7 +80,7 @@ class Client:
 
     def query(self, sql: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Start a query; return its schema and its rows as they come. An update runs at once and has no columns."""
-        with _our_errors(self._uri):
+        with self._our_errors():
             info = self._info(sql)
         self._query_id = info.app_metadata.decode() or None
         return info.schema, self._batches(info)
@@ -83,32 +89,47 @@ class Client:
         """Return how far the query started last is, None while that is unknown."""
         if self._query_id is None:
             return None
-        text = (
-            "SELECT sum(calls + cache_hits) AS done, sum(prompts_expected) AS total FROM system.ai_calls "
-            f"WHERE query_id = '{self._query_id}'"
-        )
-        try:
-            with _our_errors(self._uri):
-                rows = [row for batch in self._batches(self._info(text)) for row in batch.to_pylist()]
-        except FlightLLMError:  # progress is a courtesy: the query itself reports what is wrong
-            return None
-        return Progress(int(rows[0]["done"]), int(rows[0]["total"])) if rows and rows[0]["total"] is not None else None
+        counts = "sum(calls + cache_hits) AS done, sum(prompts_expected) AS total"
+        row = self._recorded(counts, "ai_calls", self._query_id)
+        return Progress(int(row["done"]), int(row["total"])) if row.get("total") is not None else None
 
-    def cancel(self, query_id: str) -> None:
-        """Stop a running query, whoever started it.
+    def failed_rows(self) -> int:
+        """Return how many rows of the query started last have no answer of the model; 0 while that is unknown."""
+        if self._query_id is None:
+            return 0
+        return int(self._recorded("failed_rows", "queries", self._query_id).get("failed_rows") or 0)
+
+    def cancel(self, query_id: str) -> str:
+        """Stop a query, whoever started it; return its status, which is `done` or `failed` where it had ended already.
 
         Raises:
-            NotFoundError: no such query is running.
+            NotFoundError: the server knows no such query.
         """
-        with _our_errors(self._uri):
+        with self._our_errors():
             list(self._client.do_action(flight.Action("CancelQueryById", query_id.encode()), self._options))
+        # Asked afterwards, because a query has to wait where too many run already.
+        return str(self._recorded("status", "queries", query_id).get("status", "cancelled"))
+
+    def _recorded(self, columns: str, table: str, query_id: str) -> dict[str, Any]:
+        """Return what a system table says of a query; nothing where the server does not tell.
+
+        That is a courtesy: what is wrong is reported by the query itself.
+        """
+        literal = query_id.replace("'", "''")
+        text = f"{BOOKKEEPING}SELECT {columns} FROM system.{table} WHERE query_id = '{literal}'"
+        try:
+            with self._our_errors():
+                rows = [row for batch in self._batches(self._info(text)) for row in batch.to_pylist()]
+        except FlightLLMError:
+            return {}
+        return dict(rows[0]) if rows else {}
 
     def _info(self, sql: str) -> flight.FlightInfo:
         command = pack(sql_message("CommandStatementQuery", query=sql))
         return self._client.get_flight_info(flight.FlightDescriptor.for_command(command), self._options)
 
     def _batches(self, info: flight.FlightInfo) -> Iterator[pa.RecordBatch]:
-        with _our_errors(self._uri):
+        with self._our_errors():
             for endpoint in info.endpoints:
                 reader = self._client.do_get(endpoint.ticket, self._options)
                 try:
@@ -117,23 +138,42 @@ class Client:
                 finally:
                     reader.cancel()
 
+    @contextmanager
+    def _our_errors(self) -> Iterator[None]:
+        """Turn a Flight status into the error of ours that the server made it from."""
+        try:
+            yield
+        except KeyboardInterrupt as exc:
+            # pyarrow takes a status CANCELLED from the server for Ctrl-C.
+            if not isinstance(exc.__context__, flight.FlightCancelledError):
+                raise
+            raise CancelledError("the query was cancelled") from exc
+        except (flight.FlightError, pa.ArrowException) as exc:
+            raise self._ours(exc) from exc
 
-@contextmanager
-def _our_errors(uri: str) -> Iterator[None]:
-    """Turn a Flight status into the error of ours that the server made it from."""
+    def _ours(self, error: Exception) -> FlightLLMError:
+        text = str(error)
+        if isinstance(error, flight.FlightUnauthenticatedError):
+            problem = "does not take this token: give its own" if self._sends_token else "asks for a token: give it"
+            return UnauthenticatedError(f"the server at {self._uri} {problem} with --token or in FLIGHTLLM_TOKEN")
+        if isinstance(error, flight.FlightUnavailableError):
+            if "handshake failed" in text.lower():
+                return EngineUnavailableError(f"the server at {self._uri} speaks no TLS that is trusted here: {_PLAIN}")
+            if "failed to connect" in text or "errors resolving" in text:
+                return EngineUnavailableError(
+                    f"no server answers at {self._uri}; start one with `flightllm serve`, or correct --uri"
+                )
+        kind = next((ours for status, ours in _KINDS if isinstance(error, status)), FlightLLMError)
+        return kind(_NOISE.sub("", text).strip())
+
+
+def _checked(uri: str) -> str:
+    """Return the address of a server as it is; raise `InvalidInputError` where it is none."""
     try:
-        yield
-    except KeyboardInterrupt as exc:
-        # pyarrow takes a status CANCELLED from the server for Ctrl-C.
-        if not isinstance(exc.__context__, flight.FlightCancelledError):
-            raise
-        raise CancelledError("the query was cancelled") from exc
-    except (flight.FlightError, pa.ArrowException) as exc:
-        raise _ours(exc, uri) from exc
-
-
-def _ours(error: Exception, uri: str) -> FlightLLMError:
-    if isinstance(error, flight.FlightUnavailableError) and "failed to connect" in str(error):
-        return EngineUnavailableError(f"no server answers at {uri}; start one with `flightllm serve`")
-    kind = next((ours for status, ours in _KINDS if isinstance(error, status)), FlightLLMError)
-    return kind(_NOISE.sub("", str(error)).strip())
+        parts = urlsplit(uri)
+        good = parts.scheme in _SCHEMES and bool(parts.hostname) and bool(parts.port)
+    except ValueError:  # a port out of range, or a bracket left open
+        good = False
+    if not good:
+        raise InvalidInputError(f"{uri!r} is no address of a server: write grpc://HOST:PORT")
+    return uri

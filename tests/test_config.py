@@ -95,8 +95,13 @@ def test_token_is_read_from_where_it_refers_to(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("SOME_TOKEN", " ")
     with pytest.raises(ConfigError, match="is empty"):
         ServerConfig(token="env:SOME_TOKEN").read_token()
-    with pytest.raises(ConfigError, match="cannot read"):
+    with pytest.raises(ConfigError, match="set the environment variable NOT_SET_AT_ALL"):
         ServerConfig(token="env:NOT_SET_AT_ALL").read_token()
+    with pytest.raises(ConfigError, match=r"cannot read the file .*absent: No such file"):
+        ServerConfig(token=f"file:{tmp_path / 'absent'}").read_token()
+    secret.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        ServerConfig(token=f"file:{secret}").read_token()
 
 
 def test_values_built_in_code_are_checked_too() -> None:

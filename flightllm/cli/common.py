@@ -1,6 +1,7 @@
 """What several commands share: options, one-line errors and the connection to a server."""
 
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -9,7 +10,7 @@ import click
 
 from flightllm.client import Client
 from flightllm.config import ENGINES, Config
-from flightllm.errors import FlightLLMError
+from flightllm.errors import ConfigError, FlightLLMError, SqlError
 
 DEFAULT_URI = "grpc://127.0.0.1:31337"
 
@@ -26,15 +27,19 @@ class OneLineErrors(click.Group):
     """A group whose commands may raise `FlightLLMError`: the user sees its message, never a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command; map errors of ours, and only those, to `Failure`."""
+        """Run the command; map errors of ours, and those about a file, to `Failure`."""
         try:
             return super().invoke(ctx)
         except FlightLLMError as error:
-            _fail(error)
+            _fail(str(error), error)
+        except OSError as error:
+            if error.filename is None or isinstance(error, BrokenPipeError):  # click ends these quietly
+                raise
+            _fail(f"{error.filename}: {error.strerror}", error)
 
 
-def _fail(error: FlightLLMError) -> NoReturn:
-    raise Failure(str(error)) from error
+def _fail(message: str, error: Exception) -> NoReturn:
+    raise Failure(message) from error
 
 
 class TableParameter(click.ParamType[tuple[str, Path]]):
@@ -81,10 +86,39 @@ def load_config(
     engine: str | None,
     model: str | None,
     listen: str | None = None,
-    tables: Mapping[str, Path] | None = None,
+    tables: Sequence[tuple[str, Path]] = (),
 ) -> Config:
-    """Read the configuration that `config_options` name."""
-    return Config.load(config_file, listen=listen, engine=engine, model=model, tables=tables)
+    """Read the configuration that `config_options` name; `tables` are those of the command line.
+
+    Raises:
+        ConfigError: a setting is wrong, a table has no SQL name, or two have the same.
+    """
+    given: dict[str, Path] = {}
+    for name, path in tables:
+        if name in given:
+            raise ConfigError(f"--table {name}={given[name]} and --table {name}={path}: give each a name of its own")
+        given[name] = path
+    config = Config.load(config_file, listen=listen, engine=engine, model=model, tables=given)
+    _check_names(list(config.tables))
+    return config
+
+
+def _check_names(names: Sequence[str]) -> None:
+    """Raise `ConfigError` for a name that SQL cannot read, and for two that are one in SQL."""
+    from flightllm.sql.names import TableName, parse_name, quoted
+
+    seen: dict[TableName, str] = {}
+    for name in names:
+        try:
+            table = parse_name(name)
+        except SqlError as error:
+            raise ConfigError(
+                f"{name!r} is no table name: write letters, digits and _, a letter first, or double quotes around it: "
+                f"--table '{quoted(name)}=PATH', or '{quoted(name)}' = \"PATH\" under [tables]"
+            ) from error
+        if table in seen:
+            raise ConfigError(f"the tables {seen[table]!r} and {name!r} have the same name in SQL: rename one")
+        seen[table] = name
 
 
 def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -102,6 +136,7 @@ def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @contextmanager
 def connect(uri: str, token: str | None, settings: Mapping[str, str] | None = None) -> Iterator[Client]:
     """Open a client that sends the token and the per-call settings."""
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # else gRPC writes its own lines beside our messages
     headers = {f"x-flightllm-{name}": value for name, value in (settings or {}).items()}
     if token:
         headers["authorization"] = f"Bearer {token}"

@@ -3,15 +3,18 @@
 import contextlib
 import subprocess
 import time
+from concurrent.futures import Future
+from threading import Thread
 
 import adbc_driver_manager
 import click
 from rich.console import Console
 
 from flightllm.config import ENGINES
-from flightllm.demo.process import running_server
+from flightllm.demo.process import ending_on_signals, running_server
 from flightllm.errors import EngineError
 
+_END_SECONDS = 5.0
 _NOISE = (
     "The model here has random weights, made on first use: its answers are noise. The calls, tokens and times are real."
 )
@@ -38,11 +41,11 @@ def demo(engine: str, model: str | None, keep: bool) -> None:  # noqa: FBT001 --
     started = time.monotonic()
     arguments = ["--engine", engine, *(["--model", model] if model else [])]
     console.print(f"Starting a server with the {engine} engine and the sample tables …")
-    with running_server(arguments) as server:
+    with ending_on_signals(), contextlib.ExitStack() as afterwards, running_server(arguments) as server:
         console.print(f"Ready at {server.uri} after {time.monotonic() - started:.1f} s.")
         if engine == "local" and model is None:
             console.print(_NOISE, style="yellow", soft_wrap=True)
-        _tour(server.uri, console)
+        _tour(server.uri, console, afterwards)
         console.print(f"\n{connecting(server.uri)}", markup=False, soft_wrap=True)
         if keep:
             console.print("\nThe server keeps running; Ctrl-C stops it.")
@@ -51,14 +54,30 @@ def demo(engine: str, model: str | None, keep: bool) -> None:  # noqa: FBT001 --
             console.print("\nThe server stops now; `flightllm demo --keep` leaves it running to connect to.")
 
 
-def _tour(uri: str, console: Console) -> None:
+def _tour(uri: str, console: Console, afterwards: contextlib.ExitStack) -> None:
+    """Run the tour in a thread of its own, which is given some seconds to end once the server has.
+
+    The driver holds signals back while it waits; this thread sees them at once.
+    """
+    done: Future[None] = Future()
+    thread = Thread(target=_run, args=(uri, console, done), daemon=True)
+    afterwards.callback(thread.join, _END_SECONDS)
+    thread.start()
+    done.result()
+
+
+def _run(uri: str, console: Console, done: Future[None]) -> None:
     """Run the tour; the driver's errors become ours here."""
     from flightllm.demo.tour import run_tour
 
     try:
         run_tour(uri, console)
     except adbc_driver_manager.Error as error:
-        raise EngineError(f"a query of the tour failed: {error}") from error
+        done.set_exception(EngineError(f"a query of the tour failed: {error}"))
+    except BaseException as error:  # noqa: BLE001 -- whatever it is, the waiting thread raises it
+        done.set_exception(error)
+    else:
+        done.set_result(None)
 
 
 def _wait(process: subprocess.Popen[str]) -> None:

@@ -16,11 +16,16 @@ from rich.console import Console
 from rich.markup import escape
 
 from flightllm.cli.common import TableParameter, config_options, load_config
+from flightllm.cli.endpoint import ask_endpoint
 from flightllm.config import Config
 from flightllm.errors import FlightLLMError
 
 BASE = ("datafusion", "pyarrow", "substrait", "adbc-driver-flightsql")
-EXTRAS = {"local": ("torch", "transformers", "llguidance"), "gpu": ("vllm",), "openai": ("openai",)}
+EXTRAS = {
+    "local": ("huggingface-hub", "llguidance", "tokenizers", "torch", "transformers"),
+    "gpu": ("vllm",),
+    "openai": ("aiolimiter", "openai"),
+}
 ENGINE_EXTRA = {"local": "local", "vllm": "gpu", "openai": "openai"}
 _LOW_DISK_BYTES = 1 << 30
 
@@ -56,7 +61,7 @@ def doctor(
     flightllm doctor
     flightllm doctor --config gpu
     """
-    config = load_config(config_file, engine, model, listen, dict(tables))
+    config = load_config(config_file, engine, model, listen, tables)
     console = Console(highlight=False, soft_wrap=True)
     broken = 0
     for finding in examine(config):
@@ -82,9 +87,9 @@ def examine(config: Config) -> Iterator[Finding]:
     yield from _extras(config)
     yield _data_folder(config)
     yield from (_table(name, path) for name, path in config.tables.items())
-    yield _checked("functions", lambda: _functions(config))
+    yield _checked("functions", lambda: (_functions(config), ""))
     yield _port(config)
-    yield _checked("token", lambda: "asked of clients" if config.server.read_token() else "none asked")
+    yield _checked("token", lambda: ("asked of clients" if config.server.read_token() else "none asked", ""))
     yield _checked(f"engine {config.engine.kind}", lambda: _engine(config))
 
 
@@ -151,20 +156,27 @@ def _functions(config: Config) -> str:
     return f"{sum(1 for _ in FunctionRegistry.load(config.functions.folders))} AI functions"
 
 
-def _engine(config: Config) -> str:
+def _engine(config: Config) -> tuple[str, str]:
     from flightllm.llm import create_engine
 
     with closing(create_engine(config.engine)) as engine:
+        if config.engine.kind == "openai":
+            return ask_endpoint(config.engine)
         tokens = engine.count_tokens("A model that loads can count the tokens of this sentence.")
-        return f"{engine.name} loads; counts {tokens} tokens in a sentence"
+        return f"{engine.name} loads; counts {tokens} tokens in a sentence", ""
 
 
-def _checked(what: str, check: Callable[[], str]) -> Finding:
-    """Run a check that raises errors of ours, whose messages say what to do."""
+def _checked(what: str, check: Callable[[], tuple[str, str]]) -> Finding:
+    """Run a check that returns its detail and advice, or raises an error, which is the advice then."""
     try:
-        return Finding(what, check())
+        detail, fix = check()
     except FlightLLMError as error:
         return Finding(what, "does not work", ok=False, fix=str(error))
+    except OSError as error:
+        return Finding(what, "does not work", ok=False, fix=f"{error.filename or ''}: {error.strerror}".lstrip(": "))
+    except Exception as error:  # noqa: BLE001 -- an engine's libraries raise anything, and saying what is the job here
+        return Finding(what, "does not work", ok=False, fix=f"{type(error).__name__}: {error}")
+    return Finding(what, detail, fix=fix)
 
 
 def _version(name: str) -> str | None:

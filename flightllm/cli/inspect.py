@@ -5,9 +5,12 @@ from pathlib import Path
 import click
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from flightllm.cli.common import config_options, connect, load_config, server_options
-from flightllm.cli.render import as_table, first_rows
+from flightllm.cli.render import as_table, first_rows, put
+from flightllm.client import BOOKKEEPING
+from flightllm.functions.base import AIFunction, ScalarFunction
 
 _TABLES = """
 SELECT t.table_schema AS "schema", t.table_name AS "table", count(c.column_name) AS columns,
@@ -15,9 +18,11 @@ SELECT t.table_schema AS "schema", t.table_name AS "table", count(c.column_name)
 FROM information_schema.tables t JOIN information_schema.columns c USING (table_catalog, table_schema, table_name)
 WHERE t.table_schema <> 'information_schema' GROUP BY 1, 2 ORDER BY 1, 2
 """
-_QUERIES = """
+_WIDTH = 150
+"""Of the list of functions where there is no terminal, in characters."""
+_QUERIES = f"""{BOOKKEEPING}
 SELECT query_id, status, started_at, seconds, "rows", calls, cache_hits, failed_rows, sql
-FROM system.queries ORDER BY started_at DESC LIMIT {limit}
+FROM system.queries WHERE NOT starts_with(sql, '{BOOKKEEPING.strip()}') ORDER BY started_at DESC LIMIT {{limit}}
 """
 
 
@@ -45,11 +50,12 @@ def queries(uri: str, token: str | None, limit: int) -> None:
 def cancel(uri: str, token: str | None, query_id: str) -> None:
     """Stop a running query.
 
-    `flightllm queries` shows the ids.
+    `flightllm queries` shows the ids. A query that has ended already is no error.
     """
     with connect(uri, token) as client:
-        client.cancel(query_id)
-    click.echo(f"cancelled {query_id}")
+        status = client.cancel(query_id)
+    ended = {"done": "is already done", "failed": "has already failed"}.get(status)
+    click.echo(f"{query_id} {ended}" if ended else f"cancelled {query_id}")
 
 
 @click.command()
@@ -59,22 +65,38 @@ def functions(config_file: Path | None, engine: str | None, model: str | None) -
 
     The shipped ones and those in the folders that a configuration names; needs no server.
     """
+    from flightllm.functions.base import COMMON_OPTIONS
     from flightllm.functions.registry import FunctionRegistry
 
     config = load_config(config_file, engine, model)
     table = Table(header_style="bold", show_edge=False, pad_edge=False)
-    for column in ("call", "returns", "what it does"):
+    for column in ("call", "also as", "returns", "what it does"):
         table.add_column(column, overflow="fold")
     for function in FunctionRegistry.load(config.functions.folders):
-        table.add_row(function.signature(), function.returns, function.summary)
-    _console().print(table, markup=False)
+        call, aliases = _calls(function)
+        table.add_row(*(Text(text) for text in (call, aliases, function.returns, function.summary)))
+    console = Console(highlight=False)
+    put(console if console.is_terminal else Console(width=_WIDTH, highlight=False), table)
+    options = ", ".join(f"{option.name} =>" for option in COMMON_OPTIONS)
+    click.echo(f"\nEvery AI function also takes {options}")
+
+
+def _calls(function: AIFunction | ScalarFunction) -> tuple[str, str]:
+    """Return how a function is called, without the options that all have, and under which further names."""
+    if isinstance(function, ScalarFunction):
+        return function.signature(), ""
+    own = ", ".join(f"{option.name} =>" for option in function.options if option.name not in function.positional(""))
+    fields = " [, field…]" if function.fields else ""
+    call = f"{function.name}({', '.join(function.positional(''))}{fields}{f' [, {own}]' if own else ''})"
+    orders = (function.aliases or {}).items()
+    return call, ", ".join(f"{name}({', '.join(order)}{fields})" if order else name for name, order in orders)
 
 
 def _print_query(uri: str, token: str | None, sql: str, width: int | None = None) -> None:
     with connect(uri, token) as client:
         schema, batches = client.query(sql)
         rows, _ = first_rows(batches)
-    _console().print(as_table(schema, rows, width))
+    put(_console(), as_table(schema, rows, width))
 
 
 def _console() -> Console:

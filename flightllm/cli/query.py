@@ -1,5 +1,6 @@
 """`flightllm query`: run one SQL text and show or write its result."""
 
+import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from flightllm.cli.common import SettingParameter, connect, server_options
-from flightllm.cli.render import WRITERS, as_table, first_rows
+from flightllm.cli.render import TABLE_ROWS, WRITERS, as_table, first_rows, put
 from flightllm.client import Client
 from flightllm.errors import FlightLLMError
 
@@ -46,21 +47,34 @@ def query(
     text = sys.stdin.read() if sql == "-" else sql
     if format_ == "parquet" and output is None and sys.stdout.isatty():
         raise click.UsageError("Parquet is binary: name a file with --output.")
-    with connect(uri, token, dict(settings)) as client, progress_bar(client):
-        schema, batches = client.query(text)
-        if format_ == "table":
-            _show(schema, batches, output)
-            return
-        with _opened(output) as out:
-            WRITERS[format_](schema, batches, out)
+    with connect(uri, token, dict(settings)) as client:
+        with progress_bar(client):
+            schema, batches = client.query(text)
+            if format_ == "table":
+                _show(schema, batches, output)
+            else:
+                with _opened(output) as out:
+                    WRITERS[format_](schema, batches, out)
+        _tell_failures(client.failed_rows(), text)
+
+
+def _tell_failures(failed: int, sql: str) -> None:
+    """Say on standard error how many rows the model gave no usable answer for, and where the reason is."""
+    if failed:
+        told = re.search(r"on_error\s*=>\s*'struct'", sql, re.IGNORECASE)
+        where = "; see their error" if told else " (NULL); on_error => 'struct' shows why"
+        click.echo(f"{failed} row{'' if failed == 1 else 's'} without an answer{where}", err=True)
 
 
 def _show(schema: pa.Schema, batches: Iterable[pa.RecordBatch], output: Path | None) -> None:
-    """Print the first rows as a table, as wide as the terminal or, elsewhere, as wide as it needs to be."""
-    rows, total = first_rows(batches)
+    """Print rows as a table, as wide as the terminal or, elsewhere, as wide as it needs to be.
+
+    A file gets all of them, standard output the first.
+    """
+    rows, total = first_rows(batches, TABLE_ROWS if output is None else None)
     with nullcontext(sys.stdout) if output is None else _text_file(output) as out:
         console = Console(file=out, width=None if out.isatty() else 10_000, highlight=False)
-        console.print(as_table(schema, rows))
+        put(console, as_table(schema, rows))
         more = f", the first {len(rows)} shown" if len(rows) < total else ""
         console.print(f"({total} row{'' if total == 1 else 's'}{more})")
 

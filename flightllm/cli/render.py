@@ -1,6 +1,10 @@
-"""Results as people and programs read them: a table in the terminal, CSV, JSON lines, Parquet."""
+"""Results as people and programs read them: a table in the terminal, CSV, JSON lines, Parquet.
+
+Bytes are written in hexadecimal digits wherever the format is text.
+"""
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import IO, Any
@@ -8,6 +12,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
+from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
@@ -25,11 +30,42 @@ def text_of(value: Any, width: int | None = None) -> str:
     if isinstance(value, float):
         text = f"{value:.6g}"
     elif isinstance(value, dict | list):
-        text = json.dumps(value, ensure_ascii=False, default=str)
+        text = json_text(value)
     else:
-        text = str(value)
+        text = plain_text(value)
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if width is None or len(line) <= width else f"{line[: width - 1]}…"
+
+
+def plain_text(value: Any) -> str:
+    """Return a value as text: bytes in hexadecimal digits, all else as Python writes it."""
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def json_text(value: Any) -> str:
+    """Return a value as JSON, which knows no NaN and no infinity: they become null."""
+    try:
+        return json.dumps(value, ensure_ascii=False, default=plain_text, allow_nan=False)
+    except ValueError:
+        return json.dumps(_finite(value), ensure_ascii=False, default=plain_text)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {name: _finite(item) for name, item in value.items()}
+    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def put(console: Console, what: RenderableType) -> None:
+    """Print to the console; where that is no terminal, without the blanks at the ends of lines that fill its width."""
+    if console.is_terminal:
+        console.print(what)
+        return
+    with console.capture() as captured:
+        console.print(what)
+    console.file.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
 
 
 def as_table(schema: pa.Schema, rows: Sequence[Sequence[Any]], width: int | None = None) -> Table:
@@ -49,34 +85,38 @@ def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterable[tuple[Any, ...]]:
         yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
 
 
-def first_rows(batches: Iterable[pa.RecordBatch], count: int = TABLE_ROWS) -> tuple[list[tuple[Any, ...]], int]:
-    """Return the first `count` rows, and how many there were in all."""
+def first_rows(batches: Iterable[pa.RecordBatch], count: int | None = TABLE_ROWS) -> tuple[list[tuple[Any, ...]], int]:
+    """Return the first `count` rows, all with None, and how many there were in all."""
     rows = iter(rows_of(batches))
     shown = list(islice(rows, count))
     return shown, len(shown) + sum(1 for _ in rows)
 
 
 def write_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[bytes]) -> None:
-    """Write CSV with a header; lists and structs become JSON text."""
-    flat = pa.schema([pa.field(f.name, pa.string() if pa.types.is_nested(f.type) else f.type) for f in schema])
+    """Write CSV with a header; lists and structs become JSON text, bytes and intervals text."""
+    flat = pa.schema([pa.field(f.name, pa.string() if _needs_text(f.type) else f.type) for f in schema])
     with pyarrow.csv.CSVWriter(out, flat) as writer:
         for batch in batches:
-            columns = [_as_json(column) if pa.types.is_nested(column.type) else column for column in batch.columns]
+            columns = [_as_text(column) if _needs_text(column.type) else column for column in batch.columns]
             writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=flat))
 
 
-def _as_json(column: pa.Array) -> pa.Array:
-    values = (
-        None if value is None else json.dumps(value, ensure_ascii=False, default=str) for value in column.to_pylist()
-    )
-    return pa.array(values, pa.string())
+def _needs_text(kind: pa.DataType) -> bool:
+    """Tell whether Arrow's CSV writer does not take the type, or takes its bytes for UTF-8."""
+    types = pa.types
+    tests = (types.is_nested, types.is_binary, types.is_large_binary, types.is_fixed_size_binary, types.is_interval)
+    return any(test(kind) for test in tests)
+
+
+def _as_text(column: pa.Array) -> pa.Array:
+    text = json_text if pa.types.is_nested(column.type) else plain_text
+    return pa.array((None if value is None else text(value) for value in column.to_pylist()), pa.string())
 
 
 def write_json(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[bytes]) -> None:
-    """Write one JSON object a line; dates, times and decimals become text."""
+    """Write one JSON object a line; dates, times, decimals and bytes become text."""
     for row in rows_of(batches):
-        line = json.dumps(dict(zip(schema.names, row, strict=True)), ensure_ascii=False, default=str)
-        out.write(line.encode() + b"\n")
+        out.write(json_text(dict(zip(schema.names, row, strict=True))).encode() + b"\n")
 
 
 def write_parquet(schema: pa.Schema, batches: Iterable[pa.RecordBatch], out: IO[bytes]) -> None:

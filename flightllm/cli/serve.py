@@ -30,7 +30,7 @@ def serve(
     flightllm serve --config gpu --listen 0.0.0.0:31337
     flightllm serve --engine openai --model qwen3 --config my.toml
     """
-    config = load_config(config_file, engine, model, listen, dict(tables))
+    config = load_config(config_file, engine, model, listen, tables)
     configure_logging(config.log)
     from flightllm.flight.serve import serve as run
 

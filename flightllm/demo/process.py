@@ -1,6 +1,7 @@
 """A server in a process of its own, for the tour, tests and benchmarks."""
 
 import json
+import signal
 import subprocess
 import sys
 import tempfile
@@ -9,7 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
-from typing import IO, cast
+from types import FrameType
+from typing import IO, NoReturn, cast
 
 from flightllm.errors import EngineUnavailableError
 from flightllm.resources import sample_folder
@@ -56,6 +58,34 @@ def running_server(
                 yield RunningServer(_await_ready(process, log, ready_seconds), process, folder / "log")
             finally:
                 _stop(process)
+
+
+@contextmanager
+def ending_on_signals() -> Iterator[None]:
+    """Let SIGTERM, SIGHUP and SIGINT end the main thread by an exception, so that what is open here gets closed.
+
+    Another signal meanwhile changes nothing: closing takes a bounded time. Under nohup SIGHUP stays ignored. For the
+    main thread alone.
+    """
+    numbers = [number for name in ("SIGINT", "SIGTERM", "SIGHUP") if (number := getattr(signal, name, None))]
+    before = {number: signal.getsignal(number) for number in numbers}
+    if before.get(getattr(signal, "SIGHUP", None)) is signal.SIG_IGN:
+        del before[signal.SIGHUP]
+
+    def on_signal(number: int, _frame: FrameType | None) -> NoReturn:
+        for one in before:
+            signal.signal(one, signal.SIG_IGN)
+        if number == signal.SIGINT:
+            raise KeyboardInterrupt
+        raise SystemExit(128 + number)
+
+    for number in before:
+        signal.signal(number, on_signal)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _settings(tables: Mapping[str, Path]) -> str:

@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.syntax import Syntax
 from rich.text import Text
 
-from flightllm.cli.render import as_table, rows_of
+from flightllm.cli.render import as_table, put, rows_of
 
 _SHOWN_ROWS = 6
 
@@ -69,7 +69,7 @@ def run_tour(uri: str, console: Console) -> None:
     with flight_sql.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
         for number, stop in enumerate(STOPS, 1):
             console.print(Text(f"\n{number}. {stop.title}", style="bold"), soft_wrap=True)
-            console.print(Padding(Syntax(stop.sql, "sql", background_color="default", word_wrap=True), (0, 2)))
+            put(console, Padding(Syntax(stop.sql, "sql", background_color="default", word_wrap=True), (0, 2)))
             with console.status("asking the model …"):
                 cursor.execute(stop.sql)
                 result = cursor.fetch_arrow_table()
@@ -96,7 +96,7 @@ def cost_line(cost: Mapping[str, Any]) -> str:
 
 def _show(console: Console, result: pa.Table) -> None:
     rows = list(rows_of(result.slice(0, _SHOWN_ROWS).to_batches()))
-    console.print(Padding(as_table(result.schema, rows, width=56), (0, 2)))
+    put(console, Padding(as_table(result.schema, rows, width=56), (0, 2)))
     if result.num_rows > len(rows):
         console.print(f"  … {result.num_rows:,} rows in all", style="dim")
 

@@ -1,13 +1,17 @@
 """The command line without a server: help, one-line errors, doctor, functions."""
 
 import socket
-from collections.abc import Callable
+import threading
+import tomllib
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from flightllm.cli import COMMANDS, main
+from flightllm.cli.doctor import EXTRAS
 
 Run = Callable[..., Result]
 
@@ -49,6 +53,11 @@ def test_overview_names_every_command(run: Run) -> None:
         (("query", "--uri", "grpc://127.0.0.1:1", "SELECT 1"), "error: no server answers at grpc://127.0.0.1:1"),
         (("tables", "--uri", "grpc://127.0.0.1:1"), "error: no server answers at grpc://127.0.0.1:1"),
         (("functions", "--config", "absent.toml"), "error: absent.toml: cannot be read"),
+        (("query", "--uri", "127.0.0.1:31337", "SELECT 1"), "error: '127.0.0.1:31337' is no address of a server"),
+        (("serve", "--table", "a=/x", "--table", "a=/y"), "error: --table a=/x and --table a=/y: give each a name"),
+        (("serve", "--table", "a=/x", "--table", "A=/y"), "error: the tables 'a' and 'A' have the same name in SQL"),
+        (("serve", "--table", "1bad=/x"), "error: '1bad' is no table name: write letters, digits and _"),
+        (("doctor", "--table", "a=/x", "--table", "a=/y"), "error: --table a=/x and --table a=/y: give each a name"),
     ],
 )
 def test_errors_of_ours_are_one_line(run: Run, arguments: tuple[str, ...], expected: str) -> None:
@@ -79,6 +88,10 @@ def test_functions_lists_shipped_and_configured_ones(run: Run, tmp_path: Path) -
     output = run("functions", "--config", str(tmp_path / "c.toml")).output
     assert "ai_filter(prompt" in output
     assert "ai_headline(article" in output
+    assert all(len(line) < 160 for line in output.splitlines())
+    for alias in ("llm", "ai_if", "ai_headings"):
+        assert (alias in output) == (alias != "ai_headings")
+    assert "on_error =>" in output.splitlines()[-1]
 
 
 def test_doctor_passes_where_all_is_well(run: Run) -> None:
@@ -103,3 +116,110 @@ def test_doctor_says_what_to_fix(run: Run, tmp_path: Path) -> None:
     assert "correct [tables] t" in result.output
     assert "broken engine local: does not work" in result.output
     assert result.output.rstrip().endswith("problems to fix")
+
+
+def test_a_name_in_double_quotes_may_be_anything(run: Run, tmp_path: Path) -> None:
+    """What the message about a bad name advises is taken."""
+    (tmp_path / "t.csv").write_text("a\n1\n", encoding="utf-8")
+    result = run("doctor", "--engine", "fake", "--listen", "127.0.0.1:0", "--table", f'"1bad"={tmp_path}/t.csv')
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize("engine", ["fake", "local"])
+def test_doctor_survives_a_data_folder_that_cannot_be(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, engine: str
+) -> None:
+    """A folder nobody can make is a finding of its own and of all that need it, not a traceback."""
+    if engine == "local":
+        pytest.importorskip("torch")
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "file" / "x"))
+    result = run("doctor", "--engine", engine, "--listen", "127.0.0.1:0")
+    assert result.exit_code == 1
+    assert isinstance(result.exception, SystemExit)
+    assert "broken data folder" in result.output
+
+
+def test_a_folder_that_cannot_be_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A server whose embedded model finds no folder names that folder."""
+    pytest.importorskip("torch")
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "file" / "x"))
+    result = run("serve", "--engine", "local", "--listen", "127.0.0.1:0")
+    assert result.exit_code == 1
+    assert "Traceback" not in result.output
+    assert result.output.splitlines()[-1].startswith(f"error: {tmp_path}")
+
+
+def test_doctor_names_the_variable_of_a_token(run: Run, tmp_path: Path) -> None:
+    """A token that refers to a variable nobody set says which to set."""
+    (tmp_path / "c.toml").write_text('[server]\ntoken = "env:NOT_SET_AT_ALL"\n[engine]\nkind = "fake"\n')
+    result = run("doctor", "--config", str(tmp_path / "c.toml"), "--listen", "127.0.0.1:0")
+    assert result.exit_code == 1
+    assert "set the environment variable NOT_SET_AT_ALL" in result.output
+
+
+def test_doctor_checks_every_package_of_an_extra() -> None:
+    """The packages looked for are those that the extras install."""
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for extra, packages in EXTRAS.items():
+        wanted = {line.split("=")[0].split("<")[0].split(">")[0] for line in project["optional-dependencies"][extra]}
+        assert set(packages) == wanted
+
+
+class _Models(BaseHTTPRequestHandler):
+    """An endpoint with one model, and a key it refuses."""
+
+    def do_GET(self) -> None:
+        """Answer `/v1/models`, and no other path."""
+        status = 401 if "wrong" in self.headers["Authorization"] else 200 if self.path == "/v1/models" else 404
+        body = b'{"object": "list", "data": [{"id": "m", "object": "model", "created": 0, "owned_by": "x"}]}'
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 -- the name in the base class
+        """Say nothing."""
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[str]:
+    """Serve `_Models` on a free port."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Models) as server:
+        threading.Thread(target=server.serve_forever).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("/v1", "m", "right", True, "answers and has the model m"),
+        ("/v1", "other", "right", True, "it does not list the model 'other' but m"),
+        ("/v2", "m", "right", True, "without a list of models (HTTP 404)"),
+        ("/v1", "m", "wrong", False, "refuses the API key: correct [engine] api_key_env"),
+    ],
+)
+def test_doctor_asks_the_endpoint(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, endpoint: str, case: tuple[str, str, str, bool, str]
+) -> None:
+    """With the engine `openai`, its endpoint has to be there, take the key and better know the model."""
+    pytest.importorskip("openai")
+    path, model, key, good, expected = case
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    config = tmp_path / "c.toml"
+    config.write_text(f'[engine]\nkind = "openai"\nmodel = "{model}"\nbase_url = "{endpoint}{path}"\n')
+    result = run("doctor", "--config", str(config), "--listen", "127.0.0.1:0")
+    assert result.exit_code == (0 if good else 1), result.output
+    assert expected in result.output
+
+
+def test_doctor_finds_no_endpoint(run: Run, tmp_path: Path) -> None:
+    """An endpoint that is not there is named with the setting that says where it is."""
+    pytest.importorskip("openai")
+    (tmp_path / "c.toml").write_text('[engine]\nkind = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:1/v1"\n')
+    result = run("doctor", "--config", str(tmp_path / "c.toml"), "--listen", "127.0.0.1:0")
+    assert result.exit_code == 1
+    assert "nothing answers at http://127.0.0.1:1/v1: start it, or correct [engine] base_url" in result.output

@@ -3,6 +3,7 @@
 import json
 import socket
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow.csv
@@ -11,8 +12,11 @@ import pytest
 from click.testing import CliRunner, Result
 
 from flightllm.cli import main
+from flightllm.config import Config, EngineConfig, ServerConfig
 from flightllm.demo.process import RunningServer, running_server
 from flightllm.errors import EngineUnavailableError
+from flightllm.flight.server import FlightSqlServer
+from flightllm.session import Database
 
 Run = Callable[..., Result]
 FILTER = "SELECT ticket_id, ai_filter('Is {body} about money?', body) AS money FROM tickets ORDER BY ticket_id LIMIT 5"
@@ -119,3 +123,45 @@ def test_a_stopped_server_frees_its_port() -> None:
     assert started.process.returncode is not None
     with socket.socket() as probe:
         assert probe.connect_ex((host, int(port))) != 0
+
+
+def test_cancel_of_a_finished_query_says_so(run: Run) -> None:
+    """What has ended is not reported as cancelled."""
+    assert run("query", "--format", "csv", "SELECT 41 AS finished").exit_code == 0
+    found = run("query", "--format", "csv", "SELECT query_id FROM system.queries WHERE sql LIKE '%41 AS finished'")
+    query_id = found.output.splitlines()[1].strip('"')
+    result = run("cancel", query_id)
+    assert (result.exit_code, result.output) == (0, f"{query_id} is already done\n")
+
+
+def test_the_clients_own_queries_are_not_listed(run: Run) -> None:
+    """`queries` shows what users ran, not what the command line asked for its own messages."""
+    assert run("query", FILTER).exit_code == 0
+    assert run("queries").exit_code == 0
+    listed = run("queries")
+    assert "Is {body} about money?" in listed.output
+    assert "flightllm client" not in listed.output
+
+
+def test_a_file_gets_every_row_of_a_table(run: Run, tmp_path: Path) -> None:
+    """Standard output is cut after many rows, a file is not."""
+    sql = "SELECT n FROM generate_series(1, 300) AS g(n)"
+    assert run("query", sql).output.splitlines()[-1] == "(300 rows, the first 200 shown)"
+    assert run("query", "-o", str(tmp_path / "t.txt"), sql).exit_code == 0
+    lines = (tmp_path / "t.txt").read_text().splitlines()
+    assert (len(lines), lines[-1]) == (303, "(300 rows)")
+
+
+def test_rows_without_an_answer_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Failed rows are counted on standard error, away from the result; a query that asks for the reason is not told."""
+    call = "ai_gen('What of {{x}}?', x{0}) AS a FROM (VALUES ('unlucky'), ('unlucky 2'), ('y')) AS t(x)"
+    engine = EngineConfig(kind="fake", options={"fail_containing": "unlucky"})
+    with closing(Database.open(Config(engine=engine, data_folder=tmp_path))) as database:
+        server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"), functions=["ai_gen"])
+        monkeypatch.setenv("FLIGHTLLM_URI", server.uri)
+        plain = CliRunner().invoke(main, ["query", "--format", "json", f"SELECT {call.format('')}"])
+        struct = CliRunner().invoke(main, ["query", "SELECT " + call.format(", on_error => 'struct'")])
+        server.drain(0)
+    assert plain.stderr == "2 rows without an answer (NULL); on_error => 'struct' shows why\n"
+    assert [json.loads(line)["a"] for line in plain.stdout.splitlines()][:2] == [None, None]
+    assert struct.stderr == "2 rows without an answer; see their error\n"

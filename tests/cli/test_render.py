@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from flightllm.cli.render import as_table, first_rows, rows_of, text_of, write_csv, write_json, write_parquet
+from flightllm.cli.render import as_table, first_rows, put, rows_of, text_of, write_csv, write_json, write_parquet
 
 TABLE = pa.table(
     {
@@ -69,6 +69,8 @@ def test_rows_beyond_the_shown_ones_are_counted() -> None:
         ("\x1b[31mred", None, "[31mred"),
         ("abcdef", 4, "abc…"),
         ({"a": "ä"}, None, '{"a": "ä"}'),
+        (b"\xff\x00a", None, "ff0061"),
+        ([b"\xff", float("nan")], None, '["ff", null]'),
     ],
 )
 def test_cells_are_one_safe_line(value: object, width: int | None, expected: str) -> None:
@@ -82,3 +84,53 @@ def test_table_takes_values_for_text_not_markup() -> None:
     console.print(as_table(pa.schema([("t", pa.string())]), [("[bold]x",)]))
     assert isinstance(console.file, io.StringIO)
     assert "[bold]x" in console.file.getvalue()
+
+
+ODD = pa.table(
+    {
+        "bin": [b"\xff\xfe", None],
+        "fixed": pa.array([b"\xffa", None], pa.binary(2)),
+        "list": [[b"\xff"], None],
+        "n": [float("nan"), float("-inf")],
+        "s": [{"n": float("nan")}, None],
+        "i": pa.array([pa.MonthDayNano([1, 2, 3]), None], pa.month_day_nano_interval()),
+    }
+)
+
+
+def test_csv_writes_bytes_in_hexadecimal() -> None:
+    """Bytes that are no UTF-8, alone or in a list, are written like those that are; intervals become text."""
+    out = io.BytesIO()
+    write_csv(ODD.schema, ODD.to_batches(), out)
+    header, first, second = out.getvalue().decode().splitlines()
+    assert header == '"bin","fixed","list","n","s","i"'
+    assert first.startswith('"fffe","ff61","[""ff""]",nan,"{""n"": null}",')
+    assert second == ",,,-inf,,"
+
+
+def test_json_stays_json() -> None:
+    """NaN and infinities are null, at any depth, and bytes hexadecimal."""
+
+    def refuse(name: str) -> None:
+        pytest.fail(f"{name} is no JSON")
+
+    out = io.BytesIO()
+    write_json(ODD.schema, ODD.to_batches(), out)
+    first, second = (json.loads(line, parse_constant=refuse) for line in out.getvalue().splitlines())
+    assert {**first, "i": None} == {
+        "bin": "fffe",
+        "fixed": "ff61",
+        "list": ["ff"],
+        "n": None,
+        "s": {"n": None},
+        "i": None,
+    }
+    assert second["n"] is None
+
+
+def test_lines_end_without_blanks_outside_a_terminal() -> None:
+    """A file or a pipe gets no blanks that only fill a table's width."""
+    out = io.StringIO()
+    put(Console(file=out, width=80), as_table(pa.schema([("t", pa.string())]), [("long text",), ("x",)]))
+    assert [line for line in out.getvalue().splitlines() if line != line.rstrip()] == []
+    assert out.getvalue().endswith("x\n")

@@ -6,8 +6,16 @@ import pyarrow as pa
 import pytest
 
 from flightllm.client import Client, Progress
-from flightllm.errors import CancelledError, EngineUnavailableError, InvalidInputError, NotFoundError
+from flightllm.config import ServerConfig
+from flightllm.errors import (
+    CancelledError,
+    EngineUnavailableError,
+    InvalidInputError,
+    NotFoundError,
+    UnauthenticatedError,
+)
 from flightllm.flight.server import FlightSqlServer
+from flightllm.session import Database
 
 
 def test_query(client: Client) -> None:
@@ -61,3 +69,47 @@ def test_cancel(client: Client, server: FlightSqlServer) -> None:
         threading.Timer(0.3, other.cancel, (client.query_id,)).start()
         with pytest.raises(CancelledError):
             list(batches)
+
+
+def test_cancel_of_what_has_ended(client: Client) -> None:
+    """The status tells that there was nothing left to stop."""
+    list(client.query("SELECT 1 AS a")[1])
+    assert client.query_id is not None
+    assert client.cancel(client.query_id) == "done"
+
+
+def test_failed_rows(client: Client) -> None:
+    """A query without calls has none, and neither has an update."""
+    assert client.failed_rows() == 0
+    list(client.query("SELECT 1 AS a")[1])
+    assert client.failed_rows() == 0
+    client.query("CREATE TABLE t AS SELECT 1 AS a")
+    assert client.failed_rows() == 0
+
+
+@pytest.mark.parametrize(
+    "uri", ["127.0.0.1:31337", "http://127.0.0.1:31337", "grpc://127.0.0.1", "grpc://h:99999", "grpc://[::1", ""]
+)
+def test_an_address_of_another_form(uri: str) -> None:
+    """What is no address is answered by the form of one."""
+    with pytest.raises(InvalidInputError, match="write grpc://HOST:PORT"):
+        Client(uri)
+
+
+def test_tls_to_a_plain_server(server: FlightSqlServer) -> None:
+    """A server that speaks no TLS is not one that does not run."""
+    uri = server.uri.replace("grpc://", "grpc+tls://")
+    with Client(uri) as client, pytest.raises(EngineUnavailableError, match=r"no TLS.*write grpc://HOST:PORT"):
+        client.query("SELECT 1")
+
+
+def test_tokens(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A missing token and a wrong one are told apart, each with where to give it."""
+    monkeypatch.setenv("SECRET", "abc")
+    server = FlightSqlServer(database, ServerConfig("127.0.0.1:0", token="env:SECRET"), functions=["ai_gen"])
+    with Client(server.uri) as client, pytest.raises(UnauthenticatedError, match=r"asks for a token.*--token"):
+        client.query("SELECT 1")
+    wrong = {"authorization": "Bearer abd"}
+    with Client(server.uri, wrong) as client, pytest.raises(UnauthenticatedError, match=r"not take this.*--token"):
+        client.query("SELECT 1")
+    server.drain(0)

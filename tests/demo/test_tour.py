@@ -1,8 +1,10 @@
 """The demo, run as a user runs it."""
 
 import os
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +25,8 @@ def test_tour_shows_every_query_and_its_cost() -> None:
     for number, stop in enumerate(STOPS, 1):
         assert f"{number}. {stop.title.split(':')[0]}" in output
     assert output.count("model calls for") == len(STOPS)
+    assert "  SELECT m.title" in output
+    assert not [line for line in output.splitlines() if line != line.rstrip()]
     for client in ("jdbc:arrow-flight-sql://", "adbc_driver_flightsql", "pandas.read_sql"):
         assert client in output
 
@@ -43,3 +47,37 @@ def test_cost_line_leaves_out_what_did_not_happen() -> None:
     assert "150 of them cached (75%)" in cost_line(cost)
     assert "without a usable answer" not in cost_line(cost)
     assert "2 rows without a usable answer" in cost_line({**cost, "failed_rows": 2})
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize(
+    ("number", "after"),
+    [
+        (signal.SIGTERM, "Starting a server"),
+        (signal.SIGHUP, "Ready at"),
+        (signal.SIGINT, "1. Filter"),
+        (signal.SIGTERM, "The server keeps running"),
+        (signal.SIGINT, "The server keeps running"),
+    ],
+)
+def test_a_signal_ends_the_server_too(tmp_path: Path, number: signal.Signals, after: str) -> None:
+    """Whenever the demo is told to end, by a signal to it alone, neither its server nor its folder stays."""
+    command = [sys.executable, "-m", "flightllm", "demo", "--engine", "fake", "--keep"]
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1", "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, start_new_session=True
+    ) as demo:
+        assert demo.stdout is not None
+        assert any(after in line for line in demo.stdout)
+        demo.send_signal(number)
+        said = demo.communicate(timeout=60)[0]
+    assert "Traceback" not in said
+    assert list(tmp_path.iterdir()) == []
+    assert not [path for path in Path("/proc").glob("[0-9]*/cmdline") if str(tmp_path) in _command_line(path)]
+
+
+def _command_line(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:  # it ended meanwhile
+        return ""
