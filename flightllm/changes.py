@@ -2,14 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 
 import pyarrow as pa
 
 from flightllm.catalog import IngestMode
 from flightllm.errors import CancelledError, InternalError, UnsupportedError
+from flightllm.functions import FunctionRegistry
 from flightllm.operators.relational import Batches
-from flightllm.query import Query, Services, plan, uses_ai
+from flightllm.query import Services, plan, uses_ai
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
 from flightllm.sql.parameters import bind
@@ -34,9 +36,13 @@ def change(statement: Statement, record: QueryRecord, services: Services, settin
     match statement.kind:
         case "create_table_as":
             return _create_table_as(statement, record, services, settings)
+        case "insert" if _has_values(statement) and not services.functions.may_be_in(statement.query or ""):
+            frame = catalog.values(statement)
+            with closing(_rows(services.loop.stream(frame, record.cancelled.is_set), record)) as rows:
+                return catalog.insert(replace(statement, columns=()), frame.schema(), rows)
         case "insert":
             query = plan(statement.query or "", services, settings)
-            with closing(_rows(query, record)) as rows:
+            with closing(_rows(query.run(record), record)) as rows:
                 return catalog.insert(statement, query.schema, rows)
         case "create_view" if uses_ai(statement.query or "", services):
             catalog.create_ai_view(statement, plan(statement.query or "", services, settings).schema)
@@ -56,29 +62,29 @@ def _create_table_as(statement: Statement, record: QueryRecord, services: Servic
         return 0
     mode: IngestMode = "replace" if statement.or_replace else "create"
     query = plan(statement.query or "", services, settings)
-    with closing(_rows(query, record)) as rows:
+    with closing(_rows(query.run(record), record)) as rows:
         return services.catalog.ingest(statement.target, query.schema, rows, mode)
 
 
-def _rows(query: Query, record: QueryRecord) -> Batches:
+def _rows(batches: Batches, record: QueryRecord) -> Batches:
     """Yield a query's rows; a cancelled query raises at its end at the latest, before its rows are stored."""
-    with closing(query.run(record)) as rows:
-        yield from rows
+    with closing(batches):
+        yield from batches
     if record.cancelled.is_set():
         raise CancelledError("the statement was cancelled")
 
 
-def bound_texts(sql: str, parameters: pa.Table, *, together: bool) -> Iterator[str]:
+def bound_texts(sql: str, parameters: pa.Table, functions: FunctionRegistry) -> Iterator[str]:
     """Yield the statement with values for its parameters, once for each of their rows.
 
-    Where it inserts one row of VALUES and `together` is set, many rows of parameters make one statement.
+    Where it inserts one row of VALUES, without AI calls, many rows of parameters make one statement.
 
     Raises:
         SqlError: the values do not fit the parameters; see `bind`.
     """
     rows = (batch.slice(i, 1) for batch in parameters.to_batches() for i in range(batch.num_rows))
-    values = _one_row_of_values(sql) if together else None
-    if values is None:
+    values = _one_row_of_values(sql)
+    if values is None or functions.may_be_in(values[1]):
         yield from (bind(sql, row) for row in rows)
         return
     before, row_text = values
@@ -98,12 +104,16 @@ def _one_row_of_values(sql: str) -> tuple[str, str] | None:
     statement = classify(sql)
     tokens = tokenize(statement.text)
     start = next((i for i, token in enumerate(tokens) if token.is_word("values")), len(tokens)) + 1
-    if statement.kind != "insert" or not (statement.query or "").lower().startswith("values") or start >= len(tokens):
+    if not _has_values(statement) or start >= len(tokens):
         return None
     if not tokens[start].is_symbol("(") or not _one_group(tokens[start:]):
         return None
     at = tokens[start].start
     return statement.text[:at], statement.text[at:]
+
+
+def _has_values(statement: Statement) -> bool:
+    return statement.kind == "insert" and (statement.query or "").lower().startswith("values")
 
 
 def _one_group(tokens: tuple[Token, ...]) -> bool:

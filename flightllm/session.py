@@ -227,8 +227,8 @@ class Session:
         chosen = self._settings.with_values(settings)
         if parameters is None:
             return self._update(sql, bind(sql, None), chosen, cancelled)
-        total, plain = 0, not self._services.functions.may_be_in(sql)
-        for text in bound_texts(sql, parameters, together=plain):
+        total = 0
+        for text in bound_texts(sql, parameters, self._services.functions):
             affected = self._update(sql, text, chosen, cancelled)
             total = -1 if affected < 0 else total + affected
         return total

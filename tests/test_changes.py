@@ -10,6 +10,7 @@ import pytest
 
 from flightllm.changes import bound_texts
 from flightllm.errors import CancelledError, PermissionDeniedError, SqlError
+from flightllm.functions import FunctionRegistry
 from flightllm.query import plan
 from flightllm.session import Database, Session
 from tests.databases import ask, small_database
@@ -101,6 +102,13 @@ def test_insert_is_what_it_was(session: Session) -> None:
         with pytest.raises(SqlError):
             session.update(wrong)
     assert session.update("INSERT INTO t SELECT * FROM t WHERE false") == 0
+    mixed = "INSERT INTO t (a, d, s) VALUES (3, '2024-01-01', 4), (4.9, current_date(), 'x'), ('5', NULL, true)"
+    assert session.update(mixed) == 3
+    assert ask(session, "SELECT a, s FROM t WHERE a > 2 ORDER BY a").rows == [
+        {"a": 3, "s": "4"},
+        {"a": 4, "s": "x"},
+        {"a": 5, "s": "true"},
+    ]
     with pytest.raises(PermissionDeniedError):
         session.update("INSERT INTO system.queries (sql) VALUES ('x')")
 
@@ -114,6 +122,8 @@ def test_insert_is_what_it_was(session: Session) -> None:
             ["VALUES ('a', upper(1) || ')'), ('b;(', upper(2)"],
         ),
         ("INSERT INTO t VALUES (?, 1), (?, 2)", ["VALUES (1, 1), ('a', 2)", "VALUES (2, 1), ('b;(', 2)"]),
+        ("INSERT INTO flightllm.public.t VALUES (?, ?)", ["VALUES (1, 'a'), (2, 'b;(')"]),
+        ("INSERT INTO t VALUES (?, ai_gen(?))", ["(1, ai_gen('a'))", "(2, ai_gen('b;('))"]),
         ("INSERT INTO t SELECT ?, ?", ["SELECT 1, 'a'", "SELECT 2, 'b;('"]),
         ("INSERT INTO t VALUES (?, ?) ORDER BY 1", ["(1, 'a') ORDER", "(2, 'b;(') ORDER"]),
         ("DELETE FROM t WHERE x = ? AND y = ?", ["x = 1 AND y = 'a'", "x = 2 AND y = 'b;('"]),
@@ -122,10 +132,9 @@ def test_insert_is_what_it_was(session: Session) -> None:
 def test_rows_of_parameters_together(sql: str, texts: list[str]) -> None:
     """One row of VALUES becomes as many as there are rows of parameters; any other statement stays one for each."""
     rows = pa.table({"0": pa.chunked_array([[1], [2]]), "1": ["a", "b;("]})
-    together = list(bound_texts(sql, rows, together=True))
+    together = list(bound_texts(sql, rows, FunctionRegistry.load()))
     assert len(together) == len(texts)
     assert all(part in text for part, text in zip(texts, together, strict=True))
-    assert len(list(bound_texts(sql, rows, together=False))) == 2
 
 
 def test_thousands_of_rows_of_parameters(database: Database, session: Session) -> None:

@@ -108,6 +108,15 @@ class Catalog:
         table = name if isinstance(name, TableName) else TableName(DEFAULT_SCHEMA, name)
         return uploads.ingest(self._store, table, schema, batches, mode)
 
+    def values(self, statement: Statement) -> DataFrame:
+        """Plan the rows of an INSERT … VALUES without AI calls, with all columns of its table, for `insert` to add.
+
+        Raises:
+            PermissionDeniedError: the table is a file, a view or a system table.
+            SqlError: the values do not fit the table's columns.
+        """
+        return uploads.values(self._store, statements.target_of(statement), statement.text)
+
     def insert(self, statement: Statement, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Add the rows of an INSERT statement's query, matched by position as SQL does; return their number.
 

@@ -62,6 +62,20 @@ def insert(
     return _insert_rows(store, table, columns, unique, renamed)
 
 
+def values(store: TableStore, table: TableName, text: str) -> DataFrame:
+    """Plan the rows that INSERT … VALUES adds, with all columns of the table, each value cast to its column's type.
+
+    VALUES by itself refuses a column of a text here and a timestamp there.
+    """
+    store.writable(table)
+    context = store.context()
+    try:
+        (rows,) = context.sql_with_options(text, ROWS_ONLY).logical_plan().inputs()
+        return context.create_dataframe_from_logical_plan(rows)
+    except Exception as error:
+        raise mapped_error(error) from error
+
+
 def run_change(store: TableStore, text: str, counting: str, collect: Collect) -> int:
     """Run an UPDATE or DELETE already checked; return the number of rows changed.
 
