@@ -1,0 +1,108 @@
+"""Real tables and real engines: a server process, an ADBC client, and four shapes of AI query over joined reviews."""
+
+import os
+from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import adbc_driver_flightsql.dbapi as flight_sql
+import pytest
+
+from flightllm.demo.process import running_server
+
+TABLES = ("movies", "movie_reviews")
+JOINED = "FROM movies m JOIN movie_reviews r USING (movie_id) WHERE m.movie_id IN (5, 6, 8, 10, 14, 15, 19)"
+"""Some 300 rows; a review in ten is NULL."""
+FIGURES = """
+SELECT q.rows, q.calls, q.distinct_prompts, q.cached_tokens, q.prompt_tokens, q.failed_rows, a.asked
+FROM system.queries q JOIN (SELECT query_id, sum(rows) AS asked FROM system.ai_calls GROUP BY query_id) a
+ON q.query_id = a.query_id WHERE q.sql = ? AND q.status = 'done'
+"""
+ENGINES = {"local": "torch", "vllm": "vllm"}
+"""Each kind of engine and the package it needs."""
+
+
+@pytest.fixture(scope="module")
+def tables() -> Mapping[str, Path]:
+    """Return the files of the tables."""
+    folder = os.environ.get("FLIGHTLLM_DATA")
+    if not folder:
+        pytest.skip("FLIGHTLLM_DATA is not set: it names a folder with movies.parquet and movie_reviews.parquet")
+    paths = {name: Path(folder, f"{name}.parquet") for name in TABLES}
+    missing = [path.name for path in paths.values() if not path.is_file()]
+    if missing:
+        pytest.skip(f"FLIGHTLLM_DATA has no {' and no '.join(missing)}")
+    return paths
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def cursor(request: pytest.FixtureRequest, tables: Mapping[str, Path]) -> Iterator[Any]:
+    """Connect to a server of the engine with the tables."""
+    if find_spec(ENGINES[request.param]) is None:
+        pytest.skip(f"the engine {request.param!r} is not installed")
+    with pytest.MonkeyPatch.context() as environment:
+        environment.setenv("OMP_NUM_THREADS", "1")  # several would wait for each other on a busy machine
+        with (
+            running_server(["--engine", request.param], tables, ready_seconds=180) as server,
+            flight_sql.connect(server.uri, autocommit=True) as connection,
+            connection.cursor() as cursor,
+        ):
+            yield cursor
+
+
+def rows_of(cursor: Any, sql: str, *parameters: object) -> list[dict[str, Any]]:
+    """Return the rows of a query."""
+    cursor.execute(sql, parameters or None)
+    rows: list[dict[str, Any]] = cursor.fetch_arrow_table().to_pylist()
+    return rows
+
+
+def asked(cursor: Any, sql: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Run an AI query; return its rows and what the server says it took."""
+    rows = rows_of(cursor, sql)
+    (figures,) = rows_of(cursor, FIGURES, sql)
+    assert figures["rows"] == len(rows)
+    assert 0 < figures["cached_tokens"] < figures["prompt_tokens"]
+    assert figures["failed_rows"] == 0
+    assert figures["calls"] == figures["distinct_prompts"]
+    return rows, figures
+
+
+def test_projection(cursor: Any) -> None:
+    """Every row comes back, with an answer just where there is a review, and equal rows are asked about once."""
+    prompt = "ai_gen('Sum up.', m.movie_info, r.review_content, max_tokens => 4)"
+    rows, figures = asked(cursor, f"SELECT r.review_id, r.review_content AS review, {prompt} AS answer {JOINED}")
+    plain = rows_of(cursor, f"SELECT r.review_id, r.review_content, m.movie_info {JOINED}")
+    assert sorted(row["review_id"] for row in rows) == sorted(row["review_id"] for row in plain)
+    assert all((row["review"] is None) == (row["answer"] is None) for row in rows)
+    with_review = {(row["movie_info"], row["review_content"]) for row in plain if row["review_content"] is not None}
+    assert 250 < figures["calls"] == len(with_review) < len(plain)
+
+
+def test_filter_beside_a_plain_predicate(cursor: Any) -> None:
+    """Only rows that pass the plain predicate are asked about."""
+    prompt = "ai_filter('Is the review fair?', m.movie_info, r.review_content)"
+    rows, figures = asked(cursor, f"SELECT r.review_id {JOINED} AND {prompt} AND r.top_critic")
+    ((plain,),) = [row.values() for row in rows_of(cursor, f"SELECT count(*) {JOINED} AND r.top_critic")]
+    everything = len(rows_of(cursor, f"SELECT r.review_id {JOINED}"))
+    assert len(rows) <= figures["calls"] <= plain < everything
+
+
+def test_several_calls(cursor: Any) -> None:
+    """A call about the film alone is made once for each film, and later calls only for rows that pass the filter."""
+    film = "ai_filter('Is this suitable for children?', m.movie_info)"
+    calls = "ai_gen('Who is it for?', m.movie_info, max_tokens => 4) AS whom, ai_sentiment(r.review_content) AS mood"
+    rows, figures = asked(cursor, f"SELECT {calls} {JOINED} AND {film}")
+    assert figures["calls"] < figures["asked"]
+    assert {row["mood"] for row in rows} <= {"positive", "negative", "neutral", "mixed", None}
+
+
+def test_average_by_group(cursor: Any) -> None:
+    """Each group gets one average of scores within their range."""
+    score = "ai_score('How pleased is the writer?', m.movie_info, r.review_content)"
+    rows, figures = asked(cursor, f"SELECT m.genre, avg({score}) AS score {JOINED} GROUP BY m.genre")
+    groups = rows_of(cursor, f"SELECT DISTINCT m.genre {JOINED}")
+    assert {row["genre"] for row in rows} == {row["genre"] for row in groups}
+    assert all(0 <= row["score"] <= 10 for row in rows)
+    assert figures["calls"] > 250
