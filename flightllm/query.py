@@ -2,8 +2,8 @@
 
 import shutil
 import tempfile
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -16,14 +16,15 @@ from flightllm.ai import AICall
 from flightllm.catalog import QUERY_ONLY, Catalog
 from flightllm.catalog.errors import mapped_error
 from flightllm.config import Config
-from flightllm.errors import AICallError, FlightLLMError
+from flightllm.errors import AICallError, FlightLLMError, LimitExceededError
 from flightllm.functions import FunctionRegistry
 from flightllm.llm.base import Engine
 from flightllm.operators.ai_map import Runtime
-from flightllm.operators.batch_udf import register_batch_udfs
+from flightllm.operators.batch_udf import BatchFunctions
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.run import run
+from flightllm.operators.workers import Workers, parallel_parts
 from flightllm.plan.explain import explain_stages
 from flightllm.plan.planner import plan_query, register_stubs
 from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational
@@ -56,6 +57,7 @@ class Services:
     engine: Engine
     cache: AnswerCache
     loop: Loop
+    workers: Workers
 
 
 class Query(Protocol):
@@ -88,11 +90,11 @@ def plan(sql: str, services: Services, settings: Settings) -> Query:
         return PlainQuery(services, extracted)
     _check_models(extracted.calls, services)
     if not settings.optimizer:
-        return BatchQuery(services, extracted, "the setting flightllm.optimizer is off")
+        return BatchQuery(services, settings, extracted, "the setting flightllm.optimizer is off")
     try:
         return StagedQuery(services, settings, extracted)
     except NotExpressibleError as reason:
-        return BatchQuery(services, extracted, str(reason))
+        return BatchQuery(services, settings, extracted, str(reason))
 
 
 def _extract(sql: str, services: Services) -> Extracted:
@@ -127,6 +129,16 @@ def _frame(context: SessionContext, extracted: Extracted) -> DataFrame:
         raise type(mapped)(extracted.display_name(str(mapped))) from error
 
 
+@contextmanager
+def _answers(services: Services, settings: Settings) -> Iterator[AnswerCache]:
+    """Give the shared answers, or some for this query alone where the session wants it so."""
+    if settings.cache:
+        yield services.cache
+        return
+    with closing(AnswerCache(None)) as cache:
+        yield cache
+
+
 def _shown(schema: pa.Schema, extracted: Extracted) -> pa.Schema:
     """Return the schema its user sees: AI calls named as written, and any column may be NULL."""
     return pa.schema([pa.field(extracted.display_name(f.name), f.type) for f in schema])
@@ -154,7 +166,7 @@ class PlainQuery:
 
     def run(self, record: QueryRecord) -> Batches:
         """Stream DataFusion's batches."""
-        return _named(self._services.loop.stream(self.frame, record.cancelled.is_set), self.schema)
+        return _named(self._services.loop.stream(self.frame, record.cancelled.is_set, ahead=True), self.schema)
 
     def explain(self) -> list[tuple[str, str]]:
         """Return DataFusion's plans."""
@@ -167,44 +179,78 @@ def _width(kind: pa.DataType) -> int:
 
 
 class BatchQuery:
-    """A query whose AI calls run as batch functions, because of a setting or because no operator can take them."""
+    """A query whose AI calls run as batch functions, because of a setting or because no operator can take them.
 
-    def __init__(self, services: Services, extracted: Extracted, reason: str) -> None:
+    The setting asks for the plain baseline: one call per row, none of it known before or kept.
+    """
+
+    def __init__(self, services: Services, settings: Settings, extracted: Extracted, reason: str) -> None:
         self._services = services
+        self._settings = settings
         self._extracted = extracted
         self._reason = reason
-        context = _scalar_context(services)
+        context = _scalar_context(services, parallel=False)
         register_stubs(context, extracted.calls)
         self._planned = _frame(context, extracted)
         self.schema = _shown(self._planned.schema(), extracted)
 
     def run(self, record: QueryRecord) -> Batches:
-        """Run it in a context whose functions ask the engine for every row."""
-        context = _scalar_context(self._services)
-        errors: list[FlightLLMError] = []
-        register_batch_udfs(
-            context,
-            self._extracted.calls,
+        """Run it in a context whose functions ask the engine, when enough of DataFusion's threads are free.
+
+        Raises:
+            LimitExceededError: more parts would run side by side than there may be.
+        """
+        parts = self._parts()
+        with _answers(self._services, self._settings) as cache:
+            yield from self._services.workers.paced(
+                self._run(record, cache if self._settings.optimizer else None), parts, record.cancelled.is_set
+            )
+
+    def _parts(self) -> int:
+        try:
+            plan = self._planned.execution_plan()
+        except Exception as error:  # noqa: BLE001 - DataFusion raises this class; VALUES are evaluated while planning
+            _log.debug("no physical plan without calls", error=str(error))
+            return 1
+        parts, most = parallel_parts(plan, self._extracted.calls), self._services.workers.size
+        if parts > most:
+            raise LimitExceededError(
+                f"{parts} parts of a UNION with AI calls would run at once, at most {most} may: split the query"
+                f" ({self._reason})"
+            )
+        return parts
+
+    def _run(self, record: QueryRecord, cache: AnswerCache | None) -> Batches:
+        context = _scalar_context(self._services, parallel=False)
+        errors: list[Exception] = []
+        functions = BatchFunctions(
             self._services.engine,
+            self._services.config.engine.max_in_flight,
+            cache,
             lambda call: record.call_site(call.function, call.text),
             record.cancelled.is_set,
             errors,
         )
+        functions.register(context, self._extracted.calls)
         frame = _frame(context, self._extracted)
         try:
             yield from _named(self._services.loop.stream(frame, record.cancelled.is_set), self.schema)
         except FlightLLMError as error:
-            raise (errors[0] if errors else error) from error
+            if errors:
+                raise errors[0] from error
+            raise type(error)(self._extracted.display_name(str(error))) from error
 
     def explain(self) -> list[tuple[str, str]]:
         """Return why there is no operator, the calls, and DataFusion's plans."""
         calls = "\n".join(call.text for call in self._extracted.calls.values())
-        title, text = "batch functions", f"one call per row: {self._reason}\n{calls}"
+        how = "one call per distinct prompt of a batch" if self._settings.optimizer else "one call per row"
+        title, text = "batch functions", f"{how}: {self._reason}\n{calls}"
         try:
-            return [(title, text), *_datafusion_plans(self._planned)]
+            plans = _datafusion_plans(self._planned)
         except Exception as error:  # noqa: BLE001 - DataFusion raises this class; VALUES are evaluated while planning
             _log.debug("no physical plan without calls", error=str(error))
-            return [(title, text), ("logical_plan", self._planned.optimized_logical_plan().display_indent())]
+            plans = [("logical_plan", self._planned.optimized_logical_plan().display_indent())]
+        return [(title, text), *((name, self._extracted.display_name(plan)) for name, plan in plans)]
 
 
 class StagedQuery:
@@ -226,24 +272,23 @@ class StagedQuery:
         """Run the stages; what they spill is removed at the end."""
         limits = self._services.config.limits
         folder = Path(tempfile.mkdtemp(prefix="flightllm-", dir=limits.spill_folder))
-        cache = self._services.cache if self._settings.cache else AnswerCache(None)
         ordered = _scalar_context(self._services, parallel=False)
         ordered.register_catalog_provider(STAGE_CATALOG, self._context.catalog(STAGE_CATALOG))
-        runtime = Runtime(
-            self._context,
-            ordered,
-            self._services.engine,
-            cache,
-            self._services.loop,
-            record,
-            folder,
-            limits.memory_bytes // 8,
-        )
         try:
-            yield from _named(run(self._stage, runtime), self.schema)
+            with _answers(self._services, self._settings) as cache:
+                runtime = Runtime(
+                    context=self._context,
+                    ordered=ordered,
+                    engine=self._services.engine,
+                    cache=cache,
+                    loop=self._services.loop,
+                    record=record,
+                    folder=folder,
+                    window=self._services.config.engine.max_in_flight,
+                    memory_bytes=limits.memory_bytes // 8,
+                )
+                yield from _named(run(self._stage, runtime), self.schema)
         finally:
-            if cache is not self._services.cache:
-                cache.close()
             shutil.rmtree(folder, ignore_errors=True)
 
     def explain(self) -> list[tuple[str, str]]:

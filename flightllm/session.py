@@ -1,6 +1,5 @@
 """A database and its sessions: what the protocol layer, the command line and tests call."""
 
-import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from flightllm.functions import FunctionRegistry
 from flightllm.llm import create_engine
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.relational import Batches, Loop
+from flightllm.operators.workers import Workers
 from flightllm.query import EXPLAIN_SCHEMA, Query, Services, explain_analyze, plan
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
@@ -111,8 +111,7 @@ class Database:
             ConfigError: a table, function or engine setting is wrong.
             MissingExtraError: the engine's packages are not installed.
         """
-        # Batch functions block the threads DataFusion runs on, so there must be more of them than cores.
-        os.environ.setdefault("TOKIO_WORKER_THREADS", str(max(16, os.cpu_count() or 1)))
+        workers = Workers.of_process()  # before DataFusion starts its threads
         functions = FunctionRegistry.load(config.functions.folders)
         queries = QueryLog()
         catalog = Catalog(config.limits, queries)
@@ -120,7 +119,7 @@ class Database:
             catalog.register_file(name, path)
         path = config.cache.path or config.data_folder / "answers.sqlite"
         cache = AnswerCache(path if config.cache.enabled else None, config.cache.max_bytes)
-        return cls(Services(config, catalog, functions, create_engine(config.engine), cache, Loop()), queries)
+        return cls(Services(config, catalog, functions, create_engine(config.engine), cache, Loop(), workers), queries)
 
     def session(self) -> "Session":
         """Open a session."""

@@ -74,12 +74,17 @@ def test_explain_off(session: Session) -> None:
     assert "ai_gen('x', note)" in lines["batch functions"]
     assert "people" in lines["logical_plan"]
     assert "Exec" in lines["physical_plan"]
+    assert "ai_filter(people.name) AND people.score > Float64(1)" in lines["logical_plan"]
+    assert "__ai" not in str(lines)
 
 
 def test_explain_fallback(session: Session) -> None:
     """A plan that cannot cross Substrait names what stopped it."""
     lines = explained(session, "SELECT unnest(ai_classify(note, ['a', 'b'], multi => true)) FROM people")
-    assert lines["batch functions"].splitlines()[0] == "one call per row: Unsupported plan type: Unnest"
+    assert lines["batch functions"].splitlines()[0] == (
+        "one call per distinct prompt of a batch: Unsupported plan type: Unnest"
+    )
+    assert "__ai" not in str(lines)
 
 
 def test_explain_values(session: Session) -> None:

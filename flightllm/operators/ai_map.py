@@ -34,6 +34,8 @@ class Runtime:
     record: QueryRecord
     folder: Path
     """Spill folder of this query; removed with it."""
+    window: int
+    """Prompts the engine keeps in flight."""
     memory_bytes: int
     """Rows between two stages go to disk beyond this."""
     filled: set[str] = field(default_factory=set)
@@ -46,7 +48,15 @@ class Runtime:
 
     def spool(self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Drain `batches` into a joint and return the number of rows."""
-        return spool(self.context, table, schema, batches, memory_bytes=self.memory_bytes, folder=self.folder)
+        return spool(
+            self.context,
+            table,
+            schema,
+            batches,
+            memory_bytes=self.memory_bytes,
+            folder=self.folder,
+            cancelled=self.cancelled,
+        )
 
     def sql(self, text: str) -> Batches:
         """Run SQL over joints."""
@@ -110,7 +120,7 @@ def _run_pass(calls: Sequence[BoundCall], table: str, schema: pa.Schema, runtime
     sites = [_site(call, distinct, rank, runtime) for call in calls]
     for site in sites:
         site.counters.add(prompts_expected=order.distinct)
-    asker = Asker(runtime.engine, runtime.cache, sites)
+    asker = Asker(runtime.engine, runtime.cache, sites, runtime.window)
     text = f"SELECT * FROM {table} ORDER BY {', '.join(names[i] for i in order.columns)}"
     with closing(runtime.sql(text)) as rows, closing(asker.answer(units(rows, distinct), runtime.cancelled)) as done:
         for unit in done:

@@ -4,16 +4,22 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias
 
 from flightllm.ai import AICall
 from flightllm.llm.base import Completion, Engine, Request
 from flightllm.operators.batches import Unit
 from flightllm.operators.cache import AnswerCache, Keys
-from flightllm.operators.rows import Counters, given_fields, parsed
+from flightllm.operators.rows import Counters, given_fields, read_answer, sql_value
+from flightllm.operators.trace import Trace
 
-_BACKLOG = 8
+_FINISHED_UNITS = 8
 """Finished units that may wait behind the engine before it is left, so that cached answers do not pile up."""
+_BACKLOG_RUNS, _BACKLOG_WINDOWS, _BACKLOG_BYTES = 4_096, 4, 64 << 20
+"""What may wait behind a slow answer before the engine is left: so many runs, or windows of prompts if these are more;
+of wide rows so many bytes, if these are at least two windows."""
+_Place: TypeAlias = tuple[Unit, int, int]
+"""A unit, a site of the pass and a run of the unit: where an answer goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,14 +42,15 @@ class _Waiting:
 
     key: bytes
     site: Site
-    places: list[tuple[Unit, int, int]] = field(default_factory=list)
+    places: list[_Place] = field(default_factory=list)
 
 
 class Asker:
-    """Drive the engine over the units of one pass. One thread uses it."""
+    """Drive the engine, which keeps `window` prompts in flight, over the units of one pass. One thread uses it."""
 
-    def __init__(self, engine: Engine, cache: AnswerCache, sites: Sequence[Site]) -> None:
+    def __init__(self, engine: Engine, cache: AnswerCache, sites: Sequence[Site], window: int) -> None:
         self._engine = engine
+        self._window = window
         self._cache = cache
         self._sites = sites
         self._ids = count()
@@ -51,6 +58,9 @@ class Asker:
         self._asked: dict[bytes, int] = {}
         self._failed: dict[bytes, str] = {}
         self._pending: deque[Unit] = deque()
+        self._pending_runs = 0
+        self._pending_bytes = 0
+        self._trace = Trace()
         self._last: list[bytes | None] = [None] * len(sites)
 
     def answer(self, units: Iterator[Unit], cancelled: Callable[[], bool]) -> Generator[Unit, None, None]:
@@ -72,16 +82,30 @@ class Asker:
 
     def _finished(self) -> Iterator[Unit]:
         while self._pending and not self._pending[0].open:
-            yield self._pending.popleft()
+            unit = self._pending.popleft()
+            self._pending_runs -= len(unit.tuples)
+            self._pending_bytes -= unit.rows.nbytes
+            yield unit
+
+    def _full(self) -> bool:
+        """Tell whether enough units wait: finished ones to be sent on, others for the answers of the first."""
+        if not self._pending or not self._pending[0].open:
+            return len(self._pending) >= _FINISHED_UNITS
+        runs = self._pending_runs
+        if self._pending_bytes >= _BACKLOG_BYTES and runs >= 2 * self._window:
+            return True
+        return runs >= max(_BACKLOG_RUNS, _BACKLOG_WINDOWS * self._window)
 
     def _requests(self, units: Iterator[Unit]) -> Iterator[Request]:
-        """Yield what must be asked; end early when many finished units wait to be sent on."""
-        while len(self._pending) < _BACKLOG or self._pending[0].open:
+        """Yield what must be asked; end early when many units wait, so that the engine answers what it has."""
+        while not self._full():
             unit = next(units, None)
             if unit is None:
                 self._exhausted = True
                 return
             self._pending.append(unit)
+            self._pending_runs += len(unit.tuples)
+            self._pending_bytes += unit.rows.nbytes
             unit.open = 1  # not finished before every site has asked
             for place, site in enumerate(self._sites):
                 yield from self._ask(unit, place, site)
@@ -96,10 +120,13 @@ class Asker:
         unit.open += len(wanted)
         for run, fields, key in wanted:
             if key in known:
-                hits += 1
-                self._fill(site, [(unit, place, run)], known[key], None)
-            elif key in self._failed:
-                self._fill(site, [(unit, place, run)], None, self._failed[key])
+                value, failure = read_answer(site.ai, known[key], None)
+                if failure is None:
+                    hits += 1
+                    self._fill([(unit, place, run)], value, None)
+                    continue
+            if key in self._failed:
+                self._fill([(unit, place, run)], None, self._failed[key])
             elif key in self._asked:
                 self._waiting[self._asked[key]].places.append((unit, place, run))
             else:
@@ -127,15 +154,21 @@ class Asker:
         site.counters.add(rows=unit.rows.num_rows, distinct_prompts=len(wanted) - repeated)
         return wanted
 
-    def _request(self, site: Site, fields: list[tuple[str, str]], key: bytes, place: tuple[Unit, int, int]) -> Request:
+    def _request(self, site: Site, fields: list[tuple[str, str]], key: bytes, place: _Place) -> Request:
         number = next(self._ids)
         self._waiting[number] = _Waiting(key, site, [place])
         self._asked[key] = number
         site.counters.add(calls=1)
         ai = site.ai
-        return Request(number, ai.prompt(fields), ai.parameters, ai.function, ai.instruction, tuple(fields))
+        request = Request(number, ai.prompt(fields), ai.parameters, ai.function, ai.instruction, tuple(fields))
+        if self._trace:
+            self._trace.sent(request)
+        return request
 
     def _settle(self, completion: Completion) -> None:
+        """Keep an answer that can be read, and put it where it is wanted."""
+        if self._trace:
+            self._trace.received(completion)
         waiting = self._waiting.pop(completion.id)
         del self._asked[waiting.key]
         waiting.site.counters.add(
@@ -143,17 +176,18 @@ class Asker:
             cached_tokens=completion.cached_tokens,
             completion_tokens=completion.completion_tokens,
         )
-        if completion.text is None:
-            self._failed[waiting.key] = completion.error or "no answer"
-        else:
+        value, failure = read_answer(waiting.site.ai, completion.text, completion.error)
+        if failure is not None:
+            self._failed[waiting.key] = failure
+        elif completion.text is not None:
             self._cache.put(waiting.key, completion.text)
-        self._fill(waiting.site, waiting.places, completion.text, completion.error)
+        self._fill(waiting.places, value, failure)
 
-    def _fill(self, site: Site, places: Iterable[tuple[Unit, int, int]], text: str | None, error: str | None) -> None:
+    def _fill(self, places: Iterable[_Place], value: Any, failure: str | None) -> None:
         """Put an answer, or what `on_error` makes of a failure, where it is wanted."""
-        value, failure = parsed(site.ai, text, error)
         for unit, place, run in places:
-            unit.answers[place][run] = value
+            site = self._sites[place]
+            unit.answers[place][run] = sql_value(site.ai, value, failure)
             unit.open -= 1
             if failure is not None:
                 site.counters.add(failed_rows=int((unit.run == run).sum()))

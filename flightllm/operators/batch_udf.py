@@ -1,86 +1,106 @@
-"""AI calls as ordinary batch functions of DataFusion: the path without the optimizer, one call per row and no reuse."""
+"""AI calls as ordinary batch functions of DataFusion: for what no operator can take, and without the optimizer."""
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import count
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 from datafusion import SessionContext, udf
 
 from flightllm.ai import AICall
-from flightllm.errors import FlightLLMError
 from flightllm.llm.base import Engine, Request
-from flightllm.operators.rows import Counters, given_fields, parsed
+from flightllm.operators.asking import Asker, Site
+from flightllm.operators.batches import Unit
+from flightllm.operators.cache import AnswerCache, Keys
+from flightllm.operators.rows import Counters, given_fields, read_answer, sql_value
+from flightllm.operators.trace import Trace
+
+_Function: TypeAlias = Callable[..., pa.Array]
 
 
-def register_batch_udfs(
-    context: SessionContext,
-    calls: Mapping[str, AICall],
-    engine: Engine,
-    counters: Callable[[AICall], Counters],
-    cancelled: Callable[[], bool],
-    errors: list[FlightLLMError],
-) -> None:
-    """Register a function under each call's stub name that asks the engine for every row of its batch.
+@dataclass(frozen=True, slots=True)
+class BatchFunctions:
+    """What the batch functions of one query share."""
 
-    DataFusion makes one text of an exception and its traceback, so what a function raises is also put into `errors`.
+    engine: Engine
+    window: int
+    """Prompts the engine keeps in flight."""
+    cache: AnswerCache | None
+    """Known answers; None for one call per row and no reuse at all."""
+    counters: Callable[[AICall], Counters]
+    cancelled: Callable[[], bool]
+    errors: list[Exception]
+    """What functions raised: DataFusion makes one text of an exception and its traceback."""
+
+    def register(self, context: SessionContext, calls: Mapping[str, AICall]) -> None:
+        """Register a function under each call's stub name that asks the engine for the rows of its batch."""
+        for stub, call in calls.items():
+            answer = _each_row(self, call) if self.cache is None else _each_prompt(self, call, self.cache)
+            inputs = [pa.string()] * max(1, len(call.fields))
+            context.register_udf(udf(self._kept(answer, call.function), inputs, call.type, "volatile", stub))
+
+    def _kept(self, answer: _Function, name: str) -> _Function:
+        def function(*columns: pa.Array) -> pa.Array:
+            try:
+                return answer(*columns)
+            except Exception as error:  # the boundary to DataFusion
+                self.errors.append(error)
+                raise
+
+        function.__name__ = name
+        return function
+
+
+def _each_prompt(shared: BatchFunctions, call: AICall, cache: AnswerCache) -> _Function:
+    """Answer a batch like an operator does, each of its distinct prompts once; another batch may count them again.
+
+    DataFusion may run it on several partitions at once, so each batch has an asker of its own.
     """
-    for stub, call in calls.items():
-        function = _BatchFunction(call, engine, counters(call), cancelled, errors)
-        inputs = [pa.string()] * max(1, len(call.fields))
-        context.register_udf(udf(function, inputs, call.type, "volatile", stub))
+    fields = tuple(range(len(call.fields)))
+    site = Site(call, fields, fields, None, Keys(call, shared.engine.revision), shared.counters(call))
+
+    def answer(*columns: pa.Array) -> pa.Array:
+        tuples: dict[tuple[str | None, ...], int] = {}
+        values = zip(*(c.to_pylist() for c in columns), strict=True)
+        run = np.fromiter((tuples.setdefault(v, len(tuples)) for v in values), np.int64, len(columns[0]))
+        unit = Unit(pa.RecordBatch.from_arrays([*columns], [str(i) for i in range(len(columns))]), run, list(tuples))
+        asker = Asker(shared.engine, cache, [site], shared.window)
+        [done] = asker.answer(iter([unit]), shared.cancelled)
+        return pa.array(done.answers[0], type=call.type).take(pa.array(run))
+
+    return answer
 
 
-class _BatchFunction:
-    """One call site; DataFusion may run it on several partitions at once."""
+def _each_row(shared: BatchFunctions, call: AICall) -> _Function:
+    """Answer a batch by one call per row."""
+    named = [(name, i, i in call.required) for i, name in enumerate(call.fields)]
+    counters, trace = shared.counters(call), Trace()
 
-    def __init__(
-        self,
-        call: AICall,
-        engine: Engine,
-        counters: Counters,
-        cancelled: Callable[[], bool],
-        errors: list[FlightLLMError],
-    ) -> None:
-        self.__name__ = call.function
-        self._call = call
-        self._engine = engine
-        self._counters = counters
-        self._cancelled = cancelled
-        self._errors = errors
-
-    def __call__(self, *columns: pa.Array) -> pa.Array:
-        try:
-            return self._answer(columns)
-        except FlightLLMError as error:
-            self._errors.append(error)
-            raise
-
-    def _answer(self, columns: tuple[pa.Array, ...]) -> pa.Array:
-        values: list[Any] = [None] * len(columns[0])
-        for completion in self._engine.generate(self._requests(columns), self._cancelled):
-            self._counters.add(
-                calls=1,
-                prompt_tokens=completion.prompt_tokens,
-                cached_tokens=completion.cached_tokens,
-                completion_tokens=completion.completion_tokens,
-            )
-            values[completion.id] = self._value(completion.text, completion.error)
-        self._counters.add(rows=len(values))
-        return pa.array(values, type=self._call.type)
-
-    def _requests(self, columns: tuple[pa.Array, ...]) -> Iterator[Request]:
-        call = self._call
-        named = [(name, i, i in call.required) for i, name in enumerate(call.fields)]
-        for row, values in zip(count(), zip(*(c.to_pylist() for c in columns), strict=True), strict=False):
+    def requests(columns: tuple[pa.Array, ...]) -> Iterator[Request]:
+        for row, values in enumerate(zip(*(c.to_pylist() for c in columns), strict=True)):
             fields = given_fields(named, values)
             if fields is None:
                 continue
-            self._counters.add(distinct_prompts=1)
-            yield Request(row, call.prompt(fields), call.parameters, call.function, call.instruction, tuple(fields))
+            counters.add(distinct_prompts=1, calls=1)
+            prompt = call.prompt(fields)
+            request = Request(row, prompt, call.parameters, call.function, call.instruction, tuple(fields))
+            trace.sent(request)
+            yield request
 
-    def _value(self, text: str | None, error: str | None) -> Any:
-        value, failure = parsed(self._call, text, error)
-        if failure is not None:
-            self._counters.add(failed_rows=1)
-        return value
+    def answer(*columns: pa.Array) -> pa.Array:
+        values: list[Any] = [None] * len(columns[0])
+        for completion in shared.engine.generate(requests(columns), shared.cancelled):
+            trace.received(completion)
+            value, failure = read_answer(call, completion.text, completion.error)
+            counters.add(
+                prompt_tokens=completion.prompt_tokens,
+                cached_tokens=completion.cached_tokens,
+                completion_tokens=completion.completion_tokens,
+                failed_rows=failure is not None,
+            )
+            values[completion.id] = sql_value(call, value, failure)
+        counters.add(rows=len(values))
+        return pa.array(values, type=call.type)
+
+    return answer

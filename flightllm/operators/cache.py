@@ -5,6 +5,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import structlog
@@ -78,14 +79,6 @@ class AnswerCache:
                 self._make_room()
             self._flushed = time.monotonic()
 
-    def clear(self) -> int:
-        """Forget everything; return how many answers there were."""
-        with self._lock:
-            self._waiting.clear()
-            (n,) = self._database.execute("SELECT count(*) FROM answers").fetchone()
-            self._write("DELETE FROM answers", [()])
-            return int(n)
-
     def close(self) -> None:
         """Commit and close. Idempotent."""
         self.flush()
@@ -99,29 +92,37 @@ class AnswerCache:
             self._degrade(error)
             return {}
 
-    def _write(self, sql: str, rows: Iterable[tuple[object, ...]]) -> None:
+    def _write(self, sql: str, rows: Iterable[tuple[object, ...]]) -> int:
+        """Return the number of rows changed."""
         try:
             with self._database:
-                self._database.executemany(sql, rows)
+                return self._database.executemany(sql, rows).rowcount
         except sqlite3.Error as error:
             self._degrade(error)
+            return 0
 
     def _make_room(self) -> None:
-        """Forget the oldest tenth of the answers while they take more than `max_bytes`; SQLite reuses their pages."""
+        """Forget the oldest answers, a tenth at a time, while they take more than `max_bytes`; SQLite reuses pages."""
+        oldest = "SELECT id FROM answers ORDER BY id LIMIT (SELECT count(*) / 10 + 1 FROM answers)"
+        while self._used_bytes() > self._max_bytes:
+            if not self._write(f"DELETE FROM answers WHERE id IN ({oldest})", [()]):
+                return
+
+    def _used_bytes(self) -> int:
         try:
             pages, free, size = (self._pragma(name) for name in ("page_count", "freelist_count", "page_size"))
         except sqlite3.Error as error:
             self._degrade(error)
-            return
-        if (pages - free) * size > self._max_bytes:
-            oldest = "SELECT id FROM answers ORDER BY id LIMIT (SELECT count(*) / 10 + 1 FROM answers)"
-            self._write(f"DELETE FROM answers WHERE id IN ({oldest})", [()])
+            return 0
+        return (pages - free) * size
 
     def _pragma(self, name: str) -> int:
         return int(self._database.execute(f"PRAGMA {name}").fetchone()[0])
 
     def _degrade(self, error: sqlite3.Error) -> None:
         _log.warning("answer cache failed, answers are kept for this run only", error=str(error))
+        with suppress(sqlite3.Error):
+            self._database.close()
         self._database = _connect("")
 
 

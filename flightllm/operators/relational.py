@@ -3,8 +3,8 @@
 import asyncio
 import concurrent.futures
 import threading
-import time
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -15,11 +15,12 @@ from flightllm.catalog.errors import mapped_error
 from flightllm.errors import CancelledError
 
 _POLL_SECONDS = 0.1
-_QUICK_SECONDS = 0.02
-"""A batch after one that came within this time is waited for without the loop."""
+_STOP_SECONDS = 5.0
+_SCANS = ("Projection:", "TableScan:", "SubqueryAlias:", "Limit:")
 
 Batches: TypeAlias = Generator[pa.RecordBatch, None, None]
 """Record batches as they are made; closing it stops what makes them."""
+_Step: TypeAlias = "concurrent.futures.Future[RecordBatch | None]"
 
 
 class Loop:
@@ -31,58 +32,90 @@ class Loop:
         self._thread.start()
 
     def close(self) -> None:
-        """Stop the loop; work still in it is abandoned. Idempotent."""
+        """Stop the work still in the loop, and the loop. Idempotent."""
         if self._loop.is_closed():
             return
+        with suppress(concurrent.futures.TimeoutError):
+            asyncio.run_coroutine_threadsafe(_stop_others(), self._loop).result(_STOP_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(timeout=5)
+        self._thread.join(_STOP_SECONDS)
         if not self._thread.is_alive():
             self._loop.close()
 
-    def stream(self, frame: DataFrame, cancelled: Callable[[], bool]) -> Batches:
+    def stream(self, frame: DataFrame, cancelled: Callable[[], bool], *, ahead: bool = False) -> Batches:
         """Yield the batches of `frame`; closing the iterator stops DataFusion.
+
+        With `ahead` the next batch is made while one is used; otherwise nothing is computed between two pulls. Batches
+        that come straight from a table are waited for in DataFusion itself, which costs less.
 
         Raises:
             CancelledError: `cancelled()` turned true; seen within 100 ms while a batch is slow to come.
             SqlError: DataFusion failed while running, on a cast or an overflow for example.
         """
         try:
+            direct = ahead and _is_scan(frame)
             stream = frame.execute_stream()
         except Exception as error:  # the physical plan is made here, and not every plan can be
             raise mapped_error(error) from error
-        quick = False
-        while True:
-            started = time.monotonic()
-            if cancelled():
-                raise CancelledError("the query was cancelled")
-            try:  # going through the loop costs more than a batch that comes at once
-                batch = next(stream, None) if quick else self._next(stream, cancelled)
-            except CancelledError:
-                raise
-            except Exception as error:  # whatever DataFusion raises is about this query
-                raise mapped_error(error) from error
-            if batch is None:
-                return
-            quick = time.monotonic() - started < _QUICK_SECONDS
-            yield batch.to_pyarrow()
-
-    def _next(self, stream: RecordBatchStream, cancelled: Callable[[], bool]) -> RecordBatch | None:
-        future = asyncio.run_coroutine_threadsafe(_step(stream), self._loop)
+        step = self._step(stream)
         try:
-            while True:
-                if cancelled():
-                    raise CancelledError("the query was cancelled")
-                try:
-                    return future.result(_POLL_SECONDS)
-                except concurrent.futures.TimeoutError:
-                    if future.done():
-                        raise
+            if direct:
+                yield from _direct(step, stream, cancelled)
+                return
+            while (batch := _result(step, cancelled)) is not None:
+                if ahead:
+                    step = self._step(stream)
+                yield batch.to_pyarrow()
+                if not ahead:
+                    step = self._step(stream)
         finally:
-            future.cancel()
+            if not self._loop.is_closed():
+                step.cancel()
+
+    def _step(self, stream: RecordBatchStream) -> _Step:
+        # Through the loop, because a thread that waits inside DataFusion itself cannot be stopped.
+        return asyncio.run_coroutine_threadsafe(_next(stream), self._loop)
 
 
-async def _step(stream: RecordBatchStream) -> RecordBatch | None:
+def _is_scan(frame: DataFrame) -> bool:
+    """Tell whether no batch can be much slower than another: nothing filters, joins or gathers rows."""
+    lines = [line.strip() for line in frame.optimized_logical_plan().display_indent().splitlines()]
+    return all(line.startswith(_SCANS) and "_filters=[" not in line for line in lines)
+
+
+def _direct(first: _Step, stream: RecordBatchStream, cancelled: Callable[[], bool]) -> Batches:
+    batch = _result(first, cancelled)
+    while batch is not None:
+        yield batch.to_pyarrow()
+        if cancelled():
+            raise CancelledError("the query was cancelled")
+        try:
+            batch = next(stream, None)
+        except Exception as error:  # whatever DataFusion raises is about this query
+            raise mapped_error(error) from error
+
+
+async def _stop_others() -> None:
+    others = [task for task in asyncio.all_tasks() if task is not asyncio.current_task()]
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+async def _next(stream: RecordBatchStream) -> RecordBatch | None:
     try:
         return await stream.__anext__()
     except StopAsyncIteration:
         return None
+
+
+def _result(step: _Step, cancelled: Callable[[], bool]) -> RecordBatch | None:
+    while not cancelled():
+        try:
+            return step.result(_POLL_SECONDS)
+        except concurrent.futures.TimeoutError as error:
+            if step.done():
+                raise mapped_error(error) from error
+        except Exception as error:  # whatever DataFusion raises is about this query
+            raise mapped_error(error) from error
+    raise CancelledError("the query was cancelled")

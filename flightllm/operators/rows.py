@@ -24,19 +24,22 @@ def given_fields(named: list[tuple[str, int, bool]], values: tuple[str | None, .
     return fields
 
 
-def parsed(call: AICall, text: str | None, error: str | None) -> tuple[Any, str | None]:
-    """Return the SQL value of an answer, or of a failure as `on_error` has it, and what failed.
+def read_answer(call: AICall, text: str | None, error: str | None) -> tuple[Any, str | None]:
+    """Return the value of an answer and None, or None and what failed: the prompt, or reading its answer."""
+    if text is None:
+        return None, error or "no answer"
+    try:
+        return call.parse(text), None
+    except ValueError as unparsed:
+        return None, str(unparsed)
+
+
+def sql_value(call: AICall, value: Any, failure: str | None) -> Any:
+    """Return what a row gets for an answer read, or for a failure as `on_error` has it.
 
     Raises:
         EngineError: it failed and `on_error` is 'fail'.
     """
-    value: Any = None
-    failure: str | None = error or "no answer"
-    if text is not None:
-        try:
-            value, failure = call.parse(text), None
-        except ValueError as unparsed:
-            failure = str(unparsed)
     if failure is not None and call.on_error == "fail":
         raise EngineError(f"{call.text}: {failure} (on_error => 'null' answers NULL instead)")
-    return ({"value": value, "error": failure} if call.on_error == "struct" else value), failure
+    return {"value": value, "error": failure} if call.on_error == "struct" else value

@@ -1,12 +1,13 @@
 """Keep the rows between two stages: in memory while they are few, in an Arrow file on disk beyond that."""
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import pyarrow as pa
 from datafusion import SessionContext
 
+from flightllm.errors import CancelledError
 from flightllm.plan.stages import register
 
 
@@ -18,15 +19,19 @@ def spool(
     *,
     memory_bytes: int,
     folder: Path,
+    cancelled: Callable[[], bool],
 ) -> int:
     """Drain `batches` into a table of `context` named `table`; return its number of rows.
 
     Beyond `memory_bytes` the rows go to a file in `folder`, which the caller removes.
+
+    Raises:
+        CancelledError: `cancelled()` turned true.
     """
     kept: list[pa.RecordBatch] = []
     rows: int = 0
     held: int = 0
-    source = iter(batches)
+    source = _until(cancelled, batches)
     for batch in source:
         kept.append(batch)
         rows += batch.num_rows
@@ -48,3 +53,10 @@ def spool(
     context.deregister_table(table)
     context.register_arrow(table, path)
     return rows
+
+
+def _until(cancelled: Callable[[], bool], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        if cancelled():
+            raise CancelledError("the query was cancelled")
+        yield batch

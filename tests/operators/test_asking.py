@@ -8,6 +8,7 @@ import pytest
 from flightllm.errors import EngineError
 from flightllm.session import Database, Session
 from tests.databases import ask, ask_both, canonical, small_database
+from tests.engines import Scripted, using
 
 FAILING = {"fail_containing": "tea"}
 
@@ -148,3 +149,62 @@ def test_long_and_odd_values(session: Session) -> None:
     again = ask(session, f"SELECT id, ai_gen('x', v) FROM {values}")
     assert again.calls == 0
     assert canonical(again.table) == canonical(first.table)
+
+
+def test_slow_first_answer(database: Database) -> None:
+    """While the first answer is awaited, others are asked for so many rows, and no more."""
+    engine = Scripted(lambda _: "word", late=True)
+    session = using(database, engine).session()
+    session.update("CREATE TABLE many AS SELECT CAST(value AS TEXT) AS v FROM generate_series(1, 30000)")
+    result = session.execute("SELECT ai_gen('x', v) FROM many")
+    first = next(result.batches)
+    assert first.num_rows >= 1
+    assert 4 * 128 <= len(engine.asked) < 10_000
+    assert first.num_rows + sum(batch.num_rows for batch in result.batches) == 30_000
+    assert len(engine.asked) == 30_000
+
+
+def test_slow_first_answer_of_wide_rows(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of wide rows fewer wait, but always so many that a window of prompts stays in flight."""
+    engine = Scripted(lambda _: "word", late=True)
+    session = using(database, engine).session()
+    monkeypatch.setattr("flightllm.operators.asking._BACKLOG_BYTES", 1 << 20)
+    session.update("CREATE TABLE wide AS SELECT repeat('x', 9000) || value AS v FROM generate_series(1, 1500)")
+    result = session.execute("SELECT ai_gen('x', v) FROM wide")
+    next(result.batches)
+    assert 2 * 128 <= len(engine.asked) < 1_100
+    result.batches.close()
+
+
+@pytest.mark.parametrize("on_error", ["null", "struct"])
+def test_unreadable_answers_are_not_kept(database: Database, on_error: str) -> None:
+    """An answer that is none is counted as failed, asked once a query, and asked again by the next query."""
+    sql = f"SELECT ai_score('x', note, on_error => '{on_error}') AS s FROM people, (VALUES (1), (2)) AS v(n)"
+    bad = ask(using(database, Scripted(lambda _: "garbage")).session(), sql)
+    row = bad.record.row()
+    assert (row["calls"], row["cache_hits"], row["failed_rows"]) == (4, 0, 14)
+    good = ask(using(database, Scripted(lambda _: "7")).session(), sql)
+    row = good.record.row()
+    assert (row["calls"], row["cache_hits"], row["failed_rows"]) == (4, 0, 0)
+    assert ask(database.session(), sql).calls == 0
+
+
+def test_unreadable_answers_kept_before(database: Database) -> None:
+    """An answer kept by another version that cannot be read now counts as unknown, and is replaced."""
+    sql = "SELECT ai_score('x', note) AS s FROM people"
+    ask(using(database, Scripted(lambda _: "7")).session(), sql)
+    cache = database._services.cache
+    cache.flush()
+    with cache._database:
+        cache._database.execute("UPDATE answers SET text = 'garbage'")
+    again = ask(database.session(), sql)
+    assert (again.calls, again.cache_hits, again.record.row()["failed_rows"]) == (4, 0, 0)
+    assert ask(database.session(), sql).cache_hits == 4
+
+
+def test_same_prompt_different_on_error(database: Database) -> None:
+    """Two calls that differ in `on_error` alone share their prompts, and each gets its own type."""
+    sql = "SELECT id, ai_gen('x', note) AS g, ai_gen('x', note, on_error => 'struct') AS s FROM people"
+    ran = ask(database.session(), sql)
+    assert ran.calls == 4
+    assert all(row["s"] == {"value": row["g"], "error": None} for row in ran.rows if row["g"] is not None)

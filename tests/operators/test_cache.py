@@ -68,14 +68,6 @@ def test_newest(cache: AnswerCache) -> None:
     assert cache.get([b"k", b"k"]) == {b"k": "new"}
 
 
-def test_clear(cache: AnswerCache) -> None:
-    """Everything can be forgotten."""
-    cache.put(b"k", "x")
-    cache.flush()
-    assert cache.clear() == 1
-    assert cache.get([b"k"]) == {}
-
-
 def test_bounded(tmp_path: Path) -> None:
     """Beyond its size the oldest answers go; the newest stay."""
     cache = AnswerCache(tmp_path / "small.sqlite", max_bytes=200_000)
@@ -89,6 +81,26 @@ def test_bounded(tmp_path: Path) -> None:
     assert (1999).to_bytes(4, "big") in found
     assert (0).to_bytes(4, "big") not in found
     cache.close()
+
+
+def test_bounded_in_one_go(tmp_path: Path) -> None:
+    """A cache that is far too large, after its limit was lowered, is small again after one flush."""
+    path = tmp_path / "large.sqlite"
+    large = AnswerCache(path)
+    for n in range(2000):
+        large.put(n.to_bytes(4, "big"), "x" * 500)
+    large.close()
+    small = AnswerCache(path, max_bytes=200_000)
+    small.put(b"new", "x" * 500)
+    small.flush()
+    assert 10 < len(small.get([b"new", *(n.to_bytes(4, "big") for n in range(2000))])) < 400
+    assert small.get([b"new"])
+    small.close()
+    none = AnswerCache(path, max_bytes=1)
+    none.put(b"newer", "x")
+    none.flush()
+    assert none.get([b"new", b"newer"]) == {}
+    none.close()
 
 
 @pytest.mark.parametrize("content", [b"no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 4000])
@@ -121,7 +133,10 @@ def test_broken_while_running(path: Path, cache: AnswerCache) -> None:
     other.execute("DROP TABLE answers")
     other.commit()
     other.close()
+    before = cache._database
     assert cache.get([b"k"]) == {}
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        before.execute("SELECT 1")
     cache.put(b"m", "y")
     cache.flush()
     assert cache.get([b"m"]) == {b"m": "y"}

@@ -2,13 +2,16 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import count
 from pathlib import Path
+from threading import Event
 
 import pyarrow as pa
 import pytest
 from datafusion import SessionContext
 
 from flightllm.config import LimitsConfig
+from flightllm.errors import CancelledError
 from flightllm.operators.spool import spool
 from flightllm.session import Database
 from tests.databases import ask, canonical, small_database
@@ -32,7 +35,7 @@ def test_place(tmp_path: Path, memory: int, files: int) -> None:
     """Rows are all there wherever they are kept, and a table can be filled again."""
     context = SessionContext()
     for _ in range(2):
-        rows = spool(context, "joint", SCHEMA, batches(), memory_bytes=memory, folder=tmp_path)
+        rows = spool(context, "joint", SCHEMA, batches(), memory_bytes=memory, folder=tmp_path, cancelled=lambda: False)
         assert rows == 10_000
         (total,) = context.sql("SELECT sum(c0) AS n, count(DISTINCT c1) AS d FROM joint").to_pylist()
         assert total == {"n": sum(range(10_000)), "d": 10_000}
@@ -43,8 +46,32 @@ def test_place(tmp_path: Path, memory: int, files: int) -> None:
 def test_empty(tmp_path: Path, memory: int) -> None:
     """No rows are a table without rows."""
     context = SessionContext()
-    assert spool(context, "joint", SCHEMA, [], memory_bytes=memory, folder=tmp_path) == 0
+    rows = spool(context, "joint", SCHEMA, [], memory_bytes=memory, folder=tmp_path, cancelled=lambda: False)
+    assert rows == 0
     assert context.sql("SELECT * FROM joint").to_arrow_table().num_rows == 0
+
+
+@pytest.mark.parametrize("memory", [1 << 30, 1])
+def test_cancelled(tmp_path: Path, memory: int) -> None:
+    """Filling a table stops at the next batch after the query was cancelled."""
+    cancelled = Event()
+    pulled: list[int] = []
+
+    def endless() -> Iterator[pa.RecordBatch]:
+        for number in count():
+            pulled.append(number)
+            if number == 5:
+                cancelled.set()
+            yield from batches()
+
+    with pytest.raises(CancelledError):
+        spool(
+            *(SessionContext(), "joint", SCHEMA, endless()),
+            memory_bytes=memory,
+            folder=tmp_path,
+            cancelled=cancelled.is_set,
+        )
+    assert pulled[-1] == 5
 
 
 @pytest.fixture

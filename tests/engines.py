@@ -1,0 +1,37 @@
+"""Engines that behave in ways the fake one does not, and databases that use them."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+
+from flightllm.llm.base import Completion, Request
+from flightllm.llm.fake import FakeEngine, FakeOptions
+from flightllm.session import Database
+
+
+@dataclass
+class Scripted(FakeEngine):
+    """Answers each request by `answer`; the first one that it gets last of all where `late` is set."""
+
+    answer: Callable[[Request], str]
+    late: bool = False
+    asked: list[Request] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Be a fake engine otherwise."""
+        super().__init__("demo", 128, FakeOptions())
+
+    def generate(self, requests: Iterator[Request], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Answer as scripted."""
+        del cancelled
+        first = next(requests, None) if self.late else None
+        for request in requests:
+            self.asked.append(request)
+            yield Completion(request.id, self.answer(request))
+        if first is not None:
+            self.asked.append(first)
+            yield Completion(first.id, self.answer(first))
+
+
+def using(database: Database, engine: FakeEngine) -> Database:
+    """Return the same database on another engine."""
+    return Database(replace(database._services, engine=engine), database.queries)
