@@ -13,7 +13,7 @@ from flightllm.operators.relational import Loop
 from flightllm.session import Database, QueryResult
 from tests.databases import ask, small_database
 
-LONG = "SELECT sum(a.value * b.value) AS s FROM generate_series(1, 2000000) a CROSS JOIN generate_series(1, 2000000) b"
+LONG = "SELECT sum(value % 7) AS s FROM generate_series(1, 1000000000000)"
 PATIENCE = 30.0
 """Seconds after which something hangs; far above what stopping takes, so that a busy machine fails no test."""
 
@@ -71,18 +71,6 @@ def test_cancelled_before(loop: Loop) -> None:
     """What was cancelled does not begin."""
     with pytest.raises(CancelledError):
         next(loop.stream(SessionContext().sql("SELECT 1"), lambda: True))
-
-
-@pytest.mark.parametrize("ahead", [False, True])
-def test_cancelled_after_a_quick_batch(loop: Loop, ahead: bool) -> None:
-    """A query whose first batch comes at once and whose next takes for ever stops too."""
-    cancelled = threading.Event()
-    frame = SessionContext().sql(f"SELECT 1 AS s UNION ALL {LONG}")
-    rows = loop.stream(frame, cancelled.is_set, ahead=ahead)
-    assert next(rows).num_rows == 1
-    threading.Timer(0.3, cancelled.set).start()
-    with pytest.raises(CancelledError):
-        next(rows)
 
 
 @pytest.mark.parametrize("ahead", [False, True])
