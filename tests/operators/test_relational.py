@@ -74,6 +74,18 @@ def test_cancelled_before(loop: Loop) -> None:
 
 
 @pytest.mark.parametrize("ahead", [False, True])
+def test_cancelled_after_a_quick_batch(loop: Loop, ahead: bool) -> None:
+    """A query whose first batch comes at once and whose next takes for ever stops too."""
+    cancelled = threading.Event()
+    frame = SessionContext().sql(f"SELECT 1 AS s UNION ALL {LONG}")
+    rows = loop.stream(frame, cancelled.is_set, ahead=ahead)
+    assert next(rows).num_rows == 1
+    threading.Timer(0.3, cancelled.set).start()
+    with pytest.raises(CancelledError):
+        next(rows)
+
+
+@pytest.mark.parametrize("ahead", [False, True])
 @pytest.mark.parametrize("condition", ["", "WHERE value > 9000", "LIMIT 9000"])
 def test_ahead(loop: Loop, condition: str, ahead: bool) -> None:
     """Rows are the same whether or not the next batch is made while one is used."""
