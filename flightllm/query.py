@@ -1,5 +1,6 @@
 """One query from SQL text to batches: extract AI calls, plan, rewrite, cut, run; or hand it to DataFusion as it is."""
 
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -43,6 +44,8 @@ _MOST_BATCH_ROWS = 131_072
 _BATCH_BYTES = 2 << 20
 """Rows so narrow that their batches are smaller than this come in larger ones: fewer are quicker to send."""
 _TEXT_BYTES = 32
+
+_OUTER_JOIN = re.compile(r"^ *(Left|Right|Full) Join:", re.MULTILINE)
 
 EXPLAIN_SCHEMA = pa.schema([pa.field("plan_type", pa.string()), pa.field("plan", pa.string())])
 
@@ -129,6 +132,24 @@ def _frame(context: SessionContext, extracted: Extracted) -> DataFrame:
         raise type(mapped)(extracted.display_name(str(mapped))) from error
 
 
+def _set_for_joins(context: SessionContext, planned: DataFrame) -> bool:
+    """Set the context so that the outer joins of a plan run right in it; tell whether there are any.
+
+    DataFusion pushes a filter on one side of a right or full hash join to the other side, where columns have the same
+    name and place: rows that the filter should drop then stay, and others go. It may turn a left join into a right one.
+    """
+    try:
+        text = planned.optimized_logical_plan().display_indent()
+    except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
+        raise mapped_error(error) from error
+    kinds = set(_OUTER_JOIN.findall(text))
+    if kinds:
+        context.sql("SET datafusion.optimizer.join_reordering = false")
+    if kinds - {"Left"}:
+        context.sql("SET datafusion.optimizer.prefer_hash_join = false")
+    return bool(kinds)
+
+
 @contextmanager
 def _answers(services: Services, settings: Settings) -> Iterator[AnswerCache]:
     """Give the shared answers, or some for this query alone where the session wants it so."""
@@ -158,6 +179,8 @@ class PlainQuery:
         self._services = services
         context = _scalar_context(services)
         self.frame = _frame(context, extracted)
+        if _set_for_joins(context, self.frame):
+            self.frame = _frame(context, extracted)
         self.schema = _shown(self.frame.schema(), extracted)
         rows = _BATCH_BYTES // max(1, sum(_width(f.type) for f in self.schema))
         if rows > _BATCH_ROWS:
@@ -232,6 +255,7 @@ class BatchQuery:
             errors,
         )
         functions.register(context, self._extracted.calls)
+        _set_for_joins(context, self._planned)
         frame = _frame(context, self._extracted)
         try:
             yield from _named(self._services.loop.stream(frame, record.cancelled.is_set), self.schema)
@@ -265,6 +289,7 @@ class StagedQuery:
         planned = plan_query(planning, frame, extracted.calls)
         root, self._rules = rewrite(planned.root, planned.functions)
         self._context = _scalar_context(services)
+        _set_for_joins(self._context, frame)
         self._stage: Relational = Cutter(self._context, planned.functions).cut(root)
         self.schema = _shown(frame.schema(), extracted)
 

@@ -149,3 +149,15 @@ def test_wrong(session: Session, sql: str, error: type[Exception], message: str,
     """What is wrong is said before anything runs, alike with the optimizer on and off."""
     with pytest.raises(error, match=message):
         session.execute(sql, settings={"optimizer": optimizer})
+
+
+@pytest.mark.parametrize("kind", ["RIGHT", "FULL"])
+def test_filters_on_both_sides_of_an_outer_join(session: Session, kind: str) -> None:
+    """DataFusion by itself pushes one filter to the wrong side where columns of the sides share name and place."""
+    left = "(SELECT 1 AS k, 1 AS n UNION ALL SELECT NULL, 2 UNION ALL SELECT 5, 2)"
+    right = "(SELECT 2 AS k, 1 AS m, 'q' AS y UNION ALL SELECT NULL, 2, NULL UNION ALL SELECT 7, 2, 's')"
+    sql = f"SELECT u.k AS a, v.k AS b, v.y FROM {left} u {kind} JOIN {right} v ON u.n = v.m"
+    joined = ask(session, sql).rows
+    filtered = ask(session, f"{sql} WHERE coalesce(u.k, 0) < 3 AND v.y IS NOT NULL").rows
+    expected = [row for row in joined if (row["a"] or 0) < 3 and row["y"] is not None]
+    assert sorted(map(repr, filtered)) == sorted(map(repr, expected))

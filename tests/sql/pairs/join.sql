@@ -128,3 +128,11 @@ ON p.id = l.person_id AND p.id > 1
 -- name: right semi join with a filter above
 SELECT person_id FROM (SELECT id, ai_gen('x', note) AS g FROM people) p
 RIGHT SEMI JOIN likes l ON p.id = l.person_id AND p.g > '' WHERE l.person_id < 3
+
+-- name: filters on both sides of a right join of tables
+SELECT p.id, p.score, l.person_id, l.weight, ai_gen('x', l.thing) FROM people p RIGHT JOIN likes l ON p.score = l.weight
+WHERE (p.id IS NULL OR p.id < 3) AND l.thing IS NOT NULL
+
+-- name: filters on both sides of a full join of tables
+SELECT p.id, l.person_id, ai_gen('x', l.thing) FROM people p FULL JOIN likes l ON p.id = l.person_id
+WHERE coalesce(p.score, 0) < 3 AND l.thing IS NOT NULL
