@@ -129,7 +129,10 @@ def _frame(context: SessionContext, extracted: Extracted) -> DataFrame:
         return context.sql_with_options(extracted.sql, QUERY_ONLY)
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         mapped = mapped_error(error)
-        raise type(mapped)(extracted.display_name(str(mapped))) from error
+        text = extracted.display_name(str(mapped))
+        if "automatically convert" in text and extracted.calls:
+            text += "; an AI call takes texts, numbers, dates and lists: pass the parts of a struct, as in addr['city']"
+        raise type(mapped)(text) from error
 
 
 def _set_for_joins(context: SessionContext, planned: DataFrame) -> bool:

@@ -1,6 +1,7 @@
 """One server's catalog: registers tables, answers metadata, and runs the statements that change tables."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -81,7 +82,7 @@ class Catalog:
             if table in self._store.entries or table.schema in RESERVED:
                 raise ConfigError(f"table {name!r}: the name is taken")
             self._store.add_schema(table.schema)
-            self._store.put(self._cast(Entry(table, "file", opened.stored, opened.table), opened))
+            self._store.put(self._cast(Entry(table, "file", opened.stored, opened.table, path=path), opened))
         _log.info("table registered", table=table.display, path=str(path), columns=len(opened.schema))
 
     def _cast(self, entry: Entry, opened: files.FileTable) -> Entry:
@@ -92,7 +93,7 @@ class Catalog:
         stored = TableName(entry.name.schema, entry.name.name + STORED_SUFFIX)
         columns = [col(quoted(field.name)).cast(field.type).alias(field.name) for field in opened.schema]
         view = Table(self.context().sql(f"SELECT * FROM {stored.sql}").select(*columns))
-        return Entry(entry.name, "file", view.schema, view, stored=opened.table)
+        return replace(entry, schema=view.schema, provider=view, stored=opened.table)
 
     def ingest(
         self, name: TableName | str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], mode: IngestMode = "create"

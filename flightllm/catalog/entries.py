@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal, Protocol
 
 import pyarrow as pa
 from datafusion.catalog import Table
 from pyarrow import dataset
 
+from flightllm.errors import NotFoundError
 from flightllm.sql.names import CATALOG, TableName
 
 EntryKind = Literal["file", "memory", "view", "ai_view", "system"]
@@ -59,6 +61,8 @@ class Entry:
     query: str = ""
     columns: tuple[str, ...] = ()
     stored: Table | None = None
+    path: Path | None = None
+    """Where a file's or folder's rows are; clients never see it."""
 
     @property
     def info(self) -> TableInfo:
@@ -93,9 +97,15 @@ class SchemaTables:
         return name.schema == self._schema and entry.provider is not None
 
     def table(self, name: str) -> Table | None:
-        """Return a table's provider, or None where there is no such table."""
+        """Return a table's provider, or None where there is no such table.
+
+        Raises:
+            NotFoundError: its file is gone; DataFusion would find no rows.
+        """
         entries = self._entries()
         if entry := entries.get(TableName(self._schema, name)):
+            if entry.path is not None and not entry.path.exists():
+                raise NotFoundError(f"the file of the table {entry.name.display!r} is gone from the server's disk")
             return entry.provider
         stored = entries.get(TableName(self._schema, name.removesuffix(STORED_SUFFIX)))
         return stored.stored if stored else None

@@ -32,6 +32,8 @@ def read_answer(call: AICall, text: str | None, error: str | None) -> tuple[Any,
         return call.parse(text), None
     except ValueError as unparsed:
         return None, str(unparsed)
+    except Exception as defect:  # noqa: BLE001 - a function's file may be a user's own; its defects cost no other row
+        return None, f"{call.function}'s parse failed with {type(defect).__name__}: {defect}"
 
 
 def sql_value(call: AICall, value: Any, failure: str | None) -> Any:

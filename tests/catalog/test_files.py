@@ -97,3 +97,15 @@ def test_file_tables_are_read_only(catalog: Catalog, tmp_path: Path) -> None:
     with pytest.raises(PermissionDeniedError):
         ingest(catalog, "t", {"a": [1]}, "replace")
     assert [file.name for file in (tmp_path / "d").iterdir()] == ["t.parquet"]
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "csv", "arrow"])
+def test_a_file_that_is_gone_is_an_error(catalog: Catalog, tmp_path: Path, suffix: str) -> None:
+    """A file deleted behind the server's back is no empty table, and its path stays the server's own."""
+    path = tmp_path / f"one.{suffix}"
+    write(path, ROWS)
+    catalog.register_file("one", path)
+    path.unlink()
+    with pytest.raises(Exception, match=r"the file of the table 'one' is gone") as raised:
+        read(catalog, "SELECT count(*) FROM one")
+    assert str(tmp_path) not in str(raised.value)
