@@ -15,6 +15,7 @@ from flightllm.demo.process import ending_on_signals, running_server
 from flightllm.errors import EngineError
 
 _END_SECONDS = 5.0
+_LOOK_SECONDS = 0.1
 _NOISE = (
     "The model here has random weights, made on first use: its answers are noise. The calls, tokens and times are real."
 )
@@ -63,6 +64,8 @@ def _tour(uri: str, console: Console, afterwards: contextlib.ExitStack) -> None:
     thread = Thread(target=_run, args=(uri, console, done), daemon=True)
     afterwards.callback(thread.join, _END_SECONDS)
     thread.start()
+    while not done.done():
+        time.sleep(_LOOK_SECONDS)
     done.result()
 
 
@@ -81,5 +84,7 @@ def _run(uri: str, console: Console, done: Future[None]) -> None:
 
 
 def _wait(process: subprocess.Popen[str]) -> None:
+    """Wait for the server to end; a signal that another thread takes is seen at the next look."""
     with contextlib.suppress(KeyboardInterrupt):
-        process.wait()
+        while process.poll() is None:
+            time.sleep(_LOOK_SECONDS)
