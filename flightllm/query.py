@@ -292,7 +292,7 @@ class StagedQuery:
         planned = plan_query(planning, frame, extracted.calls)
         root, self._rules = rewrite(planned.root, planned.functions)
         self._context = _scalar_context(services)
-        _set_for_joins(self._context, frame)
+        self._frame = frame
         self._stage: Relational = Cutter(self._context, planned.functions).cut(root)
         self.schema = _shown(frame.schema(), extracted)
 
@@ -301,6 +301,7 @@ class StagedQuery:
         limits = self._services.config.limits
         folder = Path(tempfile.mkdtemp(prefix="flightllm-", dir=limits.spill_folder))
         ordered = _scalar_context(self._services, parallel=False)
+        _set_for_joins(ordered, self._frame)
         ordered.register_catalog_provider(STAGE_CATALOG, self._context.catalog(STAGE_CATALOG))
         try:
             with _answers(self._services, self._settings) as cache:

@@ -24,7 +24,7 @@ def run(stage: Relational, runtime: Runtime) -> Batches:
         if joint.table not in runtime.filled:
             runtime.filled.add(joint.table)
             runtime.spool(joint.table, joint.schema, _joint(joint, runtime))
-    frame = stage_frame(runtime.context, stage.plan)
+    frame = stage_frame(runtime.ordered, stage.plan)
     for batch in runtime.loop.stream(frame, runtime.cancelled):
         yield pa.RecordBatch.from_arrays(batch.columns, schema=stage.schema)
 
