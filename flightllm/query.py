@@ -292,22 +292,22 @@ class StagedQuery:
         planned = plan_query(planning, frame, extracted.calls)
         root, self._rules = rewrite(planned.root, planned.functions)
         self._context = _scalar_context(services)
-        self._frame = frame
+        self._ordered = _scalar_context(services, parallel=False)
+        for context in (self._context, self._ordered):
+            _set_for_joins(context, frame)
         self._stage: Relational = Cutter(self._context, planned.functions).cut(root)
+        self._ordered.register_catalog_provider(STAGE_CATALOG, self._context.catalog(STAGE_CATALOG))
         self.schema = _shown(frame.schema(), extracted)
 
     def run(self, record: QueryRecord) -> Batches:
         """Run the stages; what they spill is removed at the end."""
         limits = self._services.config.limits
         folder = Path(tempfile.mkdtemp(prefix="flightllm-", dir=limits.spill_folder))
-        ordered = _scalar_context(self._services, parallel=False)
-        _set_for_joins(ordered, self._frame)
-        ordered.register_catalog_provider(STAGE_CATALOG, self._context.catalog(STAGE_CATALOG))
         try:
             with _answers(self._services, self._settings) as cache:
                 runtime = Runtime(
                     context=self._context,
-                    ordered=ordered,
+                    ordered=self._ordered,
                     engine=self._services.engine,
                     cache=cache,
                     loop=self._services.loop,

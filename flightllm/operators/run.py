@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pyarrow as pa
+from datafusion import SessionContext
 
 from flightllm.operators.ai_map import Runtime, numbered, run_operator
 from flightllm.operators.relational import Batches
@@ -24,8 +25,11 @@ def run(stage: Relational, runtime: Runtime) -> Batches:
         if joint.table not in runtime.filled:
             runtime.filled.add(joint.table)
             runtime.spool(joint.table, joint.schema, _joint(joint, runtime))
-    frame = stage_frame(runtime.ordered, stage.plan)
-    for batch in runtime.loop.stream(frame, runtime.cancelled):
+    yield from _rows(stage, runtime.ordered if stage.ordered else runtime.context, runtime)
+
+
+def _rows(stage: Relational, context: SessionContext, runtime: Runtime) -> Batches:
+    for batch in runtime.loop.stream(stage_frame(context, stage.plan), runtime.cancelled):
         yield pa.RecordBatch.from_arrays(batch.columns, schema=stage.schema)
 
 
@@ -45,9 +49,7 @@ def _stream(stage: Relational, joint: Joint, runtime: Runtime) -> Batches:
     with closing(_joint(joint, runtime)) as rows:
         for batches in _steps(rows):
             register(runtime.ordered, joint.table, joint.schema, batches)
-            frame = stage_frame(runtime.ordered, stage.plan)
-            for batch in runtime.loop.stream(frame, runtime.cancelled):
-                yield pa.RecordBatch.from_arrays(batch.columns, schema=stage.schema)
+            yield from _rows(stage, runtime.ordered, runtime)
 
 
 def _steps(rows: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:

@@ -55,6 +55,8 @@ class Relational:
     """At least one column, named by position, so that duplicate names cannot clash."""
     streams: bool
     """Each row of the one input can be processed by itself, so the stage runs batch by batch as the input arrives."""
+    ordered: bool
+    """Its rows must come in the order of a sort, which DataFusion loses where parts of a stage run side by side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,11 @@ class Operator:
     input: Relational
     width: int
     calls: tuple[BoundCall, ...]
-    ordered: bool
-    """The query needs the rows in the order of the input."""
+
+    @property
+    def ordered(self) -> bool:
+        """Tell whether the query needs the rows in the order of the input."""
+        return self.input.ordered
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +139,7 @@ class Cutter:
         plan = self._replace(root, joints, ordered=ordered)
         encoded = to_plan(plan, self._functions)
         schema = positional(stage_frame(self._context, encoded).schema().types)
-        return Relational(encoded, tuple(joints), schema, streams=_streams(plan, joints))
+        return Relational(encoded, tuple(joints), schema, _streams(plan, joints), ordered and _is_ordered(root))
 
     def _replace(self, node: Node, joints: list[Joint], *, ordered: bool) -> Node:
         """Replace the topmost operators by scans of their joints."""
@@ -171,10 +176,9 @@ class Cutter:
             BoundCall(c.ai, tuple(map(place, c.arguments)), None if c.when is None else place(c.when))
             for c in node.calls
         )
-        ordered = ordered and _is_ordered(node.input)
         input_ = self.cut(Project(node.input, tuple(columns)), ordered=ordered)
         types = [*input_.schema.types[:width], *(c.ai.type for c in node.calls)]
-        return Operator(*self._joint(types, input_), width, calls, ordered)
+        return Operator(*self._joint(types, input_), width, calls)
 
     def _limit(self, node: Fetch, *, ordered: bool) -> Limit | None:
         bounds = ex.bounds(node.rel)
