@@ -1,21 +1,96 @@
 """Settings of a session: the same three routes for each, `SET flightllm.KEY`, a session option, a call header."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol
 
 from flightllm.errors import InvalidInputError
 
-_SWITCH = {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}
+
+class _Kind(Protocol):
+    """How the values of one setting are written in SQL."""
+
+    def read(self, text: str) -> Any:
+        """Return the value; raises ValueError saying what may be written."""
+
+    def write(self, value: Any) -> str:
+        """Return the text of a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OneOf:
+    """One of some words, each of which stands for a value."""
+
+    words: Mapping[str, Any]
+    shown: tuple[str, ...]
+
+    def read(self, text: str) -> Any:
+        if text.lower() not in self.words:
+            raise ValueError(" or ".join(f"'{word}'" for word in self.shown))
+        return self.words[text.lower()]
+
+    def write(self, value: Any) -> str:
+        return next(word for word in self.shown if self.words[word] == value)
+
+
+@dataclass(frozen=True, slots=True)
+class _AtMost:
+    """A limit: a number of the given type, or `none`."""
+
+    type: type[int] | type[float]
+
+    def read(self, text: str) -> Any:
+        if text.lower() == "none":
+            return None
+        try:
+            value = self.type(text)
+        except ValueError:
+            value = -1
+        if not 0 <= value < float("inf"):
+            raise ValueError(f"'none' or a {'whole ' if self.type is int else ''}number from 0 on")
+        return value
+
+    def write(self, value: Any) -> str:
+        return "none" if value is None else str(value)
+
+
+_SWITCH = _OneOf(
+    {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}, ("on", "off")
+)  # fmt: skip
+
+
+def _words(*words: str) -> _OneOf:
+    return _OneOf({word: word for word in words}, words)
+
+
+def _setting(default: Any, kind: _Kind) -> Any:
+    return field(default=default, metadata={"kind": kind})
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a session may choose; every field is a switch."""
+    """What a session may choose."""
 
-    optimizer: bool = True
+    optimizer: bool = _setting(True, _SWITCH)  # noqa: FBT003
     """Plan AI calls as operators; off runs them as plain batch functions, one call per row, for comparison."""
-    cache: bool = True
+    cache: bool = _setting(True, _SWITCH)  # noqa: FBT003
     """Read and keep answers across queries; off still asks the same prompt once per query."""
+    rules: bool = _setting(True, _SWITCH)  # noqa: FBT003
+    """Move AI calls in the plan to where fewer rows need them."""
+    dedup: bool = _setting(True, _SWITCH)  # noqa: FBT003
+    """Ask the same prompt once per query; off asks for every row, for comparison."""
+    ordering: str = _setting("auto", _words("auto", "none", "fixed", "greedy"))
+    """How prompts, and the fields in them, are ordered for the engine's prefix cache."""
+    layout: str = _setting("auto", _words("auto", "instruction", "fields"))
+    """What a prompt begins with: the instruction, or the fields that several calls share."""
+    max_calls: int | None = _setting(None, _AtMost(int))
+    """The most calls a query may make."""
+    max_tokens: int | None = _setting(None, _AtMost(int))
+    """The most tokens, prompts and answers together, a query may take."""
+    max_cost: float | None = _setting(None, _AtMost(float))
+    """The most a query may cost, in the currency of the prices in the configuration."""
+    on_budget: str = _setting("null", _words("null", "fail"))
+    """What happens when a limit is reached in mid-query: the other rows get NULL, or the query fails."""
 
     def with_values(self, values: Mapping[str, str]) -> "Settings":
         """Return settings with some changed.
@@ -23,21 +98,23 @@ class Settings:
         Raises:
             InvalidInputError: an unknown key or value; the message says what is valid.
         """
-        known = [f.name for f in fields(self)]
         changes = {}
         for name, value in values.items():
-            key = name.lower().removeprefix("flightllm.")
-            if key not in known:
-                raise InvalidInputError(f"no setting {name!r}; there are {', '.join(f'flightllm.{k}' for k in known)}")
-            if str(value).lower() not in _SWITCH:
-                raise InvalidInputError(f"flightllm.{key} cannot be {value!r}: write 'on' or 'off'")
-            changes[key] = _SWITCH[str(value).lower()]
+            key = _key(name)
+            try:
+                changes[key] = _KINDS[key].read(str(value).strip())
+            except ValueError as error:
+                raise InvalidInputError(f"flightllm.{key} cannot be {value!r}: write {error}") from error
         return replace(self, **changes)
 
     def reset(self, key: str) -> "Settings":
-        """Return settings with one back at its default."""
-        default = "on" if getattr(Settings(), key.lower().removeprefix("flightllm."), True) else "off"
-        return self.with_values({key: default})
+        """Return settings with one back at its default.
+
+        Raises:
+            InvalidInputError: there is no such setting.
+        """
+        name = _key(key)
+        return replace(self, **{name: getattr(Settings(), name)})
 
     def show(self, key: str) -> list[tuple[str, str]]:
         """Return the settings that SHOW flightllm.KEY names, `all` or one, as (name, value).
@@ -45,11 +122,20 @@ class Settings:
         Raises:
             InvalidInputError: there is no such setting.
         """
+        names = list(_KINDS) if key == "all" else [_key(key)]
         values = self.as_text()
-        if key != "all" and key not in values:
-            raise InvalidInputError(f"no setting {key!r}; there are {', '.join(f'flightllm.{k}' for k in values)}")
-        return [(f"flightllm.{name}", value) for name, value in values.items() if key in {"all", name}]
+        return [(f"flightllm.{name}", values[name]) for name in names]
 
     def as_text(self) -> dict[str, str]:
         """Return every setting as its value in SQL."""
-        return {f.name: "on" if getattr(self, f.name) else "off" for f in fields(self)}
+        return {name: kind.write(getattr(self, name)) for name, kind in _KINDS.items()}
+
+
+_KINDS: dict[str, _Kind] = {f.name: f.metadata["kind"] for f in fields(Settings)}
+
+
+def _key(name: str) -> str:
+    key = name.lower().removeprefix("flightllm.")
+    if key not in _KINDS:
+        raise InvalidInputError(f"no setting {name!r}; there are {', '.join(f'flightllm.{k}' for k in _KINDS)}")
+    return key

@@ -20,11 +20,13 @@ class Scripted(FakeEngine):
         """Be a fake engine otherwise."""
         super().__init__("demo", 128, FakeOptions())
 
-    def generate(self, requests: Iterator[Request], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Answer as scripted."""
         del cancelled
         first = next(requests, None) if self.late else None
         for request in requests:
+            if request is None:
+                continue
             self.asked.append(request)
             yield Completion(request.id, self.answer(request))
         if first is not None:

@@ -132,7 +132,9 @@ def test_settings(session: Session) -> None:
     assert ask(session, sql).calls == 7
     session.update("RESET flightllm.optimizer")
     session.set_option("cache", "off")
-    assert session.get_options() == {"optimizer": "on", "cache": "off"}
+    session.update("SET flightllm.max_calls = 5")
+    chosen = session.get_options()
+    assert (chosen["optimizer"], chosen["cache"], chosen["max_calls"]) == ("on", "off", "5")
     with pytest.raises(InvalidInputError, match=r"flightllm\.optimizer"):
         session.update("SET flightllm.nope = 'on'")
 

@@ -25,7 +25,15 @@ def test_unchanged() -> None:
 
 @pytest.mark.parametrize(
     ("key", "value", "message"),
-    [("optimiser", "on", "no setting 'optimiser'; there are flightllm.optimizer"), ("cache", "maybe", "'on' or 'off'")],
+    [
+        ("optimiser", "on", "no setting 'optimiser'; there are flightllm.optimizer"),
+        ("cache", "maybe", "'on' or 'off'"),
+        ("ordering", "best", "'auto' or 'none' or 'fixed' or 'greedy'"),
+        ("max_calls", "-1", "'none' or a whole number from 0 on"),
+        ("max_calls", "1.5", "'none' or a whole number"),
+        ("max_cost", "nan", "'none' or a number"),
+        ("max_cost", "inf", "'none' or a number"),
+    ],
 )
 def test_refused(key: str, value: str, message: str) -> None:
     """An unknown setting or value says what is valid."""
@@ -43,4 +51,7 @@ def test_reset() -> None:
 
 def test_as_text() -> None:
     """Settings show as they are written in SQL."""
-    assert Settings(cache=False).as_text() == {"optimizer": "on", "cache": "off"}
+    shown = Settings(cache=False, max_calls=20, max_cost=0.5).as_text()
+    chosen = {key: shown[key] for key in ("optimizer", "cache", "ordering", "max_calls", "max_tokens", "max_cost")}
+    assert list(chosen.values()) == ["on", "off", "auto", "20", "none", "0.5"]
+    assert Settings().with_values(shown) == Settings(cache=False, max_calls=20, max_cost=0.5)

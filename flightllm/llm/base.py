@@ -71,6 +71,14 @@ class Completion:
     confidence: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class PrefixCache:
+    """The engine's prefix cache: how long the blocks are that prompts share, and how many it keeps (None: unknown)."""
+
+    block_tokens: int
+    blocks: int | None
+
+
 class Engine(Protocol):
     """An inference engine. Safe to call from several threads at once."""
 
@@ -82,10 +90,16 @@ class Engine(Protocol):
     def revision(self) -> str:
         """Return a text that changes whenever the same prompt could be answered differently (model and weights)."""
 
-    def generate(self, requests: Iterator[Request], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+    @property
+    def prefix_cache(self) -> PrefixCache | None:
+        """Return what prompts can share, or None where the engine computes each prompt by itself."""
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Yield one completion per request, in any order.
 
-        Pulls `requests` lazily, in order, in the calling thread, keeping at most the configured window in flight.
+        Pulls `requests` lazily, in order, in the calling thread, keeping at most the configured window in flight. None
+        among them says that there is nothing to ask just now: the engine pulls again after its next completion, or
+        within 50 ms.
         Closing the returned iterator, or `cancelled()` turning true (polled at least every 100 ms), aborts what is in
         flight.
 

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flightllm.errors import CancelledError, EngineUnavailableError
-from flightllm.llm.base import Completion
+from flightllm.llm.base import Completion, PrefixCache
 from flightllm.llm.fake_answers import answerer
 from flightllm.llm.options import read_options
+from flightllm.llm.pull import More, pull
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 _CHARS_PER_TOKEN = 4
 _BLOCK_TOKENS = 16
+_PAUSE_SECONDS = 0.005
 _POLL_SECONDS = 0.05
 
 
@@ -77,28 +79,28 @@ class FakeEngine:
         """Return how many requests were sent so far."""
         return self._sent
 
-    def generate(self, requests: Iterator[Request], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+    @property
+    def prefix_cache(self) -> PrefixCache | None:
+        """Return the simulated cache, where there is one."""
+        return PrefixCache(_BLOCK_TOKENS, self._options.cache_blocks) if self._options.cache_blocks else None
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Answer each request; with a latency, up to the window of them wait at once."""
-        if self._options.latency_ms <= 0:
-            for request in requests:
-                _check(cancelled)
-                yield self._deliver(self._answer(request))
-            return
+        latency = self._options.latency_ms / 1000
         waiting: deque[tuple[float, Completion]] = deque()
-        exhausted = False
-        while True:
-            while not exhausted and len(waiting) < self._window:
-                _check(cancelled)
-                pulled = next(requests, None)
-                if pulled is None:
-                    exhausted = True
-                else:
-                    waiting.append((time.monotonic() + self._options.latency_ms / 1000, self._answer(pulled)))
-            if not waiting:
-                return
-            due, completion = waiting.popleft()
-            _sleep_until(due, cancelled)
-            yield self._deliver(completion)
+        more = More.READY
+        while waiting or more is not More.ENDED:
+            if more is not More.ENDED:
+                room = self._window - len(waiting) if latency > 0 else 1
+                pulled, more = pull(requests, room, cancelled) if room else ([], More.READY)
+                now = time.monotonic()
+                waiting.extend((now + latency, self._answer(request)) for request in pulled)
+            if waiting:
+                due, completion = waiting.popleft()
+                _sleep_until(due, cancelled)
+                yield self._deliver(completion)
+            elif more is More.PAUSED:
+                time.sleep(_PAUSE_SECONDS)
 
     def count_tokens(self, text: str) -> int:
         """Count four characters as one token."""

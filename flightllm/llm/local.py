@@ -9,17 +9,19 @@ from __future__ import annotations
 import math
 import os
 import threading
+import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
 from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, MissingExtraError
-from flightllm.llm.base import Choice, Completion, Parameters, Request
+from flightllm.llm.base import Choice, Completion, Parameters, PrefixCache, Request
 from flightllm.llm.local_plan import plan_batches
 from flightllm.llm.models import model_digest, model_folder
 from flightllm.llm.options import read_options
 from flightllm.llm.prompts import PromptEncoder, misfit
+from flightllm.llm.pull import More, pull
 
 if TYPE_CHECKING:
     from flightllm.config import EngineConfig
@@ -35,6 +37,8 @@ try:
     from flightllm.llm.local_model import PrefixModel, Rows
 except ImportError as exc:
     raise MissingExtraError("the engine 'local'", "local") from exc
+
+_PAUSE_SECONDS = 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +88,23 @@ class LocalEngine:
         """Return a digest of the model's files and the number type it runs in."""
         return self._revision
 
-    def generate(self, requests: Iterator[Request], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+    @property
+    def prefix_cache(self) -> PrefixCache | None:
+        """Return what is kept between batches: the tokens of one prompt."""
+        return PrefixCache(1, self._limit)
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Answer windowfuls of requests, batch by batch; see `Engine.generate`."""
-        while window := list(islice(requests, self._window)):
-            _check(cancelled)
-            for parameters, group in groupby(window, key=lambda request: request.parameters):
-                yield from self._answer_group(list(group), parameters, cancelled)
+        more = More.READY
+        while more is not More.ENDED:
+            window, more = pull(requests, self._window, cancelled)
+            if not window and more is More.PAUSED:
+                time.sleep(_PAUSE_SECONDS)
+            alike: dict[Parameters, list[Request]] = defaultdict(list)
+            for request in window:
+                alike[request.parameters].append(request)
+            for parameters, group in alike.items():
+                yield from self._answer_group(group, parameters, cancelled)
 
     def count_tokens(self, text: str) -> int:
         """Count the tokens of `text`, without special tokens."""

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
-from flightllm.llm.base import Completion, Request
+from flightllm.llm.base import Completion, PrefixCache, Request
 from flightllm.llm.openai_options import OpenAIOptions
 from flightllm.llm.openai_wire import share_out, spellings
 from flightllm.llm.options import read_options
@@ -23,6 +23,7 @@ except ImportError as exc:
     raise MissingExtraError("the engine 'openai'", "openai") from exc
 
 _CHARS_PER_TOKEN = 4
+_BLOCK_TOKENS = 16
 _GONE_STATUSES = frozenset({429, 502, 503, 504})
 _REFUSED_STATUSES = frozenset({400, 404, 413, 415, 422})
 
@@ -60,7 +61,12 @@ class OpenAIEngine:
         """Return the endpoint and the model's name: all that is known from outside."""
         return f"openai-1 {self._options.base_url} {self._model} {'text' if self._options.completions else 'chat'}"
 
-    def generate(self, requests: Iterator[Request], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+    @property
+    def prefix_cache(self) -> PrefixCache | None:
+        """Assume what servers commonly do: blocks of 16 tokens, in a cache of unknown size."""
+        return PrefixCache(_BLOCK_TOKENS, None)
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Keep the window's prompts under way, `prompts_per_request` in each HTTP request; see `Engine.generate`."""
         return Window(self._loop, self._answer, self._window, self._per_request).stream(requests, cancelled)
 

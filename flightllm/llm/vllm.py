@@ -10,7 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from flightllm.errors import ConfigError, EngineUnavailableError, MissingExtraError
-from flightllm.llm.base import Choice, Completion, JsonSchema, Parameters, Regex, Request
+from flightllm.llm.base import Choice, Completion, JsonSchema, Parameters, PrefixCache, Regex, Request
 from flightllm.llm.models import model_digest, model_folder
 from flightllm.llm.options import read_options
 from flightllm.llm.prompts import PromptEncoder, misfit
@@ -83,7 +83,13 @@ class VllmEngine:
         """Return a digest of the model's files and the number type it runs in."""
         return self._revision
 
-    def generate(self, requests: Iterator[Request], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+    @property
+    def prefix_cache(self) -> PrefixCache | None:
+        """Return the shape of vLLM's cache as it started with it."""
+        cache = self._engine.vllm_config.cache_config
+        return PrefixCache(cache.block_size, cache.num_gpu_blocks) if cache.enable_prefix_caching else None
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Keep the window's requests in vLLM's scheduler; see `Engine.generate`."""
         return Window(self._loop, self._answer, self._window).stream(requests, cancelled)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
-from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from flightllm.errors import CancelledError, EngineUnavailableError
 from flightllm.llm.base import Completion, Request
+from flightllm.llm.pull import More, pull
 
 _POLL_SECONDS = 0.05
 _JOIN_SECONDS = 10.0
@@ -67,38 +67,30 @@ class Window:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
 
-    def stream(self, requests: Iterator[Request], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+    def stream(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Yield completions as they arrive; leaving the generator in any way aborts what is in flight.
 
         Raises:
             CancelledError: `cancelled()` turned true.
             EngineUnavailableError: what `answer` raised.
         """
-        in_flight = 0
-        exhausted = False
+        in_flight, more = 0, More.READY
         try:
             while True:
-                while not exhausted and in_flight + self._chunk <= self._size:
-                    pulled = self._pull(requests, self._size - in_flight, cancelled)
-                    exhausted = not pulled
+                while more is More.READY and in_flight + self._chunk <= self._size:
+                    room = self._size - in_flight
+                    pulled, more = pull(requests, room - room % self._chunk, cancelled)
                     self._submit(pulled)
                     in_flight += len(pulled)
-                if in_flight == 0:
+                if in_flight == 0 and more is More.ENDED:
                     return
-                for completion in self._next(cancelled):
+                for completion in self._next(cancelled, patient=more is not More.PAUSED):
                     yield completion
                     in_flight -= 1
+                more = More.ENDED if more is More.ENDED else More.READY
         finally:
             if not self._loop.closed:
                 self._loop.call(self._abort)
-
-    def _pull(self, requests: Iterator[Request], room: int, cancelled: Callable[[], bool]) -> list[Request]:
-        """Pull whole chunks into the room left, fewer only at the end of the requests."""
-        pulled: list[Request] = []
-        for request in islice(requests, room - room % self._chunk):
-            pulled.append(request)
-            _check(cancelled)
-        return pulled
 
     def _submit(self, pulled: Sequence[Request]) -> None:
         chunks = [pulled[start : start + self._chunk] for start in range(0, len(pulled), self._chunk)]
@@ -130,13 +122,16 @@ class Window:
         for task in list(self._tasks):
             task.cancel()
 
-    def _next(self, cancelled: Callable[[], bool]) -> Sequence[Completion]:
+    def _next(self, cancelled: Callable[[], bool], *, patient: bool) -> Sequence[Completion]:
+        """Wait for the next answered chunk; unless `patient`, return without one after a while."""
         while True:
             _check(cancelled)
             try:
                 result = self._results.get(timeout=_POLL_SECONDS)
             except Empty:
-                continue
+                if patient:
+                    continue
+                return ()
             if isinstance(result, BaseException):
                 raise result
             return result

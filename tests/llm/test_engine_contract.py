@@ -88,6 +88,22 @@ def test_pull_stays_within_the_window(engine: Engine, make_requests: MakeRequest
     assert threads == {threading.get_ident()}
 
 
+def test_pauses(engine: Engine, make_requests: MakeRequests) -> None:
+    """Requests that pause, at first and while the engine waits for the answer before, are all answered."""
+    answered: list[int] = []
+
+    def source() -> Iterator[Request | None]:
+        yield None
+        for number, request in enumerate(make_requests(6)):
+            while number > 2 and len(answered) < number:
+                yield None
+            yield request
+
+    for completion in engine.generate(source(), never):
+        answered.append(completion.id)  # noqa: PERF401 - the source looks at it meanwhile
+    assert sorted(answered) == list(range(6))
+
+
 def test_closing_stops_pulling(engine: Engine, make_requests: MakeRequests) -> None:
     """After the first answer a closed iterator pulls no more, and the engine goes on serving."""
     source = iter(make_requests(1000))
