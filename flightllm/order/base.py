@@ -1,0 +1,101 @@
+"""What an ordering is given and what it returns, and the orderings by name."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+Method = Literal["none", "fixed", "greedy", "auto"]
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """`n` distinct tuples of `k` columns as numbers.
+
+    `overlaps`, where given, makes use of values that begin alike: entry `i` of a column is how many tokens value `i`
+    has in common with value `i - 1`, its field name included; the dictionaries are then sorted.
+    """
+
+    codes: NDArray[np.int32]
+    """n × k positions in the columns' dictionaries; -1 is NULL: the field is left out of the prompt."""
+    weights: tuple[NDArray[np.float64], ...]
+    """Per column: tokens of each value of its dictionary as sent, field name and separators included."""
+    readers: tuple[int, ...]
+    """Per column: how many calls read it, which multiplies its weights."""
+    overlaps: tuple[NDArray[np.float64], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CacheShape:
+    """The engine's prefix cache: `blocks` of `block_tokens` tokens, or unlimited, and what all prompts begin with."""
+
+    block_tokens: int = 16
+    blocks: int | None = None
+    shared_tokens: float = 0.0
+    """Tokens of the instruction, sent before the fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """In which order tuples are sent, and the order of the fields of each."""
+
+    rows: NDArray[np.int64]
+    """Tuple numbers in sending order, a permutation."""
+    patterns: tuple[tuple[int, ...], ...]
+    """The field orders in use: all k columns' positions, in prompt order."""
+    pattern: NDArray[np.int32]
+    """For each place of `rows`, which of `patterns`."""
+    method: str
+    """'none', 'fixed' or 'greedy': what 'auto' chose."""
+    hit_tokens: float
+    """Predicted: tokens of fields served by the cache, beyond the instruction's own whole blocks."""
+    total_tokens: float
+    """Tokens of all fields."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An ordering before its patterns are named and its hits are predicted."""
+
+    rows: NDArray[np.int64]
+    """Tuple numbers in sending order."""
+    fields: NDArray[np.int16]
+    """n × k, by place in `rows`: columns' positions in prompt order."""
+    method: str
+
+
+def order(encoded: Encoded, method: Method, cache: CacheShape = CacheShape(), window: int = 1) -> Ordering:
+    """Order the tuples by `method` for an engine that runs `window` requests at once (1: no interleaving).
+
+    Deterministic. Raises ValueError for an unknown method.
+    """
+    from flightllm.order.measure import finish
+
+    draft = _draft(encoded, method, cache)
+    if window > 1 and draft.method != "none":
+        from flightllm.order.interleave import interleave
+
+        draft = interleave(encoded, draft, cache, window)
+    return finish(encoded, draft, cache)
+
+
+def _draft(encoded: Encoded, method: str, cache: CacheShape) -> Draft:
+    match method:
+        case "none":
+            from flightllm.order.uniform import as_given
+
+            return as_given(encoded)
+        case "fixed":
+            from flightllm.order.uniform import by_score
+
+            return by_score(encoded)
+        case "greedy":
+            from flightllm.order.greedy import greedy
+
+            return greedy(encoded, cache)
+        case "auto":
+            from flightllm.order.auto import auto
+
+            return auto(encoded, cache)
+    raise ValueError(f"unknown ordering '{method}': use none, fixed, greedy or auto")
