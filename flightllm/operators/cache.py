@@ -4,8 +4,9 @@ import hashlib
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import structlog
@@ -15,18 +16,35 @@ from flightllm.ai import AICall
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS answers (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, text TEXT NOT NULL)
 """
+"""The lowest ids are forgotten first; an answer that is used moves from the older half to the end."""
+_INSERT = "INSERT OR REPLACE INTO answers (key, text) VALUES (?, ?)"
+_TOUCH = "UPDATE answers SET id = (SELECT max(id) + 1 FROM answers) WHERE key = ?"
 _LOOKUP = 500
-_FLUSH_ANSWERS = 256
-_FLUSH_SECONDS = 0.2
-"""Answers wait no longer than this before they are on disk, while more of them come in."""
+_WAIT_SECONDS, _FAST_SECONDS = 0.002, 0.01
+_FAST, _MOST_WAITING = 64, 256
+"""An answer is on disk after 2 ms at most; where more than 32,000 come a second, after 10 ms or 256 of them."""
+_BUSY_SECONDS, _MOST_BUSY = 5.0, 65_536
+"""How long to wait for a process that writes, and then before the next try; how many answers may wait meanwhile."""
 
 _log = structlog.get_logger(__name__)
 
 
-class AnswerCache:
-    """A map from prompt key to the model's text. Thread-safe; writes are collected and committed in groups.
+@dataclass(frozen=True, slots=True)
+class CacheStats:
+    """What an answer cache holds, and how often it knew an answer, or not, since it was opened."""
 
-    Beyond `max_bytes` the oldest answers are forgotten.
+    entries: int
+    bytes: int
+    max_bytes: int
+    hits: int
+    misses: int
+
+
+class AnswerCache:
+    """A map from prompt key to the model's text. Thread-safe; several processes may share a file.
+
+    An answer is committed within milliseconds, so that killing the process loses none that is older (a power cut may
+    lose the last few). Beyond `max_bytes` the answers not used for the longest are forgotten, a few with each commit.
     `path` None keeps a temporary database that SQLite itself spills to disk. One that cannot be opened or written is
     reported in the log, and the cache goes on without it: answers are then bought again.
     """
@@ -34,12 +52,24 @@ class AnswerCache:
     def __init__(self, path: Path | None, max_bytes: int = 4 << 30) -> None:
         self._max_bytes = max_bytes
         self._lock = threading.Lock()
+        """Guards everything below."""
         self._waiting: dict[bytes, str] = {}
-        self._flushed = time.monotonic()
+        self._used: set[bytes] = set()
+        """Answers read that are old enough to be forgotten soon."""
+        self._old = 0
+        """The first id that is not old."""
+        self._committed = self._retry = time.monotonic()
+        self._hits = self._misses = 0
+        self._path = path
         self._database = self._open(path)
+        self._make_room(0)
+        self._some, self._closed = threading.Event(), threading.Event()
+        """Set while answers wait that nobody else may commit in time."""
+        self._late = threading.Thread(target=self._commit_late, name="answer-cache", daemon=True)
+        if self._path is not None:
+            self._late.start()
 
-    @staticmethod
-    def _open(path: Path | None) -> sqlite3.Connection:
+    def _open(self, path: Path | None) -> sqlite3.Connection:
         if path is not None:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,6 +78,7 @@ class AnswerCache:
                 _log.warning(
                     "answer cache unusable, answers are kept for this run only", path=str(path), error=str(error)
                 )
+        self._path = None
         return _connect("")
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, str]:
@@ -55,58 +86,124 @@ class AnswerCache:
         found: dict[bytes, str] = {}
         with self._lock:
             for start in range(0, len(keys), _LOOKUP):
-                part = keys[start : start + _LOOKUP]
-                marks = ",".join("?" * len(part))
-                sql = f"SELECT key, text FROM answers WHERE key IN ({marks})"
-                found.update(self._read(sql, part))
-            found.update((k, self._waiting[k]) for k in keys if k in self._waiting)
+                for id_, key, text in self._read(keys[start : start + _LOOKUP]):
+                    found[key] = text
+                    if id_ < self._old:
+                        self._used.add(key)
+            if self._waiting:
+                found.update((k, self._waiting[k]) for k in keys if k in self._waiting)
+            self._hits += len(found)
+            self._misses += max(0, len(keys) - len(found))
         return found
 
     def put(self, key: bytes, text: str) -> None:
-        """Remember an answer; it is on disk after the next `flush`, which comes by itself before many wait, or long."""
+        """Remember an answer; it is on disk soon, or after the next `flush`."""
         with self._lock:
             self._waiting[key] = text
-            due = len(self._waiting) >= _FLUSH_ANSWERS or time.monotonic() - self._flushed >= _FLUSH_SECONDS
-        if due:
-            self.flush()
+            if self._due():
+                self._commit()
+            elif len(self._waiting) == 1:
+                self._some.set()
+
+    def _due(self) -> bool:
+        """Tell whether what waits is to be committed now. The caller holds the lock."""
+        count = len(self._waiting)
+        if self._path is None or count >= _MOST_WAITING:
+            return count >= _MOST_WAITING
+        return time.monotonic() - self._committed >= (_WAIT_SECONDS if count < _FAST else _FAST_SECONDS)
 
     def flush(self) -> None:
-        """Commit what waits."""
+        """Commit what waits, before rows with these answers go out."""
+        if not self._waiting and not self._used:
+            return
         with self._lock:
-            if self._waiting:
-                self._write("INSERT OR REPLACE INTO answers (key, text) VALUES (?, ?)", self._waiting.items())
-                self._waiting.clear()
-                self._make_room()
-            self._flushed = time.monotonic()
+            self._commit()
+
+    def clear(self) -> int:
+        """Forget every answer, give their disk space back, and return how many there were."""
+        with self._lock:
+            self._commit()
+            gone = self._write([("DELETE FROM answers", [()])])
+            with suppress(sqlite3.Error):  # the space is taken back as soon as no other process reads
+                self._database.execute("VACUUM")
+                self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            return gone
+
+    def stats(self) -> CacheStats:
+        """Count what there is; takes a moment for millions of answers, and holds nobody up."""
+        with self._lock:
+            self._commit()
+            size, hits, misses = self._used_bytes(), self._hits, self._misses
+            if self._path is None:
+                entries = _count(self._database)
+        if self._path is not None:
+            with closing(sqlite3.connect(self._path, timeout=_BUSY_SECONDS)) as database:
+                entries = _count(database)
+        return CacheStats(entries, size, self._max_bytes, hits, misses)
 
     def close(self) -> None:
         """Commit and close. Idempotent."""
         self.flush()
+        self._closed.set()
+        self._some.set()
+        if self._late.is_alive():
+            self._late.join()
         with self._lock:
             self._database.close()
 
-    def _read(self, sql: str, values: Sequence[bytes]) -> Mapping[bytes, str]:
+    def _commit_late(self) -> None:
+        """Commit the answers after which none came for a while: the last of a burst."""
+        while not self._closed.is_set():
+            self._some.wait()
+            self._some.clear()
+            while self._waiting and self._path is not None and not self._closed.is_set():
+                time.sleep(_WAIT_SECONDS)
+                with self._lock:
+                    if self._due():
+                        self._commit()
+
+    def _commit(self) -> None:
+        """Commit what waits, and make room for it. The caller holds the lock."""
+        now = time.monotonic()
+        if now < self._retry or not (self._waiting or self._used):
+            return
+        self._committed = now
+        written = self._write([(_INSERT, self._waiting.items()), (_TOUCH, [(key,) for key in self._used])])
+        if now >= self._retry or len(self._waiting) > _MOST_BUSY:
+            self._waiting.clear()
+            self._used.clear()
+            self._make_room(2 * written + 16)
+
+    def _read(self, keys: Sequence[bytes]) -> list[tuple[int, bytes, str]]:
+        marks = ",".join("?" * len(keys))
         try:
-            return dict(self._database.execute(sql, values).fetchall())
+            return self._database.execute(f"SELECT id, key, text FROM answers WHERE key IN ({marks})", keys).fetchall()
         except sqlite3.Error as error:
             self._degrade(error)
-            return {}
+            return []
 
-    def _write(self, sql: str, rows: Iterable[tuple[object, ...]]) -> int:
-        """Return the number of rows changed."""
+    def _write(self, statements: Sequence[tuple[str, Iterable[tuple[object, ...]]]]) -> int:
+        """Run statements in one transaction; return the number of rows changed, 0 where it failed."""
         try:
             with self._database:
-                return self._database.executemany(sql, rows).rowcount
+                return sum(max(0, self._database.executemany(*statement).rowcount) for statement in statements)
         except sqlite3.Error as error:
             self._degrade(error)
             return 0
 
-    def _make_room(self) -> None:
-        """Forget the oldest answers, a tenth at a time, while they take more than `max_bytes`; SQLite reuses pages."""
-        oldest = "SELECT id FROM answers ORDER BY id LIMIT (SELECT count(*) / 10 + 1 FROM answers)"
-        while self._used_bytes() > self._max_bytes:
-            if not self._write(f"DELETE FROM answers WHERE id IN ({oldest})", [()]):
-                return
+    def _make_room(self, most: int) -> None:
+        """Forget up to `most` answers that were not used for long if all take more than `max_bytes`.
+
+        SQLite reuses their pages. From half of the size on, answers of the older half that are used count as new.
+        """
+        size = self._used_bytes()
+        if size > self._max_bytes:
+            oldest = "SELECT id FROM answers ORDER BY id LIMIT ?"
+            self._write([(f"DELETE FROM answers WHERE id IN ({oldest})", [(most,)])])
+        self._old = 0
+        if 2 * size > self._max_bytes:
+            with suppress(sqlite3.Error, TypeError):  # TypeError: there is none
+                self._old = sum(self._database.execute("SELECT min(id), max(id) FROM answers").fetchone()) // 2
 
     def _used_bytes(self) -> int:
         try:
@@ -120,18 +217,28 @@ class AnswerCache:
         return int(self._database.execute(f"PRAGMA {name}").fetchone()[0])
 
     def _degrade(self, error: sqlite3.Error) -> None:
+        """Go on with a temporary database, unless another process only holds the file for long."""
+        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
+            _log.warning("answer cache busy, answers wait", waiting=len(self._waiting))
+            self._retry = time.monotonic() + _BUSY_SECONDS
+            return
         _log.warning("answer cache failed, answers are kept for this run only", error=str(error))
         with suppress(sqlite3.Error):
             self._database.close()
+        self._path = None
         self._database = _connect("")
 
 
 def _connect(path: str) -> sqlite3.Connection:
-    database = sqlite3.connect(path, check_same_thread=False, timeout=10)
+    database = sqlite3.connect(path, check_same_thread=False, timeout=_BUSY_SECONDS)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = NORMAL")
     database.execute(_SCHEMA)
     return database
+
+
+def _count(database: sqlite3.Connection) -> int:
+    return int(database.execute("SELECT count(*) FROM answers").fetchone()[0])
 
 
 class Keys:

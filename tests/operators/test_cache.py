@@ -1,6 +1,8 @@
 """The answer cache: kept across restarts, shared by threads, and never a reason to fail."""
 
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -83,24 +85,128 @@ def test_bounded(tmp_path: Path) -> None:
     cache.close()
 
 
-def test_bounded_in_one_go(tmp_path: Path) -> None:
-    """A cache that is far too large, after its limit was lowered, is small again after one flush."""
+def test_bounded_after_its_limit_was_lowered(tmp_path: Path) -> None:
+    """A cache that is far too large shrinks as answers come, two old ones for each new one and some more."""
     path = tmp_path / "large.sqlite"
     large = AnswerCache(path)
     for n in range(2000):
         large.put(n.to_bytes(4, "big"), "x" * 500)
     large.close()
     small = AnswerCache(path, max_bytes=200_000)
-    small.put(b"new", "x" * 500)
-    small.flush()
-    assert 10 < len(small.get([b"new", *(n.to_bytes(4, "big") for n in range(2000))])) < 400
-    assert small.get([b"new"])
+    old = [n.to_bytes(4, "big") for n in range(2000)]
+    for n in range(100):
+        small.put(f"new {n}".encode(), "x" * 500)
+        small.flush()
+    assert 10 < len(small.get(old)) < 400
+    assert small.get([b"new 99"])
+    assert small.stats().bytes <= 220_000
     small.close()
     none = AnswerCache(path, max_bytes=1)
-    none.put(b"newer", "x")
-    none.flush()
-    assert none.get([b"new", b"newer"]) == {}
+    for n in range(100):
+        none.put(f"newer {n}".encode(), "x")
+        none.flush()
+    assert none.stats().entries == 0
     none.close()
+
+
+def test_used_answers_stay(tmp_path: Path) -> None:
+    """Answers that are read again and again outlive newer ones that are not."""
+    cache = AnswerCache(tmp_path / "small.sqlite", max_bytes=200_000)
+    hot = [f"hot {n}".encode() for n in range(10)]
+    for key in hot:
+        cache.put(key, "x" * 500)
+    for n in range(3000):
+        cache.put(n.to_bytes(4, "big"), "x" * 500)
+        if n % 20 == 0:
+            cache.flush()
+            assert len(cache.get(hot)) == 10
+    assert len(cache.get([n.to_bytes(4, "big") for n in range(3000)])) < 1000
+    cache.close()
+
+
+def test_stats_and_clear(path: Path, cache: AnswerCache) -> None:
+    """The figures count what is there and what was looked up; emptied, the file gives its space back."""
+    for n in range(1000):
+        cache.put(n.to_bytes(4, "big"), "x" * 500)
+    cache.get([(0).to_bytes(4, "big"), (1).to_bytes(4, "big"), b"other"])
+    stats = cache.stats()
+    assert (stats.entries, stats.hits, stats.misses) == (1000, 2, 1)
+    assert 500_000 < stats.bytes < stats.max_bytes == 4 << 30
+    cache.put(b"last", "x")
+    assert cache.clear() == 1001
+    assert cache.get([b"last", (0).to_bytes(4, "big")]) == {}
+    stats = cache.stats()
+    assert (stats.entries, stats.bytes < 50_000, path.stat().st_size < 50_000) == (0, True, True)
+    cache.put(b"next", "y")
+    assert cache.get([b"next"]) == {b"next": "y"}
+    temporary = AnswerCache(None)
+    temporary.put(b"k", "x")
+    assert (temporary.stats().entries, temporary.clear(), temporary.stats().entries) == (1, 1, 0)
+    temporary.close()
+
+
+def test_killed(path: Path) -> None:
+    """A process that dies without a word has kept what it answered, the last of a burst too."""
+    code = """
+import os, signal, sys, time
+from pathlib import Path
+from flightllm.operators.cache import AnswerCache
+cache = AnswerCache(Path(sys.argv[1]))
+for n in range(50):
+    cache.put(n.to_bytes(4, "big"), "text")
+    if n % 10 == 0:
+        time.sleep(0.01)
+while cache._waiting:
+    time.sleep(0.001)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(path)], check=False, timeout=60)
+    assert done.returncode == -9
+    cache = AnswerCache(path)
+    assert len(cache.get([n.to_bytes(4, "big") for n in range(50)])) == 50
+    cache.close()
+
+
+def test_processes(path: Path) -> None:
+    """Several processes make, fill, bound and empty one file at once, and none of them has to do without it."""
+    code = """
+import sys
+from pathlib import Path
+from flightllm.operators.cache import AnswerCache
+start = int(sys.argv[2])
+cache = AnswerCache(Path(sys.argv[1]), max_bytes=300_000)
+for n in range(start, start + 600):
+    cache.put(n.to_bytes(4, "big"), "x" * 300)
+    if n % 7 == 0:
+        cache.flush()
+        cache.get([(n - 300).to_bytes(4, "big")])
+    if n % 500 == 0:
+        cache.clear()
+assert cache._path is not None
+assert cache.stats().entries > 0
+cache.close()
+"""
+    started = [subprocess.Popen([sys.executable, "-c", code, str(path), str(n)]) for n in (1000, 1300, 1600)]
+    assert [process.wait(60) for process in started] == [0, 0, 0]
+    cache = AnswerCache(path)
+    assert cache._database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    cache.close()
+
+
+def test_busy(path: Path, cache: AnswerCache, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While another process holds the file, answers wait in memory, and are written afterwards."""
+    cache._database.execute("PRAGMA busy_timeout = 1")
+    monkeypatch.setattr("flightllm.operators.cache._BUSY_SECONDS", 0.0)
+    other = sqlite3.connect(path)
+    other.execute("BEGIN IMMEDIATE")
+    cache.put(b"k", "x")
+    cache.flush()
+    assert cache._waiting
+    assert cache.get([b"k"]) == {b"k": "x"}
+    other.rollback()
+    cache.flush()
+    assert other.execute("SELECT count(*) FROM answers").fetchone() == (1,)
+    other.close()
 
 
 @pytest.mark.parametrize("content", [b"no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 4000])
