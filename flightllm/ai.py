@@ -40,6 +40,8 @@ class AICall:
     what was expected."""
     on_error: str
     model: str | None = None
+    normalize: frozenset[str] = frozenset()
+    """What does not count when values are compared (see `normalised`): rows that agree share the first row's answer."""
 
     @property
     def type(self) -> pa.DataType:
@@ -72,6 +74,7 @@ def name_stub(call: AICall) -> AICall:
         str(call.output),
         call.on_error,
         call.model,
+        sorted(call.normalize),
     )
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
     return replace(call, stub=f"__{call.function}_{digest[:16]}")

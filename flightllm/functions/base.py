@@ -74,6 +74,7 @@ COMMON_OPTIONS = (
     Option("max_tokens", int, low=1, high=131_072),
     Option("temperature", float, 0.0, low=0.0, high=2.0),
     Option("on_error", str, "null", choices=("null", "struct", "fail")),
+    Option("normalize", str),
 )
 """Options of every AI function. `max_tokens` defaults to what the function's answer needs."""
 

@@ -9,6 +9,7 @@ from flightllm.errors import AICallError
 from flightllm.functions.base import AIFunction, Answer, Arguments, Kind, Literal, Option, Parameter
 from flightllm.functions.template import reference, resolve_template
 from flightllm.llm.base import Parameters
+from flightllm.normalised import read_normalize
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +195,7 @@ class _Binder:
 
     def _call(self, answer: Answer, fields: _Fields, values: Mapping[str, Literal], text: str) -> AICall:
         max_tokens, temperature, model = values["max_tokens"], values["temperature"], values["model"]
+        normalize = values["normalize"]
         call = AICall(
             stub="",
             function=self._function.name,
@@ -210,6 +212,7 @@ class _Binder:
             parse=answer.parse,
             on_error=str(values["on_error"]),
             model=model if isinstance(model, str) else None,
+            normalize=read_normalize(normalize) if isinstance(normalize, str) else frozenset(),
         )
         return name_stub(call)
 

@@ -10,6 +10,7 @@ from datafusion import SessionContext, udf
 
 from flightllm.ai import AICall
 from flightllm.llm.base import Engine, Request
+from flightllm.normalised import normalised_tuple
 from flightllm.operators.asking import Asker, Site
 from flightllm.operators.batches import Unit
 from flightllm.operators.cache import AnswerCache, Keys
@@ -61,10 +62,12 @@ def _each_prompt(shared: BatchFunctions, call: AICall, cache: AnswerCache) -> _F
     site = Site(call, fields, fields, None, Keys(call, shared.engine.revision), shared.counters(call))
 
     def answer(*columns: pa.Array) -> pa.Array:
-        tuples: dict[tuple[str | None, ...], int] = {}
+        runs: dict[tuple[str | None, ...], tuple[int, tuple[str | None, ...]]] = {}
         values = zip(*(c.to_pylist() for c in columns), strict=True)
-        run = np.fromiter((tuples.setdefault(v, len(tuples)) for v in values), np.int64, len(columns[0]))
-        unit = Unit(pa.RecordBatch.from_arrays([*columns], [str(i) for i in range(len(columns))]), run, list(tuples))
+        numbers = (runs.setdefault(normalised_tuple(v, call.normalize), (len(runs), v))[0] for v in values)
+        run = np.fromiter(numbers, np.int64, len(columns[0]))
+        rows = pa.RecordBatch.from_arrays([*columns], [str(i) for i in range(len(columns))])
+        unit = Unit(rows, run, [first for _, first in runs.values()])
         asker = Asker(shared.engine, cache, [site], shared.window)
         [done] = asker.answer(iter([unit]), shared.cancelled)
         return pa.array(done.answers[0], type=call.type).take(pa.array(run))

@@ -12,6 +12,7 @@ from pathlib import Path
 import structlog
 
 from flightllm.ai import AICall
+from flightllm.normalised import normalised
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS answers (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, text TEXT NOT NULL)
@@ -242,15 +243,23 @@ def _count(database: sqlite3.Connection) -> int:
 
 
 class Keys:
-    """Make one call site's cache keys from model revision, parameters, instruction, and named values in any order."""
+    """Make one call site's cache keys from model revision, parameters, instruction, and named values in any order.
+
+    Values that agree after the call's `normalize` have the same key.
+    """
 
     def __init__(self, call: AICall, revision: str) -> None:
-        site = (revision, call.model, call.parameters, call.function, call.instruction)
+        site: tuple[object, ...] = (revision, call.model, call.parameters, call.function, call.instruction)
+        self._normalize = call.normalize
+        if call.normalize:
+            site = (*site, sorted(call.normalize))
         self._site = hashlib.blake2b(repr(site).encode(), digest_size=16).digest()
 
     def key(self, fields: Iterable[tuple[str, str]]) -> bytes:
         """Return the key of one prompt; the order of `fields` does not count, since it means nothing to the model."""
         digest = hashlib.blake2b(self._site, digest_size=16)
+        if self._normalize:
+            fields = [(name, normalised(value, self._normalize)) for name, value in fields]
         for name, value in sorted(fields):
             digest.update(f"{name}\0{len(value)}\0{value}".encode())
         return digest.digest()
