@@ -31,11 +31,13 @@ def tables() -> Mapping[str, Path]:
 
 
 @contextmanager
-def open_database(engine: EngineConfig) -> Iterator[Database]:
-    """Open a database in this process over the four tables, with an answer cache that lasts as long as it."""
+def open_database(engine: EngineConfig, files: Mapping[str, Path] | None = None) -> Iterator[Database]:
+    """Open a database in this process over `files`, else the four tables; its answer cache lasts as long as it."""
     configure_logging(LogConfig(level="error"))
     with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
-        database = Database.open(Config(engine=engine, tables=tables(), data_folder=Path(folder)))
+        database = Database.open(
+            Config(engine=engine, tables=tables() if files is None else files, data_folder=Path(folder))
+        )
         try:
             yield database
         finally:

@@ -1,0 +1,177 @@
+"""Run the paper's queries step by step: a prefix cache, ordered prompts, deduplication, SQL rules.
+
+    python -m bench.llm_queries [--engine vllm] [--rows 2000] [--topic movies] [--queries q1,q2] [--json] [--plot FILE]
+
+Each step keeps what the one before it has. Every query of every step begins with an empty prefix cache, which is too
+small for what the query's prompts share, and without kept answers. Speed-ups are against the prefix cache alone, over
+all queries of a topic. `--stored` leaves the reviews in the order of their file instead of a random one.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final
+
+from bench.common import machine
+from bench.engines import engine_config, forget_prefixes, keeps_prefixes
+from bench.plot import plot_steps
+from bench.samples import sample, write
+from bench.setting import announce, open_database
+from bench.suite import suites
+from flightllm.session import Database
+
+_BASE: Final = {"cache": "off", "ordering": "none", "layout": "instruction", "dedup": "off", "rules": "off"}
+_WARM_UP: Final = (
+    "SELECT ai_gen('Warm up.', 'text', max_tokens => 8), ai_filter('Warm up?', 'text'), ai_score('Warm up?', 'text')"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What one step runs with: the engine's prefix cache or not, and settings."""
+
+    name: str
+    prefix_cache: bool
+    settings: Mapping[str, str]
+
+
+STEPS: Final = (
+    Step("no prefix cache", prefix_cache=False, settings=_BASE),
+    Step("prefix cache, original order", prefix_cache=True, settings=_BASE),
+    Step("+ fixed order", prefix_cache=True, settings=_BASE | {"ordering": "fixed"}),
+    Step("+ greedy order", prefix_cache=True, settings=_BASE | {"ordering": "greedy", "layout": "auto"}),
+    Step(
+        "+ deduplication",
+        prefix_cache=True,
+        settings=_BASE | {"ordering": "greedy", "layout": "auto", "dedup": "on"},
+    ),
+    Step("+ SQL rules", prefix_cache=True, settings={"cache": "off", "ordering": "greedy"}),
+)
+BASELINE: Final = STEPS[1].name
+Figures = dict[str, Any]
+Run = Callable[[str, Step], Figures]
+
+
+def run(database: Database, sql: str, step: Step) -> Figures:
+    """Run a query to its end; return wall seconds, calls and tokens."""
+    started = time.perf_counter()
+    result = database.session().execute(sql, settings=step.settings)
+    for _ in result.batches:
+        pass
+    seconds = time.perf_counter() - started
+    row = result.query.row()
+    counted = {name: row[name] for name in ("rows", "calls", "prompt_tokens", "cached_tokens", "failed_rows")}
+    return summed([{"seconds": seconds, **counted}])
+
+
+def summed(parts: Sequence[Figures]) -> Figures:
+    """Add figures up, and say how many prompt tokens were computed and which share was not."""
+    names = ("seconds", "rows", "calls", "prompt_tokens", "cached_tokens", "failed_rows")
+    total: Figures = {name: sum(part[name] for part in parts) for name in names}
+    total["computed_tokens"] = total["prompt_tokens"] - total["cached_tokens"]
+    total["hit_rate"] = round(total["cached_tokens"] / max(1, total["prompt_tokens"]), 4)
+    return total | {"seconds": round(total["seconds"], 2)}
+
+
+@contextmanager
+def cold_runs(kind: str, files: Mapping[str, Path], *, prefix_cache: bool) -> Iterator[Run]:
+    """Yield a function that runs a query with an empty prefix cache, on one engine where that can forget."""
+    config = engine_config(kind, prefix_cache=prefix_cache)
+    with open_database(config, files) as database:
+        for _ in database.session().execute(_WARM_UP, settings=_BASE).batches:
+            pass
+
+        def forget_and_run(sql: str, step: Step) -> Figures:
+            if keeps_prefixes(database.engine):
+                forget_prefixes(database.engine)
+                return run(database, sql, step)
+            with open_database(config, files) as fresh:
+                return run(fresh, sql, step)
+
+        yield forget_and_run
+
+
+def measure(kind: str, files: Mapping[str, Path], queries: Mapping[str, str]) -> Iterator[tuple[str, str, Figures]]:
+    """Yield step, query and figures, step by step; steps with the same engine share it."""
+    for prefix_cache, steps in groupby(STEPS, key=lambda step: step.prefix_cache):
+        with cold_runs(kind, files, prefix_cache=prefix_cache) as cold_run:
+            for step in steps:
+                for name, sql in queries.items():
+                    yield step.name, name, cold_run(sql, step)
+
+
+def totals(found: Mapping[str, Mapping[str, Figures]]) -> dict[str, Figures]:
+    """Add the queries of each step up, with its speed-up over the prefix cache alone and over the step before."""
+    sums = {step: summed(list(queries.values())) for step, queries in found.items()}
+    before = None
+    for figures in sums.values():
+        figures["speed_up"] = round(sums[BASELINE]["seconds"] / figures["seconds"], 2)
+        figures["step_speed_up"] = round(before / figures["seconds"], 2) if before else None
+        before = figures["seconds"]
+    return sums
+
+
+def table(found: Mapping[str, Mapping[str, Figures]]) -> str:
+    """Return a topic's figures as a Markdown table: the queries' seconds, then the totals."""
+    sums = totals(found)
+    queries = list(next(iter(found.values())))
+    heads = [*(f"{q} s" for q in queries), "total s", "speed-up", "× step before", "calls"]
+    lines = [["step", *heads, "prompt tokens", "computed", "hit rate"]]
+    for step, figures in sums.items():
+        seconds = [f"{found[step][q]['seconds']:.1f}" for q in queries]
+        ratios = [f"{figures['speed_up']:.2f}", f"{figures['step_speed_up'] or 1:.2f}"]
+        tokens = [f"{figures[name]:,}" for name in ("calls", "prompt_tokens", "computed_tokens")]
+        lines.append(
+            [step, *seconds, f"{figures['seconds']:.1f}", *ratios, *tokens, f"{100 * figures['hit_rate']:.1f} %"]
+        )
+    lines.insert(1, ["---"] * len(lines[0]))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def measure_topic(topic: str, given: argparse.Namespace) -> dict[str, dict[str, Figures]]:
+    """Run a topic's queries over a sample of its tables; return figures by step and query."""
+    suite = suites()[topic]
+    queries = {name: sql for name, sql in suite.queries.items() if name in given.queries.split(",")}
+    found: dict[str, dict[str, Figures]] = {}
+    with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
+        files = write(sample(suite.pair, given.rows, stored=given.stored), Path(folder))
+        for step, query, figures in measure(given.engine, files, queries):
+            print(f"{topic}, {step}, {query}: {json.dumps(figures)}", flush=True)
+            found.setdefault(step, {})[query] = figures
+    low, high = suite.paper
+    print(f"\n{topic}, {given.rows} rows; the paper's speed-up is {low} to {high}\n\n{table(found)}\n", flush=True)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the benchmark as the command line says."""
+    parser = argparse.ArgumentParser(description="The paper's queries, one optimisation after the other.")
+    parser.add_argument("--engine", default="vllm", choices=("vllm", "local", "fake"))
+    parser.add_argument("--rows", type=int, default=2_000, help="joined rows of each topic (default 2000)")
+    parser.add_argument("--topic", action="append", choices=tuple(suites()), help="default: all")
+    parser.add_argument("--queries", default="q1,q2,q3,q4")
+    parser.add_argument("--stored", action="store_true", help="leave reviews in the order of their file")
+    parser.add_argument("--quick", action="store_true", help="200 rows on the fake engine")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the steps into this file (PNG or SVG)")
+    given = parser.parse_args(arguments)
+    if given.quick:
+        given.rows, given.engine = 200, "fake"
+    announce("llm_queries", arguments)
+    found = {topic: measure_topic(topic, given) for topic in given.topic or suites()}
+    if given.plot:
+        plot_steps(found, given.plot)
+    if given.json:
+        sums = {topic: totals(steps) for topic, steps in found.items()}
+        head = {"bench": "llm_queries", "quick": given.quick, "rows": given.rows, "engine": given.engine}
+        print(json.dumps({**head, "queries": found, "totals": sums, "machine": machine()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,91 @@
+"""Models for measurements: random weights, big enough that reading a prompt costs more than everything around it.
+
+Answers mean nothing; time, tokens and cache hits are those of a trained model of the same shape.
+"""
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from flightllm.demo.model import CONTEXT_TOKENS, cache_folder, demo_model
+from flightllm.errors import MissingExtraError
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """A Llama: its size, and whether its weights are kept in files (else the engine makes them up as it starts)."""
+
+    name: str
+    layers: int
+    hidden: int
+    intermediate: int
+    heads: int
+    kv_heads: int
+    weights: bool = True
+
+    def kv_bytes(self, tokens: int) -> int:
+        """Return the bytes that keys and values of so many tokens take in 16-bit numbers."""
+        return tokens * 2 * self.layers * self.kv_heads * (self.hidden // self.heads) * 2
+
+
+CPU: Final = Shape("bench-8x512", layers=8, hidden=512, intermediate=1_536, heads=8, kv_heads=4)
+"""28 million parameters: on two CPU cores some thousand prompt tokens a second."""
+GPU: Final = Shape("bench-7b", layers=32, hidden=4_096, intermediate=11_008, heads=32, kv_heads=8, weights=False)
+"""The shape of a model of seven billion parameters."""
+
+
+def model(shape: Shape, folder: Path | None = None) -> Path:
+    """Return the folder of a model of this shape with the embedded model's tokenizer, built there on first use.
+
+    Raises:
+        MissingExtraError: the extra `local` is not installed.
+    """
+    demo = demo_model(folder)
+    target = (folder or cache_folder()) / f"{shape.name}-{demo.name.removeprefix('demo-')}"
+    if (target / "config.json").is_file():
+        return target
+    work = Path(tempfile.mkdtemp(prefix=".building-", dir=target.parent))
+    try:
+        _build(shape, demo, work)
+        if not target.exists():  # not meanwhile built by another process
+            work.rename(target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    return target
+
+
+def _build(shape: Shape, demo: Path, folder: Path) -> None:
+    try:
+        import torch
+        import transformers
+    except ImportError as error:
+        raise MissingExtraError("a model for benchmarks", "local") from error
+    library: Any = transformers
+    library.utils.logging.disable_progress_bar()
+    tokenizer = library.AutoTokenizer.from_pretrained(demo)
+    tokenizer.save_pretrained(folder)
+    config = library.LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=shape.hidden,
+        intermediate_size=shape.intermediate,
+        num_hidden_layers=shape.layers,
+        num_attention_heads=shape.heads,
+        num_key_value_heads=shape.kv_heads,
+        head_dim=shape.hidden // shape.heads,
+        max_position_embeddings=CONTEXT_TOKENS,
+        tie_word_embeddings=True,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        dtype="bfloat16",
+        initializer_range=0.06,  # wide enough that the answers depend on the prompt
+        architectures=["LlamaForCausalLM"],
+    )
+    if not shape.weights:
+        config.save_pretrained(folder)
+        return
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        library.LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder, safe_serialization=True)

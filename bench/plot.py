@@ -1,0 +1,35 @@
+"""Draw figures with matplotlib, which the extra `bench` installs."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from flightllm.errors import MissingExtraError
+
+_COLOURS: Final = ("#4477aa", "#66ccee", "#ccbb44", "#aa3377", "#228833")
+
+
+def plot_steps(topics: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]], path: Path) -> None:
+    """Draw one picture per topic: a bar for each step, its seconds stacked by query.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("--plot", "bench") from error
+    figure = Figure(figsize=(5.2 * len(topics), 3.4), layout="constrained")
+    axes = figure.subplots(1, len(topics), squeeze=False)[0]
+    for axis, (topic, steps) in zip(axes, topics.items(), strict=True):
+        names = list(steps)[::-1]
+        left = [0.0] * len(names)
+        for colour, query in zip(_COLOURS, next(iter(steps.values())), strict=False):
+            seconds = [steps[name][query]["seconds"] for name in names]
+            axis.barh(names, seconds, left=left, color=colour, label=query.upper())
+            left = [a + b for a, b in zip(left, seconds, strict=True)]
+        axis.bar_label(axis.containers[-1], labels=[f" {total:.0f}" for total in left])
+        axis.set(title=topic.capitalize(), xlabel="seconds")
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.legend(frameon=False, loc="lower right")
+    figure.savefig(path, dpi=120)
