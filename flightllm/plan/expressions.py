@@ -113,6 +113,13 @@ def null(type_: Type) -> Expression:
     return Expression(literal=Expression.Literal(null=type_, nullable=True))
 
 
+def only_where(condition: Expression, expression: Expression) -> Expression:
+    """Evaluate `expression` where `condition` is true; it is NULL elsewhere."""
+    clause = Expression.IfThen.IfClause(then=expression)
+    getattr(clause, "if").CopyFrom(condition)
+    return Expression(if_then=Expression.IfThen(ifs=[clause]))
+
+
 def slots(message: Message) -> Iterator[Expression]:
     """Yield the outermost expressions inside `message`, in place, without entering the relations of subqueries."""
     for descriptor, value in message.ListFields():

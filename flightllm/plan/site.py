@@ -64,9 +64,7 @@ class Site:
             bare = bare.cast.input
         if guard is None or ex.field_index(bare) is not None or bare.WhichOneof("rex_type") == "literal":
             return argument
-        clause = Expression.IfThen.IfClause(then=argument)
-        getattr(clause, "if").CopyFrom(guard)
-        return Expression(if_then=Expression.IfThen(ifs=[clause]))
+        return ex.only_where(guard, argument)
 
     def _short_circuit(self, expression: Expression, guard: Expression | None, needed: str) -> Expression:
         """AND and OR: operands without AI calls decide first, then each AI operand guards the next."""

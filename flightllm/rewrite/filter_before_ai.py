@@ -1,6 +1,7 @@
 """Filter by the answers of one AI operator before the next one asks.
 
 Filter(f(a), AiMap(b, AiMap(a, x)))  →  AiMap(b, Filter(f(a), AiMap(a, x)))
+Filter(f(a), AiMap((a, b), x))       →  AiMap(b, Filter(f(a), AiMap(a, x))), its columns put in order
 
 Predicates that need no answer are below the operators already: `plan.pushdown` sees to it.
 """
@@ -8,7 +9,7 @@ Predicates that need no answer are below the operators already: `plan.pushdown` 
 from substrait.algebra_pb2 import Expression
 
 from flightllm.plan import expressions as ex
-from flightllm.plan.expressions import Functions
+from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import AiMap, Filter, Node, Project, Sort, has_ai, transform
 from flightllm.plan.through import has_window, over_input
 
@@ -41,7 +42,7 @@ def _sink(node: Node, conjuncts: list[Expression], functions: Functions) -> tupl
         case AiMap():
             down = [c for c in conjuncts if all(i < node.input.width for i in ex.fields(c))]
             stay = [c for c in conjuncts if c not in down]
-            return AiMap(_filtered(node.input, down, functions), node.calls), stay
+            return _split(AiMap(_filtered(node.input, down, functions), node.calls), stay, functions)
         case Project() if not has_window(node):
             pairs = [(c, over_input(c, node.expressions, functions)) for c in conjuncts]
             moved = [m for _, m in pairs if m is not None]
@@ -49,6 +50,22 @@ def _sink(node: Node, conjuncts: list[Expression], functions: Functions) -> tupl
             return Project(_filtered(node.input, moved, functions), node.expressions), stay
         case _:
             return node, conjuncts
+
+
+def _split(node: AiMap, conjuncts: list[Expression], functions: Functions) -> tuple[Node, list[Expression]]:
+    """Ask what the conjunct that needs the fewest calls reads, filter, then ask the rest."""
+    width = node.input.width
+    needed = [{i - width for i in ex.fields(c) if i >= width} for c in conjuncts]
+    first = min(needed, key=len, default=set())
+    if not first or len(first) == len(node.calls):
+        return node, conjuncts
+    order = [*sorted(first), *(i for i in range(len(node.calls)) if i not in first)]
+    places = [*range(width), *(width + order.index(i) for i in range(len(node.calls)))]
+    early = [ex.substitute(c, lambda i: field(places[i])) for c, n in zip(conjuncts, needed, strict=True) if n <= first]
+    asked = AiMap(node.input, tuple(node.calls[i] for i in order[: len(first)]))
+    rest = AiMap(_filtered(asked, early, functions), tuple(node.calls[i] for i in order[len(first) :]))
+    late = [c for c, n in zip(conjuncts, needed, strict=True) if not n <= first]
+    return Project(rest, tuple(map(field, places))), late
 
 
 def _filtered(node: Node, conjuncts: list[Expression], functions: Functions) -> Node:

@@ -7,13 +7,29 @@ from flightllm.plan.expressions import Functions
 from flightllm.plan.nodes import Node
 from flightllm.rewrite.drop_unused import drop_unused
 from flightllm.rewrite.filter_before_ai import filter_before_ai
+from flightllm.rewrite.group_before_ai import group_before_ai
+from flightllm.rewrite.join_before_ai import join_before_ai
 from flightllm.rewrite.limit_before_ai import limit_before_ai
 from flightllm.rewrite.merge_operators import merge_operators
+from flightllm.rewrite.project_after_ai import project_after_ai
 from flightllm.rewrite.reuse_calls import reuse_calls
+from flightllm.rewrite.semi_join_before_ai import semi_join_before_ai
+from flightllm.rewrite.sort_before_ai import sort_before_ai
 
 Rule = Callable[[Node, Functions], Node]
 
-RULES: tuple[Rule, ...] = (drop_unused, filter_before_ai, limit_before_ai, reuse_calls, merge_operators)
+RULES: tuple[Rule, ...] = (
+    drop_unused,
+    filter_before_ai,
+    group_before_ai,
+    join_before_ai,
+    semi_join_before_ai,
+    sort_before_ai,
+    limit_before_ai,
+    project_after_ai,
+    reuse_calls,
+    merge_operators,
+)
 
 _MAX_ROUNDS = 25
 

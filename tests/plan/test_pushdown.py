@@ -42,7 +42,7 @@ EXISTS = (
         pytest.param(
             JOINED.format("", "p.score > 1 AND l.weight IS NULL"),
             BOTH.format("Filter(people)", "Filter(likes)"),
-            4,
+            2,
             id="both sides of an inner join",
         ),
         pytest.param(

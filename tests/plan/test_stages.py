@@ -68,7 +68,7 @@ def test_ordered(database: Database, sql: str, ordered: list[bool]) -> None:
             [(0, 2), (0, 5)],
         ),
         ("SELECT id, ai_gen('x', note) FROM people LIMIT 3", []),
-        ("SELECT id FROM people WHERE ai_filter('x', note) ORDER BY id LIMIT 3", []),
+        ("SELECT id FROM people WHERE ai_filter('x', note) ORDER BY id LIMIT 3", [(0, 3)]),
     ],
 )
 def test_limits(database: Database, sql: str, limits: list[tuple[int, int | None]]) -> None:

@@ -1,0 +1,120 @@
+"""A row-wise chain of filters and AI operators, taken apart so that a rule can put it together over another input."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from substrait.algebra_pb2 import Expression
+
+from flightllm.plan import expressions as ex
+from flightllm.plan.expressions import Functions, field
+from flightllm.plan.nodes import AiMap, Call, Filter, Node, Project, own_messages
+from flightllm.plan.through import has_window, over_input
+
+Step: TypeAlias = tuple[Call, ...] | Expression
+"""The calls of an operator, or the condition of a filter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """What `steps` make of `base`, lowest first: its columns, then one per call.
+
+    `columns` says of each column of the node that was taken apart how it is computed from these.
+    """
+
+    base: Node
+    steps: tuple[Step, ...]
+    columns: tuple[Expression, ...]
+
+    @property
+    def calls(self) -> int:
+        """Return the number of columns that the steps add."""
+        return sum(len(step) for step in self.steps if isinstance(step, tuple))
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns of the base and the steps together."""
+        return self.base.width + self.calls
+
+    def over(self, node: Node, move: Callable[[Expression], Expression]) -> Node:
+        """Return the steps on top of `node`; `move` says the same of its columns, and of the calls after them."""
+        for step in self.steps:
+            if isinstance(step, tuple):
+                node = AiMap(node, tuple(moved(call, move) for call in step))
+            else:
+                node = Filter(node, move(step))
+        return node
+
+    def mover(self, node: Node, places: Sequence[int]) -> Callable[[Expression], Expression]:
+        """Return what `over` needs where column `i` of the base is column `places[i]` of `node`."""
+        width = self.base.width
+
+        def move(expression: Expression) -> Expression:
+            return ex.substitute(expression, lambda i: field(places[i] if i < width else i - width + node.width))
+
+        return move
+
+
+def moved(call: Call, move: Callable[[Expression], Expression]) -> Call:
+    """Return the call on other columns."""
+    return replace(
+        call, arguments=tuple(map(move, call.arguments)), when=None if call.when is None else move(call.when)
+    )
+
+
+def call_expressions(calls: Iterable[Call]) -> list[Expression]:
+    """Return the arguments and guards of calls."""
+    return [e for c in calls for e in (*c.arguments, *([] if c.when is None else [c.when]))]
+
+
+def whole(node: Node) -> Chain:
+    """Return a chain without steps."""
+    return Chain(node, (), tuple(map(field, range(node.width))))
+
+
+def peel(node: Node, functions: Functions, *, filters: bool = True) -> Chain | None:
+    """Take apart `node`, down to the lowest AI operator that only row-wise nodes are above; None where there is none.
+
+    A node with a volatile expression or a window function ends it, and without `filters` so does a filter.
+    """
+    if any(functions.is_volatile(e) for e in own_messages(node) if isinstance(e, Expression)):
+        return None
+    match node:
+        case AiMap():
+            return _peel_calls(node, functions, filters=filters)
+        case Filter() if filters:
+            below = peel(node.input, functions)
+            condition = None if below is None else over_input(node.condition, below.columns, functions)
+            if below is None or condition is None:
+                return None
+            return replace(below, steps=(*below.steps, condition))
+        case Project() if not has_window(node):
+            below = peel(node.input, functions, filters=filters)
+            columns = None if below is None else all_over(node.expressions, below.columns, functions)
+            return None if below is None or columns is None else replace(below, columns=columns)
+        case _:
+            return None
+
+
+def _peel_calls(node: AiMap, functions: Functions, *, filters: bool) -> Chain:
+    below = peel(node.input, functions, filters=filters)
+    calls = None if below is None else _calls_over(node.calls, below, functions)
+    if below is None or calls is None:
+        below, calls = whole(node.input), node.calls
+    answers = map(field, range(below.width, below.width + len(calls)))
+    return Chain(below.base, (*below.steps, calls), (*below.columns, *answers))
+
+
+def _calls_over(calls: tuple[Call, ...], below: Chain, functions: Functions) -> tuple[Call, ...] | None:
+    if all_over(call_expressions(calls), below.columns, functions) is None:
+        return None
+    return tuple(moved(c, lambda e: over_input(e, below.columns, functions) or e) for c in calls)
+
+
+def all_over(
+    expressions: Iterable[Expression], columns: Sequence[Expression | None], functions: Functions
+) -> tuple[Expression, ...] | None:
+    """Look through a projection with all of `expressions`; None where one of them cannot."""
+    result = [over_input(e, columns, functions) for e in expressions]
+    known = tuple(e for e in result if e is not None)
+    return known if len(known) == len(result) else None

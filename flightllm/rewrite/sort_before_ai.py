@@ -1,0 +1,44 @@
+"""Sort before asking where only the first rows are wanted, so that asking can stop as soon as enough rows have passed.
+
+Fetch(Sort(k, Filter(f(a), AiMap(a, x))))  →  Fetch(Filter(f(a), AiMap(a, Sort(k, x))))
+
+Filters and AI operators keep the order of their input, so the rows and their order are the same.
+"""
+
+from substrait.algebra_pb2 import Expression
+
+from flightllm.plan import expressions as ex
+from flightllm.plan.expressions import Functions
+from flightllm.plan.nodes import AiMap, Fetch, Node, Project, Sort, transform, with_children
+from flightllm.plan.through import has_window
+from flightllm.rewrite.chain import all_over, peel
+
+
+def sort_before_ai(root: Node, functions: Functions) -> Node:
+    """Move the Sort below a Fetch under filters and AI operators where its keys read no answer."""
+    return transform(root, lambda node: _sink(node, functions) if isinstance(node, Fetch) else node)
+
+
+def _sink(node: Node, functions: Functions) -> Node:
+    """Look for the sort through what keeps the order and the number of rows."""
+    match node:
+        case Sort():
+            return _sorted_first(node, functions)
+        case Project() if has_window(node):
+            return node
+        case Fetch() | Project() | AiMap():
+            return with_children(node, (_sink(node.input, functions),))
+        case _:
+            return node
+
+
+def _sorted_first(node: Sort, functions: Functions) -> Node:
+    chain = peel(node.input, functions)
+    if chain is None or not any(isinstance(s, Expression) for s in chain.steps):
+        return node
+    keys = all_over(ex.slots(node.rel), chain.columns, functions)
+    if keys is None or any(i >= chain.base.width for k in keys for i in ex.fields(k)):
+        return node
+    moved = iter(keys)
+    below = Sort(chain.base, ex.rebuild(node.rel, lambda _: next(moved)))
+    return Project(chain.over(below, lambda e: e), chain.columns)
