@@ -1,5 +1,6 @@
 """Settings: frozen dataclasses, read from TOML and checked once at start, then passed to constructors."""
 
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -64,16 +65,27 @@ class ServerConfig:
 
 @dataclass(frozen=True, slots=True)
 class EngineConfig:
-    """Which inference engine answers; `options` are the keys of `[engine]` that only this kind of engine knows."""
+    """Which inference engine answers; `options` are the keys of `[engine]` that only this kind of engine knows.
+
+    Prices are per million tokens, in any one currency: of prompts, of their part that a prefix cache serves (without a
+    price of its own as much as the rest), and of answers.
+    """
 
     kind: str = "local"
     model: str = "demo"
     max_in_flight: int = 128
     options: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    price_input: float | None = None
+    price_cached: float | None = None
+    price_output: float | None = None
 
     def __post_init__(self) -> None:
         _one_of("[engine] kind", self.kind, ENGINES)
         _at_least_one("engine", max_in_flight=self.max_in_flight)
+        for key in ("price_input", "price_cached", "price_output"):
+            price = getattr(self, key)
+            if price is not None and not 0 <= price < math.inf:
+                raise ConfigError(f"[engine] {key}: expected a number from 0 on, got {price}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,6 +235,16 @@ def _section(name: str, kind: type[Any], table: Mapping[str, Any], base: Path) -
     return kind(**{key: _value(f"[{name}] {key}", value, types[key], base) for key, value in table.items()})
 
 
+_EXPECTED: Mapping[Any, str] = MappingProxyType(
+    {
+        int: "a whole number",
+        float | None: "a number",
+        bool: "true or false",
+        tuple[Path, ...]: "a list of paths",
+    }
+)
+
+
 def _value(key: str, value: Any, kind: Any, base: Path) -> Any:
     """Check one TOML value against a field's type; paths become absolute."""
     if kind in (Path, Path | None) and isinstance(value, str):
@@ -233,7 +255,14 @@ def _value(key: str, value: Any, kind: Any, base: Path) -> Any:
         return value
     if kind in (int, bool) and type(value) is kind:
         return value
-    expected = {int: "a whole number", bool: "true or false", tuple[Path, ...]: "a list of paths"}.get(kind, "a string")
+    if kind == float | None and type(value) in (int, float):
+        return float(value)
+    expected = {
+        int: "a whole number",
+        float | None: "a number",
+        bool: "true or false",
+        tuple[Path, ...]: "a list of paths",
+    }.get(kind, "a string")
     raise ConfigError(f"{key}: expected {expected}, got {value!r}")
 
 

@@ -29,6 +29,10 @@ class LimitExceededError(InvalidInputError):
     """A configured limit was hit; the message names the limit and its configuration key."""
 
 
+class BudgetExceededError(LimitExceededError):
+    """A query would spend, or has spent, what its session's settings allow; the message has the estimate."""
+
+
 class NotFoundError(FlightLLMError):
     """A named thing does not exist: a table, a query, a prepared statement."""
 

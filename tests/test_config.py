@@ -60,6 +60,8 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
         ('[server]\nlisten = "h:70000"\n', "[server] listen: expected HOST:PORT"),
         ('[server]\ntoken = "secret"\n', "[server] token: write env:NAME or file:PATH"),
         ('[engine]\nkind = "gpt"\n', "[engine] kind: expected one of local, vllm, openai, fake; got 'gpt'"),
+        ('[engine]\nprice_input = "2"\n', "[engine] price_input: expected a number, got '2'"),
+        ("[engine]\nprice_output = -1\n", "[engine] price_output: expected a number from 0 on, got -1.0"),
         ("[limits]\nsql_terms = 0\n", "[limits] sql_terms: expected at least 1, got 0"),
         ("[limits]\nsql_terms = true\n", "[limits] sql_terms: expected a whole number, got True"),
         ('[cache]\nenabled = "yes"\n', "[cache] enabled: expected true or false, got 'yes'"),

@@ -7,6 +7,7 @@ of the fields, so that every rewriting of a query must return the same rows. Fou
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections import OrderedDict, deque
@@ -22,7 +23,7 @@ from flightllm.llm.options import read_options
 from flightllm.llm.pull import More, pull
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from flightllm.config import EngineConfig
     from flightllm.llm.base import Parameters, Request
@@ -105,6 +106,16 @@ class FakeEngine:
     def count_tokens(self, text: str) -> int:
         """Count four characters as one token."""
         return -(-len(text) // _CHARS_PER_TOKEN)
+
+    @property
+    def context_tokens(self) -> int:
+        """Return more than any prompt has."""
+        return sys.maxsize
+
+    def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
+        """Return a number for each four characters."""
+        starts = [range(0, len(prompt), _CHARS_PER_TOKEN) for prompt in prompts]
+        return [[hash(p[i : i + _CHARS_PER_TOKEN]) for i in s] for p, s in zip(prompts, starts, strict=True)]
 
     def close(self) -> None:
         """Refuse further work."""

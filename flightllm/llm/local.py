@@ -110,6 +110,15 @@ class LocalEngine:
         """Count the tokens of `text`, without special tokens."""
         return self._encoder.count(text)
 
+    @property
+    def context_tokens(self) -> int:
+        """Return how many tokens a prompt may have together with its answer."""
+        return self._limit
+
+    def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
+        """Return the tokens of each prompt as the model gets it, chat template and special tokens included."""
+        return self._encoder.encode(prompts)
+
     def close(self) -> None:
         """Let go of the model, after the batch that is running."""
         with self._lock:

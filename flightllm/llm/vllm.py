@@ -97,6 +97,15 @@ class VllmEngine:
         """Count the tokens of `text`, without special tokens."""
         return self._encoder.count(text)
 
+    @property
+    def context_tokens(self) -> int:
+        """Return how many tokens a prompt may have together with its answer."""
+        return self._limit
+
+    def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
+        """Return the tokens of each prompt as the model gets it, chat template and special tokens included."""
+        return self._encoder.encode(prompts)
+
     def close(self) -> None:
         """Abort what runs and stop vLLM's process. Idempotent."""
         if self._closed:

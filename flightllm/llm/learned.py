@@ -1,0 +1,56 @@
+"""What earlier answers tell of the next ones: a few of each call site's answers, and how long they were."""
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from flightllm.llm.base import Completion, Parameters
+
+Asked: TypeAlias = tuple[str, str, Parameters]
+"""A call site as an engine sees it: function, instruction, parameters."""
+
+_MOST_SITES = 1_000
+_KEPT_ANSWERS = 256
+"""Answers kept of a call site, the latest ones: the share of Yes among them is known to about 3 points."""
+_ENOUGH = 16
+"""Fewer answers than this say too little."""
+
+
+@dataclass(slots=True)
+class _Seen:
+    texts: list[str] = field(default_factory=list)
+    count: int = 0
+    tokens: int = 0
+
+
+class Learned:
+    """The latest answers per call site of one model, in memory. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._sites: OrderedDict[Asked, _Seen] = OrderedDict()
+
+    def observe(self, asked: Asked, completion: Completion) -> None:
+        """Remember an answer; one that failed says nothing."""
+        if completion.text is None:
+            return
+        with self._lock:
+            seen = self._sites.setdefault(asked, _Seen())
+            self._sites.move_to_end(asked)
+            if len(seen.texts) < _KEPT_ANSWERS:
+                seen.texts.append(completion.text)
+            else:
+                seen.texts[seen.count % _KEPT_ANSWERS] = completion.text
+            seen.count += 1
+            seen.tokens += completion.completion_tokens
+            if len(self._sites) > _MOST_SITES:
+                self._sites.popitem(last=False)
+
+    def answers(self, asked: Asked) -> tuple[list[str], float] | None:
+        """Return texts to draw likely answers from and their average tokens, or None while too few are known."""
+        with self._lock:
+            seen = self._sites.get(asked)
+            if seen is None or seen.count < _ENOUGH:
+                return None
+            return list(seen.texts), seen.tokens / seen.count

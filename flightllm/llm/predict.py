@@ -1,0 +1,187 @@
+"""Stand in for an engine without asking it: likely answers, and the tokens and cache hits that it would report.
+
+A query that runs on this engine counts what it would cost. Answers are drawn from earlier ones of the same call site
+where some are known; otherwise all that the constraint allows are equally likely.
+"""
+
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import islice
+from typing import Protocol, runtime_checkable
+
+from flightllm.errors import CancelledError
+from flightllm.llm.base import Choice, Completion, Engine, Parameters, PrefixCache, Request
+from flightllm.llm.fake_answers import answerer
+from flightllm.llm.learned import Asked, Learned
+from flightllm.llm.prefix import PrefixSimulator, Run, chained
+from flightllm.llm.prompts import misfit
+
+EXACT_PROMPTS = 4_096
+"""Prompts whose tokens are counted one by one; the others are counted by the characters per token of these."""
+_NONE = PrefixCache(16, None)
+_PAUSE_SECONDS = 0.001
+
+
+@runtime_checkable
+class Tokenizing(Protocol):
+    """An engine whose tokens are known before it is asked."""
+
+    @property
+    def context_tokens(self) -> int:
+        """Return how many tokens a prompt may have together with its answer."""
+
+    def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
+        """Return the tokens of each prompt as the model gets it, chat template and special tokens included."""
+
+
+@dataclass(slots=True)
+class Asking:
+    """What one call site would ask: how often with each order of fields, and whether its answers were guessed."""
+
+    orders: Counter[tuple[str, ...]] = field(default_factory=Counter)
+    learned: bool = False
+
+
+class PredictingEngine:
+    """Answers at once, in the order of `engine`'s scheduler. One thread uses it, for one query."""
+
+    def __init__(self, engine: Engine, learned: Learned, window: int, exact: int = EXACT_PROMPTS) -> None:
+        self._engine = engine
+        self._learned = learned
+        self._window = window
+        self._shape = engine.prefix_cache
+        self._simulator = PrefixSimulator(self._shape or _NONE, window)
+        self._context = engine.context_tokens if isinstance(engine, Tokenizing) else sys.maxsize
+        self._exact = exact
+        self._counted = 0
+        self._tokens = 0
+        self._characters = 0
+        self._answerers: dict[Asked, tuple[Callable[[int], str], Callable[[str], int]]] = {}
+        self._option_lengths: dict[str, int] = {}
+        self.sites: dict[Asked, Asking] = {}
+
+    @property
+    def name(self) -> str:
+        """Return the name of the engine it stands for."""
+        return self._engine.name
+
+    @property
+    def revision(self) -> str:
+        """Return the revision of the engine it stands for, so that known answers are found."""
+        return self._engine.revision
+
+    @property
+    def prefix_cache(self) -> PrefixCache | None:
+        """Return the cache of the engine it stands for."""
+        return self._shape
+
+    def count_tokens(self, text: str) -> int:
+        """Count as the engine does."""
+        return self._engine.count_tokens(text)
+
+    def close(self) -> None:
+        """Do nothing: the engine is another's."""
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Answer each request when the simulated engine is through with it; see `Engine.generate`."""
+        answers: dict[int, Completion] = {}
+        ended = False
+        while not ended or self._simulator.in_flight:
+            if cancelled():
+                raise CancelledError("the query was cancelled")
+            room = self._window - self._simulator.in_flight
+            pulled = [] if ended else list(_until_pause(requests, room))
+            ended = ended or (len(pulled) < room and (not pulled or pulled[-1] is not None))
+            for run, completion in self._runs([request for request in pulled if request is not None]):
+                if completion.error is not None:
+                    yield completion
+                    continue
+                answers[run.id] = completion
+                self._simulator.add(run)
+            if not self._simulator.in_flight and not ended:
+                time.sleep(_PAUSE_SECONDS)
+            for run in self._simulator.step():
+                yield self._with_hits(answers.pop(run.id), run)
+
+    def _with_hits(self, completion: Completion, run: Run) -> Completion:
+        cached = run.cached_tokens if self._shape else 0
+        tokens = completion.completion_tokens
+        return Completion(run.id, completion.text, None, completion.prompt_tokens, cached, tokens)
+
+    def _runs(self, requests: Sequence[Request]) -> Iterator[tuple[Run, Completion]]:
+        for request, (tokens, blocks) in zip(requests, self._cut(requests), strict=True):
+            text, length = self._answer(request)
+            error = misfit(tokens, self._least_answer(request.parameters), self._context)
+            completion = Completion(request.id, None if error else text, error, tokens, 0, 0 if error else length)
+            yield Run(request.id, blocks, tokens, length), completion
+
+    def _least_answer(self, parameters: Parameters) -> int:
+        """Return how many tokens an answer needs at least, as engines see it."""
+        if not isinstance(parameters.constraint, Choice):
+            return 1
+        return max(map(self._option_tokens, parameters.constraint.options))
+
+    def _option_tokens(self, option: str) -> int:
+        if option not in self._option_lengths:
+            self._option_lengths[option] = self._engine.count_tokens(option) + 1  # and the token that ends it
+        return self._option_lengths[option]
+
+    def _cut(self, requests: Sequence[Request]) -> Iterator[tuple[int, Sequence[Hashable]]]:
+        """Yield the tokens and the blocks of each prompt: by the tokens themselves, or by characters."""
+        if not requests:
+            return
+        prompts = [request.prompt for request in requests]
+        size = (self._shape or _NONE).block_tokens
+        if self._counted < self._exact:
+            self._counted += len(prompts)
+            self._characters += sum(map(len, prompts))
+            if isinstance(self._engine, Tokenizing):
+                for ids in self._engine.token_ids(prompts):
+                    self._tokens += len(ids)
+                    parts = (tuple(ids[i : i + size]) for i in range(0, len(ids) - size + 1, size))
+                    yield len(ids), chained(parts)
+                return
+            counts = [self._engine.count_tokens(prompt) for prompt in prompts]
+            self._tokens += sum(counts)
+        else:
+            counts = [round(len(prompt) * self._tokens / self._characters) for prompt in prompts]
+        wide = max(1, round(size * self._characters / max(1, self._tokens)))
+        for prompt, count in zip(prompts, counts, strict=True):
+            yield count, chained(prompt[i : i + wide] for i in range(0, len(prompt) - wide + 1, wide))
+
+    def _answer(self, request: Request) -> tuple[str, int]:
+        """Return a likely answer and its tokens; equal field values get equal answers in any order."""
+        asked = (request.function, request.instruction, request.parameters)
+        if asked not in self._answerers:
+            self._answerers[asked] = self._answerer(asked)
+        self.sites[asked].orders[tuple(name for name, _ in request.fields)] += 1
+        pick, tokens = self._answerers[asked]
+        key = f"{asked}\0{sorted(request.fields)}".encode("utf-8", "surrogatepass")
+        text = pick(int.from_bytes(blake2b(key, digest_size=8).digest(), "little"))
+        return text, max(1, min(tokens(text), request.parameters.max_tokens))
+
+    def _answerer(self, asked: Asked) -> tuple[Callable[[int], str], Callable[[str], int]]:
+        """Return how to pick an answer by a hash, and how to tell its tokens."""
+        known = self._learned.answers(asked)
+        self.sites[asked] = Asking(learned=known is not None)
+        if known is not None:
+            texts, mean = known
+            return (lambda seed: texts[seed % len(texts)]), lambda _: round(mean)
+        parameters = asked[2]
+        if isinstance(parameters.constraint, Choice):
+            return answerer(parameters.constraint), self._option_tokens
+        if parameters.constraint is None:
+            return answerer(None), lambda _: parameters.max_tokens
+        return answerer(parameters.constraint), lambda text: self._engine.count_tokens(text) + 1
+
+
+def _until_pause(requests: Iterator[Request | None], room: int) -> Iterator[Request | None]:
+    """Yield at most `room` requests; a None is the last."""
+    for request in islice(requests, room):
+        yield request
+        if request is None:
+            return

@@ -1,0 +1,155 @@
+"""What one query may spend on calls: checked against the estimate before the first, kept to while running."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from flightllm.errors import BudgetExceededError
+from flightllm.llm.base import Choice, Completion, Parameters, Request
+from flightllm.plan.cost import Prices, Work
+
+_INSTEAD = "set it higher or to 'none', or let fewer rows reach the call; EXPLAIN shows what each call would take"
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The settings `max_calls`, `max_tokens` and `max_cost`; None means no limit."""
+
+    calls: int | None = None
+    tokens: int | None = None
+    """Of prompts, cached or not, and of answers."""
+    cost: float | None = None
+
+    def __bool__(self) -> bool:
+        """Tell whether anything is limited."""
+        return (self.calls, self.tokens, self.cost) != (None, None, None)
+
+    def exceeded(self, calls: int, tokens: int, cost: float) -> str | None:
+        """Return what the first limit that these figures exceed says, or None."""
+        if self.calls is not None and calls > self.calls:
+            return f"{calls:,} calls where flightllm.max_calls is {self.calls:,}"
+        if self.tokens is not None and tokens > self.tokens:
+            return f"{tokens:,} tokens where flightllm.max_tokens is {self.tokens:,}"
+        if self.cost is not None and cost > self.cost:
+            return f"a cost of {cost:,.6g} where flightllm.max_cost is {self.cost:,.6g}"
+        return None
+
+
+def check_prices(limits: Limits, prices: Prices | None) -> None:
+    """Check that a limit on the cost can be kept to.
+
+    Raises:
+        BudgetExceededError: no prices are configured.
+    """
+    if limits.cost is not None and prices is None:
+        raise BudgetExceededError(
+            "flightllm.max_cost needs prices, which the server's configuration does not have: set price_input and"
+            " price_output in its section [engine], or limit flightllm.max_tokens instead"
+        )
+
+
+def check_estimate(limits: Limits, estimate: Work, prices: Prices | None) -> None:
+    """Check an estimate of a whole query, before its first call.
+
+    Raises:
+        BudgetExceededError: it is above a limit, with the estimate and what to do.
+    """
+    cost = prices.price(estimate) if prices else 0.0
+    above = limits.exceeded(estimate.calls, estimate.tokens, cost)
+    if above is not None:
+        raise BudgetExceededError(f"not run: the query would take about {above}: {_INSTEAD}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """The most that a request on its way can take."""
+
+    tokens: int
+    cost: float
+
+
+class Budget:
+    """What is spent and what requests on their way may still take, never above the limits. Safe for several threads.
+
+    `prompt_tokens` tells at most how many tokens a prompt has, `option_tokens` those of an option of a `Choice`.
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        prices: Prices | None,
+        prompt_tokens: Callable[[str], int],
+        option_tokens: Callable[[str], int],
+        *,
+        fail: bool = False,
+    ) -> None:
+        self._limits = limits
+        self._prices = prices
+        self._prompt_tokens = prompt_tokens
+        self._option_tokens = option_tokens
+        self._fail = fail
+        self._lock = threading.Lock()
+        self._calls = 0
+        self._tokens = 0
+        self._cost = 0.0
+        self._open = 0
+        self._answer_tokens: dict[Parameters, int] = {}
+        self._refusal: str | None = None
+
+    def take(self, request: Request) -> Reservation | None:
+        """Reserve what a request may take, before it is sent; None where it must not be sent now.
+
+        After None, `refusal` is the reason where it must never be sent; otherwise requests on their way hold what it
+        would need: try again when one of them has settled.
+
+        Raises:
+            BudgetExceededError: a limit is reached and the session wants the query to fail then.
+        """
+        reservation = self._reservation(request)
+        with self._lock:
+            if self._refusal is not None:
+                return None
+            calls, tokens = self._calls + 1, self._tokens + reservation.tokens
+            cost = self._cost + reservation.cost
+            above = self._limits.exceeded(calls, tokens, cost)
+            if above is None:
+                self._calls, self._tokens, self._cost = calls, tokens, cost
+                self._open += 1
+                return reservation
+            out_of_calls = self._limits.calls is not None and calls > self._limits.calls
+            if not self._open or out_of_calls:
+                self._refusal = f"the query's budget is spent: one more call could make it {above}"
+        if self._refusal is not None and self._fail:
+            raise BudgetExceededError(f"{self._refusal}; {_INSTEAD}. Answers already received are kept")
+        return None
+
+    @property
+    def refusal(self) -> str | None:
+        """Return why no more requests may be sent in this query, or None while some may."""
+        return self._refusal
+
+    def settle(self, reservation: Reservation, completion: Completion) -> None:
+        """Count what a request really took in place of what was reserved for it."""
+        work = Work(1, completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens)
+        with self._lock:
+            self._open -= 1
+            self._tokens += work.tokens - reservation.tokens
+            if self._prices is not None:
+                self._cost += self._prices.price(work) - reservation.cost
+
+    def _reservation(self, request: Request) -> Reservation:
+        if self._limits.tokens is None and self._limits.cost is None:
+            return Reservation(0, 0.0)
+        prompt, answer = self._prompt_tokens(request.prompt), self._longest_answer(request.parameters)
+        if self._prices is None:
+            return Reservation(prompt + answer, 0.0)
+        cost = max(self._prices.price(Work(1, prompt, cached, answer)) for cached in (0, prompt))
+        return Reservation(prompt + answer, cost)
+
+    def _longest_answer(self, parameters: Parameters) -> int:
+        if parameters not in self._answer_tokens:
+            longest = parameters.max_tokens
+            if isinstance(parameters.constraint, Choice):  # an option is always written to its end
+                longest = max([longest, *(self._option_tokens(o) + 1 for o in parameters.constraint.options)])
+            self._answer_tokens[parameters] = longest
+        return self._answer_tokens[parameters]

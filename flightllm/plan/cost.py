@@ -1,0 +1,120 @@
+"""What calls cost: seconds, learned from the work that the running engine finished, and the price configured."""
+
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flightllm.config import EngineConfig
+
+_PRIOR = np.array([2e-3, 2e-4, 2e-6, 2e-3])
+"""Seconds per call, per prompt token computed, per cached one and per token of an answer, before anything was seen:
+about a small model on two cores, or a large one on a GPU."""
+_TRUST = 0.3
+"""How firmly the prior's shares of the time hold, in observations; how fast the engine is, is all observed."""
+_MEMORY = 0.97
+"""Weight of the work before, each time that some more is seen: an engine gets slower or faster."""
+_MILLION = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What an engine did or would have to do; `prompt_tokens` include those cached."""
+
+    calls: int = 0
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    completion_tokens: int = 0
+
+    def __add__(self, other: "Work") -> "Work":
+        """Add up two pieces of work."""
+        return Work(
+            self.calls + other.calls,
+            self.prompt_tokens + other.prompt_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.completion_tokens + other.completion_tokens,
+        )
+
+    @property
+    def tokens(self) -> int:
+        """Return the tokens of prompts and answers."""
+        return self.prompt_tokens + self.completion_tokens
+
+    @property
+    def hit_rate(self) -> float:
+        """Return the share of the prompts' tokens that were cached."""
+        return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Prices per million tokens, in a currency that is the administrator's to know."""
+
+    input: float
+    cached: float
+    output: float
+
+    @classmethod
+    def of(cls, config: EngineConfig) -> "Prices | None":
+        """Read the configured prices: what is not given costs nothing, but cached input as much as other input."""
+        given = (config.price_input, config.price_cached, config.price_output)
+        if all(price is None for price in given):
+            return None
+        input_ = config.price_input or 0.0
+        cached = input_ if config.price_cached is None else config.price_cached
+        return cls(input_, cached, config.price_output or 0.0)
+
+    def price(self, work: Work) -> float:
+        """Return what some work costs."""
+        computed = work.prompt_tokens - work.cached_tokens
+        parts = computed * self.input, work.cached_tokens * self.cached, work.completion_tokens * self.output
+        return sum(parts) / _MILLION
+
+
+class Costs:
+    """The seconds that work takes on one engine, and its price. In memory; safe to use from several threads.
+
+    Least squares on the relative error: one factor on the prior for how fast the engine is, and a deviation from it for
+    each kind of work, held to none where little was seen.
+    """
+
+    def __init__(self, prices: Prices | None = None) -> None:
+        self.prices = prices
+        self._lock = threading.Lock()
+        self._moments = np.zeros((len(_PRIOR), len(_PRIOR)))
+        self._sums = np.zeros(len(_PRIOR))
+
+    def observe(self, work: Work, seconds: float) -> None:
+        """Learn from work that took so long; pieces that ran side by side should be added up before."""
+        if work.calls < 1 or seconds <= 0:
+            return
+        shares = _parts(work) * _PRIOR / seconds
+        with self._lock:
+            self._moments = self._moments * _MEMORY + np.outer(shares, shares)
+            self._sums = self._sums * _MEMORY + shares
+
+    def seconds(self, work: Work) -> float:
+        """Return how long some work would take."""
+        return float(_parts(work) @ self._rates())
+
+    def price(self, work: Work) -> float | None:
+        """Return what some work would cost, or None where no prices are configured."""
+        return None if self.prices is None else self.prices.price(work)
+
+    def _rates(self) -> NDArray[np.float64]:
+        """Return seconds per unit of each kind of work."""
+        with self._lock:
+            moments, sums = self._moments, self._sums
+        if not sums.any():
+            return _PRIOR
+        speed = sums.sum() / moments.sum()
+        trust = _TRUST * np.eye(len(_PRIOR))
+        deviation = np.linalg.solve(speed**2 * moments + trust, speed * sums - speed**2 * moments.sum(axis=1))
+        rates: NDArray[np.float64] = speed * _PRIOR * np.maximum(1 + deviation, 0.0)
+        return rates
+
+
+def _parts(work: Work) -> NDArray[np.float64]:
+    computed = work.prompt_tokens - work.cached_tokens
+    return np.array([work.calls, computed, work.cached_tokens, work.completion_tokens], dtype=np.float64)
