@@ -32,8 +32,8 @@ class Pair:
     def key(self) -> str:
         """Return the column that joins them; the packaged tables name that of products otherwise than the real ones."""
         names = [set(pq.read_schema(data_table(name)).names) for name in (self.subjects, self.reviews)]
-        (key,) = names[0] & names[1] - {"title"}
-        return key
+        (key,) = names[0] & names[1]
+        return str(key)
 
 
 def sample(pair: Pair, rows: int, *, stored: bool = False, seed: int = 0) -> Mapping[str, pa.Table]:
