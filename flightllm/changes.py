@@ -47,6 +47,8 @@ def change(statement: Statement, record: QueryRecord, services: Services, settin
         case "create_view" if uses_ai(statement.query or "", services):
             catalog.create_ai_view(statement, plan(statement.query or "", services, settings).schema)
             return -1
+        case "truncate":
+            return services.cache.clear()
         case "delete" | "update" if uses_ai(statement.text, services):
             raise UnsupportedError(
                 "AI calls in DELETE and UPDATE are not supported: write CREATE OR REPLACE TABLE … AS"

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain, islice, product
 from types import MappingProxyType
@@ -26,6 +27,7 @@ from flightllm.sql.guard import check_sql
 from flightllm.sql.parameters import bind, count_parameters
 from flightllm.sql.statement import Statement
 from flightllm.system import QueryLog, QueryRecord
+from flightllm.system_tables import SystemTables
 
 _log = structlog.get_logger(__name__)
 _EMPTY = pa.schema([])
@@ -114,12 +116,16 @@ class Database:
         workers = Workers.of_process()  # before DataFusion starts its threads
         functions = FunctionRegistry.load(config.functions.folders)
         queries = QueryLog()
-        catalog = Catalog(config.limits, queries)
-        for name, path in config.tables.items():
-            catalog.register_file(name, path)
         path = config.cache.path or config.data_folder / "answers.sqlite"
         cache = AnswerCache(path if config.cache.enabled else None, config.cache.max_bytes)
-        return cls(Services(config, catalog, functions, create_engine(config.engine), cache, Loop(), workers), queries)
+        with ExitStack() as opened:
+            opened.callback(cache.close)
+            catalog = Catalog(config.limits, SystemTables(queries, cache))
+            for name, path in config.tables.items():
+                catalog.register_file(name, path)
+            services = Services(config, catalog, functions, create_engine(config.engine), cache, Loop(), workers)
+            opened.pop_all()
+        return cls(services, queries)
 
     def session(self) -> "Session":
         """Open a session."""

@@ -9,6 +9,8 @@ from flightllm.sql.statement import REFUSED, REFUSED_OBJECTS, Statement, Stateme
 from flightllm.sql.tokens import Kind, Token, tokenize
 
 SETTING_PREFIX = "flightllm"
+ANSWER_CACHE = TableName("system", "cache")
+"""The table about the answer cache, and what TRUNCATE calls it."""
 _QUERY_WORDS = ("select", "with", "values")
 
 
@@ -70,6 +72,7 @@ class _Reader:
             "insert": self._insert,
             "delete": self._delete,
             "update": self._update,
+            "truncate": self._truncate,
         }
         return readers[word]() if word in readers else self._unknown(first)
 
@@ -233,6 +236,19 @@ class _Reader:
     def _update(self) -> Statement:
         self._at = 1
         return self._changed("update", "UPDATE")
+
+    def _truncate(self) -> Statement:
+        """Read TRUNCATE [TABLE] system.cache, which forgets all answers; other tables are emptied by DELETE."""
+        self._at = 1
+        _ = self._take("table")
+        target = self._name()
+        if target != ANSWER_CACHE:
+            raise UnsupportedError(
+                f"TRUNCATE empties the answer cache alone: write DELETE FROM {target.display},"
+                f" or TRUNCATE TABLE {ANSWER_CACHE.display}"
+            )
+        self._end(f"TRUNCATE TABLE {ANSWER_CACHE.display} takes nothing more")
+        return Statement("truncate", self._rest(0), target=target)
 
     def _changed(self, kind: StatementKind, verb: str) -> Statement:
         target = self._name()

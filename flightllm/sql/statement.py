@@ -21,6 +21,7 @@ StatementKind = Literal[
     "insert",
     "delete",
     "update",
+    "truncate",
     "transaction",
 ]
 
@@ -59,7 +60,6 @@ REFUSED = {
     "execute": "EXECUTE is not supported in SQL text: use the client's prepared statements",
     "deallocate": "DEALLOCATE is not supported in SQL text: use the client's prepared statements",
     "alter": "ALTER is not supported: create the table anew with CREATE OR REPLACE TABLE … AS",
-    "truncate": "TRUNCATE is not supported: write DELETE FROM the table",
     "merge": "MERGE is not supported: write INSERT, UPDATE or DELETE",
     "replace": "REPLACE INTO is not supported: write CREATE OR REPLACE TABLE … AS",
     "use": "USE is not supported: write SCHEMA.TABLE in the query",
