@@ -54,6 +54,8 @@ class Claims:
         self._seen = self._clock()
         self._owned: set[bytes] = set()
         self._awaited: set[bytes] = set()
+        self._fresh: set[bytes] = set()
+        """Those waited for since the last `claim`."""
         self._landed: dict[bytes, str | None] = {}
         self._looked = self._seen
 
@@ -70,11 +72,14 @@ class Claims:
         self._seen = self._clock()
         mine = set()
         with self._lock:
+            self._fresh.clear()
             for key in keys:
                 flight = self._flights.get(key)
                 if flight is not None and flight.owner is not self and not self._is_stale(flight.owner):
                     flight.waiting.add(self)
-                    self._awaited.add(key)
+                    if key not in self._awaited:
+                        self._awaited.add(key)
+                        self._fresh.add(key)
                     continue
                 if flight is None:
                     self._flights[key] = _Flight(self)
@@ -93,11 +98,15 @@ class Claims:
             self._end(key, text)
 
     def drop(self, keys: Iterable[bytes]) -> None:
-        """Ask none of `keys` and wait for none, since the cache knows them; others who wait are to look there too."""
+        """Neither ask nor wait for those of the keys claimed last that the cache knows; others who wait look there too.
+
+        A key that an earlier claim waits for still lands.
+        """
         with self._lock:
             for key in keys:
                 self._end(key, None)
-                self._leave(key)
+                if key in self._fresh:
+                    self._leave(key)
 
     def landed(self) -> dict[bytes, str | None]:
         """Take what others answered since the last time: the text, or None where this asker must claim it again.

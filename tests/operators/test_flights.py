@@ -90,6 +90,19 @@ def test_dropped() -> None:
     assert waiter.landed() == {}
 
 
+def test_dropped_later() -> None:
+    """A key waited for since an earlier claim lands, although the cache, asked for other keys too, knew it by then."""
+    flights = Flights()
+    owner, waiter = flights.open(), flights.open()
+    owner.claim([key(1), key(2)])
+    waiter.claim([key(1), key(2)])
+    owner.answered(key(1), "x")
+    waiter.claim([key(3)])
+    waiter.drop([key(1), key(2), key(3)])
+    owner.answered(key(2), "y")
+    assert waiter.landed() == {key(1): "x", key(2): "y"}
+
+
 def test_stale_owner() -> None:
     """An owner that is not heard of keeps nobody waiting, and polling for cancellation is being heard of."""
     now = [0.0]
