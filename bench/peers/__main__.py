@@ -1,0 +1,151 @@
+"""Ask a model about every row of the same table with FlightLLM, LOTUS and Daft, on the same vLLM server.
+
+    python -m bench.peers [--rows 2000] [--model demo] [--systems lotus,daft] [--json]
+
+A filter and a projection over reviews joined with movies, rows in random order and repeated where the tables repeat
+them. Every run begins with an empty prefix cache. Prompts answered and tokens are what the server counted; seconds are
+those of the query or data frame operation alone, each in a process that has everything imported. A peer that cannot be
+installed is left out.
+"""
+
+import argparse
+import json
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from bench.common import machine
+from bench.engines import CACHE_TOKENS, IN_FLIGHT
+from bench.models import CPU, model
+from bench.peers.install import REQUIREMENTS, peer_python
+from bench.peers.server import MODEL, counters, forget_prefixes, vllm_server
+from bench.samples import Pair, sample
+from bench.setting import announce, open_database
+from flightllm.config import EngineConfig
+from flightllm.demo.model import demo_model
+
+FIELDS: Final = ("movie_info", "review_type", "review_content")
+TASKS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "filter": {"prompt": "Is this film suitable for children?", "filter": True, "max_tokens": 4},
+    "projection": {"prompt": "Sum up what the critic liked or disliked.", "filter": False, "max_tokens": 8},
+}
+_KV_BYTES_DEMO: Final = CACHE_TOKENS * 2 * 5 * 2 * 64 * 4
+_OURS: Final[Mapping[str, Mapping[str, object]]] = {
+    "FlightLLM, chat": {"api": "chat"},
+    "FlightLLM, lists of prompts": {"api": "completions", "prompts_per_request": 16},
+}
+Figures = dict[str, Any]
+System = Callable[[Mapping[str, Any]], Figures]
+
+
+def joined(rows: int) -> pa.Table:
+    """Return the join of a sample of movies and reviews, in the order of the reviews."""
+    pair = Pair("movies", "movie_reviews", "movie_info", "review_content")
+    tables = sample(pair, rows)
+    reviews = tables["movie_reviews"].select([pair.key, "review_type", "review_content"])
+    reviews = reviews.append_column("place", pa.array(range(len(reviews))))
+    return reviews.join(tables["movies"].select([pair.key, "movie_info"]), pair.key).sort_by("place").select(FIELDS)
+
+
+def ours(options: Mapping[str, object]) -> System:
+    """Return FlightLLM with so configured an engine, in this process."""
+
+    def run(task: Mapping[str, Any]) -> Figures:
+        engine = EngineConfig("openai", task["model"], options={**options, "base_url": f"{task['url']}/v1"})
+        with open_database(engine, {"reviews": Path(task["rows"])}) as database:
+            fields = ", ".join(task["fields"])
+            sql = f"SELECT ai_gen('{task['prompt']}', {fields}, max_tokens => {task['max_tokens']}) FROM reviews"
+            if task["filter"]:
+                sql = f"SELECT * FROM reviews WHERE ai_filter('{task['prompt']}', {fields})"
+            result = database.session().execute(sql)
+            count = sum(batch.num_rows for batch in result.batches)
+            return {"seconds": result.query.row()["seconds"], "rows": count}
+
+    return run
+
+
+def peer(name: str) -> System:
+    """Return a peer, in a process of its own environment.
+
+    Raises:
+        RuntimeError: it cannot be installed here.
+    """
+    python = peer_python(name)
+    script = Path(__file__).with_name(f"{name}_run.py")
+
+    def run(task: Mapping[str, Any]) -> Figures:
+        done = subprocess.run([python, script, json.dumps(task)], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{name} failed:\n{done.stderr[-2_000:]}")
+        figures: Figures = json.loads(done.stdout.splitlines()[-1])
+        return figures
+
+    return run
+
+
+def systems(peers: Sequence[str]) -> dict[str, System]:
+    """Return FlightLLM and the peers that can be installed."""
+    found = {name: ours(options) for name, options in _OURS.items()}
+    for name in peers:
+        try:
+            found[REQUIREMENTS[name]] = peer(name)
+        except RuntimeError as error:
+            print(f"left out: {error}")
+    return found
+
+
+def measured(url: str, system: System, task: Mapping[str, Any]) -> Figures:
+    """Run a task with an empty prefix cache; return its figures and the server's."""
+    forget_prefixes(url)
+    before = counters(url)
+    own = system(task)
+    counted = {name: value - before[name] for name, value in counters(url).items()}
+    computed = counted["prompt_tokens"] - counted["cached_tokens"]
+    return {**counted, "computed_tokens": computed, "rows": own["rows"], "seconds": round(own["seconds"], 2)}
+
+
+def measure(given: argparse.Namespace) -> Iterator[tuple[str, str, Figures]]:
+    """Start the server; yield task, system and figures, after a few rows that warm every system up."""
+    found = systems(given.systems.split(",") if given.systems else [])
+    folder, kv_bytes = (demo_model(), _KV_BYTES_DEMO)
+    if given.model == "bench":
+        folder, kv_bytes = model(CPU), CPU.kv_bytes(CACHE_TOKENS)
+    with (
+        tempfile.TemporaryDirectory(prefix="flightllm-bench-") as temporary,
+        vllm_server(folder, kv_bytes, IN_FLIGHT) as url,
+    ):
+        table = joined(given.rows)
+        paths = {name: Path(temporary) / f"{name}.parquet" for name in ("rows", "few")}
+        pq.write_table(table, paths["rows"])
+        pq.write_table(table.slice(0, 8), paths["few"])
+        for name, task in TASKS.items():
+            whole = {**task, "url": url, "model": MODEL, "fields": FIELDS, "rows": str(paths["rows"])}
+            for system, run in found.items():
+                run({**whole, "rows": str(paths["few"])})
+                yield name, system, measured(url, run, whole)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the comparison as the command line says."""
+    parser = argparse.ArgumentParser(prog="python -m bench.peers", description="FlightLLM beside LOTUS and Daft.")
+    parser.add_argument("--rows", type=int, default=2_000)
+    parser.add_argument("--model", choices=("demo", "bench"), default="demo", help="5 or 28 million parameters")
+    parser.add_argument("--systems", default=",".join(REQUIREMENTS), help="peers beside FlightLLM, or none")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+    given = parser.parse_args(arguments)
+    announce("peers", arguments)
+    found: dict[str, dict[str, Figures]] = {}
+    for task, system, figures in measure(given):
+        print(f"{task}, {system}: {json.dumps(figures)}", flush=True)
+        found.setdefault(task, {})[system] = figures
+    if given.json:
+        print(json.dumps({"bench": "peers", "rows": given.rows, "tasks": found, "machine": machine()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,37 @@
+"""One task in Daft: runs in Daft's own environment, takes the task as JSON, prints the seconds as JSON."""
+
+import json
+import sys
+import time
+
+import daft
+from daft.ai.openai.provider import OpenAIProvider
+from daft.functions import format as format_text
+from daft.functions import prompt
+
+
+def main() -> None:
+    """Run the task; imports and reading the rows do not count."""
+    task = json.loads(sys.argv[1])
+    rows = daft.read_parquet(task["rows"]).collect()
+    instruction = task["prompt"]
+    options = {"temperature": 0.0, "max_tokens": task["max_tokens"], "use_chat_completions": True}
+    if task["filter"]:
+        instruction = f"{instruction}\n\nAnswer Yes if this is so, otherwise No."
+        options["extra_body"] = {"structured_outputs": {"choice": ["Yes", "No"]}}
+    fields = "\n".join(f"{name}: {{}}" for name in task["fields"])
+    answer = prompt(
+        format_text(fields, *(daft.col(name) for name in task["fields"])),
+        system_message=instruction,
+        provider=OpenAIProvider(base_url=f"{task['url']}/v1", api_key="none"),
+        model=task["model"],
+        **options,
+    )
+    started = time.perf_counter()
+    result = rows.where(answer == "Yes") if task["filter"] else rows.with_column("answer", answer)
+    count = result.collect().count_rows()
+    print(json.dumps({"seconds": time.perf_counter() - started, "rows": count}))
+
+
+if __name__ == "__main__":
+    main()
