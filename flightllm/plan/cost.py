@@ -42,6 +42,11 @@ class Work:
         return self.prompt_tokens + self.completion_tokens
 
     @property
+    def computed_tokens(self) -> int:
+        """Return the prompts' tokens that are not cached."""
+        return self.prompt_tokens - self.cached_tokens
+
+    @property
     def hit_rate(self) -> float:
         """Return the share of the prompts' tokens that were cached."""
         return self.cached_tokens / self.prompt_tokens if self.prompt_tokens else 0.0
@@ -67,8 +72,11 @@ class Prices:
 
     def price(self, work: Work) -> float:
         """Return what some work costs."""
-        computed = work.prompt_tokens - work.cached_tokens
-        parts = computed * self.input, work.cached_tokens * self.cached, work.completion_tokens * self.output
+        parts = (
+            work.computed_tokens * self.input,
+            work.cached_tokens * self.cached,
+            work.completion_tokens * self.output,
+        )
         return sum(parts) / _MILLION
 
 
@@ -116,5 +124,4 @@ class Costs:
 
 
 def _parts(work: Work) -> NDArray[np.float64]:
-    computed = work.prompt_tokens - work.cached_tokens
-    return np.array([work.calls, computed, work.cached_tokens, work.completion_tokens], dtype=np.float64)
+    return np.array([work.calls, work.computed_tokens, work.cached_tokens, work.completion_tokens], dtype=np.float64)

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from flightllm.errors import SqlError, UnsupportedError
+from flightllm.sql.explain_options import read_explain_options
 from flightllm.sql.names import TableName, identifier, quoted, read_name, read_parts
 from flightllm.sql.statement import REFUSED, REFUSED_OBJECTS, Statement, StatementKind
 from flightllm.sql.tokens import Kind, Token, tokenize
@@ -110,18 +111,14 @@ class _Reader:
         return len(self._tokens) - 1
 
     def _explain(self) -> Statement:
-        """Read EXPLAIN [ANALYZE] [VERBOSE]; VERBOSE says no more than EXPLAIN without it, which says all there is."""
-        self._at = 1
-        analyze = self._take("analyze")
-        self._take("verbose")
-        if self._word("format"):
-            raise UnsupportedError("EXPLAIN has one format, titles and texts as rows: leave FORMAT out")
+        options, self._at = read_explain_options(self._tokens, 1)
         if self._at >= len(self._tokens):
             raise SqlError("EXPLAIN of what? Write EXPLAIN SELECT …")
         inner = _Reader(self._sql, self._tokens[self._at :]).statement()
         if inner.kind != "query":
             raise UnsupportedError("EXPLAIN explains queries only: write EXPLAIN [ANALYZE] SELECT …")
-        return Statement("explain", self._rest(0), query=inner.query, analyze=analyze)
+        analyze, text = options.analyze, self._rest(0)
+        return Statement("explain", text, query=inner.query, analyze=analyze, format=options.format)
 
     # --- settings
 

@@ -45,6 +45,8 @@ class Statement:
     key: str | None = None
     value: str | None = None
     analyze: bool = False
+    format: str = "text"
+    """Of EXPLAIN: `text` or `json`."""
     tail: str = ""
     """CREATE TABLE's column list, as written."""
 

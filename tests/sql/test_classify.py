@@ -2,7 +2,7 @@
 
 import pytest
 
-from flightllm.errors import SqlError, UnsupportedError
+from flightllm.errors import FlightLLMError, SqlError, UnsupportedError
 from flightllm.sql.classify import classify
 from flightllm.sql.names import TableName
 
@@ -56,14 +56,41 @@ def test_table_becomes_a_query() -> None:
     assert classify("TABLE Movies").query == 'SELECT * FROM "flightllm"."public"."movies"'
 
 
-def test_explain_parts() -> None:
-    """EXPLAIN's options and the query inside are taken apart; a format that there is not is refused."""
-    plain = classify("EXPLAIN ANALYZE VERBOSE SELECT 1")
-    assert (plain.analyze, plain.query) == (True, "SELECT 1")
-    assert not classify("EXPLAIN (SELECT 1)").analyze
-    for form in ("JSON", "TREE", "'json'"):
-        with pytest.raises(UnsupportedError, match="leave FORMAT out"):
-            classify(f"EXPLAIN FORMAT {form} SELECT 1")
+@pytest.mark.parametrize(
+    ("options", "analyze", "form"),
+    [
+        ("", False, "text"),
+        ("ANALYZE VERBOSE", True, "text"),
+        ("(ANALYZE)", True, "text"),
+        ("(format JSON)", False, "json"),
+        ("(ANALYZE, FORMAT json, COSTS off)", True, "json"),
+        ("(ANALYZE false, VERBOSE, FORMAT 'text')", False, "text"),
+        ("ANALYZE FORMAT json", True, "json"),
+    ],
+)
+@pytest.mark.parametrize("query", ["SELECT 1", "(SELECT 1)"])
+def test_explain_parts(options: str, analyze: bool, form: str, query: str) -> None:
+    """EXPLAIN's options, as PostgreSQL and DataFusion spell them, and the query inside are taken apart."""
+    statement = classify(f"EXPLAIN {options} {query}")
+    assert (statement.analyze, statement.format, statement.query) == (analyze, form, query)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ("FORMAT TREE", "FORMAT text or FORMAT json"),
+        ("(FORMAT yaml)", "FORMAT text or FORMAT json"),
+        ("(ANALYZE FORMAT json)", "expected , or"),
+        ("(ANALYZE, wal)", "no option 'wal'"),
+        ("(ANALYZE,", "not closed|no option"),
+        ("(ANALYZE)", "EXPLAIN of what"),
+    ],
+)
+def test_explain_mistakes(options: str, text: str) -> None:
+    """A format or option that there is not is refused, with what there is."""
+    query = "" if text.startswith("EXPLAIN of") else " SELECT 1"
+    with pytest.raises(FlightLLMError, match=text):
+        classify(f"EXPLAIN {options}{query}")
 
 
 @pytest.mark.parametrize(

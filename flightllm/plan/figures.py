@@ -1,0 +1,168 @@
+"""What the calls of a query take, predicted and actual, in one shape for texts and JSON."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from flightllm.plan.cost import Costs, Work
+
+COUNTED = (
+    "rows",
+    "distinct_prompts",
+    "cache_hits",
+    "calls",
+    "prompt_tokens",
+    "cached_tokens",
+    "completion_tokens",
+    "failed_rows",
+)
+"""Counters of a call site that are shown, in this order."""
+_MOST_ORDERS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class CallFigures:
+    """One call site: its counters by name, and what only a prediction knows."""
+
+    function: str
+    text: str
+    counts: Mapping[str, int]
+    orders: Sequence[tuple[tuple[str, ...], int]] = ()
+    """Field orders and how many prompts have them, the most common first."""
+    learned: bool = False
+    """Whether its answers were drawn from earlier ones of this call, not from all that are allowed."""
+
+    @property
+    def work(self) -> Work:
+        """Return what it asks of the engine."""
+        tokens = (self.counts[name] for name in ("prompt_tokens", "cached_tokens", "completion_tokens"))
+        return Work(self.counts["calls"], *tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A whole query: the rows it returns and its call sites, in the order in which they began."""
+
+    rows: int
+    calls: tuple[CallFigures, ...]
+    seconds: float | None = None
+    """How long it took; None for a prediction."""
+    notes: tuple[str, ...] = ()
+    """What bounds the prediction."""
+
+    @property
+    def work(self) -> Work:
+        """Return what all calls ask of the engine."""
+        return sum((call.work for call in self.calls), Work())
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """A rule or a setting that was applied, and what the query would take without it (None: not tried)."""
+
+    name: str
+    without: Work | None
+
+
+@dataclass(frozen=True, slots=True)
+class Explained:
+    """All that EXPLAIN knows of a query with AI calls."""
+
+    path: str
+    """How its calls run: `operators`, or `batch functions`."""
+    engine: str
+    operators: Sequence[tuple[str, Sequence[str]]]
+    """The AI operators, the last to run first, with the texts of their calls."""
+    plan: Sequence[tuple[str, str]]
+    """Titles and texts of its stages and operators."""
+    predicted: Figures
+    actual: Figures | None = None
+    savings: Sequence[Saving] = ()
+    notes: Sequence[str] = field(default=())
+
+    def pairs(self) -> list[tuple[str, CallFigures, CallFigures | None]]:
+        """Return the operator, the prediction and the actual figures of each call site."""
+        actual = list(self.actual.calls) if self.actual else []
+        owners = [(text, name) for name, texts in reversed(self.operators) for text in texts]
+        pairs = []
+        for call in self.predicted.calls:
+            owner = next((o for o in owners if o[0] == call.text), None)
+            if owner is not None:
+                owners.remove(owner)
+            met = next((a for a in actual if (a.function, a.text) == (call.function, call.text)), None)
+            if met is not None:
+                actual.remove(met)
+            pairs.append((owner[1] if owner else "", call, met))
+        return pairs
+
+
+def document(explained: Explained, costs: Costs) -> dict[str, Any]:
+    """Return all of it as what JSON can hold.
+
+    Keys: `path`, `engine`, `rows`, `operators` (each with `operator` and `calls`), `total`, `savings`, `plan`, `notes`.
+    Figures come under `predicted` and, after ANALYZE, under `actual`; elsewhere `actual` is null. `prefix_hit_rate` is
+    between 0 and 1; `price` is null where no prices are configured.
+    """
+    operators: dict[str, list[dict[str, Any]]] = {}
+    for site, (operator, call, actual) in enumerate(explained.pairs()):
+        operators.setdefault(operator, []).append(
+            {
+                "call_site": site,
+                "function": call.function,
+                "text": call.text,
+                "answers": "learned" if call.learned else "assumed",
+                "field_orders": [{"fields": list(f), "prompts": n} for f, n in call.orders[:_MOST_ORDERS]],
+                "predicted": _counts(call, costs),
+                "actual": actual and _counts(actual, costs),
+            }
+        )
+    predicted, actual_all = explained.predicted, explained.actual
+    return {
+        "path": explained.path,
+        "engine": explained.engine,
+        "rows": {"predicted": predicted.rows, "actual": actual_all and actual_all.rows},
+        "operators": [{"operator": name, "calls": calls} for name, calls in operators.items()],
+        "total": {
+            "predicted": _work(predicted.work, costs),
+            "actual": actual_all and {**_work(actual_all.work, costs), "seconds": actual_all.seconds},
+        },
+        "savings": [_saving(saving, predicted.work, costs) for saving in explained.savings],
+        "plan": [{"title": title, "text": text} for title, text in explained.plan],
+        "notes": [*predicted.notes, *explained.notes],
+    }
+
+
+def _counts(call: CallFigures, costs: Costs) -> dict[str, Any]:
+    return {**{name: call.counts[name] for name in COUNTED}, **_rates(call.work, costs)}
+
+
+def _work(work: Work, costs: Costs) -> dict[str, Any]:
+    counts = {
+        "calls": work.calls,
+        "prompt_tokens": work.prompt_tokens,
+        "cached_tokens": work.cached_tokens,
+        "completion_tokens": work.completion_tokens,
+    }
+    return {**counts, **_rates(work, costs)}
+
+
+def _rates(work: Work, costs: Costs) -> dict[str, Any]:
+    return {"prefix_hit_rate": work.hit_rate, "seconds": costs.seconds(work), "price": costs.price(work)}
+
+
+def _saving(saving: Saving, chosen: Work, costs: Costs) -> dict[str, Any]:
+    """Return what was saved: figures without it less those with it, all null where it was not tried."""
+    without = saving.without
+    names = ("calls", "prompt_tokens", "computed_tokens", "completion_tokens", "seconds", "price")
+    if without is None:
+        return {"name": saving.name, "saved": None}
+    price = None if costs.prices is None else costs.prices.price(without) - costs.prices.price(chosen)
+    saved = (
+        without.calls - chosen.calls,
+        without.prompt_tokens - chosen.prompt_tokens,
+        without.computed_tokens - chosen.computed_tokens,
+        without.completion_tokens - chosen.completion_tokens,
+        costs.seconds(without) - costs.seconds(chosen),
+        price,
+    )
+    return {"name": saving.name, "saved": dict(zip(names, saved, strict=True))}

@@ -1,0 +1,84 @@
+"""Read what stands between EXPLAIN and the query: `ANALYZE VERBOSE`, `(ANALYZE, FORMAT json)`, `FORMAT json`."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from flightllm.errors import SqlError, UnsupportedError
+from flightllm.sql.tokens import Token
+
+FORMATS = ("text", "json")
+_WITHOUT_MEANING = ("verbose", "costs", "buffers", "timing", "summary")
+"""Taken for the sake of clients that send them: EXPLAIN says all there is anyway."""
+_ON, _OFF = ("true", "on", "1"), ("false", "off", "0")
+
+
+@dataclass(frozen=True, slots=True)
+class ExplainOptions:
+    """How a query is to be explained."""
+
+    analyze: bool = False
+    format: str = "text"
+
+
+def read_explain_options(tokens: Sequence[Token], at: int) -> tuple[ExplainOptions, int]:
+    """Return the options that start at token `at`, and where the query begins.
+
+    Raises:
+        SqlError: the list of options is broken off, or an option has a value that it cannot have.
+        UnsupportedError: there is no such format.
+    """
+    options = ExplainOptions()
+    if _is_list(tokens, at):
+        return _read_list(tokens, at + 1)
+    if _word(tokens, at, "analyze"):
+        options, at = replace(options, analyze=True), at + 1
+    if _word(tokens, at, "verbose"):
+        at += 1
+    if _word(tokens, at, "format"):
+        return replace(options, format=_format(tokens, at + 1)), at + 2
+    return options, at
+
+
+def _is_list(tokens: Sequence[Token], at: int) -> bool:
+    """Tell a list of options from a query in parentheses."""
+    opens = at + 1 < len(tokens) and tokens[at].is_symbol("(")
+    return opens and tokens[at + 1].is_word("analyze", "format", *_WITHOUT_MEANING)
+
+
+def _read_list(tokens: Sequence[Token], at: int) -> tuple[ExplainOptions, int]:
+    options = ExplainOptions()
+    while at < len(tokens):
+        name = tokens[at].text.lower()
+        at += 1
+        if name == "format":
+            options, at = replace(options, format=_format(tokens, at)), at + 1
+        elif name == "analyze" or name in _WITHOUT_MEANING:
+            value, at = _switch(tokens, at)
+            options = replace(options, analyze=value) if name == "analyze" else options
+        else:
+            raise SqlError(f"EXPLAIN has no option {name!r}: write ANALYZE, VERBOSE or FORMAT text | json")
+        if at < len(tokens) and tokens[at].is_symbol(")"):
+            return options, at + 1
+        if at < len(tokens) and not tokens[at].is_symbol(","):
+            raise SqlError(f"expected , or ) between EXPLAIN's options, found {tokens[at].text[:40]!r}")
+        at += 1
+    raise SqlError("the list of EXPLAIN's options is not closed: write EXPLAIN (ANALYZE, FORMAT json) SELECT …")
+
+
+def _switch(tokens: Sequence[Token], at: int) -> tuple[bool, int]:
+    """Return the value of an option that is on unless it says otherwise."""
+    word = tokens[at].text.lower() if at < len(tokens) else ""
+    if word in _ON or word in _OFF:
+        return word in _ON, at + 1
+    return True, at
+
+
+def _format(tokens: Sequence[Token], at: int) -> str:
+    word = tokens[at].text.lower() if at < len(tokens) else ""
+    if word not in FORMATS:
+        raise UnsupportedError(f"EXPLAIN has no format {word[:40]!r}: write FORMAT text or FORMAT json")
+    return word
+
+
+def _word(tokens: Sequence[Token], at: int, word: str) -> bool:
+    return at < len(tokens) and tokens[at].is_word(word)
