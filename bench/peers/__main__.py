@@ -10,6 +10,7 @@ installed is left out.
 
 import argparse
 import json
+import os
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,11 +18,10 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from bench.common import machine
-from bench.engines import CACHE_TOKENS, IN_FLIGHT
-from bench.models import CPU, model
+from bench.engines import IN_FLIGHT
+from bench.models import CPU, Shape, model
 from bench.peers.install import REQUIREMENTS, peer_python
 from bench.peers.server import MODEL, counters, forget_prefixes, vllm_server
 from bench.samples import Pair, sample
@@ -34,7 +34,9 @@ TASKS: Final[Mapping[str, Mapping[str, Any]]] = {
     "filter": {"prompt": "Is this film suitable for children?", "filter": True, "max_tokens": 4},
     "projection": {"prompt": "Sum up what the critic liked or disliked.", "filter": False, "max_tokens": 8},
 }
-_KV_BYTES_DEMO: Final = CACHE_TOKENS * 2 * 5 * 2 * 64 * 4
+_CACHE_TOKENS: Final = 20_480
+"""Twice what the prompts in flight take; the texts that rows share are about 37,000."""
+_DEMO: Final = Shape("demo", layers=5, hidden=256, intermediate=768, heads=4, kv_heads=2)
 _OURS: Final[Mapping[str, Mapping[str, object]]] = {
     "FlightLLM, chat": {"api": "chat"},
     "FlightLLM, lists of prompts": {"api": "completions", "prompts_per_request": 16},
@@ -50,6 +52,11 @@ def joined(rows: int) -> pa.Table:
     reviews = tables["movie_reviews"].select([pair.key, "review_type", "review_content"])
     reviews = reviews.append_column("place", pa.array(range(len(reviews))))
     return reviews.join(tables["movies"].select([pair.key, "movie_info"]), pair.key).sort_by("place").select(FIELDS)
+
+
+def write_lines(table: pa.Table, path: Path) -> None:
+    """Write a table as JSON lines, which every system reads without further packages."""
+    path.write_text("".join(f"{json.dumps(row)}\n" for row in table.to_pylist()), encoding="utf-8")
 
 
 def ours(options: Mapping[str, object]) -> System:
@@ -79,7 +86,9 @@ def peer(name: str) -> System:
     script = Path(__file__).with_name(f"{name}_run.py")
 
     def run(task: Mapping[str, Any]) -> Figures:
-        done = subprocess.run([python, script, json.dumps(task)], capture_output=True, text=True, check=False)
+        environment = os.environ | {"LITELLM_LOCAL_MODEL_COST_MAP": "True"}  # else LOTUS looks prices up on the net
+        command = [str(python), str(script), json.dumps(task)]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
         if done.returncode:
             raise RuntimeError(f"{name} failed:\n{done.stderr[-2_000:]}")
         figures: Figures = json.loads(done.stdout.splitlines()[-1])
@@ -112,17 +121,15 @@ def measured(url: str, system: System, task: Mapping[str, Any]) -> Figures:
 def measure(given: argparse.Namespace) -> Iterator[tuple[str, str, Figures]]:
     """Start the server; yield task, system and figures, after a few rows that warm every system up."""
     found = systems(given.systems.split(",") if given.systems else [])
-    folder, kv_bytes = (demo_model(), _KV_BYTES_DEMO)
-    if given.model == "bench":
-        folder, kv_bytes = model(CPU), CPU.kv_bytes(CACHE_TOKENS)
+    folder, shape = (model(CPU), CPU) if given.model == "bench" else (demo_model(), _DEMO)
     with (
         tempfile.TemporaryDirectory(prefix="flightllm-bench-") as temporary,
-        vllm_server(folder, kv_bytes, IN_FLIGHT) as url,
+        vllm_server(folder, shape.kv_bytes(_CACHE_TOKENS), IN_FLIGHT) as url,
     ):
         table = joined(given.rows)
-        paths = {name: Path(temporary) / f"{name}.parquet" for name in ("rows", "few")}
-        pq.write_table(table, paths["rows"])
-        pq.write_table(table.slice(0, 8), paths["few"])
+        paths = {name: Path(temporary) / f"{name}.jsonl" for name in ("rows", "few")}
+        write_lines(table, paths["rows"])
+        write_lines(table.slice(0, 8), paths["few"])
         for name, task in TASKS.items():
             whole = {**task, "url": url, "model": MODEL, "fields": FIELDS, "rows": str(paths["rows"])}
             for system, run in found.items():

@@ -13,7 +13,7 @@ from daft.functions import prompt
 def main() -> None:
     """Run the task; imports and reading the rows do not count."""
     task = json.loads(sys.argv[1])
-    rows = daft.read_parquet(task["rows"]).collect()
+    rows = daft.read_json(task["rows"]).collect()
     instruction = task["prompt"]
     options = {"temperature": 0.0, "max_tokens": task["max_tokens"], "use_chat_completions": True}
     if task["filter"]:

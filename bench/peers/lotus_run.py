@@ -13,7 +13,7 @@ from lotus.models import LM
 def main() -> None:
     """Run the task; imports and reading the rows do not count."""
     task = json.loads(sys.argv[1])
-    rows: Any = pd.read_parquet(task["rows"])
+    rows: Any = pd.read_json(task["rows"], lines=True)
     constraint = {"extra_body": {"structured_outputs": {"choice": ["True", "False"]}}} if task["filter"] else {}
     model = LM(
         model=f"hosted_vllm/{task['model']}",

@@ -38,7 +38,16 @@ def vllm_server(model: Path, kv_bytes: int, in_flight: int) -> Iterator[str]:
         port = probe.getsockname()[1]
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
     command += ["--served-model-name", MODEL, "--host", "127.0.0.1", "--port", str(port)]
-    command += ["--kv-cache-memory-bytes", str(kv_bytes), "--block-size", "32", "--max-num-seqs", str(in_flight)]
+    command += [
+        "--kv-cache-memory-bytes",
+        str(kv_bytes),
+        "--block-size",
+        "32",
+        "--dtype",
+        "bfloat16",
+        "--max-num-seqs",
+        str(in_flight),
+    ]
     command += ["--enforce-eager", "--enable-prompt-tokens-details"]
     environment = {
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
