@@ -1,0 +1,49 @@
+"""A server killed in mid-query has lost no answer: the same query on a new one goes on from there."""
+
+import sqlite3
+import threading
+import time
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from flightllm.client import Client
+from flightllm.errors import EngineUnavailableError
+from tests.servers import ServerProcess
+
+ROWS, WINDOW = 2_000, 16
+SQL = "SELECT n, ai_gen('Tell of {number}', number => n) AS told FROM t"
+
+
+@pytest.mark.parametrize("sql", [SQL, f"SELECT unnest([1]), * FROM ({SQL})"], ids=["operator", "batch function"])
+def test_killed_in_mid_query(tmp_path: Path, sql: str) -> None:
+    """Nothing that was answered before `kill -9` is asked again, but what was in flight; all rows come in the end."""
+    with ServerProcess(tmp_path, ROWS, WINDOW, latency_ms=20) as first:
+        thread = threading.Thread(target=fails, args=(first, sql))
+        thread.start()
+        while len(first.prompts()) < 700:
+            assert thread.is_alive()
+            time.sleep(0.02)
+        first.kill()
+        thread.join(30)
+        sent = len(first.prompts())
+    with closing(sqlite3.connect(tmp_path / "answers.sqlite")) as database:
+        kept = database.execute("SELECT count(*) FROM answers").fetchone()[0]
+    assert 600 < sent - 2 * WINDOW <= kept <= sent < ROWS
+    with ServerProcess(tmp_path, ROWS, WINDOW) as second:
+        rows = second.query(sql)
+        assert {row[-2] for row in rows} == set(range(1, ROWS + 1))
+        assert all(row[-1] for row in rows)
+        prompts = second.prompts()
+        assert len(prompts) == sent + ROWS - kept
+        assert len(set(prompts)) == ROWS
+        assert second.query("SELECT calls, cache_hits FROM system.queries WHERE calls > 0") == [(ROWS - kept, kept)]
+
+
+def fails(server: ServerProcess, sql: str) -> None:
+    """Run a query whose server is killed."""
+    with Client(server.uri) as client:
+        _, batches = client.query(sql)
+        with pytest.raises(EngineUnavailableError):
+            list(batches)
