@@ -5,16 +5,21 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from flightllm.llm.base import Completion, Parameters
+from flightllm.llm.base import Completion, Parameters, Request
 
-Asked: TypeAlias = tuple[str, str, Parameters]
-"""A call site as an engine sees it: function, instruction, parameters."""
+Asked: TypeAlias = tuple[str, str, Parameters, tuple[str, ...]]
+"""A call site as an engine sees it: function, instruction, parameters, and the names of its fields, sorted."""
 
 _MOST_SITES = 1_000
 _KEPT_ANSWERS = 256
 """Answers kept of a call site, the latest ones: the share of Yes among them is known to about 3 points."""
 _ENOUGH = 16
 """Fewer answers than this say too little."""
+
+
+def asked_by(request: Request) -> Asked:
+    """Return the call site of a request; NULL in a field makes another one of it."""
+    return request.function, request.instruction, request.parameters, tuple(sorted(name for name, _ in request.fields))
 
 
 @dataclass(slots=True)

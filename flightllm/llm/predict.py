@@ -13,10 +13,10 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Protocol, runtime_checkable
 
-from flightllm.errors import CancelledError
+from flightllm.errors import CancelledError, FlightLLMError
 from flightllm.llm.base import Choice, Completion, Engine, Parameters, PrefixCache, Request
 from flightllm.llm.fake_answers import answerer
-from flightllm.llm.learned import Asked, Learned
+from flightllm.llm.learned import Asked, Learned, asked_by
 from flightllm.llm.prefix import PrefixSimulator, Run, chained
 from flightllm.llm.prompts import misfit
 
@@ -38,6 +38,46 @@ class Tokenizing(Protocol):
         """Return the tokens of each prompt as the model gets it, chat template and special tokens included."""
 
 
+class PromptTokens:
+    """The tokens and blocks of prompts: of the first `exact` ones as they are, of others by characters. One thread."""
+
+    def __init__(self, engine: Engine, exact: int = EXACT_PROMPTS) -> None:
+        self._engine = engine
+        self._exact = exact
+        self._size = (engine.prefix_cache or _NONE).block_tokens
+        self._known: dict[str, tuple[int, Sequence[Hashable]]] = {}
+        self._tokens = 0
+        self._characters = 0
+
+    def cut(self, prompts: Sequence[str]) -> list[tuple[int, Sequence[Hashable]]]:
+        """Return for each prompt the number of its tokens and its blocks, equal where they share a prefix."""
+        new = [prompt for prompt in dict.fromkeys(prompts) if prompt not in self._known]
+        exact, other = new[: max(0, self._exact - len(self._known))], {}
+        if exact:
+            self._count(exact)
+        for prompt in new[len(exact) :]:
+            count = round(len(prompt) * self._tokens / max(1, self._characters))
+            other[prompt] = count, self._by_characters(prompt)
+        return [self._known.get(prompt) or other[prompt] for prompt in prompts]
+
+    def _count(self, prompts: Sequence[str]) -> None:
+        self._characters += sum(map(len, prompts))
+        if isinstance(self._engine, Tokenizing):
+            for prompt, ids in zip(prompts, self._engine.token_ids(prompts), strict=True):
+                self._tokens += len(ids)
+                starts = range(0, len(ids) - self._size + 1, self._size)
+                self._known[prompt] = len(ids), chained(tuple(ids[i : i + self._size]) for i in starts)
+            return
+        counts = [self._engine.count_tokens(prompt) for prompt in prompts]
+        self._tokens += sum(counts)
+        for prompt, count in zip(prompts, counts, strict=True):
+            self._known[prompt] = count, self._by_characters(prompt)
+
+    def _by_characters(self, prompt: str) -> list[Hashable]:
+        wide = max(1, round(self._size * self._characters / max(1, self._tokens)))
+        return chained(prompt[i : i + wide] for i in range(0, len(prompt) - wide + 1, wide))
+
+
 @dataclass(slots=True)
 class Asking:
     """What one call site would ask: how often with each order of fields, and whether its answers were guessed."""
@@ -46,20 +86,27 @@ class Asking:
     learned: bool = False
 
 
-class PredictingEngine:
-    """Answers at once, in the order of `engine`'s scheduler. One thread uses it, for one query."""
+class EnoughError(FlightLLMError):
+    """The prediction has seen as many prompts as it may; what it counted is a sample."""
 
-    def __init__(self, engine: Engine, learned: Learned, window: int, exact: int = EXACT_PROMPTS) -> None:
+
+class PredictingEngine:
+    """Answers at once, in the order of `engine`'s scheduler, `most` prompts in all. One thread uses it, for one query.
+
+    `tokens` may be shared by several predictions of one query, one after the other.
+    """
+
+    def __init__(
+        self, engine: Engine, learned: Learned, window: int, tokens: PromptTokens | None = None, most: int = sys.maxsize
+    ) -> None:
         self._engine = engine
         self._learned = learned
         self._window = window
+        self._tokens = tokens or PromptTokens(engine)
+        self._left = most
         self._shape = engine.prefix_cache
         self._simulator = PrefixSimulator(self._shape or _NONE, window)
         self._context = engine.context_tokens if isinstance(engine, Tokenizing) else sys.maxsize
-        self._exact = exact
-        self._counted = 0
-        self._tokens = 0
-        self._characters = 0
         self._answerers: dict[Asked, tuple[Callable[[int], str], Callable[[str], int]]] = {}
         self._option_lengths: dict[str, int] = {}
         self.sites: dict[Asked, Asking] = {}
@@ -87,7 +134,11 @@ class PredictingEngine:
         """Do nothing: the engine is another's."""
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
-        """Answer each request when the simulated engine is through with it; see `Engine.generate`."""
+        """Answer each request when the simulated engine is through with it; see `Engine.generate`.
+
+        Raises:
+            EnoughError: there are more requests than there may be.
+        """
         answers: dict[int, Completion] = {}
         ended = False
         while not ended or self._simulator.in_flight:
@@ -113,7 +164,11 @@ class PredictingEngine:
         return Completion(run.id, completion.text, None, completion.prompt_tokens, cached, tokens)
 
     def _runs(self, requests: Sequence[Request]) -> Iterator[tuple[Run, Completion]]:
-        for request, (tokens, blocks) in zip(requests, self._cut(requests), strict=True):
+        self._left -= len(requests)
+        if self._left < 0:
+            raise EnoughError("the prediction has seen as many prompts as it may")
+        prompts = [request.prompt for request in requests]
+        for request, (tokens, blocks) in zip(requests, self._tokens.cut(prompts), strict=True):
             text, length = self._answer(request)
             error = misfit(tokens, self._least_answer(request.parameters), self._context)
             completion = Completion(request.id, None if error else text, error, tokens, 0, 0 if error else length)
@@ -130,32 +185,9 @@ class PredictingEngine:
             self._option_lengths[option] = self._engine.count_tokens(option) + 1  # and the token that ends it
         return self._option_lengths[option]
 
-    def _cut(self, requests: Sequence[Request]) -> Iterator[tuple[int, Sequence[Hashable]]]:
-        """Yield the tokens and the blocks of each prompt: by the tokens themselves, or by characters."""
-        if not requests:
-            return
-        prompts = [request.prompt for request in requests]
-        size = (self._shape or _NONE).block_tokens
-        if self._counted < self._exact:
-            self._counted += len(prompts)
-            self._characters += sum(map(len, prompts))
-            if isinstance(self._engine, Tokenizing):
-                for ids in self._engine.token_ids(prompts):
-                    self._tokens += len(ids)
-                    parts = (tuple(ids[i : i + size]) for i in range(0, len(ids) - size + 1, size))
-                    yield len(ids), chained(parts)
-                return
-            counts = [self._engine.count_tokens(prompt) for prompt in prompts]
-            self._tokens += sum(counts)
-        else:
-            counts = [round(len(prompt) * self._tokens / self._characters) for prompt in prompts]
-        wide = max(1, round(size * self._characters / max(1, self._tokens)))
-        for prompt, count in zip(prompts, counts, strict=True):
-            yield count, chained(prompt[i : i + wide] for i in range(0, len(prompt) - wide + 1, wide))
-
     def _answer(self, request: Request) -> tuple[str, int]:
         """Return a likely answer and its tokens; equal field values get equal answers in any order."""
-        asked = (request.function, request.instruction, request.parameters)
+        asked = asked_by(request)
         if asked not in self._answerers:
             self._answerers[asked] = self._answerer(asked)
         self.sites[asked].orders[tuple(name for name, _ in request.fields)] += 1

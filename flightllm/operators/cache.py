@@ -97,6 +97,14 @@ class AnswerCache:
             self._misses += max(0, len(keys) - len(found))
         return found
 
+    def peek(self, keys: Sequence[bytes]) -> dict[bytes, str]:
+        """Return the answers known among `keys` as if nobody had asked: for a prediction."""
+        with self._lock:
+            parts = (keys[start : start + _LOOKUP] for start in range(0, len(keys), _LOOKUP))
+            found = {key: text for part in parts for _, key, text in self._read(part)}
+            found.update((k, self._waiting[k]) for k in keys if k in self._waiting)
+        return found
+
     def put(self, key: bytes, text: str) -> None:
         """Remember an answer; it is on disk soon, or after the next `flush`."""
         with self._lock:

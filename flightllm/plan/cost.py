@@ -15,6 +15,7 @@ _TRUST = 0.3
 """How firmly the prior's shares of the time hold, in observations; how fast the engine is, is all observed."""
 _MEMORY = 0.97
 """Weight of the work before, each time that some more is seen: an engine gets slower or faster."""
+_FEW_CALLS = 20
 _MILLION = 1_000_000
 
 
@@ -94,13 +95,14 @@ class Costs:
         self._sums = np.zeros(len(_PRIOR))
 
     def observe(self, work: Work, seconds: float) -> None:
-        """Learn from work that took so long; pieces that ran side by side should be added up before."""
+        """Learn from work that took so long; a few calls count for little."""
         if work.calls < 1 or seconds <= 0:
             return
         shares = _parts(work) * _PRIOR / seconds
+        weight = work.calls / (work.calls + _FEW_CALLS)
         with self._lock:
-            self._moments = self._moments * _MEMORY + np.outer(shares, shares)
-            self._sums = self._sums * _MEMORY + shares
+            self._moments = self._moments * _MEMORY**weight + weight * np.outer(shares, shares)
+            self._sums = self._sums * _MEMORY**weight + weight * shares
 
     def seconds(self, work: Work) -> float:
         """Return how long some work would take."""

@@ -3,14 +3,15 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
 from flightllm.errors import CancelledError
-from flightllm.llm.base import Choice, Completion, JsonSchema, Parameters, Request
+from flightllm.llm.base import Choice, Completion, Engine, JsonSchema, Parameters, PrefixCache, Request
 from flightllm.llm.fake import FakeEngine, FakeOptions
-from flightllm.llm.learned import Learned
-from flightllm.llm.predict import PredictingEngine
+from flightllm.llm.learned import Learned, asked_by
+from flightllm.llm.predict import EnoughError, PredictingEngine, PromptTokens
 
 YES_NO = Parameters(8, constraint=Choice(("Yes", "No")))
 INSTRUCTION = "Say whether the text below is about one of the things that we care about most of all. " * 2
@@ -42,7 +43,7 @@ def shares(completions: list[Completion]) -> tuple[int, float]:
 def test_hits_and_tokens(blocks: int, exact: int) -> None:
     """Tokens and hit rates agree, also where most prompts are measured by their characters."""
     engine = FakeEngine("demo", 8, FakeOptions(cache_blocks=blocks))
-    predicted = shares(ask(PredictingEngine(engine, Learned(), 8, exact), requests(200)))
+    predicted = shares(ask(PredictingEngine(engine, Learned(), 8, PromptTokens(engine, exact)), requests(200)))
     actual = shares(ask(engine, requests(200)))
     assert predicted[0] == pytest.approx(actual[0], rel=0.01)
     assert predicted[1] == pytest.approx(actual[1], abs=0.05)
@@ -72,7 +73,7 @@ def test_answers_fit_the_constraint() -> None:
 def test_answers_as_learned() -> None:
     """Where answers of the call site are known, predicted ones are like these, and as long."""
     learned = Learned()
-    asked = ("ai_filter", INSTRUCTION, YES_NO)
+    asked = asked_by(requests(1)[0])
     for i in range(100):
         learned.observe(asked, Completion(i, "Yes" if i % 10 == 0 else "No", None, 10, 0, 3))
     learned.observe(asked, Completion(100, None, "failed"))
@@ -86,9 +87,10 @@ def test_answers_as_learned() -> None:
 def test_too_few_answers_say_nothing() -> None:
     """A handful of answers is no base for a prediction."""
     learned = Learned()
+    asked = asked_by(requests(1)[0])
     for i in range(3):
-        learned.observe(("ai_filter", INSTRUCTION, YES_NO), Completion(i, "Yes"))
-    assert learned.answers(("ai_filter", INSTRUCTION, YES_NO)) is None
+        learned.observe(asked, Completion(i, "Yes"))
+    assert learned.answers(asked) is None
 
 
 def test_free_text_takes_all_its_tokens() -> None:
@@ -145,3 +147,29 @@ def test_prompts_that_do_not_fit() -> None:
     assert long.error
     assert "context limit" in long.error
     assert fits.error is None
+
+
+def test_bounded() -> None:
+    """Beyond the most prompts that it may see it stops; those before are answered."""
+    engine = PredictingEngine(FakeEngine("demo", 8, FakeOptions()), Learned(), 8, most=20)
+    answered: list[Completion] = []
+    with pytest.raises(EnoughError):
+        answered.extend(engine.generate(iter(requests(50)), lambda: False))
+    assert 8 <= len(answered) <= 20
+
+
+def test_tokens_without_a_tokenizer() -> None:
+    """An engine that cannot tell its tokens is asked to count them; blocks are cut by characters."""
+
+    class Counting:
+        prefix_cache = PrefixCache(4, None)
+
+        def count_tokens(self, text: str) -> int:
+            return len(text) // 5
+
+    tokens = PromptTokens(cast("Engine", Counting()), 2)
+    first, second, third = tokens.cut(["x" * 100, "x" * 50 + "y" * 50, "x" * 40])
+    assert (first[0], second[0], third[0]) == (20, 20, 8)
+    assert (len(first[1]), len(third[1])) == (5, 2)
+    assert first[1][:2] == second[1][:2] == third[1][:2]
+    assert first[1][3:] != second[1][3:]

@@ -1,0 +1,127 @@
+"""Run a query's relational work with predicted answers, to tell what its calls will take before any is made."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from threading import Event
+from typing import Any
+
+from flightllm.ai import AICall
+from flightllm.errors import CancelledError
+from flightllm.llm.base import Engine
+from flightllm.llm.learned import Asked, Learned
+from flightllm.llm.predict import Asking, EnoughError, PredictingEngine, PromptTokens
+from flightllm.operators.budget import Budget
+from flightllm.operators.flights import Flights
+from flightllm.operators.overlay import Answers, Overlay, Peekable
+from flightllm.operators.relational import Batches
+from flightllm.plan.figures import COUNTED, CallFigures, Figures
+from flightllm.system import QueryRecord
+
+MOST_PROMPTS = 30_000
+"""Prompts that a prediction tries before it concludes from these to all."""
+MOST_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class Backing:
+    """What one run of a query asks and remembers with: the real engine and answers, or stand-ins that cost nothing."""
+
+    engine: Engine
+    cache: Answers
+    flights: Flights
+    budget: Budget | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What the predictions of one query share. One thread uses it."""
+
+    calls: Collection[AICall]
+    """The query's calls."""
+    engine: Engine
+    learned: Learned
+    known: Peekable | None
+    """Answers that need not be bought; None where the session reads none."""
+    window: int
+    tokens: PromptTokens
+    most_prompts: int = MOST_PROMPTS
+    most_seconds: float = MOST_SECONDS
+
+    def figures(self, run: Callable[[QueryRecord, Backing], Batches], cancelled: Callable[[], bool]) -> Figures:
+        """Run a query on predicted answers and return what it counted; nothing is asked and nothing is kept.
+
+        Where there are too many prompts, or it takes too long, figures are concluded from what was tried.
+
+        Raises:
+            CancelledError: `cancelled()` turned true.
+        """
+        deadline = time.monotonic() + self.most_seconds
+        record = QueryRecord("", "", _Until(deadline, cancelled))
+        engine = PredictingEngine(self.engine, self.learned, self.window, self.tokens, self.most_prompts)
+        rows = 0
+        stopped = False
+        try:
+            with closing(run(record, Backing(engine, Overlay(self.known), Flights()))) as batches:
+                for batch in batches:
+                    rows += batch.num_rows
+        except (EnoughError, CancelledError):
+            if cancelled():
+                raise
+            stopped = True
+        return _figures(record.call_rows(), self.calls, engine, rows, stopped=stopped)
+
+
+class _Until(Event):
+    """Set once a query is cancelled, or its time is over."""
+
+    def __init__(self, deadline: float, cancelled: Callable[[], bool]) -> None:
+        super().__init__()
+        self._deadline = deadline
+        self._cancelled = cancelled
+
+    def is_set(self) -> bool:
+        """Tell whether to stop."""
+        return self._cancelled() or time.monotonic() > self._deadline
+
+
+def _figures(
+    sites: Sequence[Mapping[str, Any]],
+    calls: Collection[AICall],
+    engine: PredictingEngine,
+    rows: int,
+    *,
+    stopped: bool,
+) -> Figures:
+    """Return what the record of a dry run counted; concluded from what was tried where it was stopped."""
+    notes = []
+    if stopped:
+        tried, expected = (sum(site[name] for site in sites) for name in ("distinct_prompts", "prompts_expected"))
+        notes.append(
+            f"figures are concluded from the first {tried:,} of about {max(tried, expected):,} prompts;"
+            " calls that need the answers of these may be missing"
+        )
+    found = tuple(_call(site, calls, engine.sites, stopped=stopped) for site in sites)
+    if any(not call.learned and call.counts["calls"] for call in found):
+        notes.append("answers are assumed where no earlier ones of the same call are known: every one equally likely")
+    return Figures(rows, found, None, tuple(notes))
+
+
+def _call(
+    site: Mapping[str, Any], calls: Iterable[AICall], asked: Mapping[Asked, Asking], *, stopped: bool
+) -> CallFigures:
+    scale = max(1.0, site["prompts_expected"] / max(1, site["distinct_prompts"])) if stopped else 1.0
+    counts = {name: round(scale * site[name]) for name in COUNTED}
+    orders: Counter[tuple[str, ...]] = Counter()
+    learned = False
+    for ai in calls:
+        if (ai.function, ai.text) != (site["function"], site["text"]):
+            continue
+        own = ai.function, ai.instruction, ai.parameters
+        for (*same, fields), asking in asked.items():
+            if tuple(same) == own and set(fields) <= set(ai.fields):
+                orders.update(asking.orders)
+                learned = learned or asking.learned
+    return CallFigures(site["function"], site["text"], counts, orders.most_common(), learned)

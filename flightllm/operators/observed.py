@@ -1,0 +1,66 @@
+"""Learn from a query's calls while they are made: what answers are like, and how long the engine takes."""
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from flightllm.llm.base import Completion, Engine, PrefixCache, Request
+from flightllm.llm.learned import Asked, Learned, asked_by
+from flightllm.plan.cost import Costs, Work
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedEngine:
+    """An engine that tells what it did; otherwise the same."""
+
+    engine: Engine
+    learned: Learned
+    costs: Costs
+
+    @property
+    def name(self) -> str:
+        """Return the engine's name."""
+        return self.engine.name
+
+    @property
+    def revision(self) -> str:
+        """Return the engine's revision."""
+        return self.engine.revision
+
+    @property
+    def prefix_cache(self) -> PrefixCache | None:
+        """Return the engine's prefix cache."""
+        return self.engine.prefix_cache
+
+    def count_tokens(self, text: str) -> int:
+        """Count as the engine does."""
+        return self.engine.count_tokens(text)
+
+    def close(self) -> None:
+        """Do nothing: the engine is the server's."""
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Pass on what the engine answers, and remember it; see `Engine.generate`.
+
+        The time counts from when a completion is waited for until it comes: what is done with it takes none.
+        """
+        asked: dict[int, Asked] = {}
+        work, seconds = Work(), 0.0
+        waited = time.monotonic()
+        try:
+            for completion in self.engine.generate(_noted(requests, asked), cancelled):
+                seconds += time.monotonic() - waited
+                tokens = completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens
+                work += Work(1, *tokens)
+                self.learned.observe(asked.pop(completion.id), completion)
+                yield completion
+                waited = time.monotonic()
+        finally:
+            self.costs.observe(work, seconds)
+
+
+def _noted(requests: Iterator[Request | None], asked: dict[int, Asked]) -> Iterator[Request | None]:
+    for request in requests:
+        if request is not None:
+            asked[request.id] = asked_by(request)
+        yield request

@@ -1,0 +1,99 @@
+"""What EXPLAIN says of calls, for a person at a terminal: one aligned table per AI operator, one of savings."""
+
+from collections.abc import Sequence
+
+from flightllm.plan.cost import Costs, Work
+from flightllm.plan.figures import CallFigures, Explained, Saving
+
+_COLUMNS = ("", "rows", "prompts", "known", "calls", "tokens in", "prefix hits", "tokens out", "seconds", "price")
+_TEXT_WIDTH = 100
+_SHOWN_ORDERS = 3
+
+
+def tables(explained: Explained, costs: Costs) -> list[tuple[str, str]]:
+    """Return titles and texts: the calls of each operator, all in all, what was saved, and what bounds all this."""
+    texts: dict[str, list[str]] = {}
+    for operator, call, actual in explained.pairs():
+        texts.setdefault(operator, []).append(_call(call, actual, costs))
+    lines = [(f"calls of {name}".strip(), "\n\n".join(parts)) for name, parts in texts.items()]
+    lines.append(("total", _total(explained, costs)))
+    if explained.savings:
+        lines.append(("saved", _savings(explained.savings, explained.predicted.work, costs)))
+    notes = [*explained.predicted.notes, *explained.notes]
+    return [*lines, ("notes", "\n".join(notes))] if notes else lines
+
+
+def _call(call: CallFigures, actual: CallFigures | None, costs: Costs) -> str:
+    text = " ".join(call.text.split())
+    lines = [text if len(text) <= _TEXT_WIDTH else f"{text[: _TEXT_WIDTH - 1]}…"]
+    prompts = sum(count for _, count in call.orders)
+    for order, count in call.orders[:_SHOWN_ORDERS]:
+        lines.append(f"fields in order: {', '.join(order) or 'none'} ({_share(count / prompts)} of prompts)")
+    if len(call.orders) > _SHOWN_ORDERS:
+        lines.append(f"and {len(call.orders) - _SHOWN_ORDERS:,} other orders of the fields")
+    lines.append("answers drawn from earlier ones" if call.learned else "answers assumed: every one equally likely")
+    rows = [_row("predicted", call, _seconds(costs.seconds(call.work)), costs)]
+    if actual is not None:  # calls run side by side, so one has no seconds of its own
+        rows.append(_row("actual", actual, "", costs))
+    return "\n".join([*lines, *_aligned([_COLUMNS, *rows])])
+
+
+def _row(name: str, call: CallFigures, seconds: str, costs: Costs) -> list[str]:
+    counts = [f"{call.counts[n]:,}" for n in ("rows", "distinct_prompts", "cache_hits")]
+    return [name, *counts, *_work(call.work), seconds, _price(call.work, costs)]
+
+
+def _work(work: Work) -> list[str]:
+    return [f"{work.calls:,}", f"{work.prompt_tokens:,}", _share(work.hit_rate), f"{work.completion_tokens:,}"]
+
+
+def _total(explained: Explained, costs: Costs) -> str:
+    rows: list[Sequence[str]] = [("", "rows", *_COLUMNS[4:])]
+    given = [("predicted", explained.predicted, costs.seconds(explained.predicted.work))]
+    if explained.actual is not None:
+        given.append(("actual", explained.actual, explained.actual.seconds or 0.0))
+    for name, figures, seconds in given:
+        work = figures.work
+        rows.append((name, f"{figures.rows:,}", *_work(work), _seconds(seconds), _price(work, costs)))
+    return "\n".join(_aligned(rows))
+
+
+def _savings(savings: Sequence[Saving], chosen: Work, costs: Costs) -> str:
+    rows: list[Sequence[str]] = [("", "calls", "tokens in", "computed", "seconds", "price")]
+    for saving in savings:
+        less = saving.without
+        if less is None:
+            rows.append((saving.name, "not tried", "", "", "", ""))
+            continue
+        price = "" if costs.prices is None else f"{costs.prices.price(less) - costs.prices.price(chosen):,.4g}"
+        rows.append(
+            (
+                saving.name,
+                f"{less.calls - chosen.calls:,}",
+                f"{less.prompt_tokens - chosen.prompt_tokens:,}",
+                f"{less.computed_tokens - chosen.computed_tokens:,}",
+                f"{costs.seconds(less) - costs.seconds(chosen):,.3g}",
+                price,
+            )
+        )
+    return "\n".join(_aligned(rows))
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return rows as lines, the first column to the left and numbers to the right; columns without any are left out."""
+    kept = [i for i in range(len(rows[0])) if i == 0 or any(row[i] for row in rows[1:])]
+    widths = {i: max(len(row[i]) for row in rows) for i in kept}
+    return ["  ".join(row[i].rjust(widths[i]) if i else row[i].ljust(widths[i]) for i in kept).rstrip() for row in rows]
+
+
+def _share(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:,.3g}" if seconds < 1_000 else f"{seconds:,.0f}"
+
+
+def _price(work: Work, costs: Costs) -> str:
+    price = costs.price(work)
+    return "" if price is None else f"{price:,.4g}"
