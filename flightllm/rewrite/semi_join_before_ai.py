@@ -11,6 +11,7 @@ limit, no window, no volatile expression. The last form only moves the join.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 
 from substrait.algebra_pb2 import Expression, JoinRel
 
@@ -60,18 +61,17 @@ def _reduce(node: Join, functions: Functions) -> Node:
         return node
     over_left = functions.operands(node.condition, "and")
     over_right = _swapped(over_left, node.left.width, node.right.width)
+    left, right = node.left, node.right
     if node.kind in _MOVED:
-        kept, other, own = (
-            (node.left, node.right, over_left) if node.kind in LEFT_KEPT else (node.right, node.left, over_right)
-        )
-        moved = _Placing(other, _MOVED[node.kind], functions, whole=True).below(kept, own)
+        kept, other, over = (left, right, over_left) if node.kind in LEFT_KEPT else (right, left, over_right)
+        moved = _Placing(other, _MOVED[node.kind], functions, whole=True).below(kept, over)
         if moved is not None:
             return moved
-    left, right = node.left, node.right
+    keys = [compares_sides(c, left.width, functions) for c in over_left]
     if node.kind in LEFT_KEPT | {_INNER, _LEFT} and has_ai(right) and _repeatable(left, functions):
-        right = _Placing(left, _SEMI, functions).below(right, over_right) or right
+        right = _Placing(left, _SEMI, functions).below(right, list(compress(over_right, keys))) or right
     elif node.kind in RIGHT_KEPT | {_INNER, _RIGHT} and has_ai(left) and _repeatable(right, functions):
-        left = _Placing(right, _SEMI, functions).below(left, over_left) or left
+        left = _Placing(right, _SEMI, functions).below(left, list(compress(over_left, keys))) or left
     return with_children(node, (left, right))
 
 
@@ -95,17 +95,12 @@ class _Placing:
             seen = [*columns, *map(field, range(input_.width, input_.width + self.other.width))]
             moved = [over_input(c, seen, self.functions) for c in conjuncts]
             passing = [c for c in moved if c is not None]
-            if self._suffices(passing, len(conjuncts), input_.width):
+            if passing and (len(passing) == len(conjuncts) or not self.whole):
                 below = self.below(input_, passing, saves=saves or isinstance(node, AiMap))
                 return None if below is None else with_children(node, (below,))
-        if not saves or self._is_in(node):
+        if not conjuncts or not saves or self._is_in(node):
             return None
         return Join(node, self.other, self.kind, self.functions.conjunction(conjuncts))
-
-    def _suffices(self, passing: Sequence[Expression], all_: int, split: int) -> bool:
-        if self.whole:
-            return len(passing) == all_
-        return any(compares_sides(c, split, self.functions) for c in passing)
 
     def _is_in(self, node: Node) -> bool:
         """Tell whether the copy of the join that an earlier round made is there."""

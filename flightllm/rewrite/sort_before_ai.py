@@ -2,32 +2,34 @@
 
 Fetch(Sort(k, Filter(f(a), AiMap(a, x))))  →  Fetch(Filter(f(a), AiMap(a, Sort(k, x))))
 
-Filters and AI operators keep the order of their input, so the rows and their order are the same.
+Filters and AI operators keep the order of their input where the query's result needs it, so the rows and their order
+are the same. Below a join, an aggregate or another sort they need not, so a LIMIT there is left alone.
 """
 
 from substrait.algebra_pb2 import Expression
 
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions
-from flightllm.plan.nodes import AiMap, Fetch, Node, Project, Sort, transform, with_children
+from flightllm.plan.nodes import AiMap, Fetch, Filter, Node, Project, Sort, with_children
 from flightllm.plan.through import has_window
 from flightllm.rewrite.chain import all_over, peel
 
 
 def sort_before_ai(root: Node, functions: Functions) -> Node:
-    """Move the Sort below a Fetch under filters and AI operators where its keys read no answer."""
-    return transform(root, lambda node: _sink(node, functions) if isinstance(node, Fetch) else node)
+    """Move the Sort below the query's LIMIT under filters and AI operators where its keys read no answer."""
+    return _sink(root, functions, limited=False)
 
 
-def _sink(node: Node, functions: Functions) -> Node:
-    """Look for the sort through what keeps the order and the number of rows."""
+def _sink(node: Node, functions: Functions, *, limited: bool) -> Node:
+    """Look for the sort through what keeps the order."""
     match node:
-        case Sort():
+        case Sort() if limited:
             return _sorted_first(node, functions)
         case Project() if has_window(node):
             return node
-        case Fetch() | Project() | AiMap():
-            return with_children(node, (_sink(node.input, functions),))
+        case Fetch() | Filter() | Project() | AiMap():
+            limited = limited or isinstance(node, Fetch)
+            return with_children(node, (_sink(node.input, functions, limited=limited),))
         case _:
             return node
 
