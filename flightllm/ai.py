@@ -50,17 +50,18 @@ class AICall:
             return pa.struct([("value", self.output), ("error", pa.string())])
         return self.output
 
-    def prompt(self, fields: Iterable[tuple[str, str]]) -> str:
+    def prompt(self, fields: Iterable[tuple[str, str]], *, fields_first: bool = False) -> str:
         """Render the prompt for named values, in the order given: instruction, one `name: value` line each, cue.
 
-        Prompts of one call site share the instruction as a prefix, and more where the first values are equal. The order
-        never changes what the model is told. Further lines of a value are indented, so that no value can pass for
-        another field or for the end of the prompt.
+        Prompts of one call site share the instruction as a prefix, and more where the first values are equal. With
+        `fields_first` the instruction comes after the fields, for several call sites to share these. Neither order
+        changes what the model is told. Further lines of a value are indented, so that no value can pass for another
+        field or for the end of the prompt.
         """
         body = "".join(
             [f"{name}: {value}\n" if "\n" not in value else _indented(name, value) for name, value in fields]
         )
-        return f"{self.instruction}\n\n{body}{CUE}"
+        return f"{body}\n{self.instruction}\n{CUE}" if fields_first else f"{self.instruction}\n\n{body}{CUE}"
 
 
 def name_stub(call: AICall) -> AICall:

@@ -3,7 +3,7 @@
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,16 +21,19 @@ from flightllm.errors import AICallError, FlightLLMError, LimitExceededError
 from flightllm.functions import FunctionRegistry
 from flightllm.llm.base import Engine
 from flightllm.operators.ai_map import Runtime
+from flightllm.operators.asking import Means
 from flightllm.operators.batch_udf import BatchFunctions
 from flightllm.operators.cache import AnswerCache
+from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.run import run
 from flightllm.operators.workers import Workers, parallel_parts
 from flightllm.plan.explain import explain_stages
+from flightllm.plan.fuse import fuse
 from flightllm.plan.planner import plan_query, register_stubs
 from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational
 from flightllm.plan.substrait import NotExpressibleError
-from flightllm.rewrite import rewrite
+from flightllm.rewrite import RULES, rewrite
 from flightllm.settings import Settings
 from flightllm.sql.calls import Extracted, extract_calls
 from flightllm.sql.guard import check_sql
@@ -59,6 +62,7 @@ class Services:
     functions: FunctionRegistry
     engine: Engine
     cache: AnswerCache
+    flights: Flights
     loop: Loop
     workers: Workers
 
@@ -154,13 +158,13 @@ def _set_for_joins(context: SessionContext, planned: DataFrame) -> bool:
 
 
 @contextmanager
-def _answers(services: Services, settings: Settings) -> Iterator[AnswerCache]:
-    """Give the shared answers, or some for this query alone where the session wants it so."""
-    if settings.cache:
-        yield services.cache
+def _answers(services: Services, settings: Settings) -> Iterator[tuple[AnswerCache, Flights]]:
+    """Give the shared answers and prompts in flight, or some for this query alone where the session wants it so."""
+    if settings.cache and settings.dedup:
+        yield services.cache, services.flights
         return
     with closing(AnswerCache(None)) as cache:
-        yield cache
+        yield cache, Flights()
 
 
 def _shown(schema: pa.Schema, extracted: Extracted) -> pa.Schema:
@@ -227,10 +231,15 @@ class BatchQuery:
             LimitExceededError: more parts would run side by side than there may be.
         """
         parts = self._parts()
-        with _answers(self._services, self._settings) as cache:
-            yield from self._services.workers.paced(
-                self._run(record, cache if self._settings.optimizer else None), parts, record.cancelled.is_set
-            )
+        with _answers(self._services, self._settings) as (cache, flights):
+            means = None
+            if self._settings.optimizer:
+                engine, window = self._services.engine, self._services.config.engine.max_in_flight
+
+                def means() -> Means:
+                    return Means(engine, cache, flights.open(), window)
+
+            yield from self._services.workers.paced(self._run(record, means), parts, record.cancelled.is_set)
 
     def _parts(self) -> int:
         try:
@@ -246,13 +255,12 @@ class BatchQuery:
             )
         return parts
 
-    def _run(self, record: QueryRecord, cache: AnswerCache | None) -> Batches:
+    def _run(self, record: QueryRecord, means: Callable[[], Means] | None) -> Batches:
         context = _scalar_context(self._services, parallel=False)
         errors: list[Exception] = []
         functions = BatchFunctions(
             self._services.engine,
-            self._services.config.engine.max_in_flight,
-            cache,
+            means,
             lambda call: record.call_site(call.function, call.text),
             record.cancelled.is_set,
             errors,
@@ -290,7 +298,8 @@ class StagedQuery:
         register_stubs(planning, extracted.calls)
         frame = _frame(planning, extracted)
         planned = plan_query(planning, frame, extracted.calls)
-        root, self._rules = rewrite(planned.root, planned.functions)
+        root, self._rules = rewrite(planned.root, planned.functions, RULES if settings.rules else ())
+        root = fuse(root, planned.functions) if settings.rules else root
         self._context = _scalar_context(services)
         self._ordered = _scalar_context(services, parallel=False)
         for context in (self._context, self._ordered):
@@ -304,12 +313,14 @@ class StagedQuery:
         limits = self._services.config.limits
         folder = Path(tempfile.mkdtemp(prefix="flightllm-", dir=limits.spill_folder))
         try:
-            with _answers(self._services, self._settings) as cache:
+            with _answers(self._services, self._settings) as (cache, flights):
                 runtime = Runtime(
                     context=self._context,
                     ordered=self._ordered,
                     engine=self._services.engine,
                     cache=cache,
+                    flights=flights,
+                    settings=self._settings,
                     loop=self._services.loop,
                     record=record,
                     folder=folder,

@@ -18,6 +18,7 @@ from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlE
 from flightllm.functions import FunctionRegistry
 from flightllm.llm import create_engine
 from flightllm.operators.cache import AnswerCache
+from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.workers import Workers
 from flightllm.query import EXPLAIN_SCHEMA, Query, Services, explain_analyze, plan
@@ -123,7 +124,9 @@ class Database:
             catalog = Catalog(config.limits, SystemTables(queries, cache))
             for name, path in config.tables.items():
                 catalog.register_file(name, path)
-            services = Services(config, catalog, functions, create_engine(config.engine), cache, Loop(), workers)
+            services = Services(
+                config, catalog, functions, create_engine(config.engine), cache, Flights(), Loop(), workers
+            )
             opened.pop_all()
         return cls(services, queries)
 

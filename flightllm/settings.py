@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
 from flightllm.errors import InvalidInputError
+from flightllm.order.base import Method
 
 
 class _Kind(Protocol):
@@ -79,7 +80,7 @@ class Settings:
     """Move AI calls in the plan to where fewer rows need them."""
     dedup: bool = _setting(True, _SWITCH)  # noqa: FBT003
     """Ask the same prompt once per query; off asks for every row, for comparison."""
-    ordering: str = _setting("auto", _words("auto", "none", "fixed", "greedy"))
+    ordering: Method = _setting("auto", _words("auto", "none", "fixed", "greedy"))  # noqa: RUF009 - frozen
     """How prompts, and the fields in them, are ordered for the engine's prefix cache."""
     layout: str = _setting("auto", _words("auto", "instruction", "fields"))
     """What a prompt begins with: the instruction, or the fields that several calls share."""

@@ -55,7 +55,13 @@ class CallRecord:
     function: str
     text: str
     _counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
+    notes: dict[str, str] = field(default_factory=dict)
+    """How its prompts are made: the ordering and the layout chosen."""
     _lock: Lock = field(default_factory=Lock)
+
+    def note(self, **notes: str) -> None:
+        """Say how its prompts are made."""
+        self.notes.update(notes)
 
     def add(self, **deltas: int) -> None:
         """Add to counters, e.g. `add(calls=1, prompt_tokens=300)`.

@@ -10,7 +10,7 @@ from flightllm.session import Database
 
 @dataclass
 class Scripted(FakeEngine):
-    """Answers each request by `answer`; the first one that it gets last of all where `late` is set."""
+    """Answers each request by `answer`; the first one that it gets only once no other is left where `late` is set."""
 
     answer: Callable[[Request], str]
     late: bool = False
@@ -26,6 +26,10 @@ class Scripted(FakeEngine):
         first = next(requests, None) if self.late else None
         for request in requests:
             if request is None:
+                if first is not None:
+                    self.asked.append(first)
+                    yield Completion(first.id, self.answer(first))
+                    first = None
                 continue
             self.asked.append(request)
             yield Completion(request.id, self.answer(request))

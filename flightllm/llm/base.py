@@ -77,6 +77,8 @@ class PrefixCache:
 
     block_tokens: int
     blocks: int | None
+    at_once: bool = True
+    """Prompts that run at the same time share what one of them computes."""
 
 
 class Engine(Protocol):

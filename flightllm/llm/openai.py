@@ -64,7 +64,7 @@ class OpenAIEngine:
     @property
     def prefix_cache(self) -> PrefixCache | None:
         """Assume what servers commonly do: blocks of 16 tokens, in a cache of unknown size."""
-        return PrefixCache(_BLOCK_TOKENS, None)
+        return PrefixCache(_BLOCK_TOKENS, None, at_once=False)
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Keep the window's prompts under way, `prompts_per_request` in each HTTP request; see `Engine.generate`."""

@@ -1,6 +1,6 @@
 """Run one AI operator: order its rows, answer their distinct argument tuples, and append one column per call."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -11,14 +11,21 @@ from datafusion import SessionContext
 
 from flightllm.errors import InternalError
 from flightllm.llm.base import Engine
-from flightllm.operators.asking import Asker, Site
-from flightllm.operators.batches import units
+from flightllm.operators.arrange import Arguments, Arranged, How, arrange
+from flightllm.operators.asking import Asker, Means, Site, all_at_once
+from flightllm.operators.batches import growing_sizes
+from flightllm.operators.budget import Budget
 from flightllm.operators.cache import AnswerCache, Keys
+from flightllm.operators.conditions import Conditions
+from flightllm.operators.demand import Demand
+from flightllm.operators.flights import Flights
+from flightllm.operators.layout import fields_first, reach
+from flightllm.operators.ranking import Ranking
 from flightllm.operators.relational import Batches, Loop
-from flightllm.operators.spool import spool
-from flightllm.order.fixed import fixed_order
-from flightllm.plan.stages import BoundCall, Operator
-from flightllm.system import QueryRecord
+from flightllm.operators.spool import Spooled, spool
+from flightllm.plan.stages import BoundStep, Operator
+from flightllm.settings import Settings
+from flightllm.system import CallRecord, QueryRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +37,8 @@ class Runtime:
     """The same tables, in a context that keeps the order of rows where the plan does not sort."""
     engine: Engine
     cache: AnswerCache
+    flights: Flights
+    settings: Settings
     loop: Loop
     record: QueryRecord
     folder: Path
@@ -38,6 +47,7 @@ class Runtime:
     """Prompts the engine keeps in flight."""
     memory_bytes: int
     """Rows between two stages go to disk beyond this."""
+    budget: Budget | None = None
     filled: set[str] = field(default_factory=set)
     """The joints that hold their rows already."""
 
@@ -46,8 +56,8 @@ class Runtime:
         """Tell whether the query was cancelled."""
         return self.record.cancelled.is_set
 
-    def spool(self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-        """Drain `batches` into a joint and return the number of rows."""
+    def spool(self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Spooled:
+        """Drain `batches` into a joint."""
         return spool(
             self.context,
             table,
@@ -63,41 +73,82 @@ class Runtime:
         return self.loop.stream(self.context.sql(text), self.cancelled)
 
 
-def run_operator(operator: Operator, rows: Iterable[pa.RecordBatch], runtime: Runtime) -> Batches:
+def run_operator(operator: Operator, rows: Batches, runtime: Runtime, demand: Demand) -> Batches:
     """Yield the operator's rows with its answers, as the answers come.
 
-    Calls over the same arguments share a pass over the rows, sorted by these; each further pass reads the result of the
-    one before. The last pass streams. Rows come in the order of the prompts, or in their own where the query needs it.
+    Rows come in the order of the prompts, or in their own where the query needs it. Under a LIMIT, rows that come in
+    an order, or from another operator, are taken in waves that `demand` sizes; others are sorted first, and asked about
+    in such waves.
+    """
+    counters = [runtime.record.call_site(call.ai.function, call.ai.text) for call in operator.calls]
+    if not demand.limited or not (operator.ordered or _asks_below(operator)):
+        yield from _run(operator, rows, runtime, counters, demand)
+        return
+    for wave in _waves(rows, demand):
+        yield from _run(operator, iter([wave]), runtime, counters, Demand())
+        demand.seen(wave.num_rows)
+
+
+def _asks_below(operator: Operator) -> bool:
+    return operator.input.streams and isinstance(operator.input.inputs[0], Operator)
+
+
+def _waves(rows: Iterator[pa.RecordBatch], demand: Demand) -> Iterator[pa.RecordBatch]:
+    """Cut rows into as many at a time as the demand has room for."""
+    held: list[pa.RecordBatch] = []
+    while True:
+        room = demand.room()
+        while sum(map(len, held)) < room and (batch := next(rows, None)) is not None:
+            held.append(batch)
+        if not held:
+            return
+        whole = pa.Table.from_batches(held).combine_chunks().to_batches()
+        if not whole:
+            return
+        yield whole[0].slice(0, room)
+        held = [whole[0].slice(room)] if len(whole[0]) > room else []
+
+
+def _run(
+    operator: Operator, rows: Iterable[pa.RecordBatch], runtime: Runtime, counters: Sequence[CallRecord], demand: Demand
+) -> Batches:
+    """Run the operator over all of `rows`, in one pass over them for all calls of the same arguments.
+
+    Each further pass reads the result of the one before; the last one streams. With steps there is one pass only.
     """
     source = f"{operator.table}_rows"
     schema = operator.input.schema
     if operator.ordered:
         schema = schema.append(pa.field("position", pa.int64()))
         rows = numbered(rows, schema)
-    runtime.spool(source, schema, rows)
-    answered: list[int] = []
-    passes = [list(g) for _, g in groupby(_by_arguments(operator.calls), key=lambda i: operator.calls[i].arguments)]
+    spooled = runtime.spool(source, schema, rows)
+    passes = _passes(operator)
     for number, members in enumerate(passes):
-        calls = [operator.calls[i] for i in members]
+        one = _Pass(operator, members, runtime, counters)
         schema = pa.schema([*schema, *(pa.field(f"a{i}", operator.calls[i].ai.type) for i in members)])
-        batches = _run_pass(calls, source, schema, runtime)
-        answered += members
-        if number + 1 < len(passes):
-            runtime.spool(f"{source}{number}", schema, batches)
-            source = f"{source}{number}"
-    width = operator.width
+        last = number + 1 == len(passes)
+        batches = one.run(spooled, source, schema, demand if last else Demand())
+        if not last:
+            source = f"{operator.table}_rows{number}"
+            spooled = runtime.spool(source, schema, batches)
+    answered = [i for members in passes for i in members]
     first = len(schema) - len(answered)
-    kept = [*range(width), *(first + answered.index(i) for i in range(len(operator.calls)))]
+    kept = [*range(operator.width), *(first + answered.index(i) for i in range(len(operator.calls)))]
     if operator.ordered:
-        runtime.spool(f"{source}_done", schema, batches)
-        batches = runtime.sql(f"SELECT * FROM {source}_done ORDER BY position")
+        done = f"{operator.table}_done"
+        runtime.spool(done, schema, batches)
+        batches = runtime.sql(f"SELECT * FROM {done} ORDER BY position")
     with closing(batches):
         for batch in batches:
             yield pa.RecordBatch.from_arrays([batch.column(i) for i in kept], schema=operator.schema)
 
 
-def _by_arguments(calls: Sequence[BoundCall]) -> list[int]:
-    return sorted(range(len(calls)), key=lambda i: calls[i].arguments)
+def _passes(operator: Operator) -> list[tuple[int, ...]]:
+    """Group the calls: those over the same arguments share a pass, as all do that drop rows for one another."""
+    places = sorted(range(len(operator.calls)), key=lambda i: operator.calls[i].arguments)
+    if operator.steps:
+        return [tuple(range(len(operator.calls)))]
+    return [tuple(g) for _, g in groupby(places, key=lambda i: operator.calls[i].arguments)]
 
 
 def numbered(rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Batches:
@@ -109,26 +160,121 @@ def numbered(rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Batches:
         yield pa.RecordBatch.from_arrays([*batch.columns[: len(schema) - 1], position], schema=schema)
 
 
-def _run_pass(calls: Sequence[BoundCall], table: str, schema: pa.Schema, runtime: Runtime) -> Batches:
-    """Yield the rows of `table` with one column per call, `schema` naming all of them."""
-    distinct = tuple(dict.fromkeys(calls[0].arguments))
-    if any(not pa.types.is_string(schema.field(a).type) for a in distinct):
-        raise InternalError(f"arguments of {calls[0].ai.text} are {[schema.field(a).type for a in distinct]}, not text")
-    names = [schema.field(a).name for a in distinct]
-    order = fixed_order(runtime.sql, table, names)
-    rank = {distinct[column]: place for place, column in enumerate(order.columns)}
-    sites = [_site(call, distinct, rank, runtime) for call in calls]
-    for site in sites:
-        site.counters.add(prompts_expected=order.distinct)
-    asker = Asker(runtime.engine, runtime.cache, sites, runtime.window)
-    text = f"SELECT * FROM {table} ORDER BY {', '.join(names[i] for i in order.columns)}"
-    with closing(runtime.sql(text)) as rows, closing(asker.answer(units(rows, distinct), runtime.cancelled)) as done:
-        for unit in done:
-            yield unit.finish(schema)
+class _Pass:
+    """Some calls of an operator, and one sorted run over its rows for them."""
 
+    def __init__(
+        self, operator: Operator, members: tuple[int, ...], runtime: Runtime, counters: Sequence[CallRecord]
+    ) -> None:
+        self._operator = operator
+        self._calls = [operator.calls[i] for i in members]
+        self._counters = [counters[i] for i in members]
+        self._runtime = runtime
+        self._columns = tuple(dict.fromkeys(a for call in self._calls for a in call.arguments))
+        self._cues = [runtime.engine.count_tokens(call.ai.prompt([])) for call in self._calls]
+        """Tokens of each call's prompt without fields."""
 
-def _site(call: BoundCall, distinct: Sequence[int], rank: dict[int, int], runtime: Runtime) -> Site:
-    places = tuple(distinct.index(a) for a in call.arguments[: len(call.ai.fields)])
-    order = tuple(sorted(range(len(call.ai.fields)), key=lambda f: rank[call.arguments[f]]))
-    counters = runtime.record.call_site(call.ai.function, call.ai.text)
-    return Site(call.ai, places, order, call.when, Keys(call.ai, runtime.engine.revision), counters)
+    def run(self, spooled: Spooled, table: str, schema: pa.Schema, demand: Demand) -> Batches:
+        """Yield the rows of `table` with one column per call, `schema` naming all of them."""
+        runtime = self._runtime
+        arranged = arrange(spooled, table, self._checked(schema), self._arguments(), self._how(demand), runtime.sql)
+        ahead = self._fields_first(arranged)
+        sites = [self._site(i, arranged, fields_first=ahead) for i in range(len(self._calls))]
+        steps, ranking = self._steps(arranged)
+        self._note(arranged, fields_first=ahead)
+        if not self._operator.steps and not demand.limited:
+            for site in sites:
+                site.counters.add(prompts_expected=arranged.distinct)
+        conditions = Conditions(
+            self._operator.schema, self._operator.width, runtime.ordered, runtime.loop, runtime.cancelled
+        )
+        means = Means(
+            runtime.engine,
+            runtime.cache,
+            runtime.flights.open(),
+            runtime.window,
+            runtime.budget,
+            conditions,
+            demand,
+            runtime.settings.dedup,
+        )
+        calls = range(len(self._calls))
+        with closing(Asker(means, sites, steps, ranking).answer(arranged.units, runtime.cancelled)) as done:
+            for unit in done:
+                yield unit.finish(calls, schema)
+
+    def _checked(self, schema: pa.Schema) -> pa.Schema:
+        rows = pa.schema(list(schema)[: len(schema) - len(self._calls)])
+        if any(not pa.types.is_string(rows.field(a).type) for a in self._columns):
+            kinds = [rows.field(a).type for a in self._columns]
+            raise InternalError(f"arguments of {self._calls[0].ai.text} are {kinds}, not text")
+        return rows
+
+    def _arguments(self) -> Arguments:
+        names: dict[int, str] = {}
+        for call in self._calls:
+            for name, column in zip(call.ai.fields, call.arguments, strict=False):
+                names.setdefault(column, name)
+        readers = tuple(sum(c in call.arguments for call in self._calls) for c in self._columns)
+        return Arguments(self._columns, tuple(names.get(c, "") for c in self._columns), readers)
+
+    def _how(self, demand: Demand) -> How:
+        settings, growing = self._runtime.settings, growing_sizes()
+
+        def size() -> int:
+            return min(growing(), demand.room()) if demand.limited else growing()
+
+        return How(
+            settings.ordering,
+            settings.dedup,
+            self._runtime.engine,
+            self._runtime.window,
+            0.0 if settings.layout == "fields" else min(self._cues),
+            size,
+        )
+
+    def _fields_first(self, arranged: Arranged) -> bool:
+        """Tell whether the prompts begin with the fields; for calls of different fields that shares nothing."""
+        layout = self._runtime.settings.layout
+        alike = len({(c.arguments, c.ai.fields) for c in self._calls}) == 1
+        if layout != "auto" or not alike or arranged.ordering is None:
+            return layout == "fields"
+        filters = [self._filters_before(i) for i in range(len(self._calls))]
+        return fields_first(
+            arranged.ordering, self._cues, reach(filters), self._runtime.engine.prefix_cache, self._runtime.window
+        )
+
+    def _filters_before(self, call: int) -> int:
+        steps = self._operator.steps
+        home = next((n for n, step in enumerate(steps) if any(call in r for r in step.rounds)), 0)
+        return sum(step.condition is not None for step in steps[:home])
+
+    def _steps(self, arranged: Arranged) -> tuple[tuple[BoundStep, ...], Ranking]:
+        if not self._operator.steps:
+            return all_at_once(len(self._calls))
+        total = arranged.ordering.total_tokens if arranged.ordering else 0.0
+        read = sum(len(set(call.arguments)) for call in self._calls)
+        field = total / max(1, arranged.distinct * read)
+        expected = [
+            sum(self._cues[c] + field * len(set(self._calls[c].arguments)) for r in step.rounds for c in r)
+            for step in self._operator.steps
+        ]
+        return self._operator.steps, Ranking(self._operator.steps, expected)
+
+    def _site(self, place: int, arranged: Arranged, *, fields_first: bool) -> Site:
+        call = self._calls[place]
+        return Site(
+            call.ai,
+            tuple(self._columns.index(a) for a in call.arguments[: len(call.ai.fields)]),
+            arranged.order,
+            call.when,
+            call.guard,
+            Keys(call.ai, self._runtime.engine.revision),
+            self._counters[place],
+            fields_first,
+        )
+
+    def _note(self, arranged: Arranged, *, fields_first: bool) -> None:
+        ordering = "fixed, by DataFusion" if arranged.ordering is None else arranged.ordering.method
+        for counters in self._counters:
+            counters.note(ordering=ordering, layout="fields first" if fields_first else "instruction first")

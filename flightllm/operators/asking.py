@@ -1,193 +1,397 @@
 """Answer the units of one pass: known answers from the cache, the others from the engine, each prompt once."""
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from flightllm.ai import AICall
+from flightllm.errors import InternalError
 from flightllm.llm.base import Completion, Engine, Request
 from flightllm.operators.batches import Unit
+from flightllm.operators.budget import Budget, Reservation
 from flightllm.operators.cache import AnswerCache, Keys
+from flightllm.operators.conditions import Conditions
+from flightllm.operators.demand import Demand
+from flightllm.operators.flights import Claims
+from flightllm.operators.ranking import Ranking
 from flightllm.operators.rows import Counters, given_fields, read_answer, sql_value
 from flightllm.operators.trace import Trace
+from flightllm.plan.stages import BoundStep, Condition
 
 _FINISHED_UNITS = 8
-"""Finished units that may wait behind the engine before it is left, so that cached answers do not pile up."""
+"""Finished units that may wait before they are handed on, so that cached answers do not pile up."""
 _BACKLOG_RUNS, _BACKLOG_WINDOWS, _BACKLOG_BYTES = 4_096, 4, 64 << 20
-"""What may wait behind a slow answer before the engine is left: so many runs, or windows of prompts if these are more;
-of wide rows so many bytes, if these are at least two windows."""
+"""What may be under way at once: so many runs, or windows of prompts if these are more; of wide rows so many bytes,
+if these are at least two windows."""
 _Place: TypeAlias = tuple[Unit, int, int]
-"""A unit, a site of the pass and a run of the unit: where an answer goes."""
+"""A unit, a call and a run of the unit: where an answer goes. Calls that differ in `on_error` alone share prompts."""
+_Fields: TypeAlias = list[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """One call of the pass: `order` puts the pass's argument columns in prompt order for this call's field names."""
+    """One call of the pass."""
 
     ai: AICall
     arguments: tuple[int, ...]
     """For each field of `ai`, the place of its value in a unit's tuples."""
     order: tuple[int, ...]
-    """The fields of `ai` in prompt order."""
-    guard: int | None
+    """Positions in a unit's tuples in prompt order, for units that have no orders of their own."""
+    when: int | None
+    """The column that says which rows need the call."""
+    guard: Condition | None
+    """What says so instead."""
     keys: Keys
     counters: Counters
+    fields_first: bool = False
+    """The prompt begins with the fields, which several calls share, instead of the instruction."""
+
+    def named(self, order: Sequence[int]) -> list[tuple[str, int, bool]]:
+        """Return names, places and whether they must be given, of the fields in prompt order."""
+        rank = {place: at for at, place in enumerate(order)}
+        fields = sorted(range(len(self.ai.fields)), key=lambda f: rank[self.arguments[f]])
+        return [(self.ai.fields[f], self.arguments[f], f in self.ai.required) for f in fields]
 
 
 @dataclass(slots=True)
 class _Waiting:
-    """A prompt in flight and the places that want its answer."""
+    """A prompt that somebody asks, and the places that want its answer."""
 
     key: bytes
-    site: Site
-    places: list[_Place] = field(default_factory=list)
+    call: int
+    fields: _Fields
+    step: int
+    places: list[_Place]
+    reservation: Reservation | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Means:
+    """What an asker works with, beside the calls."""
+
+    engine: Engine
+    cache: AnswerCache
+    claims: Claims
+    window: int
+    """Prompts the engine keeps in flight."""
+    budget: Budget | None = None
+    conditions: Conditions | None = None
+    """Needed where a step has a condition or a call a guard."""
+    demand: Demand = field(default_factory=Demand)
+    dedup: bool = True
 
 
 class Asker:
-    """Drive the engine, which keeps `window` prompts in flight, over the units of one pass. One thread uses it."""
+    """Drive the engine over the units of one pass, step by step. One thread uses it."""
 
-    def __init__(self, engine: Engine, cache: AnswerCache, sites: Sequence[Site], window: int) -> None:
-        self._engine = engine
-        self._window = window
-        self._cache = cache
+    def __init__(self, means: Means, sites: Sequence[Site], steps: Sequence[BoundStep], ranking: Ranking) -> None:
+        self._means = means
         self._sites = sites
+        self._steps = steps
+        self._ranking = ranking
+        self._all_expected = len(steps) == len(steps[0].rounds) == 1
+        """How many prompts there will be is known, and counted, before the first."""
         self._ids = count()
-        self._waiting: dict[int, _Waiting] = {}
-        self._asked: dict[bytes, int] = {}
+        self._flying: dict[int, _Waiting] = {}
+        self._asked: dict[bytes, _Waiting] = {}
+        self._foreign: dict[bytes, _Waiting] = {}
+        """What another query asks; its answer comes to the claims."""
+        self._ready: deque[_Waiting] = deque()
         self._failed: dict[bytes, str] = {}
-        self._pending: deque[Unit] = deque()
-        self._pending_runs = 0
-        self._pending_bytes = 0
+        self._seen: list[set[bytes] | None] = [None if len(set(s.arguments)) == len(s.order) else set() for s in sites]
+        """Keys of calls that read some of the pass's columns only, whose tuples repeat."""
+        self._last: dict[int, bytes] = {}
+        self._named: dict[tuple[int, tuple[int, ...]], list[tuple[str, int, bool]]] = {}
+        self._open: dict[int, Unit] = {}
+        self._open_runs = self._open_rows = self._open_bytes = 0
+        self._done: deque[Unit] = deque()
+        self._ended = False
+        """A unit went through all steps."""
+        self._exhausted = False
         self._trace = Trace()
-        self._last: list[bytes | None] = [None] * len(sites)
 
     def answer(self, units: Iterator[Unit], cancelled: Callable[[], bool]) -> Generator[Unit, None, None]:
-        """Yield the units in order, each once all of its answers are there.
+        """Yield each unit once all of its answers are there, not always in order.
 
         Raises:
             EngineError: the engine is gone, or a prompt failed whose call says `on_error => 'fail'`.
+            BudgetExceededError: the session's budget is spent and it wants the query to fail then.
             CancelledError: `cancelled()` turned true.
         """
-        self._exhausted = False
+        watched = self._means.claims.watched(cancelled)
         try:
-            while not self._exhausted:
-                for completion in self._engine.generate(self._requests(units), cancelled):
+            while not self._exhausted or self._open or self._done:
+                for completion in self._means.engine.generate(self._requests(units), watched):
                     self._settle(completion)
                     yield from self._finished()
+                if self._flying:
+                    raise InternalError(f"{self._means.engine.name} left {len(self._flying)} prompts without an answer")
                 yield from self._finished()
         finally:
-            self._cache.flush()
+            self._means.claims.close()
+            self._means.cache.flush()
 
     def _finished(self) -> Iterator[Unit]:
-        while self._pending and not self._pending[0].open:
-            unit = self._pending.popleft()
-            self._pending_runs -= len(unit.tuples)
-            self._pending_bytes -= unit.rows.nbytes
+        while self._done:
+            unit = self._done.popleft()
             yield unit
+            self._means.demand.seen(len(unit.run))
 
-    def _full(self) -> bool:
-        """Tell whether enough units wait: finished ones to be sent on, others for the answers of the first."""
-        if not self._pending or not self._pending[0].open:
-            return len(self._pending) >= _FINISHED_UNITS
-        runs = self._pending_runs
-        if self._pending_bytes >= _BACKLOG_BYTES and runs >= 2 * self._window:
-            return True
-        return runs >= max(_BACKLOG_RUNS, _BACKLOG_WINDOWS * self._window)
-
-    def _requests(self, units: Iterator[Unit]) -> Iterator[Request]:
-        """Yield what must be asked; end early when many units wait, so that the engine answers what it has."""
-        while not self._full():
-            unit = next(units, None)
-            if unit is None:
-                self._exhausted = True
-                return
-            self._pending.append(unit)
-            self._pending_runs += len(unit.tuples)
-            self._pending_bytes += unit.rows.nbytes
-            unit.open = 1  # not finished before every site has asked
-            for place, site in enumerate(self._sites):
-                yield from self._ask(unit, place, site)
-            unit.open -= 1
-
-    def _ask(self, unit: Unit, place: int, site: Site) -> Iterator[Request]:
-        answers: list[Any] = [None] * len(unit.tuples)
-        unit.answers.append(answers)
-        wanted = self._wanted(unit, place, site)
-        known = self._cache.get([key for _, _, key in wanted])
-        hits = 0
-        unit.open += len(wanted)
-        for run, fields, key in wanted:
-            if key in known:
-                value, failure = read_answer(site.ai, known[key], None)
-                if failure is None:
-                    hits += 1
-                    self._fill([(unit, place, run)], value, None)
-                    continue
-            if key in self._failed:
-                self._fill([(unit, place, run)], None, self._failed[key])
-            elif key in self._asked:
-                self._waiting[self._asked[key]].places.append((unit, place, run))
+    def _requests(self, units: Iterator[Unit]) -> Iterator[Request | None]:
+        """Yield what must be asked, None while that waits for answers; end where finished units can be handed on."""
+        while True:
+            self._land()
+            request = self._next_request()
+            if request is not None:
+                yield request
+            elif not self._ready and self._may_begin():
+                unit = next(units, None)
+                if unit is None:
+                    self._exhausted = True
+                else:
+                    self._begin(unit)
+            elif self._flying or (self._foreign and not self._done):
+                yield None
             else:
-                yield self._request(site, fields, key, (unit, place, run))
-        site.counters.add(cache_hits=hits)
+                return
 
-    def _wanted(self, unit: Unit, place: int, site: Site) -> list[tuple[int, list[tuple[str, str]], bytes]]:
+    def _may_begin(self) -> bool:
+        """Tell whether another unit is worth beginning now."""
+        if self._exhausted or len(self._done) >= _FINISHED_UNITS:
+            return False
+        if self._means.demand.limited and (self._done or not self._means.demand.room(self._open_rows)):
+            return False
+        if self._ranking.learns and self._open and not self._ended:
+            return False  # the first unit shows which filter to try first
+        enough = 2 * self._means.window
+        if self._open_bytes >= _BACKLOG_BYTES and self._open_runs >= enough:
+            return False
+        return self._open_runs < max(_BACKLOG_RUNS, _BACKLOG_WINDOWS * self._means.window)
+
+    def _begin(self, unit: Unit) -> None:
+        self._open[id(unit)] = unit
+        self._open_runs += len(unit.tuples)
+        self._open_rows += len(unit.run)
+        self._open_bytes += unit.rows.nbytes
+        for site in self._sites:
+            site.counters.add(rows=len(unit.run))
+        self._advance(unit)
+
+    def _end(self, unit: Unit) -> None:
+        self._ended = True
+        del self._open[id(unit)]
+        self._open_runs -= len(unit.tuples)
+        self._open_rows -= len(unit.run)
+        self._open_bytes -= unit.rows.nbytes
+        self._done.append(unit)
+
+    def _advance(self, unit: Unit) -> None:
+        """Go on with a unit none of whose answers is open: the next round, the condition, the next step, the end."""
+        while not unit.open:
+            if unit.rounds:
+                self._want(unit, unit.rounds.pop(0))
+                continue
+            if unit.step is not None:
+                self._filter(unit, unit.step)
+            unit.step = self._ranking.next(unit.done)
+            if unit.step is None:
+                self._end(unit)
+                return
+            unit.done.add(unit.step)
+            unit.rounds = list(self._steps[unit.step].rounds)
+
+    def _filter(self, unit: Unit, step: int) -> None:
+        condition = self._steps[step].condition
+        if condition is None or self._means.conditions is None:
+            return
+        before = unit.kept
+        unit.keep(self._means.conditions.true(condition, unit))
+        self._ranking.filtered(step, before, unit.kept)
+
+    def _want(self, unit: Unit, calls: Sequence[int]) -> None:
+        """Look for the answers of calls, and get ready to ask those that nobody knows."""
+        unit.open += 1
+        wanted = [self._wanted(unit, call) for call in calls]
+        keys = [key for call in wanted for _, _, key in call]
+        mine = self._means.claims.claim(key for key in keys if key not in self._asked and key not in self._foreign)
+        known = self._means.cache.get(keys)
+        self._means.claims.drop(known)
+        new: list[_Waiting] = []
+        for call, found in zip(calls, wanted, strict=True):
+            unit.answers.setdefault(call, [None] * len(unit.tuples))
+            unit.open += len(found)
+            for run, fields, key in found:
+                waiting = self._place(_Waiting(key, call, fields, unit.step or 0, [(unit, call, run)]), known, mine)
+                if waiting is not None:
+                    new.append(waiting)
+        if self._sites[calls[0]].fields_first:
+            new.sort(key=lambda waiting: waiting.places[0][2])
+        # Later rounds go first: the engine still has what their prompts begin with.
+        if len(unit.done) > 1 or len(calls) < sum(map(len, self._steps[unit.step or 0].rounds)):
+            self._ready.extendleft(reversed(new))
+        else:
+            self._ready.extend(new)
+        unit.open -= 1
+
+    def _place(self, waiting: _Waiting, known: dict[bytes, str], mine: set[bytes]) -> _Waiting | None:
+        """Answer what is known, join what is asked already; return what is to be asked."""
+        key, site = waiting.key, self._sites[waiting.call]
+        if key in known:
+            value, failure = read_answer(site.ai, known[key], None)
+            if failure is None:
+                site.counters.add(cache_hits=1)
+                self._fill(waiting, value, None)
+                return None
+            mine.update(self._means.claims.claim([key]))
+        if key in self._failed:
+            self._means.claims.drop([key])
+            self._fill(waiting, None, self._failed[key])
+            return None
+        asked = self._asked.get(key) or self._foreign.get(key)
+        if asked is not None:
+            asked.places += waiting.places
+            return None
+        if key not in mine:
+            self._foreign[key] = waiting
+            return None
+        self._asked[key] = waiting
+        return waiting
+
+    def _wanted(self, unit: Unit, call: int) -> list[tuple[int, _Fields, bytes]]:
         """List the runs that need an answer, with their named values in prompt order and their key."""
+        site = self._sites[call]
         wanted = []
-        names, required = site.ai.fields, site.ai.required
-        named = [(names[i], site.arguments[i], i in required) for i in site.order]
-        needed = unit.needed(site.guard).tolist()
-        repeated = 0
-        for run, values in enumerate(unit.tuples):
-            if not needed[run]:
-                continue
-            fields = given_fields(named, values)
-            if fields is None:
-                continue
-            key = site.keys.key(fields)
-            repeated += run == 0 and key == self._last[place]
-            wanted.append((run, fields, key))
-        if wanted:
-            self._last[place] = wanted[-1][2]
-        site.counters.add(rows=unit.rows.num_rows, distinct_prompts=len(wanted) - repeated)
+        for run in np.flatnonzero(unit.needed(self._guard(unit, site))).tolist():
+            order = unit.orders[run] if unit.orders else site.order
+            fields = given_fields(self._names(call, order), unit.tuples[run])
+            if fields is not None:
+                wanted.append((run, fields, self._key(site, fields)))
+        distinct = self._distinct(call, [key for _, _, key in wanted])
+        site.counters.add(distinct_prompts=distinct, prompts_expected=0 if self._all_expected else distinct)
         return wanted
 
-    def _request(self, site: Site, fields: list[tuple[str, str]], key: bytes, place: _Place) -> Request:
-        number = next(self._ids)
-        self._waiting[number] = _Waiting(key, site, [place])
-        self._asked[key] = number
-        site.counters.add(calls=1)
-        ai = site.ai
-        request = Request(number, ai.prompt(fields), ai.parameters, ai.function, ai.instruction, tuple(fields))
-        if self._trace:
-            self._trace.sent(request)
-        return request
+    def _guard(self, unit: Unit, site: Site) -> NDArray[np.bool_] | None:
+        if site.guard is not None and self._means.conditions is not None:
+            return self._means.conditions.true(site.guard, unit)
+        return None if site.when is None else unit.true(site.when)
+
+    def _names(self, call: int, order: tuple[int, ...]) -> list[tuple[str, int, bool]]:
+        if (call, order) not in self._named:
+            self._named[call, order] = self._sites[call].named(order)
+        return self._named[call, order]
+
+    def _key(self, site: Site, fields: _Fields) -> bytes:
+        key = site.keys.key(fields)
+        return key if self._means.dedup else key + next(self._ids).to_bytes(8)
+
+    def _distinct(self, call: int, keys: Sequence[bytes]) -> int:
+        """Count keys that this call did not want before."""
+        seen = self._seen[call]
+        if seen is not None:
+            before = len(seen)
+            seen.update(keys)
+            return len(seen) - before
+        repeated = bool(keys) and self._last.get(call) == keys[0]
+        if keys:
+            self._last[call] = keys[-1]
+        return len(keys) - repeated
+
+    def _next_request(self) -> Request | None:
+        """Return the next prompt to send; None where there is none, or the budget holds it back for now."""
+        while self._ready:
+            waiting = self._ready[0]
+            site = self._sites[waiting.call]
+            prompt = site.ai.prompt(waiting.fields, fields_first=site.fields_first)
+            ai = site.ai
+            request = Request(
+                next(self._ids), prompt, ai.parameters, ai.function, ai.instruction, tuple(waiting.fields)
+            )
+            if self._means.budget is not None:
+                waiting.reservation = self._means.budget.take(request)
+                if waiting.reservation is None and self._means.budget.refusal is None:
+                    return None
+            self._ready.popleft()
+            if self._means.budget is not None and waiting.reservation is None:
+                self._answered(waiting, None, self._means.budget.refusal)
+                continue
+            self._flying[request.id] = waiting
+            site.counters.add(calls=1)
+            if self._trace:
+                self._trace.sent(request)
+            return request
+        return None
 
     def _settle(self, completion: Completion) -> None:
-        """Keep an answer that can be read, and put it where it is wanted."""
+        """Take in an answer."""
         if self._trace:
             self._trace.received(completion)
-        waiting = self._waiting.pop(completion.id)
-        del self._asked[waiting.key]
-        waiting.site.counters.add(
+        waiting = self._flying.pop(completion.id)
+        self._sites[waiting.call].counters.add(
             prompt_tokens=completion.prompt_tokens,
             cached_tokens=completion.cached_tokens,
             completion_tokens=completion.completion_tokens,
         )
-        value, failure = read_answer(waiting.site.ai, completion.text, completion.error)
+        computed = completion.prompt_tokens - completion.cached_tokens
+        self._ranking.paid(waiting.step, computed, completion.completion_tokens)
+        if self._means.budget is not None and waiting.reservation is not None:
+            self._means.budget.settle(waiting.reservation, completion)
+        self._answered(waiting, completion.text, completion.error)
+
+    def _answered(self, waiting: _Waiting, text: str | None, error: str | None) -> None:
+        """Keep an answer that can be read, tell those who wait for it, and put it where it is wanted."""
+        del self._asked[waiting.key]
+        value, failure = read_answer(self._sites[waiting.call].ai, text, error)
         if failure is not None:
             self._failed[waiting.key] = failure
-        elif completion.text is not None:
-            self._cache.put(waiting.key, completion.text)
-        self._fill(waiting.places, value, failure)
+        elif text is not None:
+            self._means.cache.put(waiting.key, text)
+        self._means.claims.answered(waiting.key, text if failure is None else None)
+        self._fill(waiting, value, failure)
+        self._go_on(waiting)
 
-    def _fill(self, places: Iterable[_Place], value: Any, failure: str | None) -> None:
+    def _land(self) -> None:
+        """Take in what other queries answered; what they did not is asked here."""
+        if not self._foreign:
+            return
+        for key, text in self._means.claims.landed().items():
+            waiting = self._foreign.pop(key)
+            site = self._sites[waiting.call]
+            value, failure = read_answer(site.ai, text, None)
+            if failure is None:
+                site.counters.add(cache_hits=1)
+                self._fill(waiting, value, None)
+                self._go_on(waiting)
+                continue
+            mine = self._means.claims.claim([key])
+            known = self._means.cache.get([key])
+            self._means.claims.drop(known)
+            again = self._place(waiting, known, mine)
+            if again is not None:
+                self._ready.appendleft(again)
+            self._go_on(waiting)
+
+    def _go_on(self, waiting: _Waiting) -> None:
+        for unit, _, _ in waiting.places:
+            if not unit.open and id(unit) in self._open:
+                self._advance(unit)
+
+    def _fill(self, waiting: _Waiting, value: Any, failure: str | None) -> None:
         """Put an answer, or what `on_error` makes of a failure, where it is wanted."""
-        for unit, place, run in places:
-            site = self._sites[place]
-            unit.answers[place][run] = sql_value(site.ai, value, failure)
+        for unit, call, run in waiting.places:
+            site = self._sites[call]
+            unit.answers[call][run] = sql_value(site.ai, value, failure)
             unit.open -= 1
             if failure is not None:
-                site.counters.add(failed_rows=int((unit.run == run).sum()))
+                rows = unit.run == run
+                site.counters.add(failed_rows=int((rows if unit.alive is None else rows & unit.alive).sum()))
+
+
+def all_at_once(calls: int) -> tuple[tuple[BoundStep, ...], Ranking]:
+    """Return the one step that asks all calls for all rows, and its ranking."""
+    steps = (BoundStep((tuple(range(calls)),), None, frozenset()),)
+    return steps, Ranking(steps, [0.0])

@@ -11,9 +11,9 @@ from datafusion import SessionContext, udf
 from flightllm.ai import AICall
 from flightllm.llm.base import Engine, Request
 from flightllm.normalised import normalised_tuple
-from flightllm.operators.asking import Asker, Site
+from flightllm.operators.asking import Asker, Means, Site, all_at_once
 from flightllm.operators.batches import Unit
-from flightllm.operators.cache import AnswerCache, Keys
+from flightllm.operators.cache import Keys
 from flightllm.operators.rows import Counters, given_fields, read_answer, sql_value
 from flightllm.operators.trace import Trace
 
@@ -25,10 +25,8 @@ class BatchFunctions:
     """What the batch functions of one query share."""
 
     engine: Engine
-    window: int
-    """Prompts the engine keeps in flight."""
-    cache: AnswerCache | None
-    """Known answers; None for one call per row and no reuse at all."""
+    means: Callable[[], Means] | None
+    """What a batch asks its prompts with; None for one call per row and no reuse at all."""
     counters: Callable[[AICall], Counters]
     cancelled: Callable[[], bool]
     errors: list[Exception]
@@ -37,7 +35,7 @@ class BatchFunctions:
     def register(self, context: SessionContext, calls: Mapping[str, AICall]) -> None:
         """Register a function under each call's stub name that asks the engine for the rows of its batch."""
         for stub, call in calls.items():
-            answer = _each_row(self, call) if self.cache is None else _each_prompt(self, call, self.cache)
+            answer = _each_row(self, call) if self.means is None else _each_prompt(self, call, self.means)
             inputs = [pa.string()] * max(1, len(call.fields))
             context.register_udf(udf(self._kept(answer, call.function), inputs, call.type, "volatile", stub))
 
@@ -53,13 +51,13 @@ class BatchFunctions:
         return function
 
 
-def _each_prompt(shared: BatchFunctions, call: AICall, cache: AnswerCache) -> _Function:
+def _each_prompt(shared: BatchFunctions, call: AICall, means: Callable[[], Means]) -> _Function:
     """Answer a batch like an operator does, each of its distinct prompts once; another batch may count them again.
 
     DataFusion may run it on several partitions at once, so each batch has an asker of its own.
     """
     fields = tuple(range(len(call.fields)))
-    site = Site(call, fields, fields, None, Keys(call, shared.engine.revision), shared.counters(call))
+    site = Site(call, fields, fields, None, None, Keys(call, shared.engine.revision), shared.counters(call))
 
     def answer(*columns: pa.Array) -> pa.Array:
         runs: dict[tuple[str | None, ...], tuple[int, tuple[str | None, ...]]] = {}
@@ -68,7 +66,7 @@ def _each_prompt(shared: BatchFunctions, call: AICall, cache: AnswerCache) -> _F
         run = np.fromiter(numbers, np.int64, len(columns[0]))
         rows = pa.RecordBatch.from_arrays([*columns], [str(i) for i in range(len(columns))])
         unit = Unit(rows, run, [first for _, first in runs.values()])
-        asker = Asker(shared.engine, cache, [site], shared.window)
+        asker = Asker(means(), [site], *all_at_once(1))
         [done] = asker.answer(iter([unit]), shared.cancelled)
         return pa.array(done.answers[0], type=call.type).take(pa.array(run))
 

@@ -1,6 +1,6 @@
 """Find the distinct argument tuples in rows sorted by them, and put the answers back on the rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,10 +10,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 _FIRST_RUNS, _MOST_RUNS = 16, 512
-"""Distinct tuples in a unit of work; its rows are sent on as soon as all of its answers are there.
+"""Distinct tuples in a unit of work; its rows are sent on as soon as all of its answers are there."""
 
-Units begin small and double, so that first rows come soon, and a LIMIT that is soon reached has asked for little.
-"""
+_Rows = NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -24,51 +23,99 @@ class Unit:
     """
 
     rows: pa.RecordBatch
-    run: NDArray[np.int64]
+    run: _Rows
     """The run of each row."""
     tuples: list[tuple[str | None, ...]]
     """The argument values of each run."""
-    answers: list[list[Any]] = field(default_factory=list)
+    orders: Sequence[tuple[int, ...]] = ()
+    """For each run its arguments' positions in prompt order; none where that is the same for all."""
+    answers: dict[int, list[Any]] = field(default_factory=dict)
+    """By call, one answer per run."""
+    alive: NDArray[np.bool_] | None = None
+    """The rows not dropped yet; None: all."""
     open: int = 0
-    """Answers still to come."""
+    """Answers still to come before the unit goes on."""
+    done: set[int] = field(default_factory=set)
+    """Steps begun; `step` is the last of these, `rounds` what is left to ask in it."""
+    step: int | None = None
+    rounds: list[tuple[int, ...]] = field(default_factory=list)
 
-    def needed(self, guard: int | None) -> NDArray[np.bool_]:
-        """Return for each run whether any of its rows has a true guard (None: all do)."""
-        if guard is None or not len(self.run):
+    @property
+    def kept(self) -> int:
+        """Return the number of rows not dropped yet."""
+        return len(self.run) if self.alive is None else int(self.alive.sum())
+
+    def needed(self, guard: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+        """Return for each run whether any of its rows is alive and has a true guard (None: all do)."""
+        rows = guard if self.alive is None else self.alive if guard is None else self.alive & guard
+        if rows is None or not len(self.run):
             return np.ones(len(self.tuples), dtype=bool)
-        true = pc.fill_null(self.rows.column(guard), fill_value=False).to_numpy(zero_copy_only=False)
         needed = np.zeros(len(self.tuples), dtype=bool)
-        needed[self.run[true]] = True
+        needed[self.run[rows]] = True
         return needed
 
-    def finish(self, schema: pa.Schema) -> pa.RecordBatch:
-        """Return the rows with one more column per call; `schema` is that of the result."""
-        run, types = pa.array(self.run), schema.types[self.rows.num_columns :]
-        added = [pa.array(a, type=t).take(run) for a, t in zip(self.answers, types, strict=True)]
-        return pa.RecordBatch.from_arrays([*self.rows.columns, *added], schema=schema)
+    def true(self, column: int) -> NDArray[np.bool_]:
+        """Return for each row whether a boolean column is true."""
+        return _true(self.rows.column(column))
+
+    def answer(self, call: int, kind: pa.DataType) -> pa.Array:
+        """Return the answers of a call, or NULL where it was not asked, for each row."""
+        values = self.answers.get(call)
+        return pa.nulls(len(self.run), kind) if values is None else pa.array(values, type=kind).take(pa.array(self.run))
+
+    def keep(self, rows: NDArray[np.bool_]) -> None:
+        """Drop the other rows."""
+        self.alive = rows if self.alive is None else self.alive & rows
+
+    def finish(self, calls: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
+        """Return the rows alive with one more column per call; `schema` is that of the result."""
+        types = schema.types[self.rows.num_columns :]
+        added = [self.answer(call, kind) for call, kind in zip(calls, types, strict=True)]
+        batch = pa.RecordBatch.from_arrays([*self.rows.columns, *added], schema=schema)
+        return batch if self.alive is None else batch.filter(pa.array(self.alive))
 
 
-def units(batches: Iterator[pa.RecordBatch], arguments: Sequence[int]) -> Iterator[Unit]:
-    """Split rows sorted by the argument columns into units; equal tuples in neighbouring units are not merged."""
-    size = _FIRST_RUNS
+def growing_sizes() -> Callable[[], int]:
+    """Return sizes of units, small at first and doubling, so that first rows come soon."""
+    size = _FIRST_RUNS // 2
+
+    def following() -> int:
+        nonlocal size
+        size = min(2 * size, _MOST_RUNS)
+        return size
+
+    return following
+
+
+def units(batches: Iterator[pa.RecordBatch], arguments: Sequence[int], size: Callable[[], int]) -> Iterator[Unit]:
+    """Split rows sorted by the argument columns into units of `size()` runs at most.
+
+    Equal tuples in neighbouring units are not merged.
+    """
     for batch in filter(len, batches):
-        starts = _starts([batch.column(a) for a in arguments], batch.num_rows)
-        first = 0
-        while first < len(starts):
-            own = starts[first : first + size]
-            first += size
-            end = starts[first] if first < len(starts) else batch.num_rows
-            yield _unit(batch.slice(own[0], end - own[0]), own - own[0], arguments)
-            size = min(2 * size, _MOST_RUNS)
+        yield from split(batch, changes([batch.column(a) for a in arguments], batch.num_rows), arguments, size)
 
 
-def _unit(rows: pa.RecordBatch, starts: NDArray[np.int64], arguments: Sequence[int]) -> Unit:
-    run = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(rows))))
-    columns = [rows.column(a).take(pa.array(starts)).to_pylist() for a in arguments]
-    return Unit(rows, run, list(zip(*columns, strict=True)))
+def split(
+    rows: pa.RecordBatch,
+    starts: _Rows,
+    arguments: Sequence[int],
+    size: Callable[[], int],
+    orders: Sequence[tuple[int, ...]] = (),
+) -> Iterator[Unit]:
+    """Split rows whose runs begin at `starts` into units; `orders` are those of the runs."""
+    first = 0
+    while first < len(starts):
+        last = min(first + max(1, size()), len(starts))
+        own = starts[first:last]
+        end = starts[last] if last < len(starts) else rows.num_rows
+        run = np.repeat(np.arange(len(own)), np.diff(np.append(own, end)))
+        columns = [rows.column(a).take(pa.array(own)).to_pylist() for a in arguments]
+        yield Unit(rows.slice(own[0], end - own[0]), run, list(zip(*columns, strict=True)), orders[first:last])
+        first = last
 
 
-def _starts(columns: Sequence[pa.Array], rows: int) -> NDArray[np.int64]:
+def changes(columns: Sequence[pa.Array], rows: int) -> _Rows:
     """Return the rows at which a tuple differs from the one before; NULL equals NULL."""
     differs = np.zeros(rows, dtype=bool)
     differs[0] = True
@@ -78,3 +125,8 @@ def _starts(columns: Sequence[pa.Array], rows: int) -> NDArray[np.int64]:
         null_changes = pc.xor(pc.is_null(before), pc.is_null(after))
         differs[1:] |= pc.or_(unequal, null_changes).to_numpy(zero_copy_only=False)
     return np.flatnonzero(differs)
+
+
+def _true(column: pa.Array) -> NDArray[np.bool_]:
+    found: NDArray[np.bool_] = pc.fill_null(column, fill_value=False).to_numpy(zero_copy_only=False)
+    return found

@@ -8,6 +8,7 @@ import pyarrow as pa
 from datafusion import SessionContext
 
 from flightllm.operators.ai_map import Runtime, numbered, run_operator
+from flightllm.operators.demand import Demand
 from flightllm.operators.relational import Batches
 from flightllm.plan.stages import Joint, Limit, Numbered, Operator, Relational, register, stage_frame
 
@@ -16,10 +17,13 @@ _SECONDS_PER_STEP = 0.2
 """A stage that streams is run when so many rows wait, first few and then more, or so long after its last run."""
 
 
-def run(stage: Relational, runtime: Runtime) -> Batches:
-    """Yield the batches of `stage`, columns by position; closing the iterator stops everything below it."""
+def run(stage: Relational, runtime: Runtime, demand: Demand | None = None) -> Batches:
+    """Yield the batches of `stage`, columns by position; closing the iterator stops everything below it.
+
+    `demand` is that of a LIMIT right above.
+    """
     if stage.streams:
-        yield from _stream(stage, stage.inputs[0], runtime)
+        yield from _stream(stage, stage.inputs[0], runtime, demand or Demand())
         return
     for joint in stage.inputs:
         if joint.table not in runtime.filled:
@@ -33,21 +37,25 @@ def _rows(stage: Relational, context: SessionContext, runtime: Runtime) -> Batch
         yield pa.RecordBatch.from_arrays(batch.columns, schema=stage.schema)
 
 
-def _joint(joint: Joint, runtime: Runtime) -> Batches:
-    with closing(run(joint.input, runtime)) as rows:
+def _joint(joint: Joint, runtime: Runtime, demand: Demand | None = None) -> Batches:
+    above = demand or Demand()
+    below = Demand()
+    if isinstance(joint, Limit) and joint.limit is not None:
+        below = Demand(joint.offset + joint.limit)
+    with closing(run(joint.input, runtime, below)) as rows:
         match joint:
             case Operator():
-                yield from run_operator(joint, rows, runtime)
+                yield from run_operator(joint, rows, runtime, above)
             case Limit():
-                for batch in _limited(rows, joint.offset, joint.limit):
+                for batch in _limited(_counted(rows, below), joint.offset, joint.limit):
                     yield pa.RecordBatch.from_arrays(batch.columns, schema=joint.schema)
             case Numbered():
                 yield from numbered(rows, joint.schema)
 
 
-def _stream(stage: Relational, joint: Joint, runtime: Runtime) -> Batches:
-    with closing(_joint(joint, runtime)) as rows:
-        for batches in _steps(rows):
+def _stream(stage: Relational, joint: Joint, runtime: Runtime, demand: Demand) -> Batches:
+    with closing(_joint(joint, runtime, demand)) as rows:
+        for batches in ([batch] for batch in rows) if demand.limited else _steps(rows):
             register(runtime.ordered, joint.table, joint.schema, batches)
             yield from _rows(stage, runtime.ordered, runtime)
 
@@ -66,6 +74,12 @@ def _steps(rows: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
             enough = min(2 * enough, _MOST_ROWS)
     if waiting:
         yield waiting
+
+
+def _counted(rows: Iterator[pa.RecordBatch], demand: Demand) -> Batches:
+    for batch in rows:
+        demand.got(batch.num_rows)
+        yield batch
 
 
 def _limited(rows: Iterator[pa.RecordBatch], offset: int, limit: int | None) -> Batches:

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +10,14 @@ from datafusion import SessionContext
 
 from flightllm.errors import CancelledError
 from flightllm.plan.stages import register
+
+
+@dataclass(frozen=True, slots=True)
+class Spooled:
+    """Rows kept: how many, and themselves where they are in memory."""
+
+    rows: int
+    batches: list[pa.RecordBatch] | None
 
 
 def spool(
@@ -20,8 +29,8 @@ def spool(
     memory_bytes: int,
     folder: Path,
     cancelled: Callable[[], bool],
-) -> int:
-    """Drain `batches` into a table of `context` named `table`; return its number of rows.
+) -> Spooled:
+    """Drain `batches` into a table of `context` named `table`.
 
     Beyond `memory_bytes` the rows go to a file in `folder`, which the caller removes.
 
@@ -40,7 +49,7 @@ def spool(
             break
     else:
         register(context, table, schema, kept)
-        return rows
+        return Spooled(rows, kept)
     with tempfile.NamedTemporaryFile(dir=folder, suffix=".arrow", delete=False) as file:
         with pa.ipc.new_file(file, schema) as writer:
             for batch in kept:
@@ -52,7 +61,7 @@ def spool(
         path = file.name
     context.deregister_table(table)
     context.register_arrow(table, path)
-    return rows
+    return Spooled(rows, None)
 
 
 def _until(cancelled: Callable[[], bool], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

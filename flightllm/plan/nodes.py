@@ -148,11 +148,27 @@ class Call:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class Step:
+    """Part of a fused operator: ask `calls`, one after the other, then drop the rows where `condition` is not true.
+
+    The condition, like the guards of the calls, sees the operator's input columns, then those of all of its calls.
+    """
+
+    calls: tuple[int, ...]
+    condition: Expression | None
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class AiMap:
-    """Append one column per call, in order, to the input's columns; calls read the input only, not one another."""
+    """Append one column per call, in order, to the input's columns; calls read the input only, not one another.
+
+    With `steps`, which `plan.fuse` makes after all rules, rows are dropped on the way, and a guard may read the columns
+    of calls before it.
+    """
 
     input: "Node"
     calls: tuple[Call, ...]
+    steps: tuple[Step, ...] = ()
 
     @property
     def width(self) -> int:

@@ -1,7 +1,7 @@
 """Cut a plan at its AI operators: relational stages for DataFusion, operators between them, tables as the joints."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TypeAlias
 
@@ -24,6 +24,7 @@ from flightllm.plan.nodes import (
     Project,
     Scan,
     Sort,
+    Step,
     children,
     keep,
     walk,
@@ -43,6 +44,31 @@ class BoundCall:
     ai: AICall
     arguments: tuple[int, ...]
     when: int | None
+    guard: "Condition | None" = None
+    """What says so instead where it depends on the answers of other calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A boolean over the output of an operator, for DataFusion to evaluate on some rows at a time.
+
+    `table` is to hold the output's columns `reads`; `plan` returns one column for them (None: what is read is it).
+    """
+
+    reads: tuple[int, ...]
+    table: str
+    schema: pa.Schema
+    plan: Plan | None
+
+
+@dataclass(frozen=True, slots=True)
+class BoundStep:
+    """Calls, by position, in rounds whose calls do not wait for one another, and then which rows stay."""
+
+    rounds: tuple[tuple[int, ...], ...]
+    condition: Condition | None
+    after: frozenset[int]
+    """The steps whose answers this one needs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +94,8 @@ class Operator:
     input: Relational
     width: int
     calls: tuple[BoundCall, ...]
+    steps: tuple[BoundStep, ...] = ()
+    """What to do with some rows, where rows are dropped between the calls; none where all calls are for all rows."""
 
     @property
     def ordered(self) -> bool:
@@ -172,13 +200,41 @@ class Cutter:
                 columns.append(expression)
             return places[key]
 
-        calls = tuple(
-            BoundCall(c.ai, tuple(map(place, c.arguments)), None if c.when is None else place(c.when))
-            for c in node.calls
-        )
+        outer = [_waits(c.when, width) for c in node.calls]
+        calls = [
+            BoundCall(c.ai, tuple(map(place, c.arguments)), None if c.when is None or waits else place(c.when))
+            for c, waits in zip(node.calls, outer, strict=True)
+        ]
         input_ = self.cut(Project(node.input, tuple(columns)), ordered=ordered)
         types = [*input_.schema.types[:width], *(c.ai.type for c in node.calls)]
-        return Operator(*self._joint(types, input_), width, calls)
+        name, schema, _ = joint = self._joint(types, input_)
+        for i, call in enumerate(node.calls):
+            if call.when is not None and outer[i]:
+                calls[i] = replace(calls[i], guard=self._condition(call.when, f"{name}_g{i}", schema))
+        steps = self._steps(node, name, schema)
+        return Operator(*joint, width, tuple(calls), steps)
+
+    def _steps(self, node: AiMap, name: str, schema: pa.Schema) -> tuple[BoundStep, ...]:
+        home = {node.input.width + c: number for number, step in enumerate(node.steps) for c in step.calls}
+        steps = []
+        for number, step in enumerate(node.steps):
+            condition = None
+            read = frozenset().union(*(_reads(node.calls[c].when) for c in step.calls), _reads(step.condition))
+            if step.condition is not None:
+                condition = self._condition(step.condition, f"{name}_k{number}", schema)
+            after = frozenset(home[c] for c in read if c in home) - {number}
+            steps.append(BoundStep(_rounds(node, step), condition, after))
+        return tuple(steps)
+
+    def _condition(self, expression: Expression, table: str, schema: pa.Schema) -> Condition:
+        reads = tuple(sorted(ex.fields(expression)))
+        own = positional([schema.field(c).type for c in reads], table.rsplit(".", 1)[-1] + "_")
+        if len(reads) == 1 and ex.field_index(expression) is not None:
+            return Condition(reads, table, own, None)
+        if not reads:  # a batch without columns would lose its number of rows
+            own = positional([pa.bool_()], "none")
+        moved = ex.substitute(expression, lambda c: field(reads.index(c)))
+        return Condition(reads, table, own, to_plan(Project(self._table(table, own), (moved,)), self._functions))
 
     def _limit(self, node: Fetch, *, ordered: bool) -> Limit | None:
         bounds = ex.bounds(node.rel)
@@ -199,8 +255,11 @@ class Cutter:
         return f"{STAGE_CATALOG}.public.{name}", positional(types, f"{name}_"), input_
 
     def _scan(self, joint: Joint) -> Scan:
-        register(self._context, joint.table, joint.schema, [])
-        logical = self._context.table(joint.table).logical_plan()
+        return self._table(joint.table, joint.schema)
+
+    def _table(self, table: str, schema: pa.Schema) -> Scan:
+        register(self._context, table, schema, [])
+        logical = self._context.table(table).logical_plan()
         plan = Plan.FromString(Producer.to_substrait_plan(logical, self._context).encode())
         return Scan(plan.relations[0].root.input.read)
 
@@ -231,3 +290,24 @@ def _is_ordered(node: Node) -> bool:
     while isinstance(node, Filter | Project | Fetch | AiMap):
         node = node.input
     return isinstance(node, Sort)
+
+
+def _reads(expression: Expression | None) -> frozenset[int]:
+    return frozenset() if expression is None else ex.fields(expression)
+
+
+def _waits(when: Expression | None, width: int) -> bool:
+    """Tell whether a guard reads answers, the columns from `width` on."""
+    return any(c >= width for c in _reads(when))
+
+
+def _rounds(node: AiMap, step: Step) -> tuple[tuple[int, ...], ...]:
+    """Split the calls of a step so that each comes after those of the step that its guard reads."""
+    rounds: list[list[int]] = []
+    depth: dict[int, int] = {}
+    for c in step.calls:
+        earlier = [depth[i] for i in step.calls if i in depth and node.input.width + i in _reads(node.calls[c].when)]
+        depth[c] = 1 + max(earlier, default=-1)
+        rounds += [[] for _ in range(depth[c] + 1 - len(rounds))]
+        rounds[depth[c]].append(c)
+    return tuple(map(tuple, rounds))

@@ -36,7 +36,8 @@ def test_place(tmp_path: Path, memory: int, files: int) -> None:
     context = SessionContext()
     for _ in range(2):
         rows = spool(context, "joint", SCHEMA, batches(), memory_bytes=memory, folder=tmp_path, cancelled=lambda: False)
-        assert rows == 10_000
+        assert rows.rows == 10_000
+        assert (rows.batches is None) == bool(files)
         (total,) = context.sql("SELECT sum(c0) AS n, count(DISTINCT c1) AS d FROM joint").to_pylist()
         assert total == {"n": sum(range(10_000)), "d": 10_000}
     assert len(list(tmp_path.iterdir())) == 2 * files
@@ -47,7 +48,7 @@ def test_empty(tmp_path: Path, memory: int) -> None:
     """No rows are a table without rows."""
     context = SessionContext()
     rows = spool(context, "joint", SCHEMA, [], memory_bytes=memory, folder=tmp_path, cancelled=lambda: False)
-    assert rows == 0
+    assert rows.rows == 0
     assert context.sql("SELECT * FROM joint").to_arrow_table().num_rows == 0
 
 

@@ -1,0 +1,121 @@
+"""Put an operator's rows in the order in which their prompts are sent, and find their distinct argument tuples."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from flightllm.llm.base import Engine
+from flightllm.operators.batches import Unit, split, units
+from flightllm.operators.relational import Batches
+from flightllm.operators.spool import Spooled
+from flightllm.order.base import CacheShape, Method, Ordering, order
+from flightllm.order.encode import encode
+from flightllm.order.fixed import fixed_order
+
+_TAKEN_ROWS = 8_192
+_SAMPLED_TEXTS = 20
+"""Values whose tokens are counted to learn how many characters a token has."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The argument columns of a pass."""
+
+    columns: tuple[int, ...]
+    names: tuple[str, ...]
+    """What the prompts call them."""
+    readers: tuple[int, ...]
+    """How many calls read each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arranged:
+    """Rows on their way to the model."""
+
+    units: Iterator[Unit]
+    distinct: int
+    """Argument tuples to come; about so many where they did not fit into memory."""
+    order: tuple[int, ...]
+    """The arguments in prompt order where that is the same for all units."""
+    ordering: Ordering | None
+    """How the tuples were ordered, where they fit into memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """What an arrangement is to be good for."""
+
+    method: Method
+    dedup: bool
+    engine: Engine
+    window: int
+    shared_tokens: float
+    size: Callable[[], int]
+    """The size of the next unit."""
+
+
+def arrange(spooled: Spooled, table: str, schema: pa.Schema, arguments: Arguments, how: How, sql: "Sql") -> Arranged:
+    """Arrange the rows in memory; those that went to disk by the one fixed order, which DataFusion can sort by."""
+    if spooled.batches is None:
+        return _by_sql(table, schema, arguments, how, sql)
+    if not spooled.rows:
+        return Arranged(iter(()), 0, tuple(range(len(arguments.columns))), None)
+    rows = pa.Table.from_batches(spooled.batches, schema).combine_chunks()
+    columns = [rows.column(c) for c in arguments.columns]
+    per_token = _characters_per_token(columns, how.engine)
+    encoded, tuples = encode(columns, arguments.names, arguments.readers, per_token)
+    cache = how.engine.prefix_cache
+    method, shape = how.method, CacheShape()
+    if cache is not None:
+        shape = CacheShape(cache.block_tokens, cache.blocks, how.shared_tokens)
+    elif method == "auto":
+        method = "none"
+    ahead = 1 if cache is None or cache.at_once else how.window
+    ordering = order(encoded, method, shape, ahead)
+    units = _units(rows, tuples, ordering, arguments, how)
+    return Arranged(units, len(ordering.rows), tuple(range(len(columns))), ordering)
+
+
+Sql = Callable[[str], Batches]
+
+
+def _units(
+    rows: pa.Table, tuples: NDArray[np.int64], ordering: Ordering, arguments: Arguments, how: How
+) -> Iterator[Unit]:
+    rank = np.empty(len(ordering.rows), dtype=np.int64)
+    rank[ordering.rows] = np.arange(len(rank))
+    ranks = rank[tuples]
+    as_given = not how.dedup and ordering.method == "none"
+    taken = np.arange(len(ranks)) if as_given else np.argsort(ranks, kind="stable")
+    ranks = ranks[taken]
+    starts = np.flatnonzero(np.diff(ranks, prepend=-1)) if how.dedup else np.arange(len(ranks))
+    first = 0
+    while first < len(starts):
+        begin = starts[first]
+        last = max(first + 1, int(np.searchsorted(starts, begin + _TAKEN_ROWS)))
+        end = starts[last] if last < len(starts) else len(ranks)
+        (batch,) = rows.take(pa.array(taken[begin:end])).combine_chunks().to_batches()
+        orders = [ordering.patterns[p] for p in ordering.pattern[ranks[starts[first:last]]].tolist()]
+        yield from split(batch, starts[first:last] - begin, arguments.columns, how.size, orders)
+        first = last
+
+
+def _by_sql(table: str, schema: pa.Schema, arguments: Arguments, how: How, sql: Sql) -> Arranged:
+    names = [schema.field(c).name for c in arguments.columns]
+    fixed = fixed_order(sql, table, names)
+    rows = sql(f"SELECT * FROM {table} ORDER BY {', '.join(names[i] for i in fixed.columns)}")
+    return Arranged(units(rows, arguments.columns, how.size), fixed.distinct, fixed.columns, None)
+
+
+def _characters_per_token(columns: Sequence[pa.ChunkedArray], engine: Engine) -> float:
+    characters = tokens = 1
+    for column in columns:
+        values = (value.as_py() for value in column.slice(0, 4 * _SAMPLED_TEXTS))
+        for text in islice((value for value in values if value), _SAMPLED_TEXTS):
+            characters += len(text)
+            tokens += engine.count_tokens(text)
+    return characters / tokens

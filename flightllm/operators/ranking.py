@@ -1,0 +1,59 @@
+"""The order in which an operator tries its filters, from what its own rows showed so far."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from flightllm.plan.stages import BoundStep
+
+_ANSWER_TOKEN = 8.0
+"""A token written costs about as much as so many tokens read."""
+
+
+@dataclass(slots=True)
+class _Figures:
+    """What one step took and let through; before there is any, its prompts' length and half of the rows are taken."""
+
+    expected: float
+    rows: int = 0
+    kept: int = 0
+    cost: float = 0.0
+
+    @property
+    def rank(self) -> float:
+        """Return the cost of dropping one row."""
+        cost = self.cost / self.rows if self.rows else self.expected
+        return cost * (self.rows + 2) / (self.rows - self.kept + 1)
+
+
+class Ranking:
+    """Rank the steps by cost / (1 - selectivity), cheapest first; those that drop no row come last.
+
+    `expected` are the tokens of one prompt of each step. The rank is that of Hellerstein and Stonebraker, "Predicate
+    Migration", SIGMOD 1993.
+    """
+
+    def __init__(self, steps: Sequence[BoundStep], expected: Sequence[float]) -> None:
+        self._steps = steps
+        self._figures = [_Figures(e) for e in expected]
+
+    @property
+    def learns(self) -> bool:
+        """Tell whether there is an order to be found: several filters."""
+        return sum(step.condition is not None for step in self._steps) > 1
+
+    def next(self, done: Collection[int]) -> int | None:
+        """Return the step to do after those that are `done`, None after the last."""
+        free = [i for i, s in enumerate(self._steps) if i not in done and s.after.issubset(done)]
+        return min(free, key=self._key, default=None)
+
+    def _key(self, step: int) -> tuple[bool, float, int]:
+        return (self._steps[step].condition is None, self._figures[step].rank, step)
+
+    def filtered(self, step: int, rows: int, kept: int) -> None:
+        """Learn that of `rows` a step kept so many."""
+        self._figures[step].rows += rows
+        self._figures[step].kept += kept
+
+    def paid(self, step: int, computed_tokens: int, written_tokens: int) -> None:
+        """Learn what a prompt of a step took."""
+        self._figures[step].cost += computed_tokens + _ANSWER_TOKEN * written_tokens
