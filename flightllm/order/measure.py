@@ -77,6 +77,8 @@ def _parts(flat: Flat, inorder: Sequence, depth: NDArray[np.int64], cache: Cache
 
 
 def _round(tokens: NDArray[np.float64] | float, cache: CacheShape) -> NDArray[np.float64]:
+    if cache.block_tokens <= 1:
+        return np.asarray(tokens)
     return np.floor(np.asarray(tokens) / cache.block_tokens + 1e-9) * cache.block_tokens
 
 
