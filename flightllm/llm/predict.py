@@ -5,12 +5,13 @@ where some are known; otherwise all that the constraint allows are equally likel
 """
 
 import sys
+import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from itertools import islice
+from itertools import count, islice
 from typing import Protocol, runtime_checkable
 
 from flightllm.errors import CancelledError, FlightLLMError
@@ -56,8 +57,8 @@ class PromptTokens:
         if exact:
             self._count(exact)
         for prompt in new[len(exact) :]:
-            count = round(len(prompt) * self._tokens / max(1, self._characters))
-            other[prompt] = count, self._by_characters(prompt)
+            number = round(len(prompt) * self._tokens / max(1, self._characters))
+            other[prompt] = number, self._by_characters(prompt)
         return [self._known.get(prompt) or other[prompt] for prompt in prompts]
 
     def _count(self, prompts: Sequence[str]) -> None:
@@ -70,8 +71,8 @@ class PromptTokens:
             return
         counts = [self._engine.count_tokens(prompt) for prompt in prompts]
         self._tokens += sum(counts)
-        for prompt, count in zip(prompts, counts, strict=True):
-            self._known[prompt] = count, self._by_characters(prompt)
+        for prompt, number in zip(prompts, counts, strict=True):
+            self._known[prompt] = number, self._by_characters(prompt)
 
     def _by_characters(self, prompt: str) -> list[Hashable]:
         wide = max(1, round(self._size * self._characters / max(1, self._tokens)))
@@ -91,9 +92,9 @@ class EnoughError(FlightLLMError):
 
 
 class PredictingEngine:
-    """Answers at once, in the order of `engine`'s scheduler, `most` prompts in all. One thread uses it, for one query.
+    """Answers at once, in the order of `engine`'s scheduler, `most` prompts in all. For one query.
 
-    `tokens` may be shared by several predictions of one query, one after the other.
+    Safe to use from several threads. `tokens` may be shared by several predictions, one after the other.
     """
 
     def __init__(
@@ -107,6 +108,11 @@ class PredictingEngine:
         self._shape = engine.prefix_cache
         self._simulator = PrefixSimulator(self._shape or _NONE, window)
         self._context = engine.context_tokens if isinstance(engine, Tokenizing) else sys.maxsize
+        self._lock = threading.Lock()
+        """Guards all that follows: several operators of a query may ask at once."""
+        self._numbers = count()
+        self._flying: dict[int, tuple[Completion, deque[Completion]]] = {}
+        """By the number of a run its completion, and where that goes."""
         self._answerers: dict[Asked, tuple[Callable[[int], str], Callable[[str], int]]] = {}
         self._option_lengths: dict[str, int] = {}
         self.sites: dict[Asked, Asking] = {}
@@ -139,31 +145,27 @@ class PredictingEngine:
         Raises:
             EnoughError: there are more requests than there may be.
         """
-        answers: dict[int, Completion] = {}
+        mine: deque[Completion] = deque()
+        in_flight = 0
         ended = False
-        while not ended or self._simulator.in_flight:
+        while not ended or in_flight:
             if cancelled():
                 raise CancelledError("the query was cancelled")
-            room = self._window - self._simulator.in_flight
-            pulled = [] if ended else list(_until_pause(requests, room))
-            ended = ended or (len(pulled) < room and (not pulled or pulled[-1] is not None))
-            for run, completion in self._runs([request for request in pulled if request is not None]):
-                if completion.error is not None:
-                    yield completion
-                    continue
-                answers[run.id] = completion
-                self._simulator.add(run)
-            if not self._simulator.in_flight and not ended:
+            pulled = [] if ended else list(_until_pause(requests, self._window - in_flight))
+            ended = ended or (len(pulled) < self._window - in_flight and None not in pulled)
+            asked = [request for request in pulled if request is not None]
+            in_flight += len(asked)
+            with self._lock:
+                self._send(asked, mine)
+                self._step()
+            if not in_flight and not ended:
                 time.sleep(_PAUSE_SECONDS)
-            for run in self._simulator.step():
-                yield self._with_hits(answers.pop(run.id), run)
+            while mine:
+                yield mine.popleft()
+                in_flight -= 1
 
-    def _with_hits(self, completion: Completion, run: Run) -> Completion:
-        cached = run.cached_tokens if self._shape else 0
-        tokens = completion.completion_tokens
-        return Completion(run.id, completion.text, None, completion.prompt_tokens, cached, tokens)
-
-    def _runs(self, requests: Sequence[Request]) -> Iterator[tuple[Run, Completion]]:
+    def _send(self, requests: Sequence[Request], answers: deque[Completion]) -> None:
+        """Give requests to the simulated engine; their completions go to `answers`. The caller holds the lock."""
         self._left -= len(requests)
         if self._left < 0:
             raise EnoughError("the prediction has seen as many prompts as it may")
@@ -171,8 +173,18 @@ class PredictingEngine:
         for request, (tokens, blocks) in zip(requests, self._tokens.cut(prompts), strict=True):
             text, length = self._answer(request)
             error = misfit(tokens, self._least_answer(request.parameters), self._context)
-            completion = Completion(request.id, None if error else text, error, tokens, 0, 0 if error else length)
-            yield Run(request.id, blocks, tokens, length), completion
+            if error is not None:
+                answers.append(Completion(request.id, None, error, tokens))
+                continue
+            run = Run(next(self._numbers), blocks, tokens, length)
+            self._flying[run.id] = Completion(request.id, text, None, tokens, 0, length), answers
+            self._simulator.add(run)
+
+    def _step(self) -> None:
+        """Let the simulated engine compute a step. The caller holds the lock."""
+        for run in self._simulator.step():
+            completion, answers = self._flying.pop(run.id)
+            answers.append(replace(completion, cached_tokens=run.cached_tokens if self._shape else 0))
 
     def _least_answer(self, parameters: Parameters) -> int:
         """Return how many tokens an answer needs at least, as engines see it."""

@@ -173,3 +173,12 @@ def test_tokens_without_a_tokenizer() -> None:
     assert (len(first[1]), len(third[1])) == (5, 2)
     assert first[1][:2] == second[1][:2] == third[1][:2]
     assert first[1][3:] != second[1][3:]
+
+
+def test_two_operators_at_once() -> None:
+    """Two runs over one engine, one of which pauses while the other goes on, get their own answers each."""
+    engine = PredictingEngine(FakeEngine("demo", 8, FakeOptions()), Learned(), 8)
+    first = engine.generate(iter(requests(20)), lambda: False)
+    begun = [next(first).id for _ in range(3)]
+    assert sorted(c.id for c in engine.generate(iter(requests(30)), lambda: False)) == list(range(30))
+    assert sorted([*begun, *(c.id for c in first)]) == list(range(20))
