@@ -59,7 +59,9 @@ def test_shared_calls(tmp_path: Path) -> None:
     assert ask(session, every).calls == 0
     assert ask(session, sql.format("case")).calls == 5
     assert ask(session, "SELECT ai_gen('x', note) FROM messy").calls == 6
-    assert ask(session, "SELECT ai_gen('x', 'GOOD (tea)' || '', normalize => 'punctuation,space,case')").calls == 0
+    assert (
+        ask(session, "SELECT ai_gen('x', note => 'GOOD (tea)' || '', normalize => 'punctuation,space,case')").calls == 0
+    )
     database.close()
 
 
