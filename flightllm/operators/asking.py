@@ -178,8 +178,6 @@ class Asker:
         self._open_runs += len(unit.tuples)
         self._open_rows += len(unit.run)
         self._open_bytes += unit.rows.nbytes
-        for site in self._sites:
-            site.counters.add(rows=len(unit.run))
         self._advance(unit)
 
     def _end(self, unit: Unit) -> None:
@@ -272,7 +270,8 @@ class Asker:
             if fields is not None:
                 wanted.append((run, fields, self._key(site, fields)))
         distinct = self._distinct(call, [key for _, _, key in wanted])
-        site.counters.add(distinct_prompts=distinct, prompts_expected=0 if self._all_expected else distinct)
+        expected = 0 if self._all_expected else distinct
+        site.counters.add(rows=unit.kept, distinct_prompts=distinct, prompts_expected=expected)
         return wanted
 
     def _guard(self, unit: Unit, site: Site) -> NDArray[np.bool_] | None:

@@ -1,0 +1,65 @@
+"""Stopping early: how many rows a LIMIT lets an operator ask about."""
+
+from pathlib import Path
+
+import pytest
+
+from flightllm.operators.demand import Demand
+from flightllm.session import Session
+from tests.databases import ask, open_database
+
+
+def test_waves() -> None:
+    """The first wave takes half of the rows to pass; later ones what was seen, so that they grow where few pass."""
+    demand = Demand(10)
+    assert demand.room() == 20
+    assert demand.room(15) == 5
+    assert demand.room(25) == 0
+    demand.seen(20)
+    assert demand.room() == 220
+    demand.got(9)
+    assert demand.room() == 3
+    assert not Demand().limited
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    """Return a session on a table of many rows."""
+    database = open_database(tmp_path, {"latency_ms": 1})
+    session = database.session()
+    session.update("CREATE TABLE t AS SELECT value AS id, 'text ' || value AS a FROM generate_series(1, 5000)")
+    return session
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows", "most"),
+    [
+        ("SELECT id FROM t WHERE ai_filter('x', a) LIMIT 20", 20, 80),
+        ("SELECT id FROM t WHERE ai_filter('x', a) LIMIT 1", 1, 20),
+        ("SELECT id FROM t WHERE ai_filter('x', a) LIMIT 5 OFFSET 10", 5, 70),
+        ("SELECT id FROM t WHERE ai_score('x', a) > 9 LIMIT 10", 10, 400),
+        ("SELECT id FROM t WHERE ai_filter('x', a) AND ai_filter('y', a) LIMIT 10", 10, 160),
+        ("SELECT id FROM t WHERE ai_filter('x', a) ORDER BY id DESC LIMIT 10", 10, 60),
+        ("SELECT id, ai_gen('g', a) FROM t WHERE ai_filter('x', a) ORDER BY id LIMIT 10", 10, 70),
+        ("SELECT id FROM t WHERE ai_filter('x', z => ai_gen('g', a)) LIMIT 10", 10, 1500),
+        ("SELECT id FROM t WHERE ai_filter('x', a) LIMIT 0", 0, 0),
+    ],
+)
+def test_few_calls(session: Session, sql: str, rows: int, most: int) -> None:
+    """A LIMIT above an AI filter is reached with little more than the calls it takes."""
+    ran = ask(session, sql, cache="off")
+    assert ran.table.num_rows == rows
+    assert ran.calls <= most
+
+
+def test_order_of_the_first(session: Session) -> None:
+    """The rows of ORDER BY with LIMIT are the first that pass, in order."""
+    everything = ask(session, "SELECT id FROM t WHERE ai_filter('x', a) AND id > 4800 ORDER BY id DESC", cache="off")
+    first = ask(session, "SELECT id FROM t WHERE ai_filter('x', a) ORDER BY id DESC LIMIT 7", cache="off")
+    assert first.rows == everything.rows[:7]
+
+
+def test_limit_beyond_the_end(session: Session) -> None:
+    """A LIMIT that is never reached ends with the rows."""
+    ran = ask(session, "SELECT id FROM t WHERE ai_filter('x', a) AND id <= 30 LIMIT 1000", cache="off")
+    assert ran.calls == 30
