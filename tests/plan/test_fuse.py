@@ -33,7 +33,7 @@ def operators(database: Database, sql: str) -> list[list[tuple[int, bool]]]:
             [[], [(1, True), (1, False)]],
         ),
         (
-            "SELECT id FROM (SELECT id, note, ai_score('s', note) AS s FROM people) WHERE s > 3 AND ai_filter('x', note)",
+            "SELECT id FROM (SELECT *, ai_score('s', note) AS s FROM people) WHERE s > 3 AND ai_filter('x', note)",
             [[(1, True), (1, True)]],
         ),
     ],
@@ -49,7 +49,7 @@ def test_operators(database: Database, session: Session, sql: str, expected: lis
     "sql",
     [
         "SELECT id FROM people WHERE ai_filter('x', note) AND random() < 2",
-        "SELECT id FROM (SELECT * FROM people WHERE ai_filter('x', note) ORDER BY id LIMIT 3) WHERE ai_filter('y', note)",
+        "SELECT id FROM (SELECT * FROM people WHERE ai_filter('x', note) ORDER BY 1 LIMIT 3) WHERE ai_filter('', note)",
         "SELECT id, rank() OVER (ORDER BY id) FROM people WHERE ai_filter('x', note) AND ai_filter('y', note)",
         "SELECT count(*) FROM people WHERE ai_filter('x', note) AND coalesce(ai_score('y', note), score) > id",
         "SELECT p.id FROM people p JOIN likes ON p.id = person_id AND ai_filter('x', note) WHERE ai_filter('y', thing)",
