@@ -40,9 +40,9 @@ class Paths:
         self.depth[rows] += 1
 
     def append_rest(self, ranks: NDArray[np.int64]) -> None:
-        """Give every row the fields it lacks by ascending rank, n × k or k."""
+        """Give every row the fields it lacks by ascending rank, at most k; `ranks` is n × k or k."""
         columns = self.used.shape[1]
-        rest = np.argsort(np.where(self.used, columns, ranks), axis=1, kind="stable")
+        rest = np.argsort(np.where(self.used, columns + 1, ranks), axis=1, kind="stable")
         for place in range(columns - int(self.depth.min(initial=columns))):
             rows = np.flatnonzero(self.depth + place < columns)
             self.fields[rows, self.depth[rows] + place] = rest[rows, place]
