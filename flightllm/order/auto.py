@@ -20,8 +20,8 @@ def auto(encoded: Encoded, cache: CacheShape) -> Draft:
     """Return the given order, v1's or the greedy one.
 
     First from a bound that costs one pass, the tokens of all repeated values: where even these are not worth a sort,
-    the given order stays. Then, with the hits of the given order and v1's known, the greedy one is tried if what is left of
-    the bound is worth it. Equal hits keep the given order.
+    the given order stays. Then, with the hits of the given order and v1's known, the greedy one is tried if what is
+    left of the bound is worth it. Equal hits keep the given order.
     """
     cells, bound = encoded.codes.size, repeated_tokens(encoded)
     given = as_given(encoded)

@@ -19,10 +19,11 @@ _TASTES = (
     Taste(2.0, determined=True),
     Taste(3.0, determined=False),
     Taste(3.0, determined=True),
+    Taste(8.0, determined=True),
     Taste(8.0, determined=False),
     Taste(1.0, determined=True),
 )
-_TRIED = ((100_000, 5), (500_000, 3))
+_TRIED = ((100_000, 6), (500_000, 3))
 """Cells of a table up to which so many of the tastes are tried; larger tables are ordered by the first."""
 
 

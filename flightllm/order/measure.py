@@ -85,7 +85,7 @@ def _round(tokens: NDArray[np.float64] | float, cache: CacheShape) -> NDArray[np
 def _patterns(fields: NDArray[np.int16]) -> tuple[tuple[tuple[int, ...], ...], NDArray[np.int32]]:
     """Return the distinct rows of `fields` and which of them each row is."""
     rows, columns = fields.shape
-    if fields.strides[0] == 0:
+    if rows and fields.strides[0] == 0:
         return (tuple(fields[0].tolist()),), np.zeros(rows, dtype=np.int32)
     opaque = np.ascontiguousarray(fields).view(np.dtype((np.void, 2 * columns))).reshape(rows)
     _, first, pattern = np.unique(opaque, return_index=True, return_inverse=True)
