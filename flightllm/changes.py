@@ -11,7 +11,8 @@ from flightllm.catalog import IngestMode
 from flightllm.errors import CancelledError, InternalError, UnsupportedError
 from flightllm.functions import FunctionRegistry
 from flightllm.operators.relational import Batches
-from flightllm.query import Services, plan, uses_ai
+from flightllm.query import plan, uses_ai
+from flightllm.services import Services
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
 from flightllm.sql.parameters import bind

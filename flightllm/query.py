@@ -3,9 +3,9 @@
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -14,27 +14,26 @@ import structlog
 from datafusion import DataFrame, SessionContext, udf
 
 from flightllm.ai import AICall
-from flightllm.catalog import QUERY_ONLY, Catalog
+from flightllm.catalog import QUERY_ONLY
 from flightllm.catalog.errors import mapped_error
-from flightllm.config import Config
+from flightllm.dry_run import Backing
 from flightllm.errors import AICallError, FlightLLMError, LimitExceededError
-from flightllm.functions import FunctionRegistry
-from flightllm.llm.base import Engine
 from flightllm.operators.ai_map import Runtime
 from flightllm.operators.asking import Means
 from flightllm.operators.batch_udf import BatchFunctions
-from flightllm.operators.cache import AnswerCache
-from flightllm.operators.flights import Flights
-from flightllm.operators.relational import Batches, Loop
+from flightllm.operators.relational import Batches
 from flightllm.operators.run import run
-from flightllm.operators.workers import Workers, parallel_parts
-from flightllm.plan.explain import explain_stages
+from flightllm.operators.workers import parallel_parts
+from flightllm.plan.explain import explain_stages, operators_of
 from flightllm.plan.fuse import fuse
 from flightllm.plan.planner import plan_query, register_stubs
 from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational
 from flightllm.plan.substrait import NotExpressibleError
 from flightllm.rewrite import RULES, rewrite
+from flightllm.rewrite.rules import Rule
+from flightllm.services import Services
 from flightllm.settings import Settings
+from flightllm.spending import AskingQuery, real_backing
 from flightllm.sql.calls import Extracted, extract_calls
 from flightllm.sql.guard import check_sql
 from flightllm.system import QueryRecord
@@ -50,22 +49,6 @@ _TEXT_BYTES = 32
 
 _OUTER_JOIN = re.compile(r"^ *(Left|Right|Full) Join:", re.MULTILINE)
 
-EXPLAIN_SCHEMA = pa.schema([pa.field("plan_type", pa.string()), pa.field("plan", pa.string())])
-
-
-@dataclass(frozen=True, slots=True)
-class Services:
-    """What all queries of a server share."""
-
-    config: Config
-    catalog: Catalog
-    functions: FunctionRegistry
-    engine: Engine
-    cache: AnswerCache
-    flights: Flights
-    loop: Loop
-    workers: Workers
-
 
 class Query(Protocol):
     """A planned query; nothing of it has run yet."""
@@ -78,10 +61,10 @@ class Query(Protocol):
         """Run it; closing the iterator, or cancelling the record, stops it."""
 
     def explain(self) -> list[tuple[str, str]]:
-        """Return titles and texts that show how it would run."""
+        """Return titles and texts of its plan."""
 
 
-def plan(sql: str, services: Services, settings: Settings) -> Query:
+def plan(sql: str, services: Services, settings: Settings) -> "PlainQuery | BatchQuery | StagedQuery":
     """Plan one SELECT, SHOW or DESCRIBE text whose parameters are bound.
 
     Raises:
@@ -157,16 +140,6 @@ def _set_for_joins(context: SessionContext, planned: DataFrame) -> bool:
     return bool(kinds)
 
 
-@contextmanager
-def _answers(services: Services, settings: Settings) -> Iterator[tuple[AnswerCache, Flights]]:
-    """Give the shared answers and prompts in flight, or some for this query alone where the session wants it so."""
-    if settings.cache and settings.dedup:
-        yield services.cache, services.flights
-        return
-    with closing(AnswerCache(None)) as cache:
-        yield cache, Flights()
-
-
 def _shown(schema: pa.Schema, extracted: Extracted) -> pa.Schema:
     """Return the schema its user sees: AI calls named as written, and any column may be NULL."""
     return pa.schema([pa.field(extracted.display_name(f.name), f.type) for f in schema])
@@ -183,7 +156,7 @@ class PlainQuery:
     """A query without AI calls: DataFusion's own."""
 
     def __init__(self, services: Services, extracted: Extracted) -> None:
-        self._services = services
+        self.services = services
         context = _scalar_context(services)
         self.frame = _frame(context, extracted)
         if _set_for_joins(context, self.frame):
@@ -196,7 +169,7 @@ class PlainQuery:
 
     def run(self, record: QueryRecord) -> Batches:
         """Stream DataFusion's batches."""
-        return _named(self._services.loop.stream(self.frame, record.cancelled.is_set, ahead=True), self.schema)
+        return _named(self.services.loop.stream(self.frame, record.cancelled.is_set, ahead=True), self.schema)
 
     def explain(self) -> list[tuple[str, str]]:
         """Return DataFusion's plans."""
@@ -214,32 +187,37 @@ class BatchQuery:
     The setting asks for the plain baseline: one call per row, none of it known before or kept.
     """
 
+    path = "batch functions"
+
     def __init__(self, services: Services, settings: Settings, extracted: Extracted, reason: str) -> None:
-        self._services = services
-        self._settings = settings
+        self.services = services
+        self.settings = settings
         self._extracted = extracted
         self._reason = reason
         context = _scalar_context(services, parallel=False)
         register_stubs(context, extracted.calls)
         self._planned = _frame(context, extracted)
         self.schema = _shown(self._planned.schema(), extracted)
+        self.calls: Collection[AICall] = extracted.calls.values()
+        self.operators = [("", [call.text for call in self.calls])]
 
     def run(self, record: QueryRecord) -> Batches:
+        """Run it within the session's budget; see `run_on`."""
+        with real_backing(self, record) as backing:
+            yield from self.run_on(backing, record)
+
+    def run_on(self, backing: Backing, record: QueryRecord) -> Batches:
         """Run it in a context whose functions ask the engine, when enough of DataFusion's threads are free.
 
         Raises:
             LimitExceededError: more parts would run side by side than there may be.
         """
         parts = self._parts()
-        with _answers(self._services, self._settings) as (cache, flights):
-            means = None
-            if self._settings.optimizer:
-                engine, window = self._services.engine, self._services.config.engine.max_in_flight
+        yield from self.services.workers.paced(self._run(record, backing), parts, record.cancelled.is_set)
 
-                def means() -> Means:
-                    return Means(engine, cache, flights.open(), window)
-
-            yield from self._services.workers.paced(self._run(record, means), parts, record.cancelled.is_set)
+    def variants(self) -> Iterator[tuple[str, AskingQuery]]:
+        """Yield nothing: there is no plan to change."""
+        yield from ()
 
     def _parts(self) -> int:
         try:
@@ -247,7 +225,7 @@ class BatchQuery:
         except Exception as error:  # noqa: BLE001 - DataFusion raises this class; VALUES are evaluated while planning
             _log.debug("no physical plan without calls", error=str(error))
             return 1
-        parts, most = parallel_parts(plan, self._extracted.calls), self._services.workers.size
+        parts, most = parallel_parts(plan, self._extracted.calls), self.services.workers.size
         if parts > most:
             raise LimitExceededError(
                 f"{parts} parts of a UNION with AI calls would run at once, at most {most} may: split the query"
@@ -255,12 +233,18 @@ class BatchQuery:
             )
         return parts
 
-    def _run(self, record: QueryRecord, means: Callable[[], Means] | None) -> Batches:
-        context = _scalar_context(self._services, parallel=False)
+    def _run(self, record: QueryRecord, backing: Backing) -> Batches:
+        context = _scalar_context(self.services, parallel=False)
         errors: list[Exception] = []
+        window = self.services.config.engine.max_in_flight
+
+        def means() -> Means:
+            return Means(backing.engine, backing.cache, backing.flights.open(), window, backing.budget)
+
         functions = BatchFunctions(
-            self._services.engine,
-            means,
+            backing.engine,
+            means if self.settings.optimizer else None,
+            backing.budget,
             lambda call: record.call_site(call.function, call.text),
             record.cancelled.is_set,
             errors,
@@ -269,7 +253,7 @@ class BatchQuery:
         _set_for_joins(context, self._planned)
         frame = _frame(context, self._extracted)
         try:
-            yield from _named(self._services.loop.stream(frame, record.cancelled.is_set), self.schema)
+            yield from _named(self.services.loop.stream(frame, record.cancelled.is_set), self.schema)
         except FlightLLMError as error:
             if errors:
                 raise errors[0] from error
@@ -278,7 +262,7 @@ class BatchQuery:
     def explain(self) -> list[tuple[str, str]]:
         """Return why there is no operator, the calls, and DataFusion's plans."""
         calls = "\n".join(call.text for call in self._extracted.calls.values())
-        how = "one call per distinct prompt of a batch" if self._settings.optimizer else "one call per row"
+        how = "one call per distinct prompt of a batch" if self.settings.optimizer else "one call per row"
         title, text = "batch functions", f"{how}: {self._reason}\n{calls}"
         try:
             plans = _datafusion_plans(self._planned)
@@ -291,14 +275,19 @@ class BatchQuery:
 class StagedQuery:
     """A query whose AI calls are operators between relational stages."""
 
-    def __init__(self, services: Services, settings: Settings, extracted: Extracted) -> None:
-        self._services = services
-        self._settings = settings
+    path = "operators"
+
+    def __init__(
+        self, services: Services, settings: Settings, extracted: Extracted, rules: tuple[Rule, ...] = RULES
+    ) -> None:
+        self.services = services
+        self.settings = settings
+        self._extracted = extracted
         planning = _scalar_context(services, planning=True)
         register_stubs(planning, extracted.calls)
         frame = _frame(planning, extracted)
         planned = plan_query(planning, frame, extracted.calls)
-        root, self._rules = rewrite(planned.root, planned.functions, RULES if settings.rules else ())
+        root, self._rules = rewrite(planned.root, planned.functions, rules if settings.rules else ())
         root = fuse(root, planned.functions) if settings.rules else root
         self._context = _scalar_context(services)
         self._ordered = _scalar_context(services, parallel=False)
@@ -307,33 +296,49 @@ class StagedQuery:
         self._stage: Relational = Cutter(self._context, planned.functions).cut(root)
         self._ordered.register_catalog_provider(STAGE_CATALOG, self._context.catalog(STAGE_CATALOG))
         self.schema = _shown(frame.schema(), extracted)
+        self.calls: Collection[AICall] = extracted.calls.values()
+        self.operators = operators_of(self._stage)
 
     def run(self, record: QueryRecord) -> Batches:
+        """Run it within the session's budget; see `run_on`."""
+        with real_backing(self, record) as backing:
+            yield from self.run_on(backing, record)
+
+    def run_on(self, backing: Backing, record: QueryRecord) -> Batches:
         """Run the stages; what they spill is removed at the end."""
-        limits = self._services.config.limits
+        limits = self.services.config.limits
         folder = Path(tempfile.mkdtemp(prefix="flightllm-", dir=limits.spill_folder))
         try:
-            with _answers(self._services, self._settings) as (cache, flights):
-                runtime = Runtime(
-                    context=self._context,
-                    ordered=self._ordered,
-                    engine=self._services.engine,
-                    cache=cache,
-                    flights=flights,
-                    settings=self._settings,
-                    loop=self._services.loop,
-                    record=record,
-                    folder=folder,
-                    window=self._services.config.engine.max_in_flight,
-                    memory_bytes=limits.memory_bytes // 8,
-                )
-                yield from _named(run(self._stage, runtime), self.schema)
+            runtime = Runtime(
+                context=self._context,
+                ordered=self._ordered,
+                engine=backing.engine,
+                cache=backing.cache,
+                flights=backing.flights,
+                budget=backing.budget,
+                settings=self.settings,
+                loop=self.services.loop,
+                record=record,
+                folder=folder,
+                window=self.services.config.engine.max_in_flight,
+                memory_bytes=limits.memory_bytes // 8,
+            )
+            yield from _named(run(self._stage, runtime), self.schema)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
     def explain(self) -> list[tuple[str, str]]:
         """Return the rules that fired, the stages and the operators."""
         return [("rules", ", ".join(self._rules) or "none fired"), *explain_stages(self._stage, self._context)]
+
+    def variants(self) -> Iterator[tuple[str, AskingQuery]]:
+        """Yield each rule that fired, and the ordering, with the query planned without it."""
+        for name in self._rules:
+            rules = tuple(rule for rule in RULES if rule.__name__ != name)
+            yield name, StagedQuery(self.services, self.settings, self._extracted, rules)
+        if self.settings.ordering != "none" and self.services.engine.prefix_cache is not None:
+            unordered = replace(self.settings, ordering="none")
+            yield f"ordering {self.settings.ordering}", StagedQuery(self.services, unordered, self._extracted)
 
 
 def _datafusion_plans(frame: DataFrame) -> list[tuple[str, str]]:
@@ -349,13 +354,3 @@ def uses_ai(sql: str, services: Services) -> bool:
     if not services.functions.may_be_in(text):
         return False
     return bool(_extract(text, services).calls)
-
-
-def explain_analyze(query: Query, record: QueryRecord) -> list[tuple[str, str]]:
-    """Run the query to its end and return what it took, per call site."""
-    rows = sum(batch.num_rows for batch in query.run(record))
-    lines = [("rows", str(rows))]
-    for call in record.call_rows():
-        figures = ", ".join(f"{name} {value}" for name, value in call.items() if isinstance(value, int))
-        lines.append((f"ai call {call['call_site']}", f"{call['text']}\n{figures}"))
-    return lines

@@ -15,13 +15,16 @@ from flightllm.catalog.errors import mapped_error
 from flightllm.changes import bound_texts, change
 from flightllm.config import Config
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError, UnsupportedError
+from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.functions import FunctionRegistry
 from flightllm.llm import create_engine
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.workers import Workers
-from flightllm.query import EXPLAIN_SCHEMA, Query, Services, explain_analyze, plan
+from flightllm.plan.cost import Costs, Prices
+from flightllm.query import Query, plan
+from flightllm.services import Services
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
 from flightllm.sql.guard import check_sql
@@ -124,8 +127,9 @@ class Database:
             catalog = Catalog(config.limits, SystemTables(queries, cache))
             for name, path in config.tables.items():
                 catalog.register_file(name, path)
+            costs = Costs(Prices.of(config.engine))
             services = Services(
-                config, catalog, functions, create_engine(config.engine), cache, Flights(), Loop(), workers
+                config, catalog, functions, create_engine(config.engine), cache, Flights(), Loop(), workers, costs
             )
             opened.pop_all()
         return cls(services, queries)
@@ -214,7 +218,7 @@ class Session:
         if statement.kind == "show":
             return _Shown(settings.show(statement.key or "all"))
         query = plan(statement.query or statement.text, self._services, settings)
-        return _Explained(query, analyze=statement.analyze) if statement.kind == "explain" else query
+        return _Explained(query, statement) if statement.kind == "explain" else query
 
     def update(
         self,
@@ -298,18 +302,15 @@ class Session:
 class _Explained:
     """EXPLAIN as a query of its own."""
 
-    schema = EXPLAIN_SCHEMA
-
-    def __init__(self, query: Query, *, analyze: bool) -> None:
+    def __init__(self, query: ShownQuery, statement: Statement) -> None:
         self._query = query
-        self._analyze = analyze
+        self._analyze = statement.analyze
+        self._json = statement.format == "json"
+        self.schema = JSON_SCHEMA if self._json else TEXT_SCHEMA
 
     def run(self, record: QueryRecord) -> Batches:
-        """Yield one row per title and text."""
-        lines = self._query.explain()
-        if self._analyze:
-            lines += explain_analyze(self._query, record)
-        yield _texts(lines, EXPLAIN_SCHEMA)
+        """Yield one row per title and text, or one with a JSON document."""
+        yield explain(self._query, record, analyze=self._analyze, as_json=self._json)
 
     def explain(self) -> list[tuple[str, str]]:
         """Return the plan being explained."""

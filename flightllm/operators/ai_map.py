@@ -15,11 +15,12 @@ from flightllm.operators.arrange import Arguments, Arranged, How, arrange
 from flightllm.operators.asking import Asker, Means, Site, all_at_once
 from flightllm.operators.batches import growing_sizes
 from flightllm.operators.budget import Budget
-from flightllm.operators.cache import AnswerCache, Keys
+from flightllm.operators.cache import Keys
 from flightllm.operators.conditions import Conditions
 from flightllm.operators.demand import Demand
 from flightllm.operators.flights import Flights
 from flightllm.operators.layout import fields_first, reach
+from flightllm.operators.overlay import Answers
 from flightllm.operators.ranking import Ranking
 from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.spool import Spooled, spool
@@ -36,7 +37,7 @@ class Runtime:
     ordered: SessionContext
     """The same tables, in a context that keeps the order of rows where the plan does not sort."""
     engine: Engine
-    cache: AnswerCache
+    cache: Answers
     flights: Flights
     settings: Settings
     loop: Loop

@@ -14,10 +14,11 @@ from flightllm.errors import InternalError
 from flightllm.llm.base import Completion, Engine, Request
 from flightllm.operators.batches import Unit
 from flightllm.operators.budget import Budget, Reservation
-from flightllm.operators.cache import AnswerCache, Keys
+from flightllm.operators.cache import Keys
 from flightllm.operators.conditions import Conditions
 from flightllm.operators.demand import Demand
 from flightllm.operators.flights import Claims
+from flightllm.operators.overlay import Answers
 from flightllm.operators.ranking import Ranking
 from flightllm.operators.rows import Counters, given_fields, read_answer, sql_value
 from flightllm.operators.trace import Trace
@@ -75,7 +76,7 @@ class Means:
     """What an asker works with, beside the calls."""
 
     engine: Engine
-    cache: AnswerCache
+    cache: Answers
     claims: Claims
     window: int
     """Prompts the engine keeps in flight."""

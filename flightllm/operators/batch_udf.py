@@ -9,10 +9,11 @@ import pyarrow as pa
 from datafusion import SessionContext, udf
 
 from flightllm.ai import AICall
-from flightllm.llm.base import Engine, Request
+from flightllm.llm.base import Completion, Engine, Request
 from flightllm.normalised import normalised_tuple
 from flightllm.operators.asking import Asker, Means, Site, all_at_once
 from flightllm.operators.batches import Unit
+from flightllm.operators.budget import Budget, Reservation
 from flightllm.operators.cache import Keys
 from flightllm.operators.rows import Counters, given_fields, read_answer, sql_value
 from flightllm.operators.trace import Trace
@@ -27,6 +28,7 @@ class BatchFunctions:
     engine: Engine
     means: Callable[[], Means] | None
     """What a batch asks its prompts with; None for one call per row and no reuse at all."""
+    budget: Budget | None
     counters: Callable[[AICall], Counters]
     cancelled: Callable[[], bool]
     errors: list[Exception]
@@ -75,33 +77,63 @@ def _each_prompt(shared: BatchFunctions, call: AICall, means: Callable[[], Means
 
 def _each_row(shared: BatchFunctions, call: AICall) -> _Function:
     """Answer a batch by one call per row."""
-    named = [(name, i, i in call.required) for i, name in enumerate(call.fields)]
-    counters, trace = shared.counters(call), Trace()
+    counters = shared.counters(call)
 
-    def requests(columns: tuple[pa.Array, ...]) -> Iterator[Request]:
+    def answer(*columns: pa.Array) -> pa.Array:
+        rows = _Rows(shared, call, counters, len(columns[0]))
+        for completion in shared.engine.generate(rows.requests(columns), shared.cancelled):
+            rows.settle(completion)
+        counters.add(rows=len(rows.values))
+        return pa.array(rows.values, type=call.type)
+
+    return answer
+
+
+class _Rows:
+    """The rows of one batch, each with a call of its own."""
+
+    def __init__(self, shared: BatchFunctions, call: AICall, counters: Counters, count: int) -> None:
+        self._budget = shared.budget
+        self._call = call
+        self._counters = counters
+        self._trace = Trace()
+        self._reservations: dict[int, Reservation] = {}
+        self.values: list[Any] = [None] * count
+
+    def requests(self, columns: tuple[pa.Array, ...]) -> Iterator[Request | None]:
+        """Yield a request for each row that needs one and that the budget allows; None while it has to wait."""
+        call = self._call
+        named = [(name, i, i in call.required) for i, name in enumerate(call.fields)]
         for row, values in enumerate(zip(*(c.to_pylist() for c in columns), strict=True)):
             fields = given_fields(named, values)
             if fields is None:
                 continue
-            counters.add(distinct_prompts=1, calls=1)
+            self._counters.add(distinct_prompts=1)
             prompt = call.prompt(fields)
             request = Request(row, prompt, call.parameters, call.function, call.instruction, tuple(fields))
-            trace.sent(request)
+            if self._budget is not None:
+                while (taken := self._budget.take(request)) is None and self._budget.refusal is None:
+                    yield None
+                if taken is None:
+                    self._fill(row, None, self._budget.refusal)
+                    continue
+                self._reservations[row] = taken
+            self._counters.add(calls=1)
+            self._trace.sent(request)
             yield request
 
-    def answer(*columns: pa.Array) -> pa.Array:
-        values: list[Any] = [None] * len(columns[0])
-        for completion in shared.engine.generate(requests(columns), shared.cancelled):
-            trace.received(completion)
-            value, failure = read_answer(call, completion.text, completion.error)
-            counters.add(
-                prompt_tokens=completion.prompt_tokens,
-                cached_tokens=completion.cached_tokens,
-                completion_tokens=completion.completion_tokens,
-                failed_rows=failure is not None,
-            )
-            values[completion.id] = sql_value(call, value, failure)
-        counters.add(rows=len(values))
-        return pa.array(values, type=call.type)
+    def settle(self, completion: Completion) -> None:
+        """Take in an answer."""
+        self._trace.received(completion)
+        self._counters.add(
+            prompt_tokens=completion.prompt_tokens,
+            cached_tokens=completion.cached_tokens,
+            completion_tokens=completion.completion_tokens,
+        )
+        if self._budget is not None:
+            self._budget.settle(self._reservations.pop(completion.id), completion)
+        self._fill(completion.id, *read_answer(self._call, completion.text, completion.error))
 
-    return answer
+    def _fill(self, row: int, value: Any, failure: str | None) -> None:
+        self._counters.add(failed_rows=failure is not None)
+        self.values[row] = sql_value(self._call, value, failure)

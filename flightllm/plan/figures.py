@@ -1,7 +1,7 @@
 """What the calls of a query take, predicted and actual, in one shape for texts and JSON."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from flightllm.plan.cost import Costs, Work
@@ -69,23 +69,23 @@ class Explained:
     """All that EXPLAIN knows of a query with AI calls."""
 
     path: str
-    """How its calls run: `operators`, or `batch functions`."""
+    """How it runs: `operators`, `batch functions`, or `plain` without calls."""
     engine: str
     operators: Sequence[tuple[str, Sequence[str]]]
     """The AI operators, the last to run first, with the texts of their calls."""
     plan: Sequence[tuple[str, str]]
     """Titles and texts of its stages and operators."""
-    predicted: Figures
+    predicted: Figures | None = None
+    """None where nothing is to predict: there are no calls."""
     actual: Figures | None = None
     savings: Sequence[Saving] = ()
-    notes: Sequence[str] = field(default=())
 
     def pairs(self) -> list[tuple[str, CallFigures, CallFigures | None]]:
         """Return the operator, the prediction and the actual figures of each call site."""
         actual = list(self.actual.calls) if self.actual else []
         owners = [(text, name) for name, texts in reversed(self.operators) for text in texts]
         pairs = []
-        for call in self.predicted.calls:
+        for call in self.predicted.calls if self.predicted else ():
             owner = next((o for o in owners if o[0] == call.text), None)
             if owner is not None:
                 owners.remove(owner)
@@ -120,15 +120,15 @@ def document(explained: Explained, costs: Costs) -> dict[str, Any]:
     return {
         "path": explained.path,
         "engine": explained.engine,
-        "rows": {"predicted": predicted.rows, "actual": actual_all and actual_all.rows},
+        "rows": {"predicted": predicted and predicted.rows, "actual": actual_all and actual_all.rows},
         "operators": [{"operator": name, "calls": calls} for name, calls in operators.items()],
         "total": {
-            "predicted": _work(predicted.work, costs),
+            "predicted": predicted and _work(predicted.work, costs),
             "actual": actual_all and {**_work(actual_all.work, costs), "seconds": actual_all.seconds},
         },
-        "savings": [_saving(saving, predicted.work, costs) for saving in explained.savings],
+        "savings": [_saving(saving, predicted.work, costs) for saving in explained.savings] if predicted else [],
         "plan": [{"title": title, "text": text} for title, text in explained.plan],
-        "notes": [*predicted.notes, *explained.notes],
+        "notes": list(predicted.notes) if predicted else [],
     }
 
 

@@ -15,12 +15,14 @@ def tables(explained: Explained, costs: Costs) -> list[tuple[str, str]]:
     texts: dict[str, list[str]] = {}
     for operator, call, actual in explained.pairs():
         texts.setdefault(operator, []).append(_call(call, actual, costs))
-    lines = [(f"calls of {name}".strip(), "\n\n".join(parts)) for name, parts in texts.items()]
-    lines.append(("total", _total(explained, costs)))
-    if explained.savings:
+    lines = [(f"calls of {name}" if name else "calls", "\n\n".join(parts)) for name, parts in texts.items()]
+    if explained.predicted is not None or explained.actual is not None:
+        lines.append(("total", _total(explained, costs)))
+    if explained.savings and explained.predicted:
         lines.append(("saved", _savings(explained.savings, explained.predicted.work, costs)))
-    notes = [*explained.predicted.notes, *explained.notes]
-    return [*lines, ("notes", "\n".join(notes))] if notes else lines
+    if explained.predicted and explained.predicted.notes:
+        lines.append(("notes", "\n".join(explained.predicted.notes)))
+    return lines
 
 
 def _call(call: CallFigures, actual: CallFigures | None, costs: Costs) -> str:
@@ -31,7 +33,8 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: Costs) -> str:
         lines.append(f"fields in order: {', '.join(order) or 'none'} ({_share(count / prompts)} of prompts)")
     if len(call.orders) > _SHOWN_ORDERS:
         lines.append(f"and {len(call.orders) - _SHOWN_ORDERS:,} other orders of the fields")
-    lines.append("answers drawn from earlier ones" if call.learned else "answers assumed: every one equally likely")
+    if call.counts["calls"]:
+        lines.append("answers: like earlier ones" if call.learned else "answers: every one assumed equally likely")
     rows = [_row("predicted", call, _seconds(costs.seconds(call.work)), costs)]
     if actual is not None:  # calls run side by side, so one has no seconds of its own
         rows.append(_row("actual", actual, "", costs))
@@ -49,7 +52,9 @@ def _work(work: Work) -> list[str]:
 
 def _total(explained: Explained, costs: Costs) -> str:
     rows: list[Sequence[str]] = [("", "rows", *_COLUMNS[4:])]
-    given = [("predicted", explained.predicted, costs.seconds(explained.predicted.work))]
+    given = []
+    if explained.predicted is not None:
+        given.append(("predicted", explained.predicted, costs.seconds(explained.predicted.work)))
     if explained.actual is not None:
         given.append(("actual", explained.actual, explained.actual.seconds or 0.0))
     for name, figures, seconds in given:

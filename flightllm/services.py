@@ -1,0 +1,30 @@
+"""What all queries of a server share."""
+
+from dataclasses import dataclass, field
+
+from flightllm.catalog import Catalog
+from flightllm.config import Config
+from flightllm.functions import FunctionRegistry
+from flightllm.llm.base import Engine
+from flightllm.llm.learned import Learned
+from flightllm.operators.cache import AnswerCache
+from flightllm.operators.flights import Flights
+from flightllm.operators.relational import Loop
+from flightllm.operators.workers import Workers
+from flightllm.plan.cost import Costs
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """What all queries of a server share."""
+
+    config: Config
+    catalog: Catalog
+    functions: FunctionRegistry
+    engine: Engine
+    cache: AnswerCache
+    flights: Flights
+    loop: Loop
+    workers: Workers
+    costs: Costs
+    learned: Learned = field(default_factory=Learned)

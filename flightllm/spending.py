@@ -1,0 +1,100 @@
+"""What a query's calls run on, what they will take, and what they may."""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, contextmanager
+from typing import Protocol
+
+from flightllm.ai import AICall
+from flightllm.dry_run import MOST_SECONDS, Backing, DryRun
+from flightllm.llm.base import Engine
+from flightllm.llm.predict import PromptTokens, Tokenizing
+from flightllm.operators.budget import Budget, Limits, check_estimate, check_prices
+from flightllm.operators.cache import AnswerCache
+from flightllm.operators.flights import Flights
+from flightllm.operators.observed import ObservedEngine
+from flightllm.operators.relational import Batches
+from flightllm.plan.figures import Figures
+from flightllm.services import Services
+from flightllm.settings import Settings
+from flightllm.system import QueryRecord
+
+_TEMPLATE_TOKENS = 64
+"""More than what an endpoint puts around a prompt."""
+
+
+class AskingQuery(Protocol):
+    """A planned query that has AI calls."""
+
+    services: Services
+    settings: Settings
+
+    @property
+    def calls(self) -> Collection[AICall]:
+        """Return its AI calls."""
+
+    def run_on(self, backing: Backing, record: QueryRecord) -> Batches:
+        """Run it on the given engine and answers."""
+
+
+def predict(
+    query: AskingQuery,
+    cancelled: Callable[[], bool],
+    tokens: PromptTokens | None = None,
+    most_seconds: float = MOST_SECONDS,
+) -> Figures:
+    """Return what a query would take, by a run on predicted answers; see `DryRun`.
+
+    `tokens` may be shared by predictions of the same query.
+    """
+    services = query.services
+    reads = query.settings.cache and query.settings.dedup and query.settings.optimizer
+    dry = DryRun(
+        query.calls,
+        services.engine,
+        services.learned,
+        services.cache if reads else None,
+        services.config.engine.max_in_flight,
+        tokens or PromptTokens(services.engine),
+        most_seconds=most_seconds,
+    )
+    return dry.figures(lambda record, backing: query.run_on(backing, record), cancelled)
+
+
+@contextmanager
+def real_backing(query: AskingQuery, record: QueryRecord) -> Iterator[Backing]:
+    """Give the server's engine and answers, within the budget of the session.
+
+    Raises:
+        BudgetExceededError: the query would take more than it may.
+    """
+    services, settings = query.services, query.settings
+    limits = Limits(settings.max_calls, settings.max_tokens, settings.max_cost)
+    budget = None
+    if limits:
+        prices = services.costs.prices
+        check_prices(limits, prices)
+        check_estimate(limits, predict(query, record.cancelled.is_set).work, prices)
+        counting = services.engine
+        budget = Budget(
+            limits, prices, _most_tokens(counting), counting.count_tokens, fail=settings.on_budget == "fail"
+        )
+    engine = ObservedEngine(services.engine, services.learned, services.costs)
+    with _answers(services, settings) as (cache, flights):
+        yield Backing(engine, cache, flights, budget)
+
+
+@contextmanager
+def _answers(services: Services, settings: Settings) -> Iterator[tuple[AnswerCache, Flights]]:
+    """Give the shared answers and prompts in flight, or some for this query alone where the session wants it so."""
+    if settings.cache and settings.dedup:
+        yield services.cache, services.flights
+        return
+    with closing(AnswerCache(None)) as cache:
+        yield cache, Flights()
+
+
+def _most_tokens(engine: Engine) -> Callable[[str], int]:
+    """Return how to tell the most tokens that a prompt can have: what they are, or one for each byte."""
+    if isinstance(engine, Tokenizing):
+        return lambda prompt: len(engine.token_ids([prompt])[0])
+    return lambda prompt: len(prompt.encode("utf-8", "surrogatepass")) + _TEMPLATE_TOKENS
