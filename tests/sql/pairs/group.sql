@@ -91,3 +91,7 @@ SELECT array_agg(score ORDER BY id) IGNORE NULLS, count(ai_gen('x', note)) FROM 
 -- name: a single grouping set
 -- fallback: the plan reads a column that its input does not have
 SELECT name, count(ai_gen('x', note)) FROM people GROUP BY GROUPING SETS ((name))
+
+-- name: grouped by a condition on an answer used twice
+SELECT person_id, max(thing), CASE WHEN ai_filter('q', thing) IS FALSE THEN ai_filter('p', x => person_id) ELSE true END AS c
+FROM likes GROUP BY 1, 3
