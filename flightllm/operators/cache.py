@@ -26,6 +26,8 @@ _LOOKUP = 500
 _WAIT_SECONDS, _FAST_SECONDS = 0.002, 0.01
 _FAST, _MOST_WAITING = 64, 256
 """An answer is on disk after 2 ms at most; where more than 32,000 come a second, after 10 ms or 256 of them."""
+_MOVE_SECONDS, _MOST_PAGES = 1.0, 16_384
+"""How often the log is emptied into the file, and its length from which a commit does so itself."""
 _BUSY_SECONDS, _MOST_BUSY = 5.0, 65_536
 """How long to wait for a process that writes, and then before the next try; how many answers may wait meanwhile."""
 
@@ -68,9 +70,12 @@ class AnswerCache:
         self._make_room(0)
         self._some, self._closed = threading.Event(), threading.Event()
         """Set while answers wait that nobody else may commit in time."""
-        self._late = threading.Thread(target=self._commit_late, name="answer-cache", daemon=True)
-        if self._path is not None:
-            self._late.start()
+        self._written = threading.Event()
+        """Set after a commit."""
+        work = (self._commit_late, self._move) if self._path is not None else ()
+        self._threads = [threading.Thread(target=one, name="answer-cache", daemon=True) for one in work]
+        for thread in self._threads:
+            thread.start()
 
     def _open(self, path: Path | None) -> sqlite3.Connection:
         if path is not None:
@@ -157,8 +162,9 @@ class AnswerCache:
         self.flush()
         self._closed.set()
         self._some.set()
-        if self._late.is_alive():
-            self._late.join()
+        self._written.set()
+        for thread in self._threads:
+            thread.join()
         with self._lock:
             self._database.close()
 
@@ -173,6 +179,18 @@ class AnswerCache:
                     if self._due():
                         self._commit()
 
+    def _move(self) -> None:
+        """Move what is committed from SQLite's log to its place in the file.
+
+        That waits for the disk, here on a connection of its own, so that no query has to.
+        """
+        with suppress(sqlite3.Error), closing(sqlite3.connect(self._path or "", timeout=_BUSY_SECONDS)) as database:
+            while not self._closed.is_set():
+                self._written.wait()
+                self._written.clear()
+                database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+                self._closed.wait(_MOVE_SECONDS)
+
     def _commit(self) -> None:
         """Commit what waits, and make room for it. The caller holds the lock."""
         now = time.monotonic()
@@ -180,6 +198,7 @@ class AnswerCache:
             return
         self._committed = now
         written = self._write([(_INSERT, self._waiting.items()), (_TOUCH, [(key,) for key in self._used])])
+        self._written.set()
         if now >= self._retry or len(self._waiting) > _MOST_BUSY:
             self._waiting.clear()
             self._used.clear()
@@ -229,7 +248,7 @@ class AnswerCache:
 
     def _degrade(self, error: sqlite3.Error) -> None:
         """Go on with a temporary database, unless another process only holds the file for long."""
-        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:  # the rest of the code says why
             _log.warning("answer cache busy, answers wait", waiting=len(self._waiting))
             self._retry = time.monotonic() + _BUSY_SECONDS
             return
@@ -244,6 +263,7 @@ def _connect(path: str) -> sqlite3.Connection:
     database = sqlite3.connect(path, check_same_thread=False, timeout=_BUSY_SECONDS)
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = NORMAL")
+    database.execute(f"PRAGMA wal_autocheckpoint = {_MOST_PAGES}")
     database.execute(_SCHEMA)
     return database
 
