@@ -19,11 +19,11 @@ _MARGIN = 2.0
 def auto(encoded: Encoded, cache: CacheShape) -> Draft:
     """Return the given order, v1's or the greedy one.
 
-    First from a bound that costs one pass, the tokens of all repeated values: where even these are not worth a sort,
-    the given order stays. Then, with the hits of the given order and v1's known, the greedy one is tried if what is
-    left of the bound is worth it. Equal hits keep the given order.
+    First from a bound that costs one pass: where even that is not worth a sort, the given order stays. Then, with the
+    hits of the given order and v1's known, the greedy one is tried if what is left of the bound is worth it. Equal hits
+    keep the given order.
     """
-    cells, bound = encoded.codes.size, repeated_tokens(encoded)
+    cells, bound = encoded.codes.size, most_tokens(encoded)
     given = as_given(encoded)
     if bound * _TOKEN_SECONDS < _MARGIN * _SORT_SECONDS * cells:
         return given
@@ -37,11 +37,19 @@ def auto(encoded: Encoded, cache: CacheShape) -> Draft:
     return found if predict(encoded, found, cache)[0] > hits else best
 
 
-def repeated_tokens(encoded: Encoded) -> float:
-    """Return the tokens of all values but the first of each kind, which no ordering exceeds by whole fields."""
-    total = 0.0
+def most_tokens(encoded: Encoded) -> float:
+    """Return a bound on the tokens that any ordering shares.
+
+    All repeated values but the first of each kind, and for each row the most that one of its values has in common with
+    another one: a prompt shares whole fields and a part of the next.
+    """
+    total, parts = 0.0, np.zeros(len(encoded.codes))
     for column, (weights, readers) in enumerate(zip(encoded.weights, encoded.readers, strict=True)):
         codes = encoded.codes[:, column]
         counts = np.bincount(codes[codes >= 0], minlength=len(weights))
         total += readers * float(np.maximum(counts - 1, 0) @ weights)
-    return total
+        if encoded.overlaps and len(weights):
+            overlaps = encoded.overlaps[column]
+            either = np.maximum(np.append(0.0, overlaps[1:]), np.append(overlaps[1:], 0.0)) * readers
+            parts = np.maximum(parts, np.where(codes < 0, 0.0, either[codes]))
+    return total + float(parts.sum())
