@@ -124,4 +124,4 @@ def _call(
             if tuple(same) == own and set(fields) <= set(ai.fields):
                 orders.update(asking.orders)
                 learned = learned or asking.learned
-    return CallFigures(site["function"], site["text"], counts, orders.most_common(), learned)
+    return CallFigures(site["function"], site["text"], counts, orders.most_common(), learned, site["notes"])

@@ -2,7 +2,8 @@
 
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -10,6 +11,7 @@ import pyarrow as pa
 from flightllm.llm.predict import PromptTokens
 from flightllm.operators.relational import Batches
 from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, Saving, document
+from flightllm.plan.substrait import NotExpressibleError
 from flightllm.plan.table import tables
 from flightllm.services import Services
 from flightllm.spending import AskingQuery, predict
@@ -42,8 +44,8 @@ class PredictableQuery(AskingQuery, ShownQuery, Protocol):
     operators: Sequence[tuple[str, Sequence[str]]]
     """The names of its AI operators, the last to run first, and the texts of their calls."""
 
-    def variants(self) -> Iterator[tuple[str, AskingQuery]]:
-        """Yield what was applied to it, and the query without that."""
+    def variants(self) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
+        """Yield what was applied to it, and how to plan the query without that."""
 
 
 def explain(query: ShownQuery, record: QueryRecord, *, analyze: bool, as_json: bool) -> pa.RecordBatch:
@@ -63,12 +65,20 @@ def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool) -> Explained
         return Explained("plain", engine, (), plan, None, _run(query, record) if analyze else None)
     cancelled, tokens = record.cancelled.is_set, PromptTokens(query.services.engine)
     predicted = predict(query, cancelled, tokens)
-    savings, deadline = [], time.monotonic() + _SAVINGS_SECONDS
-    for name, variant in query.variants():
-        left = deadline - time.monotonic()
-        savings.append(Saving(name, predict(variant, cancelled, tokens, left).work if left > 0 else None))
+    savings = list(_savings(query, cancelled, tokens))
     actual = _run(query, record) if analyze else None
     return Explained(query.path, engine, query.operators, plan, predicted, actual, savings)
+
+
+def _savings(query: PredictableQuery, cancelled: Callable[[], bool], tokens: PromptTokens) -> Iterator[Saving]:
+    deadline = time.monotonic() + _SAVINGS_SECONDS
+    for name, make in query.variants():
+        left = deadline - time.monotonic()
+        without = None
+        if left > 0:
+            with suppress(NotExpressibleError):  # without the rule there is no such plan
+                without = predict(make(), cancelled, tokens, left).work
+        yield Saving(name, without)
 
 
 def _run(query: ShownQuery, record: QueryRecord) -> Figures:

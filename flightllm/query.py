@@ -3,7 +3,7 @@
 import re
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -215,7 +215,7 @@ class BatchQuery:
         parts = self._parts()
         yield from self.services.workers.paced(self._run(record, backing), parts, record.cancelled.is_set)
 
-    def variants(self) -> Iterator[tuple[str, AskingQuery]]:
+    def variants(self) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
         """Yield nothing: there is no plan to change."""
         yield from ()
 
@@ -331,14 +331,19 @@ class StagedQuery:
         """Return the rules that fired, the stages and the operators."""
         return [("rules", ", ".join(self._rules) or "none fired"), *explain_stages(self._stage, self._context)]
 
-    def variants(self) -> Iterator[tuple[str, AskingQuery]]:
-        """Yield each rule that fired, and the ordering, with the query planned without it."""
+    def variants(self) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
+        """Yield each rule that fired, and what else saves calls or tokens, with how to plan the query without it."""
+
+        def planned(settings: Settings, left_out: str = "") -> Callable[[], AskingQuery]:
+            rules = tuple(rule for rule in RULES if rule.__name__ != left_out)
+            return lambda: StagedQuery(self.services, settings, self._extracted, rules)
+
         for name in self._rules:
-            rules = tuple(rule for rule in RULES if rule.__name__ != name)
-            yield name, StagedQuery(self.services, self.settings, self._extracted, rules)
+            yield name, planned(self.settings, name)
+        if self.settings.dedup:
+            yield "dedup", planned(replace(self.settings, dedup=False))
         if self.settings.ordering != "none" and self.services.engine.prefix_cache is not None:
-            unordered = replace(self.settings, ordering="none")
-            yield f"ordering {self.settings.ordering}", StagedQuery(self.services, unordered, self._extracted)
+            yield "ordering", planned(replace(self.settings, ordering="none"))
 
 
 def _datafusion_plans(frame: DataFrame) -> list[tuple[str, str]]:

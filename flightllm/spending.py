@@ -4,6 +4,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import closing, contextmanager
 from typing import Protocol
 
+import structlog
+
 from flightllm.ai import AICall
 from flightllm.dry_run import MOST_SECONDS, Backing, DryRun
 from flightllm.llm.base import Engine
@@ -18,6 +20,7 @@ from flightllm.services import Services
 from flightllm.settings import Settings
 from flightllm.system import QueryRecord
 
+_log = structlog.get_logger(__name__)
 _TEMPLATE_TOKENS = 64
 """More than what an endpoint puts around a prompt."""
 
@@ -81,6 +84,9 @@ def real_backing(query: AskingQuery, record: QueryRecord) -> Iterator[Backing]:
     engine = ObservedEngine(services.engine, services.learned, services.costs)
     with _answers(services, settings) as (cache, flights):
         yield Backing(engine, cache, flights, budget)
+    if budget is not None and budget.refusal is not None:
+        record.warn(f"{budget.refusal}; the other rows have NULL")
+        _log.warning("budget spent, the other rows have NULL", query_id=record.query_id, reason=budget.refusal)
 
 
 @contextmanager

@@ -126,8 +126,14 @@ class QueryRecord:
             if self._seconds is not None:
                 return
             self._seconds = self._elapsed()
-            self.status, self.error = status, None if error is None else _cut(error)
+            self.status = status
+            self.error = self.error if error is None else _cut(error)
             self.rows = self.rows if rows is None else rows
+
+    def warn(self, text: str) -> None:
+        """Say in the record's error what the query lacks; a failure takes its place."""
+        with self._lock:
+            self.error = _cut(text)
 
     def cancel(self) -> None:
         """Ask the query to stop; returns at once."""
@@ -146,7 +152,7 @@ class QueryRecord:
         return 0.0 if self.status == "planned" else time.monotonic() - self._started
 
     def call_rows(self) -> list[dict[str, Any]]:
-        """Return the query's rows of `system.ai_calls`, one per call site from 0 on."""
+        """Return the query's rows of `system.ai_calls`, one per call site from 0 on, and how its prompts are made."""
         with self._lock:
             calls = list(self._calls)
         return [
@@ -156,6 +162,7 @@ class QueryRecord:
                 "function": call.function,
                 "text": call.text,
                 **call.counts(),
+                "notes": dict(call.notes),
             }
             for site, call in enumerate(calls)
         ]

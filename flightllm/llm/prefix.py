@@ -45,6 +45,9 @@ class PrefixSimulator:
         self._running: list[Run] = []
         self._used: dict[Hashable, int] = {}
         self._idle: OrderedDict[Hashable, None] = OrderedDict()
+        self._shares_at_once = shape.at_once
+        self._unshared: set[Hashable] = set()
+        """Blocks that a running request computes, where others cannot use them before it ends."""
 
     @property
     def in_flight(self) -> int:
@@ -90,7 +93,7 @@ class PrefixSimulator:
         """Give a request its blocks, those cached and new ones; False where it must wait for others to end."""
         hits = 0
         for block in run.blocks[: (run.tokens - 1) // self._size]:
-            if block not in self._used and block not in self._idle:
+            if block in self._unshared or (block not in self._used and block not in self._idle):
                 break
             hits += 1
         total = -(-(run.tokens + run.answer_tokens) // self._size)
@@ -108,6 +111,8 @@ class PrefixSimulator:
         for place, block in enumerate(run.blocks):
             if place >= hits and (block in self._used or block in self._idle):
                 continue
+            if place >= hits and not self._shares_at_once:
+                self._unshared.add(block)
             self._idle.pop(block, None)
             self._used[block] = self._used.get(block, 0) + 1
             run.held.append(block)
@@ -123,6 +128,7 @@ class PrefixSimulator:
 
     def _release(self, run: Run) -> None:
         for block in reversed(run.held):
+            self._unshared.discard(block)
             self._used[block] -= 1
             if not self._used[block]:
                 del self._used[block]

@@ -1,7 +1,8 @@
 """What the calls of a query take, predicted and actual, in one shape for texts and JSON."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from flightllm.plan.cost import Costs, Work
@@ -31,6 +32,8 @@ class CallFigures:
     """Field orders and how many prompts have them, the most common first."""
     learned: bool = False
     """Whether its answers were drawn from earlier ones of this call, not from all that are allowed."""
+    notes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """How its prompts are made: `ordering` and `layout`, where an operator makes them."""
 
     @property
     def work(self) -> Work:
@@ -100,8 +103,10 @@ def document(explained: Explained, costs: Costs) -> dict[str, Any]:
     """Return all of it as what JSON can hold.
 
     Keys: `path`, `engine`, `rows`, `operators` (each with `operator` and `calls`), `total`, `savings`, `plan`, `notes`.
-    Figures come under `predicted` and, after ANALYZE, under `actual`; elsewhere `actual` is null. `prefix_hit_rate` is
-    between 0 and 1; `price` is null where no prices are configured.
+    A call has `answers` ('learned' or 'assumed'), `ordering`, `layout` and `field_orders`; what was saved is what the
+    query would take without a rule, less what it takes. Figures come under `predicted` and, after ANALYZE, under
+    `actual`; elsewhere `actual` is null. `prefix_hit_rate` is between 0 and 1; `price` is null where no prices are
+    configured.
     """
     operators: dict[str, list[dict[str, Any]]] = {}
     for site, (operator, call, actual) in enumerate(explained.pairs()):
@@ -111,6 +116,8 @@ def document(explained: Explained, costs: Costs) -> dict[str, Any]:
                 "function": call.function,
                 "text": call.text,
                 "answers": "learned" if call.learned else "assumed",
+                "ordering": call.notes.get("ordering"),
+                "layout": call.notes.get("layout"),
                 "field_orders": [{"fields": list(f), "prompts": n} for f, n in call.orders[:_MOST_ORDERS]],
                 "predicted": _counts(call, costs),
                 "actual": actual and _counts(actual, costs),

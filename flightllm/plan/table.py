@@ -28,9 +28,11 @@ def tables(explained: Explained, costs: Costs) -> list[tuple[str, str]]:
 def _call(call: CallFigures, actual: CallFigures | None, costs: Costs) -> str:
     text = " ".join(call.text.split())
     lines = [text if len(text) <= _TEXT_WIDTH else f"{text[: _TEXT_WIDTH - 1]}…"]
+    if call.notes:
+        lines.append(f"prompts: {', '.join(call.notes.values())}")
     prompts = sum(count for _, count in call.orders)
     for order, count in call.orders[:_SHOWN_ORDERS]:
-        lines.append(f"fields in order: {', '.join(order) or 'none'} ({_share(count / prompts)} of prompts)")
+        lines.append(f"fields in order: {', '.join(order) or 'none'} ({_share(count / prompts)})")
     if len(call.orders) > _SHOWN_ORDERS:
         lines.append(f"and {len(call.orders) - _SHOWN_ORDERS:,} other orders of the fields")
     if call.counts["calls"]:

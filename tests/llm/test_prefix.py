@@ -29,6 +29,12 @@ def test_shared_prefix_in_one_step() -> None:
     assert hits(PrefixSimulator(PrefixCache(4, None), 8), prompts, 4) == [0, 8, 8]
 
 
+def test_nothing_shared_at_once() -> None:
+    """Where a cache gives blocks only after their request ended, those that run beside it compute them too."""
+    prompts = [[*range(10), 100 + i, 200 + i] for i in range(3)]
+    assert hits(PrefixSimulator(PrefixCache(4, None, at_once=False), 2), prompts, 4) == [0, 0, 8]
+
+
 def test_last_token_is_computed() -> None:
     """A prompt that is cached in full still computes its last block; one token more and it does not."""
     simulator = PrefixSimulator(PrefixCache(4, None), 8)
