@@ -31,7 +31,7 @@ from flightllm.demo.model import demo_model
 
 FIELDS: Final = ("movie_info", "review_type", "review_content")
 TASKS: Final[Mapping[str, Mapping[str, Any]]] = {
-    "filter": {"prompt": "Is this film suitable for children?", "filter": True, "max_tokens": 4},
+    "filter": {"prompt": "Is this film suitable for children?", "filter": True, "max_tokens": 8},
     "projection": {"prompt": "Sum up what the critic liked or disliked.", "filter": False, "max_tokens": 8},
 }
 _CACHE_TOKENS: Final = 20_480

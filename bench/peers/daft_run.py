@@ -16,6 +16,7 @@ def main() -> None:
     rows = daft.read_json(task["rows"]).collect()
     instruction = task["prompt"]
     options = {"temperature": 0.0, "max_tokens": task["max_tokens"], "use_chat_completions": True}
+    options["concurrency"] = 128  # as many as FlightLLM; left unbounded, 2,000 rows open 1,000 connections and time out
     if task["filter"]:
         instruction = f"{instruction}\n\nAnswer Yes if this is so, otherwise No."
         options["extra_body"] = {"structured_outputs": {"choice": ["Yes", "No"]}}
