@@ -1,6 +1,7 @@
 """Predicates over one operator's answers move below the next operator."""
 
 from flightllm.rewrite.filter_before_ai import filter_before_ai
+from flightllm.rewrite.merge_operators import merge_operators
 from flightllm.session import Database, Session
 from tests.databases import ask_both, fired, planned
 
@@ -37,3 +38,15 @@ def test_nothing_to_do(database: Database) -> None:
     )
     assert before == after == "Project(Project(Filter(AiMap[ai_filter](Filter(AiMap[ai_filter](Filter(people)))))))"
     assert not fired_rules
+
+
+def test_split(database: Database, session: Session) -> None:
+    """An operator of several calls asks what a predicate reads first, and the rest for the rows that pass."""
+    inner = "SELECT id, ai_gen('x', note) AS g, ai_filter('y', note) AS f, ai_gen('z', note) AS h FROM people"
+    sql = f"SELECT * FROM ({inner}) WHERE f AND h > 'b'"
+    assert planned(database, sql, merge_operators)[1].count("AiMap") == 1
+    after = planned(database, sql, merge_operators, filter_before_ai)[1]
+    assert after.count("Filter(AiMap[") == 2
+    assert "Filter(AiMap[ai_filter](people))" in after
+    on, off = ask_both(session, sql)
+    assert on.calls < off.calls
