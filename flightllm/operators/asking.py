@@ -140,6 +140,7 @@ class Asker:
     def _finished(self) -> Iterator[Unit]:
         while self._done:
             unit = self._done.popleft()
+            self._means.cache.flush()  # no answer is shown that could still be lost
             yield unit
             self._means.demand.seen(len(unit.run))
 
