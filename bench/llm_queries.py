@@ -4,7 +4,8 @@
 
 Each step keeps what the one before it has. Every query of every step begins with an empty prefix cache, which is too
 small for what the query's prompts share, and without kept answers. Speed-ups are against the prefix cache alone, over
-all queries of a topic. `--stored` leaves the reviews in the order of their file instead of a random one.
+all queries of a topic; in CPU seconds too, which other work on the machine hardly changes. `--stored` leaves the
+reviews in the order of their file instead of a random one.
 """
 
 import argparse
@@ -18,7 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
-from bench.common import machine
+from bench.common import cpu_seconds, machine
 from bench.engines import engine_config, forget_prefixes, keeps_prefixes
 from bench.plot import plot_steps
 from bench.samples import sample, write
@@ -60,23 +61,23 @@ Run = Callable[[str, Step], Figures]
 
 def run(database: Database, sql: str, step: Step) -> Figures:
     """Run a query to its end; return wall seconds, calls and tokens."""
-    started = time.perf_counter()
+    started, busy = time.perf_counter(), cpu_seconds()
     result = database.session().execute(sql, settings=step.settings)
     for _ in result.batches:
         pass
-    seconds = time.perf_counter() - started
+    spent = {"seconds": time.perf_counter() - started, "cpu_seconds": cpu_seconds() - busy}
     row = result.query.row()
     counted = {name: row[name] for name in ("rows", "calls", "prompt_tokens", "cached_tokens", "failed_rows")}
-    return summed([{"seconds": seconds, **counted}])
+    return summed([{**spent, **counted}])
 
 
 def summed(parts: Sequence[Figures]) -> Figures:
     """Add figures up, and say how many prompt tokens were computed and which share was not."""
-    names = ("seconds", "rows", "calls", "prompt_tokens", "cached_tokens", "failed_rows")
+    names = ("seconds", "cpu_seconds", "rows", "calls", "prompt_tokens", "cached_tokens", "failed_rows")
     total: Figures = {name: sum(part[name] for part in parts) for name in names}
     total["computed_tokens"] = total["prompt_tokens"] - total["cached_tokens"]
     total["hit_rate"] = round(total["cached_tokens"] / max(1, total["prompt_tokens"]), 4)
-    return total | {"seconds": round(total["seconds"], 2)}
+    return total | {name: round(total[name], 2) for name in names[:2]}
 
 
 @contextmanager
@@ -112,6 +113,7 @@ def totals(found: Mapping[str, Mapping[str, Figures]]) -> dict[str, Figures]:
     before = None
     for figures in sums.values():
         figures["speed_up"] = round(sums[BASELINE]["seconds"] / figures["seconds"], 2)
+        figures["cpu_speed_up"] = round(sums[BASELINE]["cpu_seconds"] / max(0.01, figures["cpu_seconds"]), 2)
         figures["step_speed_up"] = round(before / figures["seconds"], 2) if before else None
         before = figures["seconds"]
     return sums
@@ -121,11 +123,12 @@ def table(found: Mapping[str, Mapping[str, Figures]]) -> str:
     """Return a topic's figures as a Markdown table: the queries' seconds, then the totals."""
     sums = totals(found)
     queries = list(next(iter(found.values())))
-    heads = [*(f"{q} s" for q in queries), "total s", "speed-up", "× step before", "calls"]
-    lines = [["step", *heads, "prompt tokens", "computed", "hit rate"]]
+    heads = [*(f"{q} s" for q in queries), "total s", "speed-up", "× step before", "CPU s"]
+    lines = [["step", *heads, "in CPU s", "calls", "prompt tokens", "computed", "hit rate"]]
     for step, figures in sums.items():
         seconds = [f"{found[step][q]['seconds']:.1f}" for q in queries]
         ratios = [f"{figures['speed_up']:.2f}", f"{figures['step_speed_up'] or 1:.2f}"]
+        ratios += [f"{figures['cpu_seconds']:.0f}", f"{figures['cpu_speed_up']:.2f}"]
         tokens = [f"{figures[name]:,}" for name in ("calls", "prompt_tokens", "computed_tokens")]
         lines.append(
             [step, *seconds, f"{figures['seconds']:.1f}", *ratios, *tokens, f"{100 * figures['hit_rate']:.1f} %"]
