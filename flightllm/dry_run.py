@@ -1,7 +1,7 @@
 """Run a query's relational work with predicted answers, to tell what its calls will take before any is made."""
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -97,23 +97,36 @@ def _figures(
 ) -> Figures:
     """Return what the record of a dry run counted; concluded from what was tried where it was stopped."""
     notes = []
+    scales = _scales(sites) if stopped else {}
     if stopped:
-        tried, expected = (sum(site[name] for site in sites) for name in ("distinct_prompts", "prompts_expected"))
-        notes.append(
-            f"figures are concluded from the first {tried:,} of about {max(tried, expected):,} prompts;"
-            " calls that need the answers of these may be missing"
+        tried, there = (
+            sum(site["calls"] for site in sites),
+            sum(round(scales[s["operator"]] * s["calls"]) for s in sites),
         )
-    found = tuple(_call(site, calls, engine.sites, stopped=stopped) for site in sites)
+        notes.append(
+            f"figures are concluded from the first {tried:,} prompts to all, about {there:,};"
+            " those of operators that wait for these answers are missing"
+        )
+    found = tuple(_call(site, calls, engine.sites, scales.get(site["operator"], 1.0)) for site in sites)
     if any(not call.learned and call.counts["calls"] for call in found):
         notes.append("answers are assumed where no earlier ones of the same call are known: every one equally likely")
-    return Figures(rows, found, None, tuple(notes))
+    return Figures(round(rows * max(scales.values(), default=1.0)), found, None, tuple(notes))
 
 
-def _call(
-    site: Mapping[str, Any], calls: Iterable[AICall], asked: Mapping[Asked, Asking], *, stopped: bool
-) -> CallFigures:
-    scale = max(1.0, site["prompts_expected"] / max(1, site["distinct_prompts"])) if stopped else 1.0
-    counts = {name: round(scale * site[name]) for name in COUNTED}
+def _scales(sites: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return for each operator how many times more tuples it has than were gone through."""
+    gone: dict[str, int] = defaultdict(int)
+    for site in sites:
+        through = min(site["distinct_prompts"], site["calls"] + site["cache_hits"])
+        gone[site["operator"]] = max(gone[site["operator"]], through)
+    return {s["operator"]: max(1.0, s["tuples"] / max(1, gone[s["operator"]])) for s in sites}
+
+
+def _call(site: Mapping[str, Any], calls: Iterable[AICall], asked: Mapping[Asked, Asking], scale: float) -> CallFigures:
+    """Return the figures of a call site, `scale` times what was counted; rows may have been counted ahead of calls."""
+    through = min(site["distinct_prompts"], site["calls"] + site["cache_hits"]) / max(1, site["distinct_prompts"])
+    ahead = {"rows": through, "distinct_prompts": through} if scale > 1 else {}
+    counts = {name: round(scale * ahead.get(name, 1.0) * site[name]) for name in COUNTED}
     orders: Counter[tuple[str, ...]] = Counter()
     learned = False
     for ai in calls:
@@ -124,4 +137,6 @@ def _call(
             if tuple(same) == own and set(fields) <= set(ai.fields):
                 orders.update(asking.orders)
                 learned = learned or asking.learned
-    return CallFigures(site["function"], site["text"], counts, orders.most_common(), learned, site["notes"])
+    return CallFigures(
+        site["operator"], site["function"], site["text"], counts, orders.most_common(), learned, site["notes"]
+    )

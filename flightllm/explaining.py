@@ -2,7 +2,7 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Protocol, runtime_checkable
 
@@ -41,8 +41,6 @@ class PredictableQuery(AskingQuery, ShownQuery, Protocol):
     """One with AI calls, what they take can be told."""
 
     path: str
-    operators: Sequence[tuple[str, Sequence[str]]]
-    """The names of its AI operators, the last to run first, and the texts of their calls."""
 
     def variants(self) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
         """Yield what was applied to it, and how to plan the query without that."""
@@ -62,12 +60,12 @@ def explain(query: ShownQuery, record: QueryRecord, *, analyze: bool, as_json: b
 def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool) -> Explained:
     plan, engine = query.explain(), query.services.engine.name
     if not isinstance(query, PredictableQuery):
-        return Explained("plain", engine, (), plan, None, _run(query, record) if analyze else None)
+        return Explained("plain", engine, plan, None, _run(query, record) if analyze else None)
     cancelled, tokens = record.cancelled.is_set, PromptTokens(query.services.engine)
     predicted = predict(query, cancelled, tokens)
     savings = list(_savings(query, cancelled, tokens))
     actual = _run(query, record) if analyze else None
-    return Explained(query.path, engine, query.operators, plan, predicted, actual, savings)
+    return Explained(query.path, engine, plan, predicted, actual, savings)
 
 
 def _savings(query: PredictableQuery, cancelled: Callable[[], bool], tokens: PromptTokens) -> Iterator[Saving]:
@@ -86,7 +84,7 @@ def _run(query: ShownQuery, record: QueryRecord) -> Figures:
     rows = sum(batch.num_rows for batch in query.run(record))
     seconds = time.monotonic() - started
     sites = (
-        CallFigures(site["function"], site["text"], {name: site[name] for name in COUNTED})
+        CallFigures(site["operator"], site["function"], site["text"], {name: site[name] for name in COUNTED})
         for site in record.call_rows()
     )
     return Figures(rows, tuple(sites), seconds)

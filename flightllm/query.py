@@ -24,7 +24,7 @@ from flightllm.operators.batch_udf import BatchFunctions
 from flightllm.operators.relational import Batches
 from flightllm.operators.run import run
 from flightllm.operators.workers import parallel_parts
-from flightllm.plan.explain import explain_stages, operators_of
+from flightllm.plan.explain import explain_stages
 from flightllm.plan.fuse import fuse
 from flightllm.plan.planner import plan_query, register_stubs
 from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational
@@ -199,7 +199,6 @@ class BatchQuery:
         self._planned = _frame(context, extracted)
         self.schema = _shown(self._planned.schema(), extracted)
         self.calls: Collection[AICall] = extracted.calls.values()
-        self.operators = [("", [call.text for call in self.calls])]
 
     def run(self, record: QueryRecord) -> Batches:
         """Run it within the session's budget; see `run_on`."""
@@ -297,7 +296,6 @@ class StagedQuery:
         self._ordered.register_catalog_provider(STAGE_CATALOG, self._context.catalog(STAGE_CATALOG))
         self.schema = _shown(frame.schema(), extracted)
         self.calls: Collection[AICall] = extracted.calls.values()
-        self.operators = operators_of(self._stage)
 
     def run(self, record: QueryRecord) -> Batches:
         """Run it within the session's budget; see `run_on`."""

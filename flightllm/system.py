@@ -55,13 +55,19 @@ class CallRecord:
     function: str
     text: str
     _counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
+    operator: str = ""
+    """The operator that it is a call of, as the plan names it."""
+    tuples: int = 0
+    """How many distinct tuples of its operator's arguments there are, once that is known."""
     notes: dict[str, str] = field(default_factory=dict)
     """How its prompts are made: the ordering and the layout chosen."""
     _lock: Lock = field(default_factory=Lock)
 
-    def note(self, **notes: str) -> None:
-        """Say how its prompts are made."""
-        self.notes.update(notes)
+    def note(self, tuples: int, **notes: str) -> None:
+        """Say that so many more tuples are to be gone through, and how their prompts are made."""
+        with self._lock:
+            self.tuples += tuples
+            self.notes.update(notes)
 
     def add(self, **deltas: int) -> None:
         """Add to counters, e.g. `add(calls=1, prompt_tokens=300)`.
@@ -108,9 +114,9 @@ class QueryRecord:
         """Tell whether the record is closed."""
         return self._seconds is not None
 
-    def call_site(self, function: str, text: str) -> CallRecord:
+    def call_site(self, function: str, text: str, operator: str = "") -> CallRecord:
         """Add a call site, in the order of the plan, and return its counters."""
-        call = CallRecord(function, _cut(text))
+        call = CallRecord(function, _cut(text), operator=operator)
         with self._lock:
             self._calls.append(call)
         return call
@@ -162,6 +168,8 @@ class QueryRecord:
                 "function": call.function,
                 "text": call.text,
                 **call.counts(),
+                "operator": call.operator,
+                "tuples": call.tuples,
                 "notes": dict(call.notes),
             }
             for site, call in enumerate(calls)

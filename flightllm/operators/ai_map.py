@@ -81,7 +81,8 @@ def run_operator(operator: Operator, rows: Batches, runtime: Runtime, demand: De
     an order, or from another operator, are taken in waves that `demand` sizes; others are sorted first, and asked about
     in such waves.
     """
-    counters = [runtime.record.call_site(call.ai.function, call.ai.text) for call in operator.calls]
+    name = operator.table.rsplit(".", 1)[-1]
+    counters = [runtime.record.call_site(call.ai.function, call.ai.text, name) for call in operator.calls]
     if not demand.limited or not (operator.ordered or _asks_below(operator)):
         yield from _run(operator, rows, runtime, counters, demand)
         return
@@ -278,4 +279,6 @@ class _Pass:
     def _note(self, arranged: Arranged, *, fields_first: bool) -> None:
         ordering = "fixed, by DataFusion" if arranged.ordering is None else arranged.ordering.method
         for counters in self._counters:
-            counters.note(ordering=ordering, layout="fields first" if fields_first else "instruction first")
+            counters.note(
+                arranged.distinct, ordering=ordering, layout="fields first" if fields_first else "instruction first"
+            )

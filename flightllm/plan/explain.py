@@ -5,7 +5,7 @@ from textwrap import indent
 
 from datafusion import SessionContext
 
-from flightllm.plan.stages import Joint, Limit, Numbered, Operator, Relational, stage_frame
+from flightllm.plan.stages import Limit, Numbered, Operator, Relational, stage_frame
 
 
 def explain_stages(stage: Relational, context: SessionContext) -> list[tuple[str, str]]:
@@ -13,26 +13,12 @@ def explain_stages(stage: Relational, context: SessionContext) -> list[tuple[str
     return list(_explain(stage, context, "result"))
 
 
-def operators_of(stage: Relational) -> list[tuple[str, list[str]]]:
-    """Return the AI operators under a stage, the last to run first, by name, with the texts of their calls."""
-    found: dict[str, list[str]] = {}
-    for joint in stage.inputs:
-        if isinstance(joint, Operator):
-            found[_title(joint)] = [call.ai.text for call in joint.calls]
-        found.update(operators_of(joint.input))
-    return list(found.items())
-
-
-def _title(joint: Joint) -> str:
-    return joint.table.rsplit(".", 1)[-1]
-
-
 def _explain(stage: Relational, context: SessionContext, name: str) -> Iterator[tuple[str, str]]:
     plan = stage_frame(context, stage.plan).optimized_logical_plan().display_indent()
     how = "batch by batch as answers arrive" if stage.streams else "all at once"
     yield f"stage {name}", f"runs {how}\n{plan}"
     for joint in stage.inputs:
-        title = _title(joint)
+        title = joint.table.rsplit(".", 1)[-1]
         match joint:
             case Operator():
                 yield f"ai operator {title}", _operator(joint)

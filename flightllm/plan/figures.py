@@ -25,6 +25,8 @@ _MOST_ORDERS = 5
 class CallFigures:
     """One call site: its counters by name, and what only a prediction knows."""
 
+    operator: str
+    """The operator that it is a call of; empty where it runs as a function."""
     function: str
     text: str
     counts: Mapping[str, int]
@@ -74,8 +76,6 @@ class Explained:
     path: str
     """How it runs: `operators`, `batch functions`, or `plain` without calls."""
     engine: str
-    operators: Sequence[tuple[str, Sequence[str]]]
-    """The AI operators, the last to run first, with the texts of their calls."""
     plan: Sequence[tuple[str, str]]
     """Titles and texts of its stages and operators."""
     predicted: Figures | None = None
@@ -83,19 +83,16 @@ class Explained:
     actual: Figures | None = None
     savings: Sequence[Saving] = ()
 
-    def pairs(self) -> list[tuple[str, CallFigures, CallFigures | None]]:
-        """Return the operator, the prediction and the actual figures of each call site."""
+    def pairs(self) -> list[tuple[CallFigures, CallFigures | None]]:
+        """Return the prediction and the actual figures of each call site."""
         actual = list(self.actual.calls) if self.actual else []
-        owners = [(text, name) for name, texts in reversed(self.operators) for text in texts]
         pairs = []
         for call in self.predicted.calls if self.predicted else ():
-            owner = next((o for o in owners if o[0] == call.text), None)
-            if owner is not None:
-                owners.remove(owner)
-            met = next((a for a in actual if (a.function, a.text) == (call.function, call.text)), None)
+            same = (a for a in actual if (a.operator, a.function, a.text) == (call.operator, call.function, call.text))
+            met = next(same, None)
             if met is not None:
                 actual.remove(met)
-            pairs.append((owner[1] if owner else "", call, met))
+            pairs.append((call, met))
         return pairs
 
 
@@ -109,8 +106,8 @@ def document(explained: Explained, costs: Costs) -> dict[str, Any]:
     configured.
     """
     operators: dict[str, list[dict[str, Any]]] = {}
-    for site, (operator, call, actual) in enumerate(explained.pairs()):
-        operators.setdefault(operator, []).append(
+    for site, (call, actual) in enumerate(explained.pairs()):
+        operators.setdefault(call.operator, []).append(
             {
                 "call_site": site,
                 "function": call.function,

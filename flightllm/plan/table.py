@@ -13,8 +13,8 @@ _SHOWN_ORDERS = 3
 def tables(explained: Explained, costs: Costs) -> list[tuple[str, str]]:
     """Return titles and texts: the calls of each operator, all in all, what was saved, and what bounds all this."""
     texts: dict[str, list[str]] = {}
-    for operator, call, actual in explained.pairs():
-        texts.setdefault(operator, []).append(_call(call, actual, costs))
+    for call, actual in explained.pairs():
+        texts.setdefault(call.operator, []).append(_call(call, actual, costs))
     lines = [(f"calls of {name}" if name else "calls", "\n\n".join(parts)) for name, parts in texts.items()]
     if explained.predicted is not None or explained.actual is not None:
         lines.append(("total", _total(explained, costs)))
