@@ -4,7 +4,7 @@ import numpy as np
 
 from flightllm.order.base import CacheShape, Draft, Encoded
 from flightllm.order.greedy import greedy
-from flightllm.order.measure import predict
+from flightllm.order.measure import hit_tokens, measured
 from flightllm.order.uniform import as_given, by_score
 
 _TOKEN_SECONDS = 1 / 50_000
@@ -27,14 +27,11 @@ def auto(encoded: Encoded, cache: CacheShape) -> Draft:
     given = as_given(encoded)
     if bound * _TOKEN_SECONDS < _MARGIN * _SORT_SECONDS * cells:
         return given
-    fixed = by_score(encoded)
-    hits, fixed_hits = predict(encoded, given, cache)[0], predict(encoded, fixed, cache)[0]
-    best = fixed if fixed_hits > hits else given
-    hits = max(hits, fixed_hits)
-    if (bound - hits) * _TOKEN_SECONDS < _MARGIN * _GREEDY_SECONDS * cells:
+    given, fixed = measured(encoded, given, cache), measured(encoded, by_score(encoded), cache)
+    best = max(given, fixed, key=hit_tokens)
+    if (bound - hit_tokens(best)) * _TOKEN_SECONDS < _MARGIN * _GREEDY_SECONDS * cells:
         return best
-    found = greedy(encoded, cache)
-    return found if predict(encoded, found, cache)[0] > hits else best
+    return max(best, greedy(encoded, cache, fixed), key=hit_tokens)
 
 
 def most_tokens(encoded: Encoded) -> float:

@@ -49,7 +49,8 @@ class Ordering:
     method: str
     """'none', 'fixed' or 'greedy': what 'auto' chose."""
     hit_tokens: float
-    """Predicted: tokens of fields served by the cache, beyond the instruction's own whole blocks."""
+    """Predicted: tokens served by the cache beyond the instruction's own whole blocks: of fields, and of the
+    instruction what is left of it in a block that fields fill."""
     total_tokens: float
     """Tokens of all fields."""
 
@@ -63,6 +64,8 @@ class Draft:
     fields: NDArray[np.int16]
     """n × k, by place in `rows`: columns' positions in prompt order."""
     method: str
+    tokens: tuple[float, float] | None = None
+    """Tokens hit and in all, where they have been predicted."""
 
 
 def order(encoded: Encoded, method: Method, cache: CacheShape = CacheShape(), window: int = 1) -> Ordering:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from flightllm.order.base import CacheShape, Draft, Encoded
 from flightllm.order.groups import Paths, Taste, grow
-from flightllm.order.measure import predict
+from flightllm.order.measure import hit_tokens, measured
 from flightllm.order.sequence import Flat, sort_rows
 from flightllm.order.uniform import by_score, score_columns
 
@@ -27,9 +27,13 @@ _TRIED = ((100_000, 6), (500_000, 3))
 """Cells of a table up to which so many of the tastes are tried; larger tables are ordered by the first."""
 
 
-def greedy(encoded: Encoded, cache: CacheShape) -> Draft:
-    """Return the best of the orderings found, v1's among them, by the hits predicted for `cache`."""
-    return max(_drafts(encoded), key=lambda draft: predict(encoded, draft, cache)[0])
+def greedy(encoded: Encoded, cache: CacheShape, fixed: Draft | None = None) -> Draft:
+    """Return the best of the orderings found, v1's among them, by the hits predicted for `cache`.
+
+    `fixed` is v1's, measured, where it is already known.
+    """
+    found = [measured(encoded, draft, cache) for draft in _drafts(encoded)]
+    return max([*found, fixed or measured(encoded, by_score(encoded), cache)], key=hit_tokens)
 
 
 def _drafts(encoded: Encoded) -> Iterator[Draft]:
@@ -40,7 +44,6 @@ def _drafts(encoded: Encoded) -> Iterator[Draft]:
         _finish(encoded, flat, paths)
         places = sort_rows(flat.sequence(encoded.codes, paths.fields))
         yield Draft(places, paths.fields[places], "greedy")
-    yield by_score(encoded)
 
 
 def _finish(encoded: Encoded, flat: Flat, paths: Paths) -> None:

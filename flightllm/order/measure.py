@@ -1,5 +1,7 @@
 """Predict how many tokens of an ordering's fields a prefix cache serves, without sending any."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,9 +11,19 @@ from flightllm.order.sequence import Flat, Sequence, shared_fields, sort_rows
 
 def finish(encoded: Encoded, draft: Draft, cache: CacheShape) -> Ordering:
     """Name the field orders of `draft` and predict its hits."""
-    hits, total = predict(encoded, draft, cache)
+    hits, total = draft.tokens or predict(encoded, draft, cache)
     patterns, pattern = _patterns(draft.fields)
     return Ordering(draft.rows, patterns, pattern, draft.method, hits, total)
+
+
+def measured(encoded: Encoded, draft: Draft, cache: CacheShape) -> Draft:
+    """Return `draft` with its tokens predicted."""
+    return replace(draft, tokens=predict(encoded, draft, cache))
+
+
+def hit_tokens(draft: Draft) -> float:
+    """Return the hits of a draft that was measured."""
+    return draft.tokens[0] if draft.tokens else 0.0
 
 
 def predict(encoded: Encoded, draft: Draft, cache: CacheShape) -> tuple[float, float]:
