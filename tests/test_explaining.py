@@ -66,11 +66,11 @@ def test_predictions_hold(samples: Database, shape: str, ordering: str) -> None:
     total = told(session, SHAPES[shape], "ANALYZE, FORMAT json", **options)["total"]
     predicted, actual = total["predicted"], total["actual"]
     # Which films pass the first of two filters cannot be known, and one may have many reviews.
-    near = 0.5 if shape == "two filters" else 0.1
+    near, points = (0.5, 0.12) if shape == "two filters" else (0.1, 0.05)
     assert predicted["calls"] == pytest.approx(actual["calls"], rel=near)
     assert predicted["prompt_tokens"] == pytest.approx(actual["prompt_tokens"], rel=near)
     assert predicted["completion_tokens"] == pytest.approx(actual["completion_tokens"], rel=near)
-    assert predicted["prefix_hit_rate"] == pytest.approx(actual["prefix_hit_rate"], abs=0.05)
+    assert predicted["prefix_hit_rate"] == pytest.approx(actual["prefix_hit_rate"], abs=points)
 
 
 def test_document(session: Session) -> None:
