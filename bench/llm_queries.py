@@ -60,7 +60,8 @@ Run = Callable[[str, Step], Figures]
 
 
 def run(database: Database, sql: str, step: Step) -> Figures:
-    """Run a query to its end; return wall seconds, calls and tokens."""
+    """Run a query to its end; return wall seconds, calls and tokens, and the hit rate that EXPLAIN predicts for it."""
+    predicted = predicted_hit_rate(database, sql, step)
     started, busy = time.perf_counter(), cpu_seconds()
     result = database.session().execute(sql, settings=step.settings)
     for _ in result.batches:
@@ -68,7 +69,14 @@ def run(database: Database, sql: str, step: Step) -> Figures:
     spent = {"seconds": time.perf_counter() - started, "cpu_seconds": cpu_seconds() - busy}
     row = result.query.row()
     counted = {name: row[name] for name in ("rows", "calls", "prompt_tokens", "cached_tokens", "failed_rows")}
-    return summed([{**spent, **counted}])
+    return summed([{**spent, **counted}]) | {"predicted_hit_rate": predicted}
+
+
+def predicted_hit_rate(database: Database, sql: str, step: Step) -> float:
+    """Return the share of prompt tokens that EXPLAIN expects to be in the prefix cache."""
+    result = database.session().execute(f"EXPLAIN (FORMAT json) {sql}", settings=step.settings)
+    (text,) = (text for batch in result.batches for text in batch.column(0).to_pylist())
+    return round(float(json.loads(text)["total"]["predicted"]["prefix_hit_rate"]), 4)
 
 
 def summed(parts: Sequence[Figures]) -> Figures:
@@ -137,6 +145,19 @@ def table(found: Mapping[str, Mapping[str, Figures]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
+def predictions(found: Mapping[str, Mapping[str, Figures]]) -> str:
+    """Return as a Markdown table, for every step with a prefix cache, each query's hit rate as predicted and actual."""
+    steps = {step: queries for step, queries in found.items() if step != STEPS[0].name}
+    lines = [
+        ["hit rate predicted / actual, %", *next(iter(steps.values()))],
+        ["---"] * (1 + len(next(iter(steps.values())))),
+    ]
+    for step, queries in steps.items():
+        rates = [f"{100 * f['predicted_hit_rate']:.1f} / {100 * f['hit_rate']:.1f}" for f in queries.values()]
+        lines.append([step, *rates])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def measure_topic(topic: str, given: argparse.Namespace) -> dict[str, dict[str, Figures]]:
     """Run a topic's queries over a sample of its tables; return figures by step and query."""
     suite = suites()[topic]
@@ -149,6 +170,7 @@ def measure_topic(topic: str, given: argparse.Namespace) -> dict[str, dict[str, 
             found.setdefault(step, {})[query] = figures
     low, high = suite.paper
     print(f"\n{topic}, {given.rows} rows; the paper's speed-up is {low} to {high}\n\n{table(found)}\n", flush=True)
+    print(f"{predictions(found)}\n", flush=True)
     return found
 
 
