@@ -19,8 +19,8 @@ from flightllm.catalog.errors import mapped_error
 from flightllm.dry_run import Backing
 from flightllm.errors import AICallError, FlightLLMError, LimitExceededError
 from flightllm.operators.ai_map import Runtime
-from flightllm.operators.asking import Means
 from flightllm.operators.batch_udf import BatchFunctions
+from flightllm.operators.means import Means
 from flightllm.operators.relational import Batches
 from flightllm.operators.run import run
 from flightllm.operators.workers import parallel_parts

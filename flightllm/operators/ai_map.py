@@ -12,7 +12,7 @@ from datafusion import SessionContext
 from flightllm.errors import InternalError
 from flightllm.llm.base import Engine
 from flightllm.operators.arrange import Arguments, Arranged, How, arrange
-from flightllm.operators.asking import Asker, Means, Site, all_at_once
+from flightllm.operators.asking import Asker, all_at_once
 from flightllm.operators.batches import growing_sizes
 from flightllm.operators.budget import Budget
 from flightllm.operators.cache import Keys
@@ -20,6 +20,7 @@ from flightllm.operators.conditions import Conditions
 from flightllm.operators.demand import Demand
 from flightllm.operators.flights import Flights
 from flightllm.operators.layout import fields_first, reach
+from flightllm.operators.means import Means, Site
 from flightllm.operators.overlay import Answers
 from flightllm.operators.ranking import Ranking
 from flightllm.operators.relational import Batches, Loop

@@ -2,27 +2,22 @@
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flightllm.ai import AICall
 from flightllm.errors import InternalError
-from flightllm.llm.base import Completion, Engine, Request
+from flightllm.llm.base import Completion, Request
 from flightllm.operators.batches import Unit
-from flightllm.operators.budget import Budget, Reservation
-from flightllm.operators.cache import Keys
-from flightllm.operators.conditions import Conditions
-from flightllm.operators.demand import Demand
-from flightllm.operators.flights import Claims
-from flightllm.operators.overlay import Answers
+from flightllm.operators.budget import Reservation
+from flightllm.operators.means import Means, Site
 from flightllm.operators.ranking import Ranking
-from flightllm.operators.rows import Counters, given_fields, read_answer, sql_value
+from flightllm.operators.rows import given_fields, read_answer, sql_value
 from flightllm.operators.trace import Trace
-from flightllm.plan.stages import BoundStep, Condition
+from flightllm.plan.stages import BoundStep
 
 _FINISHED_UNITS = 8
 """Finished units that may wait before they are handed on, so that cached answers do not pile up."""
@@ -32,31 +27,6 @@ if these are at least two windows."""
 _Place: TypeAlias = tuple[Unit, int, int]
 """A unit, a call and a run of the unit: where an answer goes. Calls that differ in `on_error` alone share prompts."""
 _Fields: TypeAlias = list[tuple[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """One call of the pass."""
-
-    ai: AICall
-    arguments: tuple[int, ...]
-    """For each field of `ai`, the place of its value in a unit's tuples."""
-    order: tuple[int, ...]
-    """Positions in a unit's tuples in prompt order, for units that have no orders of their own."""
-    when: int | None
-    """The column that says which rows need the call."""
-    guard: Condition | None
-    """What says so instead."""
-    keys: Keys
-    counters: Counters
-    fields_first: bool = False
-    """The prompt begins with the fields, which several calls share, instead of the instruction."""
-
-    def named(self, order: Sequence[int]) -> list[tuple[str, int, bool]]:
-        """Return names, places and whether they must be given, of the fields in prompt order."""
-        rank = {place: at for at, place in enumerate(order)}
-        fields = sorted(range(len(self.ai.fields)), key=lambda f: rank[self.arguments[f]])
-        return [(self.ai.fields[f], self.arguments[f], f in self.ai.required) for f in fields]
 
 
 @dataclass(slots=True)
@@ -69,22 +39,6 @@ class _Waiting:
     step: int
     places: list[_Place]
     reservation: Reservation | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Means:
-    """What an asker works with, beside the calls."""
-
-    engine: Engine
-    cache: Answers
-    claims: Claims
-    window: int
-    """Prompts the engine keeps in flight."""
-    budget: Budget | None = None
-    conditions: Conditions | None = None
-    """Needed where a step has a condition or a call a guard."""
-    demand: Demand = field(default_factory=Demand)
-    dedup: bool = True
 
 
 class Asker:

@@ -11,10 +11,11 @@ from datafusion import SessionContext, udf
 from flightllm.ai import AICall
 from flightllm.llm.base import Completion, Engine, Request
 from flightllm.normalised import normalised_tuple
-from flightllm.operators.asking import Asker, Means, Site, all_at_once
+from flightllm.operators.asking import Asker, all_at_once
 from flightllm.operators.batches import Unit
 from flightllm.operators.budget import Budget, Reservation
 from flightllm.operators.cache import Keys
+from flightllm.operators.means import Means, Site
 from flightllm.operators.rows import Counters, given_fields, read_answer, sql_value
 from flightllm.operators.trace import Trace
 
