@@ -10,6 +10,7 @@ from flightllm.operators.cache import Keys
 from flightllm.operators.conditions import Conditions
 from flightllm.operators.demand import Demand
 from flightllm.operators.flights import Claims
+from flightllm.operators.overlay import Answers
 from flightllm.operators.rows import Counters
 from flightllm.plan.stages import Condition
 
