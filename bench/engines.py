@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from bench.models import CPU, GPU, model
+from bench.models import Shape, model
 from flightllm.config import EngineConfig
 from flightllm.llm.base import Engine
 from flightllm.llm.vllm import VllmEngine
@@ -12,18 +12,16 @@ CACHE_TOKENS: Final = 10_240
 IN_FLIGHT: Final = 16
 
 
-def engine_config(kind: str, *, prefix_cache: bool) -> EngineConfig:
-    """Return an engine of this kind with a small prefix cache, or none; vLLM's model has random weights."""
+def engine_config(kind: str, shape: Shape, *, prefix_cache: bool) -> EngineConfig:
+    """Return an engine of this kind with a small prefix cache, or none; of vLLM with a model of this shape."""
     if kind == "fake":
         return EngineConfig("fake", options={"cache_blocks": CACHE_TOKENS // 16 if prefix_cache else 0})
     if kind != "vllm":
         return EngineConfig(kind)
-    import torch
-
-    shape = GPU if torch.cuda.is_available() else CPU
     options: dict[str, object] = {
         "kv_cache_memory_bytes": shape.kv_bytes(CACHE_TOKENS),
         "enable_prefix_caching": prefix_cache,
+        "dtype": "bfloat16",
         "engine_args": {} if shape.weights else {"load_format": "dummy"},
     }
     return EngineConfig("vllm", str(model(shape)), IN_FLIGHT, options)

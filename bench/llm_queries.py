@@ -1,6 +1,6 @@
 """Run the paper's queries step by step: a prefix cache, ordered prompts, deduplication, SQL rules.
 
-    python -m bench.llm_queries [--engine vllm] [--rows 2000] [--topic movies] [--queries q1,q2] [--json] [--plot FILE]
+    python -m bench.llm_queries [--model bench] [--rows 2000] [--topic movies] [--queries q1,q2] [--json] [--plot FILE]
 
 Each step keeps what the one before it has. Every query of every step begins with an empty prefix cache, which is too
 small for what the query's prompts share, and without kept answers. Speed-ups are against the prefix cache alone, over
@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from bench.common import cpu_seconds, machine
 from bench.engines import engine_config, forget_prefixes, keeps_prefixes
+from bench.models import SHAPES, Shape
 from bench.plot import plot_steps
 from bench.samples import sample, write
 from bench.setting import announce, open_database
@@ -89,9 +90,9 @@ def summed(parts: Sequence[Figures]) -> Figures:
 
 
 @contextmanager
-def cold_runs(kind: str, files: Mapping[str, Path], *, prefix_cache: bool) -> Iterator[Run]:
+def cold_runs(kind: str, shape: Shape, files: Mapping[str, Path], *, prefix_cache: bool) -> Iterator[Run]:
     """Yield a function that runs a query with an empty prefix cache, on one engine where that can forget."""
-    config = engine_config(kind, prefix_cache=prefix_cache)
+    config = engine_config(kind, shape, prefix_cache=prefix_cache)
     with open_database(config, files) as database:
         for _ in database.session().execute(_WARM_UP, settings=_BASE).batches:
             pass
@@ -106,10 +107,12 @@ def cold_runs(kind: str, files: Mapping[str, Path], *, prefix_cache: bool) -> It
         yield forget_and_run
 
 
-def measure(kind: str, files: Mapping[str, Path], queries: Mapping[str, str]) -> Iterator[tuple[str, str, Figures]]:
+def measure(
+    kind: str, shape: Shape, files: Mapping[str, Path], queries: Mapping[str, str]
+) -> Iterator[tuple[str, str, Figures]]:
     """Yield step, query and figures, step by step; steps with the same engine share it."""
     for prefix_cache, steps in groupby(STEPS, key=lambda step: step.prefix_cache):
-        with cold_runs(kind, files, prefix_cache=prefix_cache) as cold_run:
+        with cold_runs(kind, shape, files, prefix_cache=prefix_cache) as cold_run:
             for step in steps:
                 for name, sql in queries.items():
                     yield step.name, name, cold_run(sql, step)
@@ -165,7 +168,7 @@ def measure_topic(topic: str, given: argparse.Namespace) -> dict[str, dict[str, 
     found: dict[str, dict[str, Figures]] = {}
     with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
         files = write(sample(suite.pair, given.rows, stored=given.stored), Path(folder))
-        for step, query, figures in measure(given.engine, files, queries):
+        for step, query, figures in measure(given.engine, SHAPES[given.model], files, queries):
             print(f"{topic}, {step}, {query}: {json.dumps(figures)}", flush=True)
             found.setdefault(step, {})[query] = figures
     low, high = suite.paper
@@ -178,6 +181,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark as the command line says."""
     parser = argparse.ArgumentParser(description="The paper's queries, one optimisation after the other.")
     parser.add_argument("--engine", default="vllm", choices=("vllm", "local", "fake"))
+    parser.add_argument("--model", default="bench", choices=tuple(SHAPES), help="vLLM's; 7b needs a GPU")
     parser.add_argument("--rows", type=int, default=2_000, help="joined rows of each topic (default 2000)")
     parser.add_argument("--topic", action="append", choices=tuple(suites()), help="default: all")
     parser.add_argument("--queries", default="q1,q2,q3,q4")
@@ -194,7 +198,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         plot_steps(found, given.plot)
     if given.json:
         sums = {topic: totals(steps) for topic, steps in found.items()}
-        head = {"bench": "llm_queries", "quick": given.quick, "rows": given.rows, "engine": given.engine}
+        head = {
+            "bench": "llm_queries",
+            "quick": given.quick,
+            "rows": given.rows,
+            "engine": given.engine,
+            "model": given.model,
+        }
         print(json.dumps({**head, "queries": found, "totals": sums, "machine": machine()}))
 
 

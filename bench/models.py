@@ -32,8 +32,12 @@ class Shape:
 
 CPU: Final = Shape("bench-8x512", layers=8, hidden=512, intermediate=1_536, heads=8, kv_heads=4)
 """28 million parameters: on two CPU cores some thousand prompt tokens a second."""
+DEMO: Final = Shape("demo", layers=5, hidden=256, intermediate=768, heads=4, kv_heads=2)
+"""The embedded model's."""
 GPU: Final = Shape("bench-7b", layers=32, hidden=4_096, intermediate=11_008, heads=32, kv_heads=8, weights=False)
 """The shape of a model of seven billion parameters."""
+
+SHAPES: Final = {"demo": DEMO, "bench": CPU, "7b": GPU}
 
 
 def model(shape: Shape, folder: Path | None = None) -> Path:
@@ -43,6 +47,8 @@ def model(shape: Shape, folder: Path | None = None) -> Path:
         MissingExtraError: the extra `local` is not installed.
     """
     demo = demo_model(folder)
+    if shape == DEMO:
+        return demo
     target = (folder or cache_folder()) / f"{shape.name}-{demo.name.removeprefix('demo-')}"
     if (target / "config.json").is_file():
         return target

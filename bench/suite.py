@@ -2,6 +2,8 @@
 
 Source: Liu et al., "Optimizing LLM Queries in Relational Workloads", arXiv 2403.05821, benchmark queries: projection,
 filter, several calls, aggregation. Fields are named in the order in which the paper lists them; answers are short.
+DataFusion itself applies their plain predicates before any AI call, with SQL rules or without. What the rules add shows
+in `either`, `two` and `latest`, which are not among the paper's.
 """
 
 from collections.abc import Mapping
@@ -47,6 +49,11 @@ def _movies() -> Suite:
         f"WHERE ai_filter('Does the critic speak of the acting?', {fields}) AND r.review_type = '{bad}'",
         "q4": f"SELECT m.genre, avg(ai_score('How satisfied is the critic?', {fields})) AS satisfaction "
         f"FROM {source} WHERE NOT r.top_critic GROUP BY m.genre",
+        "either": f"SELECT r.review_id FROM {source} WHERE r.top_critic OR ai_filter('Is the critic fair?', {fields})",
+        "two": f"SELECT r.review_id FROM {source} WHERE ai_filter('Is the critic fair?', {fields}) "
+        "AND ai_filter('Is the film a comedy?', m.movie_info)",
+        "latest": f"SELECT r.review_id, ai_gen('What does the critic like?', {fields}, max_tokens => 8) AS liked "
+        f"FROM {source} WHERE ai_filter('Is the critic fair?', {fields}) ORDER BY r.review_id DESC LIMIT 20",
     }
     return Suite(_MOVIES, queries, (1.7, 2.7))
 
@@ -64,5 +71,10 @@ def _products() -> Suite:
         f"AS advice FROM {source} WHERE ai_filter('Does the buyer miss anything?', {fields}) AND r.overall < 5",
         "q4": f"SELECT p.brand, avg(ai_score('How satisfied is the buyer?', {fields})) AS satisfaction "
         f"FROM {source} WHERE r.verified GROUP BY p.brand",
+        "either": f"SELECT r.summary FROM {source} WHERE r.verified OR ai_filter('Is the buyer fair?', {fields})",
+        "two": f"SELECT r.summary FROM {source} WHERE ai_filter('Is the buyer fair?', {fields}) "
+        "AND ai_filter('Is the product meant for women?', p.description)",
+        "latest": f"SELECT r.summary, ai_gen('What does the buyer like?', {fields}, max_tokens => 8) AS liked "
+        f"FROM {source} WHERE ai_filter('Is the buyer fair?', {fields}) ORDER BY r.summary DESC LIMIT 20",
     }
     return Suite(_PRODUCTS, queries, (1.6, 3.2))

@@ -21,13 +21,12 @@ import pyarrow as pa
 
 from bench.common import machine
 from bench.engines import IN_FLIGHT
-from bench.models import CPU, Shape, model
+from bench.models import SHAPES, model
 from bench.peers.install import REQUIREMENTS, peer_python
 from bench.peers.server import MODEL, counters, forget_prefixes, vllm_server
 from bench.samples import Pair, sample
 from bench.setting import announce, open_database
 from flightllm.config import EngineConfig
-from flightllm.demo.model import demo_model
 
 FIELDS: Final = ("movie_info", "review_type", "review_content")
 TASKS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -36,7 +35,6 @@ TASKS: Final[Mapping[str, Mapping[str, Any]]] = {
 }
 _CACHE_TOKENS: Final = 20_480
 """Twice what the prompts in flight take; the texts that rows share are about 37,000."""
-_DEMO: Final = Shape("demo", layers=5, hidden=256, intermediate=768, heads=4, kv_heads=2)
 _OURS: Final[Mapping[str, Mapping[str, object]]] = {
     "FlightLLM, chat": {"api": "chat"},
     "FlightLLM, lists of prompts": {"api": "completions", "prompts_per_request": 16},
@@ -121,10 +119,10 @@ def measured(url: str, system: System, task: Mapping[str, Any]) -> Figures:
 def measure(given: argparse.Namespace) -> Iterator[tuple[str, str, Figures]]:
     """Start the server; yield task, system and figures, after a few rows that warm every system up."""
     found = systems(given.systems.split(",") if given.systems else [])
-    folder, shape = (model(CPU), CPU) if given.model == "bench" else (demo_model(), _DEMO)
+    shape = SHAPES[given.model]
     with (
         tempfile.TemporaryDirectory(prefix="flightllm-bench-") as temporary,
-        vllm_server(folder, shape.kv_bytes(_CACHE_TOKENS), IN_FLIGHT) as url,
+        vllm_server(model(shape), shape.kv_bytes(_CACHE_TOKENS), IN_FLIGHT) as url,
     ):
         table = joined(given.rows)
         paths = {name: Path(temporary) / f"{name}.jsonl" for name in ("rows", "few")}
@@ -141,7 +139,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the comparison as the command line says."""
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description="FlightLLM beside LOTUS and Daft.")
     parser.add_argument("--rows", type=int, default=2_000)
-    parser.add_argument("--model", choices=("demo", "bench"), default="demo", help="5 or 28 million parameters")
+    parser.add_argument("--model", choices=tuple(SHAPES), default="demo", help="its size; demo is the smallest")
     parser.add_argument("--systems", default=",".join(REQUIREMENTS), help="peers beside FlightLLM, or none")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     given = parser.parse_args(arguments)
