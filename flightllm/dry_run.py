@@ -109,7 +109,10 @@ def _figures(
         )
     found = tuple(_call(site, calls, engine.sites, scales.get(site["operator"], 1.0)) for site in sites)
     if any(not call.learned and call.counts["calls"] for call in found):
-        notes.append("answers are assumed where no earlier ones of the same call are known: every one equally likely")
+        notes.append(
+            "answers are assumed where no earlier ones of the same call are known: every one equally likely,"
+            " and texts as long as max_tokens lets them be"
+        )
     return Figures(round(rows * max(scales.values(), default=1.0)), found, None, tuple(notes))
 
 

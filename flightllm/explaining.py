@@ -8,6 +8,7 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from flightllm.errors import CancelledError, FlightLLMError
 from flightllm.llm.predict import PromptTokens
 from flightllm.operators.relational import Batches
 from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, Saving, document
@@ -62,10 +63,16 @@ def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool) -> Explained
     if not isinstance(query, PredictableQuery):
         return Explained("plain", engine, plan, None, _run(query, record) if analyze else None)
     cancelled, tokens = record.cancelled.is_set, PromptTokens(query.services.engine)
-    predicted = predict(query, cancelled, tokens)
-    savings = list(_savings(query, cancelled, tokens))
+    predicted, savings, notes = None, [], []
+    try:
+        predicted = predict(query, cancelled, tokens)
+        savings = list(_savings(query, cancelled, tokens))
+    except CancelledError:
+        raise
+    except FlightLLMError as error:  # the query's own, which running it will tell
+        notes.append(f"nothing is predicted, because the query fails: {error}")
     actual = _run(query, record) if analyze else None
-    return Explained(query.path, engine, plan, predicted, actual, savings)
+    return Explained(query.path, engine, plan, predicted, actual, savings, notes)
 
 
 def _savings(query: PredictableQuery, cancelled: Callable[[], bool], tokens: PromptTokens) -> Iterator[Saving]:

@@ -213,3 +213,21 @@ def test_bounded(session: Session) -> None:
     assert concluded.work.calls == pytest.approx(2_000, rel=0.05)
     assert concluded.work.prompt_tokens == pytest.approx(whole.work.prompt_tokens, rel=0.1)
     assert any("concluded from the first" in note for note in concluded.notes)
+
+
+def test_failing_query(session: Session) -> None:
+    """Of a query that fails while it runs the plan is shown, and why nothing is predicted."""
+    sql = "SELECT ai_gen('x', note) FROM people WHERE 1 / (id - id) > 0"
+    document = told(session, sql)
+    assert document["plan"]
+    assert document["total"] == {"predicted": None, "actual": None}
+    assert any("nothing is predicted" in note for note in document["notes"])
+    assert "nothing is predicted" in explained(session, sql)["notes"]
+
+
+def test_limit(session: Session) -> None:
+    """Under a LIMIT only the calls are predicted that are made before it is reached."""
+    session.update("CREATE TABLE many AS SELECT 'text ' || value AS t FROM generate_series(1, 2000) AS g(value)")
+    total = told(session, "SELECT t FROM many WHERE ai_filter('x', t) LIMIT 5", "ANALYZE, FORMAT json")["total"]
+    assert total["predicted"]["calls"] < 100
+    assert total["actual"]["calls"] < 100

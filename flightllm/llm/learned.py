@@ -10,9 +10,10 @@ from flightllm.llm.base import Completion, Parameters, Request
 Asked: TypeAlias = tuple[str, str, Parameters, tuple[str, ...]]
 """A call site as an engine sees it: function, instruction, parameters, and the names of its fields, sorted."""
 
-_MOST_SITES = 1_000
-_KEPT_ANSWERS = 256
-"""Answers kept of a call site, the latest ones: the share of Yes among them is known to about 3 points."""
+_MOST_SITES = 200
+_KEPT_ANSWERS, _KEPT_TEXTS = 256, 16
+"""Answers kept of a call site, the latest ones: the share of Yes among them is known to about 3 points. Of free texts,
+which may be long and which nothing is decided by, fewer."""
 _ENOUGH = 16
 """Fewer answers than this say too little."""
 
@@ -43,10 +44,11 @@ class Learned:
         with self._lock:
             seen = self._sites.setdefault(asked, _Seen())
             self._sites.move_to_end(asked)
-            if len(seen.texts) < _KEPT_ANSWERS:
+            most = _KEPT_TEXTS if asked[2].constraint is None else _KEPT_ANSWERS
+            if len(seen.texts) < most:
                 seen.texts.append(completion.text)
             else:
-                seen.texts[seen.count % _KEPT_ANSWERS] = completion.text
+                seen.texts[seen.count % most] = completion.text
             seen.count += 1
             seen.tokens += completion.completion_tokens
             if len(self._sites) > _MOST_SITES:

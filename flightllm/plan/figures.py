@@ -79,9 +79,16 @@ class Explained:
     plan: Sequence[tuple[str, str]]
     """Titles and texts of its stages and operators."""
     predicted: Figures | None = None
-    """None where nothing is to predict: there are no calls."""
+    """None where there are no calls, or where they could not be predicted."""
     actual: Figures | None = None
     savings: Sequence[Saving] = ()
+    failures: Sequence[str] = ()
+    """Why something could not be predicted."""
+
+    @property
+    def notes(self) -> list[str]:
+        """Return what bounds all this."""
+        return [*self.failures, *(self.predicted.notes if self.predicted else ())]
 
     def pairs(self) -> list[tuple[CallFigures, CallFigures | None]]:
         """Return the prediction and the actual figures of each call site."""
@@ -132,7 +139,7 @@ def document(explained: Explained, costs: Costs) -> dict[str, Any]:
         },
         "savings": [_saving(saving, predicted.work, costs) for saving in explained.savings] if predicted else [],
         "plan": [{"title": title, "text": text} for title, text in explained.plan],
-        "notes": list(predicted.notes) if predicted else [],
+        "notes": explained.notes,
     }
 
 

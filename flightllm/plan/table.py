@@ -20,8 +20,8 @@ def tables(explained: Explained, costs: Costs) -> list[tuple[str, str]]:
         lines.append(("total", _total(explained, costs)))
     if explained.savings and explained.predicted:
         lines.append(("saved", _savings(explained.savings, explained.predicted.work, costs)))
-    if explained.predicted and explained.predicted.notes:
-        lines.append(("notes", "\n".join(explained.predicted.notes)))
+    if explained.notes:
+        lines.append(("notes", "\n".join(explained.notes)))
     return lines
 
 
