@@ -14,10 +14,11 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from flightllm.cli.common import SettingParameter, connect, server_options
-from flightllm.cli.render import TABLE_ROWS, WRITERS, as_table, first_rows, put
+from flightllm.cli.render import TABLE_ROWS, WRITERS, as_plan, as_table, first_rows, put
 from flightllm.client import Client
 from flightllm.errors import FlightLLMError
 
+_EXPLAIN = re.compile(r"\s*explain\b", re.IGNORECASE)
 _POLL_SECONDS = 0.5
 
 
@@ -51,7 +52,7 @@ def query(
         with progress_bar(client):
             schema, batches = client.query(text)
             if format_ == "table":
-                _show(schema, batches, output)
+                _show(schema, batches, output, explains=bool(_EXPLAIN.match(text)))
             else:
                 with _opened(output) as out:
                     WRITERS[format_](schema, batches, out)
@@ -66,7 +67,7 @@ def _tell_failures(failed: int, sql: str) -> None:
         click.echo(f"{failed} row{'' if failed == 1 else 's'} without an answer{where}", err=True)
 
 
-def _show(schema: pa.Schema, batches: Iterable[pa.RecordBatch], output: Path | None) -> None:
+def _show(schema: pa.Schema, batches: Iterable[pa.RecordBatch], output: Path | None, *, explains: bool) -> None:
     """Print rows as a table, as wide as the terminal or, elsewhere, as wide as it needs to be.
 
     A file gets all of them, standard output the first.
@@ -74,6 +75,9 @@ def _show(schema: pa.Schema, batches: Iterable[pa.RecordBatch], output: Path | N
     rows, total = first_rows(batches, TABLE_ROWS if output is None else None)
     with nullcontext(sys.stdout) if output is None else _text_file(output) as out:
         console = Console(file=out, width=None if out.isatty() else 10_000, highlight=False)
+        if explains:
+            console.print(as_plan(rows), soft_wrap=True, end="")
+            return
         put(console, as_table(schema, rows))
         more = f", the first {len(rows)} shown" if len(rows) < total else ""
         console.print(f"({total} row{'' if total == 1 else 's'}{more})")

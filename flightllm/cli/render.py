@@ -79,6 +79,22 @@ def as_table(schema: pa.Schema, rows: Sequence[Sequence[Any]], width: int | None
     return table
 
 
+def as_plan(rows: Iterable[Sequence[Any]]) -> Text:
+    """Lay out what EXPLAIN returns: each title, and below it its text, whose lines and columns stay as they are."""
+    text = Text()
+    for *title, body in rows:
+        if title:
+            text.append(f"{_printable(title[0])}\n", "bold")
+        for line in str(body).splitlines():
+            text.append(f"{'  ' if title else ''}{_printable(line)}\n")
+        text.append("\n" if title else "")
+    return text
+
+
+def _printable(line: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in line)
+
+
 def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterable[tuple[Any, ...]]:
     """Yield rows as Python values; columns of equal names stay apart."""
     for batch in batches:

@@ -74,6 +74,15 @@ def test_settings_reach_the_query(run: Run) -> None:
     assert (refused.exit_code, refused.output.count("\n")) == (1, 1)
 
 
+def test_explain_is_readable(run: Run) -> None:
+    """EXPLAIN's tables stand line by line under their titles; as JSON it is one document."""
+    sql = "SELECT ai_sentiment(body) FROM tickets"
+    lines = run("query", f"EXPLAIN {sql}").stdout.splitlines()
+    assert "calls of s0" in lines
+    assert any(line.split()[:1] == ["predicted"] for line in lines)
+    assert json.loads(run("query", f"EXPLAIN (FORMAT json) {sql}").stdout)["path"] == "operators"
+
+
 def test_a_servers_error_is_one_line(run: Run) -> None:
     """What the server refuses reaches the terminal as its message alone."""
     result = run("query", "SELECT no_such_column FROM movies")

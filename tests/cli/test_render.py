@@ -10,7 +10,17 @@ import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
-from flightllm.cli.render import as_table, first_rows, put, rows_of, text_of, write_csv, write_json, write_parquet
+from flightllm.cli.render import (
+    as_plan,
+    as_table,
+    first_rows,
+    put,
+    rows_of,
+    text_of,
+    write_csv,
+    write_json,
+    write_parquet,
+)
 
 TABLE = pa.table(
     {
@@ -134,3 +144,14 @@ def test_lines_end_without_blanks_outside_a_terminal() -> None:
     put(Console(file=out, width=80), as_table(pa.schema([("t", pa.string())]), [("long text",), ("x",)]))
     assert [line for line in out.getvalue().splitlines() if line != line.rstrip()] == []
     assert out.getvalue().endswith("x\n")
+
+
+def test_a_plan_keeps_its_lines() -> None:
+    """What EXPLAIN returns stays as it is laid out, under its titles; a document alone stands by itself."""
+    console = Console(file=io.StringIO(), width=20, highlight=False)
+    console.print(as_plan([("total", "     calls\npredicted  12\x1b[2J"), ("notes", "n" * 30)]), soft_wrap=True, end="")
+    console.print(as_plan([('{"a": [1]}',)]), soft_wrap=True, end="")
+    assert isinstance(console.file, io.StringIO)
+    assert console.file.getvalue() == (
+        f'total\n       calls\n  predicted  12 [2J\n\nnotes\n  {"n" * 30}\n\n{{"a": [1]}}\n'
+    )
