@@ -9,7 +9,21 @@ from substrait.plan_pb2 import Plan, PlanRel
 
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import Aggregate, AiMap, Fetch, Filter, Join, Node, Number, Project, Scan, SetOp, Sort, keep
+from flightllm.plan.nodes import (
+    Aggregate,
+    AiMap,
+    Fetch,
+    Filter,
+    Join,
+    Node,
+    Number,
+    Project,
+    Scan,
+    SetOp,
+    Sort,
+    keep,
+    walk,
+)
 
 _M = TypeVar("_M", bound=Message)
 _FieldReference = Expression.FieldReference
@@ -227,10 +241,22 @@ def _write_project(node: Project) -> ProjectRel:
 
 
 def _write_join(node: Join) -> Rel:
-    left, right = write(node.left), write(node.right)
+    left, right = write(_named_apart(node.left)), write(_named_apart(node.right))
     if node.condition is None and node.kind == JoinRel.JOIN_TYPE_INNER:
         return Rel(cross=CrossRel(left=left, right=right))
     return Rel(join=JoinRel(left=left, right=right, type=node.kind, expression=node.condition))
+
+
+def _named_apart(node: Node) -> Node:
+    """Let a projection name the columns of an input of a join in which another join is.
+
+    DataFusion gives both inputs of a join a name of its own where it has to tell columns apart, and two columns of the
+    lower join may so get one name. A computed column has a name that says of what; the computing is optimized away.
+    """
+    if not any(isinstance(n, Join) for n in walk(node)):
+        return node
+    true = Expression(literal=Expression.Literal(boolean=True))
+    return Project(node, tuple(ex.only_where(true, field(i)) for i in range(node.width)))
 
 
 def to_plan(node: Node, functions: Functions) -> Plan:

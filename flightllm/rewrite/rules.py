@@ -7,6 +7,7 @@ from flightllm.plan.expressions import Functions
 from flightllm.plan.nodes import Node
 from flightllm.rewrite.drop_unused import drop_unused
 from flightllm.rewrite.filter_before_ai import filter_before_ai
+from flightllm.rewrite.filter_before_group import filter_before_group
 from flightllm.rewrite.group_before_ai import group_before_ai
 from flightllm.rewrite.join_before_ai import join_before_ai
 from flightllm.rewrite.limit_before_ai import limit_before_ai
@@ -22,6 +23,7 @@ RULES: tuple[Rule, ...] = (
     drop_unused,
     filter_before_ai,
     group_before_ai,
+    filter_before_group,
     join_before_ai,
     semi_join_before_ai,
     sort_before_ai,

@@ -28,8 +28,8 @@ from tests.databases import ask_both, in_order, planned
             id="answers",
         ),
         pytest.param(
-            "SELECT p.id, thing FROM (SELECT * FROM people WHERE ai_filter('x', note)) p JOIN likes ON p.id = person_id "
-            "ORDER BY p.id, thing LIMIT 2",
+            "SELECT id, thing FROM (SELECT * FROM people WHERE ai_filter('x', note)) JOIN likes ON id = person_id "
+            "ORDER BY id, thing LIMIT 2",
             None,
             id="above a join",
         ),
