@@ -135,6 +135,17 @@ def measure(given: argparse.Namespace) -> Iterator[tuple[str, str, Figures]]:
                 yield name, system, measured(url, run, whole)
 
 
+def table(found: Mapping[str, Mapping[str, Figures]]) -> str:
+    """Return the figures as a Markdown table."""
+    names = ("calls", "prompt_tokens", "cached_tokens", "computed_tokens", "completion_tokens")
+    lines = [["task", "system", *(name.replace("_", " ") for name in names), "seconds"]]
+    lines.append(["---"] * len(lines[0]))
+    for task, by_system in found.items():
+        for system, figures in by_system.items():
+            lines.append([task, system, *(f"{figures[name]:,}" for name in names), f"{figures['seconds']:.1f}"])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the comparison as the command line says."""
     parser = argparse.ArgumentParser(prog="python -m bench.peers", description="FlightLLM beside LOTUS and Daft.")
@@ -148,6 +159,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for task, system, figures in measure(given):
         print(f"{task}, {system}: {json.dumps(figures)}", flush=True)
         found.setdefault(task, {})[system] = figures
+    print(f"\n{table(found)}\n")
     if given.json:
         print(json.dumps({"bench": "peers", "rows": given.rows, "tasks": found, "machine": machine()}))
 

@@ -55,6 +55,15 @@ def test_rows_are_joined_in_the_order_of_the_reviews(monkeypatch: pytest.MonkeyP
     assert all(tuple(row) == comparison.FIELDS and all(row.values()) for row in rows)
 
 
+def test_figures_become_a_table() -> None:
+    """One line for each task and system, numbers with separators."""
+    names = ("calls", "prompt_tokens", "cached_tokens", "computed_tokens", "completion_tokens")
+    figures = {**dict.fromkeys(names, 2_000), "seconds": 1.26}
+    assert comparison.table({"filter": {"x": figures}}).splitlines()[2] == (
+        "| filter | x | 2,000 | 2,000 | 2,000 | 2,000 | 2,000 | 1.3 |"
+    )
+
+
 def test_a_peer_that_cannot_be_installed_is_left_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
