@@ -4,24 +4,31 @@ from typing import Final
 
 from bench.models import Shape, model
 from flightllm.config import EngineConfig
+from flightllm.demo.model import CONTEXT_TOKENS
 from flightllm.llm.base import Engine
 from flightllm.llm.vllm import VllmEngine
 
-CACHE_TOKENS: Final = 10_240
-"""320 blocks of 32 tokens; the texts that the prompts of one query share have some 30,000 and more."""
+CACHE_BLOCKS: Final = 320
+"""Blocks of 32 tokens, 10,240 in all: in 2,000 rows, the texts that prompts share have 36,000 and more."""
+_BLOCK_TOKENS: Final = 32
 IN_FLIGHT: Final = 16
 
 
-def engine_config(kind: str, shape: Shape, *, prefix_cache: bool) -> EngineConfig:
-    """Return an engine of this kind with a small prefix cache, or none; of vLLM with a model of this shape."""
+def engine_config(kind: str, shape: Shape, blocks: int, *, prefix_cache: bool) -> EngineConfig:
+    """Return an engine of this kind with a small prefix cache, or none.
+
+    `shape` is the model of vLLM; `blocks` of its cache hold keys and values of 32 tokens each, used as prefixes or not.
+    """
+    tokens = blocks * _BLOCK_TOKENS
     if kind == "fake":
-        return EngineConfig("fake", options={"cache_blocks": CACHE_TOKENS // 16 if prefix_cache else 0})
+        return EngineConfig("fake", options={"cache_blocks": tokens // 16 if prefix_cache else 0})
     if kind != "vllm":
         return EngineConfig(kind)
     options: dict[str, object] = {
-        "kv_cache_memory_bytes": shape.kv_bytes(CACHE_TOKENS),
+        "kv_cache_memory_bytes": shape.kv_bytes(tokens),
         "enable_prefix_caching": prefix_cache,
         "dtype": "bfloat16",
+        "max_model_len": min(CONTEXT_TOKENS, tokens),
         "engine_args": {} if shape.weights else {"load_format": "dummy"},
     }
     return EngineConfig("vllm", str(model(shape)), IN_FLIGHT, options)
