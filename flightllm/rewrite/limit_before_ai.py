@@ -3,6 +3,7 @@
 Fetch(Project(AiMap(x)))        →  Project(AiMap(Fetch(x)))
 Fetch(Sort(key, AiMap(x)))      →  AiMap(Fetch(Sort(key, x)))
 Fetch(UnionAll(AiMap(x), y))    →  Fetch(UnionAll(AiMap(Fetch(x)), y)), and so the kept side of an outer join
+Fetch(Sort(key, UnionAll(…)))   →  Fetch(Sort(key, UnionAll(AiMap(Fetch(Sort(key, x))), y)))
 
 AI operators keep the order of their input where the query needs it, so the rows and their order are the same.
 """
@@ -13,6 +14,7 @@ from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions
 from flightllm.plan.nodes import AiMap, Fetch, Join, Node, Project, SetOp, Sort, has_ai, transform, with_children
 from flightllm.plan.through import has_window, over_input
+from flightllm.rewrite.chain import all_over, peel
 
 
 def limit_before_ai(root: Node, functions: Functions) -> Node:
@@ -41,6 +43,9 @@ def _push(node: Fetch, functions: Functions) -> Node:
 
             below = Sort(project.input, ex.rebuild(sort.rel, next_key))
             return Project(_push(Fetch(below, node.rel), functions), project.expressions)
+        case Sort(input=SetOp(inputs=inputs, rel=union)) as sort if union.op == SetRel.SET_OP_UNION_ALL:
+            first = tuple(_first_rows(i, sort, node.rel, functions) for i in inputs)
+            return with_children(node, (with_children(sort, (with_children(sort.input, first),)),))
         case SetOp(inputs=inputs, rel=union) if union.op == SetRel.SET_OP_UNION_ALL:
             return with_children(node, (with_children(node.input, tuple(_bounded(i, node.rel) for i in inputs)),))
         case Join(left=left, right=right, kind=kind, condition=condition) as join:
@@ -61,6 +66,17 @@ def _bounded(node: Node, rel: FetchRel) -> Node:
     if bounds is None or bounds[1] is None or isinstance(below, Fetch) or not has_ai(node):
         return node
     return Fetch(node, ex.at_most(bounds[0] + bounds[1]))
+
+
+def _first_rows(node: Node, sort: Sort, rel: FetchRel, functions: Functions) -> Node:
+    """Keep the rows of an input of a union that may be among the first ones of all, where that needs no answer."""
+    chain, keys = peel(node, functions), list(ex.slots(sort.rel))
+    known = None if chain is None else all_over(keys, chain.columns, functions)
+    if chain is None or known is None or any(map(functions.is_volatile, keys)):
+        return node
+    if any(i >= chain.base.width for k in known for i in ex.fields(k)) or _bounded(node, rel) is node:
+        return node
+    return _bounded(Sort(node, sort.rel), rel)
 
 
 def _reads_only(sort: Sort, width: int) -> bool:

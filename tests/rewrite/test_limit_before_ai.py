@@ -46,6 +46,14 @@ from tests.databases import ask, ask_both, fired, in_order, planned
             2,
             id="above a window",
         ),
+        pytest.param(
+            "SELECT id, ai_gen('x', note) FROM people UNION ALL SELECT person_id, ai_gen('y', thing) FROM likes "
+            "ORDER BY 1 LIMIT 1",
+            "Fetch(Sort(SetOp(Project(AiMap[ai_gen](Fetch(Sort(people)))), "
+            "Project(AiMap[ai_gen](Fetch(Sort(likes)))))))",
+            2,
+            id="union",
+        ),
     ],
 )
 def test_moved(database: Database, session: Session, sql: str, after: str, calls: int) -> None:
@@ -62,6 +70,10 @@ def test_moved(database: Database, session: Session, sql: str, after: str, calls
     [
         pytest.param("SELECT id FROM people ORDER BY ai_score('x', note), id LIMIT 3", id="key is an answer"),
         pytest.param("SELECT id FROM people WHERE ai_filter('x', note) ORDER BY id LIMIT 3", id="rows are filtered"),
+        pytest.param(
+            "SELECT ai_gen('x', note) FROM people UNION ALL SELECT ai_gen('y', thing) FROM likes ORDER BY 1 LIMIT 1",
+            id="union ordered by answers",
+        ),
         pytest.param(
             "SELECT DISTINCT flag, ai_filter('x', note) AS f FROM people ORDER BY 1, 2 LIMIT 3", id="distinct"
         ),

@@ -108,3 +108,18 @@ SELECT e.n FROM d LEFT JOIN c e ON d.n = e.n WHERE e.s IS NULL OR e.s > 3
 SELECT m.title, t.subject FROM (SELECT * FROM movies WHERE ai_filter('x', title)) m
 JOIN (SELECT * FROM reviews WHERE ai_filter('y', publisher)) r ON m.movie_id = r.movie_id
 JOIN (SELECT * FROM tickets WHERE ai_filter('z', subject)) t ON t.ticket_id = r.review_id WHERE t.priority = 'high'
+
+-- name: top k of a union of answers
+-- fewer
+-- ordered
+SELECT movie_id AS k, ai_gen('x', title) FROM movies UNION ALL SELECT review_id, ai_gen('y', critic) FROM reviews
+WHERE ai_filter('z', publisher) AND review_id < 50 ORDER BY k DESC, 2 LIMIT 4
+
+-- name: distinct on a key, limited
+-- ordered
+SELECT DISTINCT ON (genre) genre, movie_id, ai_gen('x', title) AS g FROM movies ORDER BY genre, movie_id LIMIT 2
+
+-- name: limit above a left join of answers
+-- ordered
+SELECT g, thing FROM (SELECT id, ai_gen('x', note) AS g FROM people) p LEFT JOIN likes l ON p.id = l.person_id
+ORDER BY p.id, thing LIMIT 3
