@@ -15,17 +15,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final
 
 from bench.common import cpu_seconds, machine
-from bench.engines import engine_config, forget_prefixes, keeps_prefixes
-from bench.models import SHAPES, Shape
+from bench.engines import CACHE_BLOCKS, engine_config, forget_prefixes, keeps_prefixes
+from bench.models import SHAPES
 from bench.plot import plot_steps
 from bench.samples import sample, write
 from bench.setting import announce, open_database
 from bench.suite import suites
+from flightllm.config import EngineConfig
 from flightllm.session import Database
 
 _BASE: Final = {"cache": "off", "ordering": "none", "layout": "instruction", "dedup": "off", "rules": "off"}
@@ -90,9 +92,9 @@ def summed(parts: Sequence[Figures]) -> Figures:
 
 
 @contextmanager
-def cold_runs(kind: str, shape: Shape, files: Mapping[str, Path], *, prefix_cache: bool) -> Iterator[Run]:
+def cold_runs(engine: Callable[..., EngineConfig], files: Mapping[str, Path], *, prefix_cache: bool) -> Iterator[Run]:
     """Yield a function that runs a query with an empty prefix cache, on one engine where that can forget."""
-    config = engine_config(kind, shape, prefix_cache=prefix_cache)
+    config = engine(prefix_cache=prefix_cache)
     with open_database(config, files) as database:
         for _ in database.session().execute(_WARM_UP, settings=_BASE).batches:
             pass
@@ -108,11 +110,11 @@ def cold_runs(kind: str, shape: Shape, files: Mapping[str, Path], *, prefix_cach
 
 
 def measure(
-    kind: str, shape: Shape, files: Mapping[str, Path], queries: Mapping[str, str]
+    engine: Callable[..., EngineConfig], files: Mapping[str, Path], queries: Mapping[str, str]
 ) -> Iterator[tuple[str, str, Figures]]:
     """Yield step, query and figures, step by step; steps with the same engine share it."""
     for prefix_cache, steps in groupby(STEPS, key=lambda step: step.prefix_cache):
-        with cold_runs(kind, shape, files, prefix_cache=prefix_cache) as cold_run:
+        with cold_runs(engine, files, prefix_cache=prefix_cache) as cold_run:
             for step in steps:
                 for name, sql in queries.items():
                     yield step.name, name, cold_run(sql, step)
@@ -166,9 +168,10 @@ def measure_topic(topic: str, given: argparse.Namespace) -> dict[str, dict[str, 
     suite = suites()[topic]
     queries = {name: sql for name, sql in suite.queries.items() if name in given.queries.split(",")}
     found: dict[str, dict[str, Figures]] = {}
+    engine = partial(engine_config, given.engine, SHAPES[given.model], given.cache_blocks)
     with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
         files = write(sample(suite.pair, given.rows, stored=given.stored), Path(folder))
-        for step, query, figures in measure(given.engine, SHAPES[given.model], files, queries):
+        for step, query, figures in measure(engine, files, queries):
             print(f"{topic}, {step}, {query}: {json.dumps(figures)}", flush=True)
             found.setdefault(step, {})[query] = figures
     low, high = suite.paper
@@ -183,6 +186,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--engine", default="vllm", choices=("vllm", "local", "fake"))
     parser.add_argument("--model", default="bench", choices=tuple(SHAPES), help="vLLM's; 7b needs a GPU")
     parser.add_argument("--rows", type=int, default=2_000, help="joined rows of each topic (default 2000)")
+    parser.add_argument("--cache-blocks", type=int, default=CACHE_BLOCKS, help="of 32 tokens (default %(default)s)")
     parser.add_argument("--topic", action="append", choices=tuple(suites()), help="default: all")
     parser.add_argument("--queries", default="q1,q2,q3,q4")
     parser.add_argument("--stored", action="store_true", help="leave reviews in the order of their file")
@@ -198,13 +202,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         plot_steps(found, given.plot)
     if given.json:
         sums = {topic: totals(steps) for topic, steps in found.items()}
-        head = {
-            "bench": "llm_queries",
-            "quick": given.quick,
-            "rows": given.rows,
-            "engine": given.engine,
-            "model": given.model,
-        }
+        names = ("quick", "rows", "engine", "model", "cache_blocks", "stored")
+        head = {"bench": "llm_queries", **{name: getattr(given, name) for name in names}}
         print(json.dumps({**head, "queries": found, "totals": sums, "machine": machine()}))
 
 
