@@ -17,12 +17,14 @@ from flightllm.operators.budget import Budget
 from flightllm.operators.flights import Flights
 from flightllm.operators.overlay import Answers, Overlay, Peekable
 from flightllm.operators.relational import Batches
-from flightllm.plan.figures import COUNTED, CallFigures, Figures
+from flightllm.plan.figures import COUNTED, CallFigures, Figures, average
 from flightllm.system import QueryRecord
 
 MOST_PROMPTS = 30_000
 """Prompts that a prediction tries before it concludes from these to all."""
 MOST_SECONDS = 20.0
+_DRAWS = 4
+"""How often a query of few prompts is tried, each prompt with another answer each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +55,33 @@ class DryRun:
     def figures(self, run: Callable[[QueryRecord, Backing], Batches], cancelled: Callable[[], bool]) -> Figures:
         """Run a query on predicted answers and return what it counted; nothing is asked and nothing is kept.
 
-        Where there are too many prompts, or it takes too long, figures are concluded from what was tried.
+        Where there are too many prompts, or it takes too long, figures are concluded from what was tried. Where answers
+        decide what is asked next, and few prompts might be an unlucky sample, it is run several times.
 
         Raises:
             CancelledError: `cancelled()` turned true.
         """
-        deadline = time.monotonic() + self.most_seconds
+        started = time.monotonic()
+        deadline = started + self.most_seconds
+        tried = [self._once(run, cancelled, deadline, 0.0)]
+        for turn in range(1, _DRAWS):
+            late = time.monotonic() - started > self.most_seconds / _DRAWS
+            if late or tried[0].work.calls * _DRAWS > self.most_prompts:
+                break
+            tried.append(self._once(run, cancelled, deadline, turn / _DRAWS))
+            if tried[1].calls_per_site == tried[0].calls_per_site:  # answers decide nothing
+                break
+        return average(tried)
+
+    def _once(
+        self,
+        run: Callable[[QueryRecord, Backing], Batches],
+        cancelled: Callable[[], bool],
+        deadline: float,
+        turn: float,
+    ) -> Figures:
         record = QueryRecord("", "", _Until(deadline, cancelled))
-        engine = PredictingEngine(self.engine, self.learned, self.window, self.tokens, self.most_prompts)
+        engine = PredictingEngine(self.engine, self.learned, self.window, self.tokens, self.most_prompts, turn)
         rows = 0
         stopped = False
         try:

@@ -25,6 +25,7 @@ EXACT_PROMPTS = 4_096
 """Prompts whose tokens are counted one by one; the others are counted by the characters per token of these."""
 _NONE = PrefixCache(16, None)
 _PAUSE_SECONDS = 0.001
+_SEEDS = 1 << 64
 
 
 @runtime_checkable
@@ -94,17 +95,25 @@ class EnoughError(FlightLLMError):
 class PredictingEngine:
     """Answers at once, in the order of `engine`'s scheduler, `most` prompts in all. For one query.
 
-    Safe to use from several threads. `tokens` may be shared by several predictions, one after the other.
+    Safe to use from several threads. `tokens` may be shared by several predictions, one after the other. Predictions
+    whose `turn` is 0, 1/n, 2/n … give each prompt each answer about as often as it is likely.
     """
 
     def __init__(
-        self, engine: Engine, learned: Learned, window: int, tokens: PromptTokens | None = None, most: int = sys.maxsize
+        self,
+        engine: Engine,
+        learned: Learned,
+        window: int,
+        tokens: PromptTokens | None = None,
+        most: int = sys.maxsize,
+        turn: float = 0.0,
     ) -> None:
         self._engine = engine
         self._learned = learned
         self._window = window
         self._tokens = tokens or PromptTokens(engine)
         self._left = most
+        self._turn = int(turn * _SEEDS)
         self._shape = engine.prefix_cache
         self._simulator = PrefixSimulator(self._shape or _NONE, window)
         self._context = engine.context_tokens if isinstance(engine, Tokenizing) else sys.maxsize
@@ -113,7 +122,7 @@ class PredictingEngine:
         self._numbers = count()
         self._flying: dict[int, tuple[Completion, deque[Completion]]] = {}
         """By the number of a run its completion, and where that goes."""
-        self._answerers: dict[Asked, tuple[Callable[[int], str], Callable[[str], int]]] = {}
+        self._answerers: dict[Asked, tuple[bytes, Callable[[int], str], Callable[[str], int]]] = {}
         self._option_lengths: dict[str, int] = {}
         self.sites: dict[Asked, Asking] = {}
 
@@ -203,24 +212,31 @@ class PredictingEngine:
         if asked not in self._answerers:
             self._answerers[asked] = self._answerer(asked)
         self.sites[asked].orders[tuple(name for name, _ in request.fields)] += 1
-        pick, tokens = self._answerers[asked]
-        key = f"{asked}\0{sorted(request.fields)}".encode("utf-8", "surrogatepass")
-        text = pick(int.from_bytes(blake2b(key, digest_size=8).digest(), "little"))
+        salt, pick, tokens = self._answerers[asked]
+        key = salt + repr(sorted(request.fields)).encode("utf-8", "surrogatepass")
+        seed = int.from_bytes(blake2b(key, digest_size=8).digest(), "little")
+        text = pick((seed + self._turn) % _SEEDS)
         return text, max(1, min(tokens(text), request.parameters.max_tokens))
 
-    def _answerer(self, asked: Asked) -> tuple[Callable[[int], str], Callable[[str], int]]:
-        """Return how to pick an answer by a hash, and how to tell its tokens."""
+    def _answerer(self, asked: Asked) -> tuple[bytes, Callable[[int], str], Callable[[str], int]]:
+        """Return what tells the call site from others, how to pick an answer by a seed, and how to tell its tokens."""
+        salt = blake2b(repr(asked).encode("utf-8", "surrogatepass")).digest()
         known = self._learned.answers(asked)
         self.sites[asked] = Asking(learned=known is not None)
         if known is not None:
             texts, mean = known
-            return (lambda seed: texts[seed % len(texts)]), lambda _: round(mean)
+            return salt, _one_of(sorted(texts)), lambda _: round(mean)
         parameters = asked[2]
         if isinstance(parameters.constraint, Choice):
-            return answerer(parameters.constraint), self._option_tokens
+            return salt, _one_of(parameters.constraint.options), self._option_tokens
         if parameters.constraint is None:
-            return answerer(None), lambda _: parameters.max_tokens
-        return answerer(parameters.constraint), lambda text: self._engine.count_tokens(text) + 1
+            return salt, answerer(None), lambda _: parameters.max_tokens
+        return salt, answerer(parameters.constraint), lambda text: self._engine.count_tokens(text) + 1
+
+
+def _one_of(texts: Sequence[str]) -> Callable[[int], str]:
+    """Return how to pick one of the texts: neighbouring seeds get the same, so that turns go through them in order."""
+    return lambda seed: texts[seed * len(texts) // _SEEDS]
 
 
 def _until_pause(requests: Iterator[Request | None], room: int) -> Iterator[Request | None]:

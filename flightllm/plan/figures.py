@@ -1,7 +1,8 @@
 """What the calls of a query take, predicted and actual, in one shape for texts and JSON."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
@@ -38,6 +39,11 @@ class CallFigures:
     """How its prompts are made: `ordering` and `layout`, where an operator makes them."""
 
     @property
+    def key(self) -> tuple[str, str, str]:
+        """Return what tells it from other call sites."""
+        return self.operator, self.function, self.text
+
+    @property
     def work(self) -> Work:
         """Return what it asks of the engine."""
         tokens = (self.counts[name] for name in ("prompt_tokens", "cached_tokens", "completion_tokens"))
@@ -59,6 +65,26 @@ class Figures:
     def work(self) -> Work:
         """Return what all calls ask of the engine."""
         return sum((call.work for call in self.calls), Work())
+
+    @property
+    def calls_per_site(self) -> list[int]:
+        """Return how many calls each site makes."""
+        return [call.counts["calls"] for call in self.calls]
+
+
+def average(figures: Sequence[Figures]) -> Figures:
+    """Return the average of several predictions of one query."""
+    first, count = figures[0], len(figures)
+    calls = []
+    for site, call in enumerate(first.calls):
+        same = [f.calls[site] for f in figures if site < len(f.calls) and f.calls[site].key == call.key]
+        counts = {name: round(sum(s.counts[name] for s in same) / count) for name in COUNTED}
+        orders: Counter[tuple[str, ...]] = Counter()
+        for one in same:
+            orders.update(dict(one.orders))
+        shares = [(order, -(-number // count)) for order, number in orders.most_common()]
+        calls.append(replace(call, counts=counts, orders=shares, learned=any(s.learned for s in same)))
+    return replace(first, rows=round(sum(f.rows for f in figures) / count), calls=tuple(calls))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,8 +121,7 @@ class Explained:
         actual = list(self.actual.calls) if self.actual else []
         pairs = []
         for call in self.predicted.calls if self.predicted else ():
-            same = (a for a in actual if (a.operator, a.function, a.text) == (call.operator, call.function, call.text))
-            met = next(same, None)
+            met = next((a for a in actual if a.key == call.key), None)
             if met is not None:
                 actual.remove(met)
             pairs.append((call, met))

@@ -150,6 +150,13 @@ def test_prompts_that_do_not_fit() -> None:
     assert fits.error is None
 
 
+def test_turns() -> None:
+    """Over some turns each prompt gets each answer as often as it is likely: a few prompts are no unlucky sample."""
+    engines = [PredictingEngine(FakeEngine("demo", 8, FakeOptions()), Learned(), 8, turn=turn / 4) for turn in range(4)]
+    answers = zip(*([c.text for c in ask(engine, requests(20))] for engine in engines), strict=True)
+    assert {tuple(sorted(Counter(each).items())) for each in answers if None not in each} == {(("No", 2), ("Yes", 2))}
+
+
 def test_bounded() -> None:
     """Beyond the most prompts that it may see it stops; those before are answered."""
     engine = PredictingEngine(FakeEngine("demo", 8, FakeOptions()), Learned(), 8, most=20)

@@ -1,0 +1,28 @@
+"""Figures as text: aligned, without columns that say nothing."""
+
+from flightllm.plan.cost import Costs, Prices
+from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, Saving
+from flightllm.plan.table import tables
+
+ORDERS = [((f"field{i}",), 10 - i) for i in range(5)]
+CALL = CallFigures("s0", "f", "f('x',\n  a)", dict.fromkeys(COUNTED, 0) | {"calls": 2_000, "rows": 30_000}, ORDERS)
+
+
+def test_columns() -> None:
+    """Numbers end below one another; a price is shown only where there are prices."""
+    told = Explained("operators", "fake", [], Figures(5, (CALL,)), Figures(5, (CALL,), 1.0))
+    for costs, shown in ((Costs(), False), (Costs(Prices(1.0, 1.0, 1.0)), True)):
+        texts = dict(tables(told, costs))
+        header, predicted, actual = texts["calls of s0"].splitlines()[-3:]
+        assert header.index("rows") + 4 == predicted.index("30,000") + 6 == actual.index("30,000") + 6
+        assert ("price" in header) is shown
+    assert texts["calls of s0"].startswith("f('x', a)\n")
+    assert "and 2 other orders of the fields" in texts["calls of s0"]
+
+
+def test_nothing_tried() -> None:
+    """A saving that was not tried says so; without notes there is no title for them."""
+    told = Explained("operators", "fake", [], Figures(5, (CALL,)), None, [Saving("rule", None)])
+    texts = dict(tables(told, Costs()))
+    assert texts["saved"].splitlines()[-1].split() == ["rule", "not", "tried"]
+    assert "notes" not in texts
