@@ -28,7 +28,7 @@ def engine_config(kind: str, shape: Shape, blocks: int, *, prefix_cache: bool) -
         "kv_cache_memory_bytes": shape.kv_bytes(tokens),
         "enable_prefix_caching": prefix_cache,
         "dtype": "bfloat16",
-        "max_model_len": min(CONTEXT_TOKENS, tokens),
+        "max_model_len": min(CONTEXT_TOKENS, tokens - _BLOCK_TOKENS),  # one block is vLLM's own
         "engine_args": {} if shape.weights else {"load_format": "dummy"},
     }
     return EngineConfig("vllm", str(model(shape)), IN_FLIGHT, options)
