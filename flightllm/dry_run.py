@@ -151,6 +151,8 @@ def _call(site: Mapping[str, Any], calls: Iterable[AICall], asked: Mapping[Asked
     through = min(site["distinct_prompts"], site["calls"] + site["cache_hits"]) / max(1, site["distinct_prompts"])
     ahead = {"rows": through, "distinct_prompts": through} if scale > 1 else {}
     counts = {name: round(scale * ahead.get(name, 1.0) * site[name]) for name in COUNTED}
+    if scale > 1:
+        counts["rows"] = min(counts["rows"], max(site["rows"], site["input_rows"]))
     orders: Counter[tuple[str, ...]] = Counter()
     learned = False
     for ai in calls:

@@ -57,15 +57,17 @@ class CallRecord:
     _counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
     operator: str = ""
     """The operator that it is a call of, as the plan names it."""
+    input_rows: int = 0
+    """Rows that its operator has, once that is known, and the tuples of arguments in them to go through."""
     tuples: int = 0
-    """How many distinct tuples of its operator's arguments there are, once that is known."""
     notes: dict[str, str] = field(default_factory=dict)
     """How its prompts are made: the ordering and the layout chosen."""
     _lock: Lock = field(default_factory=Lock)
 
-    def note(self, tuples: int, **notes: str) -> None:
-        """Say that so many more tuples are to be gone through, and how their prompts are made."""
+    def note(self, input_rows: int, tuples: int, **notes: str) -> None:
+        """Say that so many more rows and tuples are to be gone through, and how their prompts are made."""
         with self._lock:
+            self.input_rows += input_rows
             self.tuples += tuples
             self.notes.update(notes)
 
@@ -169,6 +171,7 @@ class QueryRecord:
                 "text": call.text,
                 **call.counts(),
                 "operator": call.operator,
+                "input_rows": call.input_rows,
                 "tuples": call.tuples,
                 "notes": dict(call.notes),
             }

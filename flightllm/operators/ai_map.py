@@ -184,7 +184,7 @@ class _Pass:
         ahead = self._fields_first(arranged)
         sites = [self._site(i, arranged, fields_first=ahead) for i in range(len(self._calls))]
         steps, ranking = self._steps(arranged)
-        self._note(arranged, fields_first=ahead)
+        self._note(spooled.rows, arranged, fields_first=ahead)
         if not self._operator.steps and not demand.limited:
             for site in sites:
                 site.counters.add(prompts_expected=arranged.distinct)
@@ -277,9 +277,9 @@ class _Pass:
             fields_first,
         )
 
-    def _note(self, arranged: Arranged, *, fields_first: bool) -> None:
+    def _note(self, rows: int, arranged: Arranged, *, fields_first: bool) -> None:
         ordering = "fixed, by DataFusion" if arranged.ordering is None else arranged.ordering.method
         for counters in self._counters:
-            counters.note(
-                arranged.distinct, ordering=ordering, layout="fields first" if fields_first else "instruction first"
-            )
+            tuples = arranged.distinct if self._runtime.settings.dedup else rows
+            layout = "fields first" if fields_first else "instruction first"
+            counters.note(rows, tuples, ordering=ordering, layout=layout)

@@ -79,7 +79,7 @@ def _savings(savings: Sequence[Saving], chosen: Work, costs: Costs) -> str:
                 f"{less.calls - chosen.calls:,}",
                 f"{less.prompt_tokens - chosen.prompt_tokens:,}",
                 f"{less.computed_tokens - chosen.computed_tokens:,}",
-                f"{costs.seconds(less) - costs.seconds(chosen):,.3g}",
+                _seconds(costs.seconds(less) - costs.seconds(chosen)),
                 price,
             )
         )
@@ -98,7 +98,7 @@ def _share(share: float) -> str:
 
 
 def _seconds(seconds: float) -> str:
-    return f"{seconds:,.3g}" if seconds < 1_000 else f"{seconds:,.0f}"
+    return f"{seconds:,.3g}" if abs(seconds) < 1_000 else f"{seconds:,.0f}"
 
 
 def _price(work: Work, costs: Costs) -> str:
