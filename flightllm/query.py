@@ -25,11 +25,11 @@ from flightllm.operators.relational import Batches
 from flightllm.operators.run import run
 from flightllm.operators.workers import parallel_parts
 from flightllm.plan.explain import explain_stages
-from flightllm.plan.fuse import fuse
 from flightllm.plan.planner import plan_query, register_stubs
 from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational
 from flightllm.plan.substrait import NotExpressibleError
 from flightllm.rewrite import RULES, rewrite
+from flightllm.rewrite.fuse import fuse
 from flightllm.rewrite.rules import Rule
 from flightllm.services import Services
 from flightllm.settings import Settings
@@ -48,6 +48,7 @@ _BATCH_BYTES = 2 << 20
 _TEXT_BYTES = 32
 
 _OUTER_JOIN = re.compile(r"^ *(Left|Right|Full) Join:", re.MULTILINE)
+_JOIN_FILTER = re.compile(r"^ *\w+ Join:.* Filter: ", re.MULTILINE)
 
 
 class Query(Protocol):
@@ -127,6 +128,8 @@ def _set_for_joins(context: SessionContext, planned: DataFrame) -> bool:
 
     DataFusion pushes a filter on one side of a right or full hash join to the other side, where columns have the same
     name and place: rows that the filter should drop then stay, and others go. It may turn a left join into a right one.
+    The sort-merge joins to take instead lose columns that only a further condition of an ON reads: where there is one,
+    hash joins are the smaller evil.
     """
     try:
         text = planned.optimized_logical_plan().display_indent()
@@ -135,7 +138,7 @@ def _set_for_joins(context: SessionContext, planned: DataFrame) -> bool:
     kinds = set(_OUTER_JOIN.findall(text))
     if kinds:
         context.sql("SET datafusion.optimizer.join_reordering = false")
-    if kinds - {"Left"}:
+    if kinds - {"Left"} and not _JOIN_FILTER.search(text):
         context.sql("SET datafusion.optimizer.prefer_hash_join = false")
     return bool(kinds)
 

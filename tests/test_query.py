@@ -161,3 +161,11 @@ def test_filters_on_both_sides_of_an_outer_join(session: Session, kind: str) -> 
     filtered = ask(session, f"{sql} WHERE coalesce(u.k, 0) < 3 AND v.y IS NOT NULL").rows
     expected = [row for row in joined if (row["a"] or 0) < 3 and row["y"] is not None]
     assert sorted(map(repr, filtered)) == sorted(map(repr, expected))
+
+
+def test_further_conditions_of_a_full_join(session: Session) -> None:
+    """DataFusion's sort-merge join forgets a column that only the condition reads; such joins are hashed."""
+    rows = "(SELECT 5 AS x, 1 AS y UNION ALL SELECT 1, 2 UNION ALL SELECT 2, 1)"
+    sql = f"SELECT b.y, count(a.y) AS n FROM {rows} a FULL JOIN {rows} b ON a.y = b.y AND a.x <> 2 GROUP BY 1"
+    found = {row["y"]: row["n"] for row in ask(session, sql).rows}
+    assert found == {1: 2, 2: 1, None: 1}

@@ -72,33 +72,37 @@ def whole(node: Node) -> Chain:
     return Chain(node, (), tuple(map(field, range(node.width))))
 
 
-def peel(node: Node, functions: Functions, *, filters: bool = True) -> Chain | None:
+def peel(node: Node, functions: Functions, *, filters: bool = True, nested: bool = True) -> Chain | None:
     """Take apart `node`, down to the lowest AI operator that only row-wise nodes are above; None where there is none.
 
-    A node with a volatile expression or a window function ends it, and without `filters` so does a filter.
+    A node with a volatile expression or a window function ends it, without `filters` so does a filter, and without
+    `nested` an operator below one whose arguments read its answers.
     """
     if any(functions.is_volatile(e) for e in own_messages(node) if isinstance(e, Expression)):
         return None
     match node:
         case AiMap():
-            return _peel_calls(node, functions, filters=filters)
+            return _peel_calls(node, functions, filters=filters, nested=nested)
         case Filter() if filters:
-            below = peel(node.input, functions)
+            below = peel(node.input, functions, nested=nested)
             condition = None if below is None else over_input(node.condition, below.columns, functions)
             if below is None or condition is None:
                 return None
             return replace(below, steps=(*below.steps, condition))
         case Project() if not has_window(node):
-            below = peel(node.input, functions, filters=filters)
+            below = peel(node.input, functions, filters=filters, nested=nested)
             columns = None if below is None else all_over(node.expressions, below.columns, functions)
             return None if below is None or columns is None else replace(below, columns=columns)
         case _:
             return None
 
 
-def _peel_calls(node: AiMap, functions: Functions, *, filters: bool) -> Chain:
-    below = peel(node.input, functions, filters=filters)
+def _peel_calls(node: AiMap, functions: Functions, *, filters: bool, nested: bool) -> Chain:
+    below = peel(node.input, functions, filters=filters, nested=nested)
     calls = None if below is None else _calls_over(node.calls, below, functions)
+    if calls is not None and below is not None and not nested:
+        read = (i for call in calls for argument in call.arguments for i in ex.fields(argument))
+        calls = None if any(i >= below.base.width for i in read) else calls
     if below is None or calls is None:
         below, calls = whole(node.input), node.calls
     answers = map(field, range(below.width, below.width + len(calls)))

@@ -2,9 +2,9 @@
 
 import pytest
 
-from flightllm.plan.fuse import fuse
 from flightllm.plan.nodes import AiMap, Node, walk
 from flightllm.rewrite import rewrite
+from flightllm.rewrite.fuse import fuse
 from flightllm.session import Database, Session
 from tests.databases import ask_both, plan_of, small_database
 
