@@ -47,7 +47,7 @@ from tests.databases import ask, ask_both, fired, in_order, planned
             id="above a window",
         ),
         pytest.param(
-            "SELECT id, ai_gen('x', note) FROM people UNION ALL SELECT person_id, ai_gen('y', thing) FROM likes "
+            "SELECT id, ai_gen('x', note) FROM people UNION ALL SELECT weight + 9, ai_gen('y', thing) FROM likes "
             "ORDER BY 1 LIMIT 1",
             "Fetch(Sort(SetOp(Project(AiMap[ai_gen](Fetch(Sort(people)))), "
             "Project(AiMap[ai_gen](Fetch(Sort(likes)))))))",
