@@ -23,7 +23,7 @@ except ImportError as exc:
     raise MissingExtraError("the engine 'openai'", "openai") from exc
 
 _CHARS_PER_TOKEN = 4
-_BLOCK_TOKENS = 16
+_BLOCK_TOKENS, _BLOCKS = 16, 1_024
 _GONE_STATUSES = frozenset({429, 502, 503, 504})
 _REFUSED_STATUSES = frozenset({400, 404, 413, 415, 422})
 
@@ -63,8 +63,11 @@ class OpenAIEngine:
 
     @property
     def prefix_cache(self) -> PrefixCache | None:
-        """Assume what servers commonly do: blocks of 16 tokens, in a cache of unknown size."""
-        return PrefixCache(_BLOCK_TOKENS, None, at_once=False)
+        """Assume what servers commonly do: blocks of 16 tokens; and a small cache, since others use it as well.
+
+        A large one would make any order look good, and prompts would be sent as they come to a server that has less.
+        """
+        return PrefixCache(_BLOCK_TOKENS, _BLOCKS, at_once=False)
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Keep the window's prompts under way, `prompts_per_request` in each HTTP request; see `Engine.generate`."""
