@@ -9,8 +9,10 @@ from flightllm.errors import MissingExtraError
 _COLOURS: Final = ("#4477aa", "#66ccee", "#ccbb44", "#aa3377", "#228833")
 
 
-def plot_steps(topics: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]], path: Path) -> None:
-    """Draw one picture per topic: a bar for each step, its seconds stacked by query.
+def plot_steps(
+    topics: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]]], path: Path, measure: str = "cpu_seconds"
+) -> None:
+    """Draw one picture per topic: a bar for each step, its `cpu_seconds` or `seconds` stacked by query.
 
     Raises:
         MissingExtraError: matplotlib is not installed.
@@ -25,11 +27,11 @@ def plot_steps(topics: Mapping[str, Mapping[str, Mapping[str, Mapping[str, Any]]
         names = list(steps)[::-1]
         left = [0.0] * len(names)
         for colour, query in zip(_COLOURS, next(iter(steps.values())), strict=False):
-            seconds = [steps[name][query]["seconds"] for name in names]
+            seconds = [steps[name][query][measure] for name in names]
             axis.barh(names, seconds, left=left, color=colour, label=query.upper())
             left = [a + b for a, b in zip(left, seconds, strict=True)]
         axis.bar_label(axis.containers[-1], labels=[f" {total:.0f}" for total in left])
-        axis.set(title=topic.capitalize(), xlabel="seconds")
+        axis.set(title=topic.capitalize(), xlabel=measure.replace("_", " ").replace("cpu", "CPU"))
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False, loc="lower right")
     figure.savefig(path, dpi=120)
