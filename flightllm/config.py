@@ -257,13 +257,7 @@ def _value(key: str, value: Any, kind: Any, base: Path) -> Any:
         return value
     if kind == float | None and type(value) in (int, float):
         return float(value)
-    expected = {
-        int: "a whole number",
-        float | None: "a number",
-        bool: "true or false",
-        tuple[Path, ...]: "a list of paths",
-    }.get(kind, "a string")
-    raise ConfigError(f"{key}: expected {expected}, got {value!r}")
+    raise ConfigError(f"{key}: expected {_EXPECTED.get(kind, 'a string')}, got {value!r}")
 
 
 def _table(key: str, value: Any) -> Mapping[str, Any]:
