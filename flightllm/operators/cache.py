@@ -197,7 +197,11 @@ class AnswerCache:
         if now < self._retry or not (self._waiting or self._used):
             return
         self._committed = now
-        written = self._write([(_INSERT, self._waiting.items()), (_TOUCH, [(key,) for key in self._used])])
+        statements = [(_INSERT, self._waiting.items()), (_TOUCH, [(key,) for key in self._used])]
+        database = self._database
+        written = self._write(statements)
+        if self._database is not database:  # it failed, and what waits is not in the one that took its place
+            written = self._write(statements)
         self._written.set()
         if now >= self._retry or len(self._waiting) > _MOST_BUSY:
             self._waiting.clear()

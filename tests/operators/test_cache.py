@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pyarrow as pa
@@ -242,6 +243,18 @@ def test_broken_while_running(path: Path, cache: AnswerCache) -> None:
     assert cache.get([b"k"]) == {}
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         before.execute("SELECT 1")
+    cache.put(b"m", "y")
+    cache.flush()
+    assert cache.get([b"m"]) == {b"m": "y"}
+
+
+def test_broken_before_a_commit(path: Path, cache: AnswerCache) -> None:
+    """What waits when the database breaks is not lost with it."""
+    cache.put(b"k", "x")
+    cache.flush()
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("DROP TABLE answers")
+        other.commit()
     cache.put(b"m", "y")
     cache.flush()
     assert cache.get([b"m"]) == {b"m": "y"}
