@@ -47,6 +47,14 @@ class Progress:
     total: int
 
 
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """What a query that ended well lacks: rows without an answer of the model, and why where its record says so."""
+
+    rows: int = 0
+    reason: str | None = None
+
+
 class Client:
     """A connection to one server. Usable from several threads; `progress` is about the query started last.
 
@@ -93,11 +101,10 @@ class Client:
         row = self._recorded(counts, "ai_calls", self._query_id)
         return Progress(int(row["done"]), int(row["total"])) if row.get("total") is not None else None
 
-    def failed_rows(self) -> int:
-        """Return how many rows of the query started last have no answer of the model; 0 while that is unknown."""
-        if self._query_id is None:
-            return 0
-        return int(self._recorded("failed_rows", "queries", self._query_id).get("failed_rows") or 0)
+    def shortfall(self) -> Shortfall:
+        """Return what the query started last lacks; nothing while that is unknown."""
+        row = self._recorded("failed_rows, error", "queries", self._query_id) if self._query_id is not None else {}
+        return Shortfall(int(row.get("failed_rows") or 0), row.get("error"))
 
     def cancel(self, query_id: str) -> str:
         """Stop a query, whoever started it; return its status, which is `done` or `failed` where it had ended already.

@@ -15,10 +15,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from flightllm.cli.common import SettingParameter, connect, server_options
 from flightllm.cli.render import TABLE_ROWS, WRITERS, as_plan, as_table, first_rows, put
-from flightllm.client import Client
+from flightllm.client import Client, Shortfall
 from flightllm.errors import FlightLLMError
 
 _EXPLAIN = re.compile(r"\s*explain\b", re.IGNORECASE)
+_SETTING = re.compile(r"\s*(?:re)?set\b", re.IGNORECASE)
 _POLL_SECONDS = 0.5
 
 
@@ -56,15 +57,18 @@ def query(
             else:
                 with _opened(output) as out:
                     WRITERS[format_](schema, batches, out)
-        _tell_failures(client.failed_rows(), text)
+        _tell_shortfall(client.shortfall(), text)
+    if _SETTING.match(text):
+        click.echo("a setting holds for one session, here for this command alone: use --set key=value", err=True)
 
 
-def _tell_failures(failed: int, sql: str) -> None:
-    """Say on standard error how many rows the model gave no usable answer for, and where the reason is."""
-    if failed:
+def _tell_shortfall(lacks: Shortfall, sql: str) -> None:
+    """Say on standard error how many rows the model gave no usable answer for, and why or where the reason is."""
+    if lacks.rows:
         told = re.search(r"on_error\s*=>\s*'struct'", sql, re.IGNORECASE)
         where = "; see their error" if told else " (NULL); on_error => 'struct' shows why"
-        click.echo(f"{failed} row{'' if failed == 1 else 's'} without an answer{where}", err=True)
+        where = f": {lacks.reason}" if lacks.reason else where
+        click.echo(f"{lacks.rows:,} row{'' if lacks.rows == 1 else 's'} without an answer{where}", err=True)
 
 
 def _show(schema: pa.Schema, batches: Iterable[pa.RecordBatch], output: Path | None, *, explains: bool) -> None:

@@ -17,6 +17,8 @@ from flightllm.demo.process import RunningServer, running_server
 from flightllm.errors import EngineUnavailableError
 from flightllm.flight.server import FlightSqlServer
 from flightllm.session import Database
+from tests.databases import open_database
+from tests.engines import Scripted, using
 
 Run = Callable[..., Result]
 FILTER = "SELECT ticket_id, ai_filter('Is {body} about money?', body) AS money FROM tickets ORDER BY ticket_id LIMIT 5"
@@ -174,3 +176,25 @@ def test_rows_without_an_answer_are_told(tmp_path: Path, monkeypatch: pytest.Mon
     assert plain.stderr == "2 rows without an answer (NULL); on_error => 'struct' shows why\n"
     assert [json.loads(line)["a"] for line in plain.stdout.splitlines()][:2] == [None, None]
     assert struct.stderr == "2 rows without an answer; see their error\n"
+
+
+def test_a_spent_budget_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a budget leaves rows without an answer, standard error names it and not `on_error`."""
+    texts = "SELECT 'text ' || value AS t FROM generate_series(1, 300) AS g(value)"
+    sql = f"SELECT ai_gen('x', t) AS g FROM ({texts}) WHERE ai_filter('y', t)"
+    with closing(open_database(tmp_path)) as database:
+        asked = using(database, Scripted(lambda _: "Yes"))
+        server = FlightSqlServer(asked, ServerConfig("127.0.0.1:0"), functions=["ai_gen", "ai_filter"])
+        monkeypatch.setenv("FLIGHTLLM_URI", server.uri)
+        ran = CliRunner().invoke(main, ["query", "--set", "max_calls=500", sql])
+        server.drain(0)
+    assert "without an answer: the query's budget is spent" in ran.stderr
+    assert "flightllm.max_calls is 500" in ran.stderr
+
+
+@pytest.mark.parametrize(("sql", "told"), [("SET flightllm.cache = 'off'", True), ("SELECT 1 AS set", False)])
+def test_a_setting_alone_is_pointless(run: Run, sql: str, told: bool) -> None:
+    """A setting ends with the command's session; standard error says what to write."""
+    result = run("query", sql)
+    assert result.exit_code == 0, result.output
+    assert ("--set key=value" in result.stderr) == told

@@ -5,7 +5,7 @@ import threading
 import pyarrow as pa
 import pytest
 
-from flightllm.client import Client, Progress
+from flightllm.client import Client, Progress, Shortfall
 from flightllm.config import ServerConfig
 from flightllm.errors import (
     CancelledError,
@@ -78,13 +78,13 @@ def test_cancel_of_what_has_ended(client: Client) -> None:
     assert client.cancel(client.query_id) == "done"
 
 
-def test_failed_rows(client: Client) -> None:
+def test_shortfall(client: Client) -> None:
     """A query without calls has none, and neither has an update."""
-    assert client.failed_rows() == 0
+    assert client.shortfall() == Shortfall()
     list(client.query("SELECT 1 AS a")[1])
-    assert client.failed_rows() == 0
+    assert client.shortfall() == Shortfall()
     client.query("CREATE TABLE t AS SELECT 1 AS a")
-    assert client.failed_rows() == 0
+    assert client.shortfall() == Shortfall()
 
 
 @pytest.mark.parametrize(
