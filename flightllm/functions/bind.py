@@ -54,7 +54,8 @@ def bind_call(function: AIFunction, name: str, arguments: Sequence[Argument], te
     try:
         return _Binder(function, name).bind(arguments, text)
     except AICallError as error:
-        raise AICallError(f"{error}. Usage: {function.signature(name)}") from error
+        stop = "" if str(error).endswith(("?", ".")) else "."
+        raise AICallError(f"{error}{stop} Usage: {function.signature(name)}") from error
 
 
 @dataclass(slots=True)

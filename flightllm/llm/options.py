@@ -6,6 +6,7 @@ from dataclasses import fields
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def read_options(options_type: type[OptionsT], kind: str, options: Mapping[str, 
     for key, value in options.items():
         if key not in valid:
             msg = f"[engine] {key}: unknown option of the engine {kind!r}; valid options: {', '.join(sorted(valid))}"
+            msg += f"; of every engine: {', '.join(_common())}"
             raise ConfigError(msg)
         accepted = _plain_types(hints[key])
         if not _fits(value, accepted):
@@ -40,6 +42,11 @@ def read_options(options_type: type[OptionsT], kind: str, options: Mapping[str, 
     except ValueError as exc:  # raised by the dataclass's own __post_init__
         msg = f"[engine] {exc}"
         raise ConfigError(msg) from exc
+
+
+def _common() -> list[str]:
+    """Return the keys of `[engine]` that do not depend on its kind."""
+    return [field.name for field in fields(EngineConfig) if field.name != "options"]
 
 
 def _plain_types(hint: Any) -> tuple[type, ...]:

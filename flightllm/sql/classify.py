@@ -235,14 +235,14 @@ class _Reader:
         return self._changed("update", "UPDATE")
 
     def _truncate(self) -> Statement:
-        """Read TRUNCATE [TABLE] system.cache, which forgets all answers; other tables are emptied by DELETE."""
+        """Read TRUNCATE [TABLE] system.cache, which forgets all answers; nothing else can be truncated."""
         self._at = 1
         _ = self._take("table")
         target = self._name()
         if target != ANSWER_CACHE:
             raise UnsupportedError(
-                f"TRUNCATE empties the answer cache alone: write DELETE FROM {target.display},"
-                f" or TRUNCATE TABLE {ANSWER_CACHE.display}"
+                f"only {ANSWER_CACHE.display} can be truncated, not {target.display}: DELETE FROM empties a table made"
+                " with CREATE TABLE; files and system tables are read-only"
             )
         self._end(f"TRUNCATE TABLE {ANSWER_CACHE.display} takes nothing more")
         return Statement("truncate", self._rest(0), target=target)

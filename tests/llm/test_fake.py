@@ -168,7 +168,10 @@ def test_closed_engine_refuses() -> None:
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"latency": 3}, "latency: unknown option.*valid options: cache_blocks"), ({"latency_ms": "3"}, "expected float")],
+    [
+        ({"latency": 3}, "latency: unknown option.*valid options: cache_blocks.*of every engine: kind, model"),
+        ({"latency_ms": "3"}, "expected float"),
+    ],
 )
 def test_wrong_options(options: dict[str, object], message: str) -> None:
     """An unknown key or a wrong type is an error that says what is valid."""

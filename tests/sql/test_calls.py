@@ -153,7 +153,7 @@ def test_star_over_queries() -> None:
         ("SELECT ai_summarize(a, b)", "too many arguments: at most 1"),
         ("SELECT ai_summarize(a, text => b)", "text is given twice"),
         ("SELECT ai_summarize(a, wat => 1)", "unknown option wat; known by name: max_words, model"),
-        ("SELECT ai_gen('x', a, temprature => 1)", "unknown option temprature; did you mean temperature"),
+        ("SELECT ai_gen('x', a, temprature => 1)", "unknown option temprature; did you mean temperature\\? Usage: "),
         ("SELECT ai_gen('x', a, temperature => 'hot')", "temperature must be a number, not 'hot'"),
         ("SELECT ai_gen('x', a, temperature => -1)", "temperature must be at least 0"),
         ("SELECT ai_gen('x', a, max_tokens => 1.5)", "max_tokens must be a whole number"),

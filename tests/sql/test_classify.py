@@ -82,6 +82,8 @@ def test_explain_parts(options: str, analyze: bool, form: str, query: str) -> No
         ("(FORMAT yaml)", "FORMAT text or FORMAT json"),
         ("(ANALYZE FORMAT json)", "expected , or"),
         ("(ANALYZE, wal)", "no option 'wal'"),
+        ("(FORMT json)", "no option 'formt': write ANALYZE, VERBOSE or FORMAT text"),
+        ("(ANALYSE)", "no option 'analyse': write ANALYZE"),
         ("(ANALYZE,", "not closed|no option"),
         ("(ANALYZE)", "EXPLAIN of what"),
     ],
