@@ -118,7 +118,7 @@ def measured(url: str, system: System, task: Mapping[str, Any]) -> Figures:
 
 def measure(given: argparse.Namespace) -> Iterator[tuple[str, str, Figures]]:
     """Start the server; yield task, system and figures, after a few rows that warm every system up."""
-    found = systems(given.systems.split(",") if given.systems else [])
+    found = systems([] if given.systems in ("", "none") else given.systems.split(","))
     shape = SHAPES[given.model]
     with (
         tempfile.TemporaryDirectory(prefix="flightllm-bench-") as temporary,

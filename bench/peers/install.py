@@ -3,7 +3,7 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,17 +16,25 @@ def peer_python(peer: str) -> Path:
     """Return the interpreter of a peer's environment, made on first use (minutes, LOTUS takes gigabytes).
 
     Raises:
-        RuntimeError: it cannot be installed here; quotes pip's last line.
+        RuntimeError: it cannot be installed here; quotes the last line of what failed.
     """
     folder = cache_folder().parent / "peers" / REQUIREMENTS[peer]
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     if (folder / "done").exists():
         return python
     shutil.rmtree(folder, ignore_errors=True)
-    subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    command = [str(python), "-m", "pip", "install", "--quiet", REQUIREMENTS[peer]]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(f"{REQUIREMENTS[peer]} cannot be installed: {done.stderr.strip().splitlines()[-1]}")
+    install = [str(python), "-m", "pip", "install", "--quiet", REQUIREMENTS[peer]]
+    for command in ([sys.executable, "-m", "venv", str(folder)], install):
+        _run(command, REQUIREMENTS[peer])
     (folder / "done").touch()
     return python
+
+
+def _run(command: Sequence[str], requirement: str) -> None:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise RuntimeError(f"{requirement} cannot be installed: {error}") from error
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip() or f"exit status {done.returncode}").splitlines()[-1]
+        raise RuntimeError(f"{requirement} cannot be installed: {said}")

@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from bench.peers import __main__ as comparison
+from bench.peers import install
 from bench.peers.server import counters
 
 _METRICS = """# HELP vllm:prompt_tokens_total Number of prefill tokens processed.
@@ -75,3 +77,18 @@ def test_a_peer_that_cannot_be_installed_is_left_out(
     monkeypatch.setattr(comparison, "peer_python", fails)
     assert all(name.startswith("FlightLLM") for name in comparison.systems(["daft"]))
     assert "left out: no such package" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("python", "said"),
+    [
+        ("import sys; sys.exit('first\\nlast')", "cannot be installed: last"),
+        ("raise SystemExit(3)", "cannot be installed: exit status 3"),
+    ],
+)
+def test_why_a_peer_cannot_be_installed(python: str, said: str) -> None:
+    """Whatever fails on the way is the one error that leaves the peer out, also where it says nothing."""
+    with pytest.raises(RuntimeError, match=said):
+        install._run([sys.executable, "-c", python], "x==1")
+    with pytest.raises(RuntimeError, match="cannot be installed"):
+        install._run(["/nowhere/python"], "x==1")
