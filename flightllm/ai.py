@@ -41,7 +41,8 @@ class AICall:
     on_error: str
     model: str | None = None
     normalize: frozenset[str] = frozenset()
-    """What does not count when values are compared (see `normalised`): rows that agree share the first row's answer."""
+    """What does not count when values are compared (see `normalised`): rows that agree share one answer, that of the
+    row sent first."""
 
     @property
     def type(self) -> pa.DataType:
