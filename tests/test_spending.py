@@ -36,7 +36,7 @@ def database(tmp_path: Path) -> Iterator[Database]:
 @pytest.mark.parametrize(
     ("key", "value", "text"),
     [
-        ("max_calls", "299", r"about 300 calls where flightllm.max_calls is 299"),
+        ("max_calls", "299", r"300 calls where flightllm.max_calls is 299"),
         ("max_tokens", "3000", r"tokens where flightllm.max_tokens is 3,000"),
         ("max_cost", "0.5", r"flightllm.max_cost needs prices"),
     ],

@@ -14,7 +14,7 @@ from hashlib import blake2b
 from itertools import count, islice
 from typing import Protocol, runtime_checkable
 
-from flightllm.errors import CancelledError, FlightLLMError
+from flightllm.errors import CancelledError
 from flightllm.llm.base import Choice, Completion, Engine, Parameters, PrefixCache, Request
 from flightllm.llm.fake_answers import answerer
 from flightllm.llm.learned import Asked, Learned, asked_by
@@ -88,7 +88,7 @@ class Asking:
     learned: bool = False
 
 
-class EnoughError(FlightLLMError):
+class EnoughError(CancelledError):
     """The prediction has seen as many prompts as it may; what it counted is a sample."""
 
 

@@ -181,6 +181,7 @@ class _Pass:
         """Yield the rows of `table` with one column per call, `schema` naming all of them."""
         runtime = self._runtime
         arranged = arrange(spooled, table, self._checked(schema), self._arguments(), self._how(demand), runtime.sql)
+        demand.rows_per_trial = spooled.rows / max(1, arranged.distinct) if runtime.settings.dedup else 1.0
         ahead = self._fields_first(arranged)
         sites = [self._site(i, arranged, fields_first=ahead) for i in range(len(self._calls))]
         steps, ranking = self._steps(arranged)

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from flightllm.errors import InternalError
+from flightllm.errors import CancelledError, InternalError
 from flightllm.llm.base import Completion, Request
 from flightllm.operators.batches import Unit
 from flightllm.operators.budget import Reservation
@@ -39,6 +39,8 @@ class _Waiting:
     step: int
     places: list[_Place]
     reservation: Reservation | None = None
+    new: bool = True
+    """The call did not want this key before."""
 
 
 class Asker:
@@ -58,12 +60,12 @@ class Asker:
         """What another query asks; its answer comes to the claims."""
         self._ready: deque[_Waiting] = deque()
         self._failed: dict[bytes, str] = {}
-        self._seen: list[set[bytes] | None] = [None if len(set(s.arguments)) == len(s.order) else set() for s in sites]
-        """Keys of calls that read some of the pass's columns only, whose tuples repeat."""
+        self._seen = [set[bytes]() if _repeats(site) else None for site in sites]
+        """Keys of the calls whose keys repeat among distinct tuples."""
         self._last: dict[int, bytes] = {}
         self._named: dict[tuple[int, tuple[int, ...]], list[tuple[str, int, bool]]] = {}
         self._open: dict[int, Unit] = {}
-        self._open_runs = self._open_rows = self._open_bytes = 0
+        self._open_runs = self._open_bytes = 0
         self._done: deque[Unit] = deque()
         self._ended = False
         """A unit went through all steps."""
@@ -78,9 +80,13 @@ class Asker:
             BudgetExceededError: the session's budget is spent and it wants the query to fail then.
             CancelledError: `cancelled()` turned true.
         """
-        watched = self._means.claims.watched(cancelled)
+        claims = self._means.claims
+        watched = claims.watched(cancelled)
         try:
             while not self._exhausted or self._open or self._done:
+                if watched():
+                    raise CancelledError("the query was cancelled")
+                claims.busy = True
                 for completion in self._means.engine.generate(self._requests(units), watched):
                     self._settle(completion)
                     yield from self._finished()
@@ -88,15 +94,20 @@ class Asker:
                     raise InternalError(f"{self._means.engine.name} left {len(self._flying)} prompts without an answer")
                 yield from self._finished()
         finally:
-            self._means.claims.close()
+            for waiting in self._flying.values():
+                if self._means.budget is not None and waiting.reservation is not None:
+                    self._means.budget.release(waiting.reservation)
+            claims.close()
             self._means.cache.flush()
 
     def _finished(self) -> Iterator[Unit]:
         while self._done:
             unit = self._done.popleft()
             self._means.cache.flush()  # no answer is shown that could still be lost
+            self._means.claims.busy = False
             yield unit
-            self._means.demand.seen(len(unit.run))
+            self._means.claims.busy = True
+            self._means.demand.seen(len(unit.tuples))
 
     def _requests(self, units: Iterator[Unit]) -> Iterator[Request | None]:
         """Yield what must be asked, None while that waits for answers; end where finished units can be handed on."""
@@ -120,7 +131,7 @@ class Asker:
         """Tell whether another unit is worth beginning now."""
         if self._exhausted or len(self._done) >= _FINISHED_UNITS:
             return False
-        if self._means.demand.limited and (self._done or not self._means.demand.room(self._open_rows)):
+        if self._means.demand.limited and (self._done or not self._means.demand.room(self._open_runs)):
             return False
         if self._ranking.learns and self._open and not self._ended:
             return False  # the first unit shows which filter to try first
@@ -132,7 +143,6 @@ class Asker:
     def _begin(self, unit: Unit) -> None:
         self._open[id(unit)] = unit
         self._open_runs += len(unit.tuples)
-        self._open_rows += len(unit.run)
         self._open_bytes += unit.rows.nbytes
         self._advance(unit)
 
@@ -140,7 +150,6 @@ class Asker:
         self._ended = True
         del self._open[id(unit)]
         self._open_runs -= len(unit.tuples)
-        self._open_rows -= len(unit.run)
         self._open_bytes -= unit.rows.nbytes
         self._done.append(unit)
 
@@ -152,12 +161,23 @@ class Asker:
                 continue
             if unit.step is not None:
                 self._filter(unit, unit.step)
-            unit.step = self._ranking.next(unit.done)
+            unit.step = self._next_step(unit)
             if unit.step is None:
                 self._end(unit)
                 return
             unit.done.add(unit.step)
             unit.rounds = list(self._steps[unit.step].rounds)
+
+    def _next_step(self, unit: Unit) -> int | None:
+        """Return the best step to do next: a filter that costs nothing, as all its answers are known, before others."""
+        steps = self._ranking.next(unit.done)
+        filters = [step for step in steps if self._steps[step].condition is not None]
+        if len(filters) > 1 and self._means.dedup:
+            for step in filters:
+                keys = [key for r in self._steps[step].rounds for c in r for _, _, key in self._listed(unit, c)]
+                if len(self._means.cache.peek(keys)) == len(set(keys)):
+                    return step
+        return steps[0] if steps else None
 
     def _filter(self, unit: Unit, step: int) -> None:
         condition = self._steps[step].condition
@@ -171,64 +191,73 @@ class Asker:
         """Look for the answers of calls, and get ready to ask those that nobody knows."""
         unit.open += 1
         wanted = [self._wanted(unit, call) for call in calls]
-        keys = [key for call in wanted for _, _, key in call]
+        keys = [key for found in wanted for _, _, key, _ in found]
         mine = self._means.claims.claim(key for key in keys if key not in self._asked and key not in self._foreign)
         known = self._means.cache.get(keys)
         self._means.claims.drop(known)
-        new: list[_Waiting] = []
+        asking: list[_Waiting] = []
         for call, found in zip(calls, wanted, strict=True):
             unit.answers.setdefault(call, [None] * len(unit.tuples))
             unit.open += len(found)
-            for run, fields, key in found:
-                waiting = self._place(_Waiting(key, call, fields, unit.step or 0, [(unit, call, run)]), known, mine)
-                if waiting is not None:
-                    new.append(waiting)
+            for run, fields, key, new in found:
+                waiting = _Waiting(key, call, fields, unit.step or 0, [(unit, call, run)], new=new)
+                if self._place(waiting, known, mine):
+                    asking.append(waiting)
         if self._sites[calls[0]].fields_first:
-            new.sort(key=lambda waiting: waiting.places[0][2])
+            asking.sort(key=lambda waiting: waiting.places[0][2])
         # Later rounds go first: the engine still has what their prompts begin with.
         if len(unit.done) > 1 or len(calls) < sum(map(len, self._steps[unit.step or 0].rounds)):
-            self._ready.extendleft(reversed(new))
+            self._ready.extendleft(reversed(asking))
         else:
-            self._ready.extend(new)
+            self._ready.extend(asking)
         unit.open -= 1
 
-    def _place(self, waiting: _Waiting, known: dict[bytes, str], mine: set[bytes]) -> _Waiting | None:
-        """Answer what is known, join what is asked already; return what is to be asked."""
+    def _place(self, waiting: _Waiting, known: dict[bytes, str], mine: set[bytes]) -> bool:
+        """Answer what is known, join what is asked already; tell whether it is to be asked."""
         key, site = waiting.key, self._sites[waiting.call]
         if key in known:
             value, failure = read_answer(site.ai, known[key], None)
             if failure is None:
-                site.counters.add(cache_hits=1)
+                site.counters.add(cache_hits=waiting.new)
                 self._fill(waiting, value, None)
-                return None
+                return False
             mine.update(self._means.claims.claim([key]))
         if key in self._failed:
             self._means.claims.drop([key])
             self._fill(waiting, None, self._failed[key])
-            return None
+            return False
         asked = self._asked.get(key) or self._foreign.get(key)
         if asked is not None:
             asked.places += waiting.places
-            return None
+            return False
         if key not in mine:
             self._foreign[key] = waiting
-            return None
+            return False
         self._asked[key] = waiting
-        return waiting
+        return True
 
-    def _wanted(self, unit: Unit, call: int) -> list[tuple[int, _Fields, bytes]]:
+    def _wanted(self, unit: Unit, call: int) -> list[tuple[int, _Fields, bytes, bool]]:
+        """Count and list the runs that need an answer, and whether the call wants their key for the first time."""
+        counters = self._sites[call].counters
+        wanted = [(run, fields, key, self._is_new(call, key)) for run, fields, key in self._listed(unit, call)]
+        distinct = sum(new for _, _, _, new in wanted)
+        expected = 0 if self._all_expected else distinct
+        counters.add(rows=unit.kept, distinct_prompts=distinct, prompts_expected=expected)
+        return wanted
+
+    def _listed(self, unit: Unit, call: int) -> list[tuple[int, _Fields, bytes]]:
         """List the runs that need an answer, with their named values in prompt order and their key."""
         site = self._sites[call]
-        wanted = []
-        for run in np.flatnonzero(unit.needed(self._guard(unit, site))).tolist():
+        guard = self._guard(unit, site)
+        if guard is not None:
+            unit.asked[call] = guard
+        listed = []
+        for run in np.flatnonzero(unit.needed(guard)).tolist():
             order = unit.orders[run] if unit.orders else site.order
             fields = given_fields(self._names(call, order), unit.tuples[run])
             if fields is not None:
-                wanted.append((run, fields, self._key(site, fields)))
-        distinct = self._distinct(call, [key for _, _, key in wanted])
-        expected = 0 if self._all_expected else distinct
-        site.counters.add(rows=unit.kept, distinct_prompts=distinct, prompts_expected=expected)
-        return wanted
+                listed.append((run, fields, self._key(site, fields)))
+        return listed
 
     def _guard(self, unit: Unit, site: Site) -> NDArray[np.bool_] | None:
         if site.guard is not None and self._means.conditions is not None:
@@ -244,17 +273,15 @@ class Asker:
         key = site.keys.key(fields)
         return key if self._means.dedup else key + next(self._ids).to_bytes(8)
 
-    def _distinct(self, call: int, keys: Sequence[bytes]) -> int:
-        """Count keys that this call did not want before."""
+    def _is_new(self, call: int, key: bytes) -> bool:
+        """Tell whether a call did not want a key before, and note that it does."""
         seen = self._seen[call]
-        if seen is not None:
-            before = len(seen)
-            seen.update(keys)
-            return len(seen) - before
-        repeated = bool(keys) and self._last.get(call) == keys[0]
-        if keys:
-            self._last[call] = keys[-1]
-        return len(keys) - repeated
+        if seen is None:  # equal tuples follow one another, at most from one unit to the next
+            before, self._last[call] = self._last.get(call), key
+            return key != before
+        new = key not in seen
+        seen.add(key)
+        return new
 
     def _next_request(self) -> Request | None:
         """Return the next prompt to send; None where there is none, or the budget holds it back for now."""
@@ -267,7 +294,7 @@ class Asker:
                 next(self._ids), prompt, ai.parameters, ai.function, ai.instruction, tuple(waiting.fields)
             )
             if self._means.budget is not None:
-                waiting.reservation = self._means.budget.take(request)
+                waiting.reservation = self._means.budget.take(request, waits=bool(self._flying))
                 if waiting.reservation is None and self._means.budget.refusal is None:
                     return None
             self._ready.popleft()
@@ -314,7 +341,9 @@ class Asker:
         if not self._foreign:
             return
         for key, text in self._means.claims.landed().items():
-            waiting = self._foreign.pop(key)
+            waiting = self._foreign.pop(key, None)
+            if waiting is None:
+                continue
             site = self._sites[waiting.call]
             value, failure = read_answer(site.ai, text, None)
             if failure is None:
@@ -325,9 +354,8 @@ class Asker:
             mine = self._means.claims.claim([key])
             known = self._means.cache.get([key])
             self._means.claims.drop(known)
-            again = self._place(waiting, known, mine)
-            if again is not None:
-                self._ready.appendleft(again)
+            if self._place(waiting, known, mine):
+                self._ready.appendleft(waiting)
             self._go_on(waiting)
 
     def _go_on(self, waiting: _Waiting) -> None:
@@ -344,6 +372,11 @@ class Asker:
             if failure is not None:
                 rows = unit.run == run
                 site.counters.add(failed_rows=int((rows if unit.alive is None else rows & unit.alive).sum()))
+
+
+def _repeats(site: Site) -> bool:
+    """Tell whether distinct tuples can have one key: where the call reads some columns only, or normalised values."""
+    return len(set(site.arguments)) < len(site.order) or bool(site.ai.normalize)
 
 
 def all_at_once(calls: int) -> tuple[tuple[BoundStep, ...], Ranking]:

@@ -31,6 +31,8 @@ class Unit:
     """For each run its arguments' positions in prompt order; none where that is the same for all."""
     answers: dict[int, list[Any]] = field(default_factory=dict)
     """By call, one answer per run."""
+    asked: dict[int, NDArray[np.bool_]] = field(default_factory=dict)
+    """By call that has a guard, the rows for which it is true: others of the same run have no answer."""
     alive: NDArray[np.bool_] | None = None
     """The rows not dropped yet; None: all."""
     open: int = 0
@@ -60,8 +62,10 @@ class Unit:
 
     def answer(self, call: int, kind: pa.DataType) -> pa.Array:
         """Return the answers of a call, or NULL where it was not asked, for each row."""
-        values = self.answers.get(call)
-        return pa.nulls(len(self.run), kind) if values is None else pa.array(values, type=kind).take(pa.array(self.run))
+        values, asked = self.answers.get(call), self.asked.get(call)
+        if values is None:
+            return pa.nulls(len(self.run), kind)
+        return pa.array(values, type=kind).take(pa.array(self.run, mask=None if asked is None else ~asked))
 
     def keep(self, rows: NDArray[np.bool_]) -> None:
         """Drop the other rows."""

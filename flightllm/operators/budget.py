@@ -57,7 +57,7 @@ def check_estimate(limits: Limits, estimate: Work, prices: Prices | None) -> Non
     cost = prices.price(estimate) if prices else 0.0
     above = limits.exceeded(estimate.calls, estimate.tokens, cost)
     if above is not None:
-        raise BudgetExceededError(f"not run: the query would take about {above}: {_INSTEAD}")
+        raise BudgetExceededError(f"not run: the estimate for the query is {above}: {_INSTEAD}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +96,12 @@ class Budget:
         self._answer_tokens: dict[Parameters, int] = {}
         self._refusal: str | None = None
 
-    def take(self, request: Request) -> Reservation | None:
+    def take(self, request: Request, *, waits: bool = True) -> Reservation | None:
         """Reserve what a request may take, before it is sent; None where it must not be sent now.
 
         After None, `refusal` is the reason where it must never be sent; otherwise requests on their way hold what it
-        would need: try again when one of them has settled.
+        would need: try again when one of them has settled. One that has none of its own to wait for (not `waits`) is
+        refused, as those of others may settle only after it.
 
         Raises:
             BudgetExceededError: a limit is reached and the session wants the query to fail then.
@@ -117,7 +118,7 @@ class Budget:
                 self._open += 1
                 return reservation
             out_of_calls = self._limits.calls is not None and calls > self._limits.calls
-            if not self._open or out_of_calls:
+            if not self._open or not waits or out_of_calls:
                 self._refusal = f"the query's budget is spent: one more call could make it {above}"
         if self._refusal is not None and self._fail:
             raise BudgetExceededError(f"{self._refusal}; {_INSTEAD}. Answers already received are kept")
@@ -136,6 +137,13 @@ class Budget:
             self._tokens += work.tokens - reservation.tokens
             if self._prices is not None:
                 self._cost += self._prices.price(work) - reservation.cost
+
+    def release(self, reservation: Reservation) -> None:
+        """Give back what was reserved for a request that was stopped before its answer."""
+        with self._lock:
+            self._open -= 1
+            self._tokens -= reservation.tokens
+            self._cost -= reservation.cost
 
     def _reservation(self, request: Request) -> Reservation:
         if self._limits.tokens is None and self._limits.cost is None:

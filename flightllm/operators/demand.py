@@ -1,4 +1,4 @@
-"""How many rows a LIMIT above an operator still needs, and so how many are worth asking about now."""
+"""How many rows a LIMIT above an operator still needs, and so how much is worth asking about now."""
 
 import math
 
@@ -6,14 +6,17 @@ import math
 class Demand:
     """Rows wanted and got so far; one thread uses it.
 
-    The share of rows that reach the LIMIT is learned on the way, so that what is asked about grows in waves where few
-    do. Without a limit any number may be asked about.
+    A trial is a distinct tuple, or a row where rows are taken in their order. How many rows a trial brings to the LIMIT
+    is learned on the way, so that what is asked about grows in waves where few do. Without a limit any number may be
+    asked about.
     """
 
     def __init__(self, wanted: int | None = None) -> None:
         self._wanted = wanted
         self._got = 0
         self._seen = 0
+        self.rows_per_trial = 1.0
+        """Rows that a trial has on average."""
 
     @property
     def limited(self) -> bool:
@@ -24,14 +27,17 @@ class Demand:
         """Count rows that reached the LIMIT."""
         self._got += rows
 
-    def seen(self, rows: int) -> None:
-        """Count rows that the operator is done with, whether they passed or not."""
-        self._seen += rows
+    def seen(self, trials: int) -> None:
+        """Count trials that the operator is done with, whether they passed or not."""
+        self._seen += trials
 
     def room(self, asked: int = 0) -> int:
-        """Return how many more rows to ask about while `asked` are on their way; at least one while none is."""
+        """Return how many more trials to make while `asked` are on their way; at least one while none is.
+
+        Before the first, half of them are taken to pass.
+        """
         if self._wanted is None:
             raise ValueError("there is no limit")
-        passing = (self._got + 1) / (self._seen + 2)
-        needed = math.ceil((self._wanted - self._got) / passing)
-        return max(needed - asked, 0 if asked else 1)
+        left = self._wanted - self._got
+        passing = (self._got + max(1.0, min(self.rows_per_trial, left))) / (self._seen + 2)
+        return max(math.ceil(left / passing) - asked, 0 if asked else 1)

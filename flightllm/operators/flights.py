@@ -52,6 +52,8 @@ class Claims:
         self._clock, self._stale_seconds = shared.clock, shared.stale_seconds
         self._lock, self._flights = shared.lock, shared.flights
         self._seen = self._clock()
+        self.busy = False
+        """The asker is inside its engine, which may take long between two polls; so it is not given up."""
         self._owned: set[bytes] = set()
         self._awaited: set[bytes] = set()
         self._fresh: set[bytes] = set()
@@ -154,7 +156,7 @@ class Claims:
         self.close()
 
     def _is_stale(self, owner: "Claims") -> bool:
-        return self._clock() - owner._seen > self._stale_seconds  # noqa: SLF001 - another of the same class
+        return not owner.busy and self._clock() - owner._seen > self._stale_seconds  # noqa: SLF001 - another of the same class
 
     def _end(self, key: bytes, text: str | None) -> None:
         """End an own flight; one taken over by another goes on there. The caller holds the lock."""

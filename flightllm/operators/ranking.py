@@ -21,7 +21,7 @@ class _Figures:
     @property
     def rank(self) -> float:
         """Return the cost of dropping one row."""
-        cost = self.cost / self.rows if self.rows else self.expected
+        cost = (self.cost + self.expected) / (self.rows + 1)
         return cost * (self.rows + 2) / (self.rows - self.kept + 1)
 
 
@@ -41,10 +41,10 @@ class Ranking:
         """Tell whether there is an order to be found: several filters."""
         return sum(step.condition is not None for step in self._steps) > 1
 
-    def next(self, done: Collection[int]) -> int | None:
-        """Return the step to do after those that are `done`, None after the last."""
+    def next(self, done: Collection[int]) -> list[int]:
+        """Return the steps that can come after those that are `done`, the best first; none after the last."""
         free = [i for i, s in enumerate(self._steps) if i not in done and s.after.issubset(done)]
-        return min(free, key=self._key, default=None)
+        return sorted(free, key=self._key)
 
     def _key(self, step: int) -> tuple[bool, float, int]:
         return (self._steps[step].condition is None, self._figures[step].rank, step)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.errors import EngineError
+from flightllm.errors import BudgetExceededError, EngineError
 from flightllm.session import Database, Session
 from tests.databases import ask, ask_both, canonical, small_database
 from tests.engines import Scripted, using
@@ -196,3 +196,26 @@ def test_same_prompt_different_on_error(database: Database) -> None:
     ran = ask(database.session(), sql)
     assert ran.calls == 4
     assert all(row["s"] == {"value": row["g"], "error": None} for row in ran.rows if row["g"] is not None)
+
+
+@pytest.mark.parametrize("limit", [1_000, 2_500, 6_000])
+def test_budget_with_one_operator_above_another(tmp_path: Path, limit: int) -> None:
+    """A query whose operators ask by turns comes to its end when its tokens are spent, in time to be cancelled."""
+    database = small_database(tmp_path, {"latency_ms": 5}, window=16)
+    session = database.session()
+    session.update("CREATE TABLE many AS SELECT 'note ' || value AS note FROM generate_series(1, 300)")
+    sql = "SELECT note FROM many WHERE ai_filter('f', a => ai_gen('y', note, max_tokens => 64)) LIMIT 3"
+    ask(session, sql, cache="off")  # what EXPLAIN learns of the answers lets the next estimate pass
+    try:
+        ran = ask(session, sql, cache="off", max_tokens=str(limit))
+    except BudgetExceededError:
+        ran = ask(session, sql, cache="off", max_calls="9999")
+    assert ran.table.num_rows <= 3
+    database.close()
+
+
+def test_a_guard_holds_for_each_row(session: Session) -> None:
+    """A row that needs no answer has none, also where another row of the same values is asked about."""
+    sql = "SELECT id, CASE WHEN id IN (1, 5) THEN ai_gen('x', note) END AS g FROM people"
+    on, _ = ask_both(session, sql)
+    assert {row["id"] for row in on.rows if row["g"] is not None} == {1, 5}

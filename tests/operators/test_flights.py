@@ -141,6 +141,21 @@ def test_taken_over_without_asking_first() -> None:
     assert waiter.landed() == {}
 
 
+def test_busy_owner() -> None:
+    """An owner inside its engine is waited for, however long it does not poll."""
+    now = [0.0]
+    flights = Flights(5.0, lambda: now[0])
+    busy, waiter = flights.open(), flights.open()
+    busy.busy = True
+    busy.claim([key(1)])
+    waiter.claim([key(1)])
+    now[0] = 600.0
+    assert waiter.landed() == {}
+    busy.busy = False
+    now[0] = 602.0
+    assert waiter.landed() == {key(1): None}
+
+
 def ask_all(flights: Flights, cache: dict[bytes, str], numbers: list[int], asked: list[int], fails: bool) -> None:
     """Answer every number as an asker does: claim, look into the cache, ask, wait for the others."""
     open_keys = {key(n) for n in numbers}

@@ -18,7 +18,8 @@ def test_observed() -> None:
     assert [c.text for c in answers] == [c.text for c in engine.generate(iter(requests), lambda: False)]
     known = learned.answers(asked_by(requests[0]))
     assert known is not None
-    assert set(known[0]) == {c.text for c in answers}
+    assert known[0]
+    assert set(known[0]) <= {c.text for c in answers}
     assert costs.seconds(Work(40, 400)) != before
     assert (observed.name, observed.revision, observed.prefix_cache) == (engine.name, engine.revision, None)
     assert observed.count_tokens("abcd") == 1
