@@ -142,8 +142,17 @@ def _optional(chain: Chain, functions: Functions) -> tuple[Chain, Chain]:
             tuple(replace(c, when=functions.conjunction([there, *([c.when] if c.when else [])])) for c in calls)
         )
     columns = tuple(map(move, chain.columns))
-    shown = tuple(c if ex.field_index(c) is not None else ex.only_where(there, c) for c in columns)
+    shown = tuple(c if _is_missing(c, width) else ex.only_where(there, c) for c in columns)
     return Chain(base, tuple(steps), columns), Chain(base, tuple(steps), shown)
+
+
+def _is_missing(column: Expression, width: int) -> bool:
+    """Tell whether a join makes the column NULL by itself: those of its base, and no answers.
+
+    Rows share the answer about their arguments, so one that is not there has that of another with equal ones.
+    """
+    index = ex.field_index(column)
+    return index is not None and index < width
 
 
 def compares_sides(conjunct: Expression, split: int, functions: Functions) -> bool:

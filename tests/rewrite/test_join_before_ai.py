@@ -165,3 +165,27 @@ def test_three_tables(database: Database, session: Session) -> None:
     assert after.count("Filter(AiMap[ai_filter](") == 3
     assert "Filter(AiMap[ai_filter](Filter(AiMap[ai_filter](Filter(AiMap[ai_filter](Join(" in after
     ask_both(session, sql)
+
+
+SHARED = {
+    "no fields": "ai_gen('say')",
+    "a text for NULL": "ai_gen('say', t => coalesce(thing, 'none'))",
+    "struct": "ai_gen('say', t => coalesce(thing, 'none'), on_error => 'struct')",
+    "filter": "ai_filter('say', t => coalesce(thing, 'none'))",
+    "guarded": "CASE WHEN weight > 1 THEN ai_gen('say', t => coalesce(thing, 'none')) END",
+    "nested": "ai_gen('on', t => coalesce(ai_gen('say', t => coalesce(thing, 'none')), 'none'))",
+}
+
+
+@pytest.mark.parametrize("call", SHARED.values(), ids=SHARED)
+@pytest.mark.parametrize(
+    "join", ["people p LEFT JOIN {} ON id = person_id", "{} RIGHT JOIN people p ON id = person_id"]
+)
+@pytest.mark.parametrize("where", ["", "WHERE g IS NULL", "WHERE g IS NOT NULL OR id > 7"])
+def test_missing_rows_have_no_answer(session: Session, call: str, join: str, where: str) -> None:
+    """A row without a match has no answer, though rows with one have the same arguments."""
+    side = f"(SELECT person_id, {call} AS g FROM likes) l"
+    on, _ = ask_both(session, f"SELECT id, person_id, g FROM {join.format(side)} {where}")
+    missing = [row for row in on.rows if row["person_id"] is None]
+    assert missing
+    assert all(row["g"] is None for row in missing)

@@ -123,3 +123,14 @@ SELECT DISTINCT ON (genre) genre, movie_id, ai_gen('x', title) AS g FROM movies 
 -- ordered
 SELECT g, thing FROM (SELECT id, ai_gen('x', note) AS g FROM people) p LEFT JOIN likes l ON p.id = l.person_id
 ORDER BY p.id, thing LIMIT 3
+
+-- name: optional answers to a prompt without fields
+SELECT p.id, l.g FROM people p LEFT JOIN (SELECT person_id, ai_gen('say hi') AS g FROM likes) l ON p.id = l.person_id
+
+-- name: optional answers about a text for NULL
+SELECT p.id, l.g FROM (SELECT person_id, ai_gen('x', t => coalesce(thing, 'none'), on_error => 'struct') AS g FROM likes) l
+RIGHT JOIN people p ON p.id = l.person_id
+
+-- name: rows without an optional answer
+SELECT p.id FROM people p LEFT JOIN (SELECT person_id, ai_filter('x', t => coalesce(thing, 'none')) AS g FROM likes) l
+ON p.id = l.person_id WHERE l.g IS NULL
