@@ -25,12 +25,12 @@ from flightllm.operators.relational import Batches
 from flightllm.operators.run import run
 from flightllm.operators.workers import parallel_parts
 from flightllm.plan.explain import explain_stages
-from flightllm.plan.planner import plan_query, register_stubs
+from flightllm.plan.nodes import Node
+from flightllm.plan.planner import Planned, plan_query, register_stubs
 from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational
 from flightllm.plan.substrait import NotExpressibleError
 from flightllm.rewrite import RULES, rewrite
 from flightllm.rewrite.fuse import fuse
-from flightllm.rewrite.rules import Rule
 from flightllm.services import Services
 from flightllm.settings import Settings
 from flightllm.spending import AskingQuery, real_backing
@@ -279,9 +279,7 @@ class StagedQuery:
 
     path = "operators"
 
-    def __init__(
-        self, services: Services, settings: Settings, extracted: Extracted, rules: tuple[Rule, ...] = RULES
-    ) -> None:
+    def __init__(self, services: Services, settings: Settings, extracted: Extracted, left_out: str = "") -> None:
         self.services = services
         self.settings = settings
         self._extracted = extracted
@@ -289,8 +287,7 @@ class StagedQuery:
         register_stubs(planning, extracted.calls)
         frame = _frame(planning, extracted)
         planned = plan_query(planning, frame, extracted.calls)
-        root, self._rules = rewrite(planned.root, planned.functions, rules if settings.rules else ())
-        root = fuse(root, planned.functions) if settings.rules else root
+        root, self._rules = _rewritten(planned, left_out) if settings.rules else (planned.root, ())
         self._context = _scalar_context(services)
         self._ordered = _scalar_context(services, parallel=False)
         for context in (self._context, self._ordered):
@@ -336,8 +333,7 @@ class StagedQuery:
         """Yield each rule that fired, and what else saves calls or tokens, with how to plan the query without it."""
 
         def planned(settings: Settings, left_out: str = "") -> Callable[[], AskingQuery]:
-            rules = tuple(rule for rule in RULES if rule.__name__ != left_out)
-            return lambda: StagedQuery(self.services, settings, self._extracted, rules)
+            return lambda: StagedQuery(self.services, settings, self._extracted, left_out)
 
         for name in self._rules:
             yield name, planned(self.settings, name)
@@ -345,6 +341,13 @@ class StagedQuery:
             yield "dedup", planned(replace(self.settings, dedup=False))
         if self.settings.ordering != "none" and self.services.engine.prefix_cache is not None:
             yield "ordering", planned(replace(self.settings, ordering="none"))
+
+
+def _rewritten(planned: Planned, left_out: str) -> tuple[Node, tuple[str, ...]]:
+    """Apply all rules but the one left out, and fuse as the last; return the names of those that fired too."""
+    root, fired = rewrite(planned.root, planned.functions, tuple(r for r in RULES if r.__name__ != left_out))
+    fused = root if left_out == fuse.__name__ else fuse(root, planned.functions)
+    return fused, fired if fused is root else (*fired, fuse.__name__)
 
 
 def _datafusion_plans(frame: DataFrame) -> list[tuple[str, str]]:

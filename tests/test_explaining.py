@@ -146,6 +146,14 @@ def test_savings(session: Session) -> None:
     assert {s["name"]: s["saved"]["calls"] for s in repeated}["dedup"] == 3
 
 
+def test_savings_of_fuse(session: Session) -> None:
+    """What one operator of several filters saves is listed like the savings of a rule."""
+    sql = "SELECT id FROM people WHERE ai_filter('x', note) AND ai_filter('y', name)"
+    savings = {s["name"]: s["saved"] for s in told(session, sql)["savings"]}
+    assert savings["fuse"] is not None
+    assert "fuse" not in {s["name"] for s in told(session, sql, rules="off")["savings"]}
+
+
 def test_savings_of_ordering(samples: Database) -> None:
     """What ordering saves are computed tokens, not calls."""
     savings = told(samples.session(), SHAPES["projection"])["savings"]

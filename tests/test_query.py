@@ -66,6 +66,31 @@ def test_explain_guard(session: Session) -> None:
     assert "only where c" in operator
 
 
+def test_explain_steps(session: Session) -> None:
+    """EXPLAIN names `fuse`, and says which calls its operator asks together, which wait, and where rows are dropped."""
+    lines = explained(
+        session,
+        "SELECT ai_gen('g', note), ai_score('s', note) FROM people WHERE ai_filter('x', note) AND"
+        " ((ai_filter('y', name) AND ai_filter('z', name)) OR score > 3)",
+    )
+    assert lines["rules"].split(", ")[-1] == "fuse"
+    (operator,) = (text for title, text in lines.items() if title.startswith("ai operator"))
+    assert "only where s0_c2 > Float64(3) IS NOT TRUE AND s0_c4 IS NOT FALSE" in operator
+    assert operator.splitlines()[-4:] == [
+        "step 1: asks s0_c3; keeps the rows where s0_c3",
+        "step 2: asks s0_c4, then s0_c5; keeps the rows where s0_c4 AND s0_c5 OR s0_c2 > Float64(3)",
+        "step 3: asks s0_c6 and s0_c7",
+        "tries the steps that drop rows in the order that the rows show to be cheapest",
+    ]
+
+
+def test_explain_without_steps(session: Session) -> None:
+    """An operator that drops no rows has no steps, and `fuse` did not fire."""
+    lines = explained(session, "SELECT ai_gen('g', note) FROM people")
+    assert "fuse" not in lines["rules"]
+    assert not any("step 1" in text for text in lines.values())
+
+
 def test_explain_off(session: Session) -> None:
     """Without the optimizer EXPLAIN says why there is no operator, and shows DataFusion's plans."""
     session.set_option("optimizer", "off")

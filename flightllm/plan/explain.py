@@ -1,11 +1,12 @@
 """Show a cut plan to a person: its stages as DataFusion will run them, and the AI operators between."""
 
+import re
 from collections.abc import Iterator
 from textwrap import indent
 
 from datafusion import SessionContext
 
-from flightllm.plan.stages import Limit, Numbered, Operator, Relational, stage_frame
+from flightllm.plan.stages import BoundStep, Condition, Limit, Numbered, Operator, Relational, stage_frame
 
 
 def explain_stages(stage: Relational, context: SessionContext) -> list[tuple[str, str]]:
@@ -21,7 +22,7 @@ def _explain(stage: Relational, context: SessionContext, name: str) -> Iterator[
         title = joint.table.rsplit(".", 1)[-1]
         match joint:
             case Operator():
-                yield f"ai operator {title}", _operator(joint)
+                yield f"ai operator {title}", _operator(joint, context)
             case Numbered():
                 yield f"numbered rows {title}", "kept, so that several stages can read them"
             case Limit():
@@ -30,13 +31,44 @@ def _explain(stage: Relational, context: SessionContext, name: str) -> Iterator[
         yield from _explain(joint.input, context, f"below {title}")
 
 
-def _operator(operator: Operator) -> str:
+def _operator(operator: Operator, context: SessionContext) -> str:
     lines = []
     for i, call in enumerate(operator.calls):
         arguments = ", ".join(f"{n} = c{a}" for n, a in zip(call.ai.fields, call.arguments, strict=False))
         when = "" if call.when is None else f", only where c{call.when}"
-        lines.append(f"{operator.schema.names[operator.width + i]} = {call.ai.text}")
+        if call.guard is not None:
+            when = f", only where {_condition(call.guard, operator, context)}"
+        lines.append(f"{_answer(operator, i)} = {call.ai.text}")
         lines.append(indent(f"{call.ai.function}: fields ({arguments}){when}, returns {call.ai.type}", "    "))
+    lines += [f"step {n}: {_step(step, operator, context)}" for n, step in enumerate(operator.steps, start=1)]
+    if sum(step.condition is not None for step in operator.steps) > 1:
+        lines.append("tries the steps that drop rows in the order that the rows show to be cheapest")
     if operator.ordered:
         lines.append("keeps the order of its input")
     return "\n".join(lines)
+
+
+def _step(step: BoundStep, operator: Operator, context: SessionContext) -> str:
+    """Say which calls are asked together, which wait for their answers, and which rows stay."""
+    asked = ", then ".join(" and ".join(_answer(operator, c) for c in calls) for calls in step.rounds)
+    parts = [f"asks {asked}" if asked else "asks nothing"]
+    if step.condition is not None:
+        parts.append(f"keeps the rows where {_condition(step.condition, operator, context)}")
+    if step.after:
+        parts.append(f"comes after step {', '.join(str(n + 1) for n in sorted(step.after))}")
+    return "; ".join(parts)
+
+
+def _answer(operator: Operator, call: int) -> str:
+    return str(operator.schema.names[operator.width + call])
+
+
+def _condition(condition: Condition, operator: Operator, context: SessionContext) -> str:
+    """Return a condition over the operator's columns as DataFusion writes it."""
+    names = [str(operator.schema.names[i]) for i in condition.reads]
+    if condition.plan is None:
+        return names[0]
+    text = stage_frame(context, condition.plan).logical_plan().display_indent().splitlines()[0]
+    for own, name in zip(condition.schema.names, names, strict=False):
+        text = re.sub(rf"(\w+\.)*{own}\b", name, text)
+    return text.strip().removeprefix("Projection: ")
