@@ -138,8 +138,7 @@ class SetOp:
 class Call:
     """One AI call of an operator: its text arguments and, as `when`, the rows that need it (None: all).
 
-    Rows where `when` is not true are never sent. They have NULL, or the answer of a row with equal arguments: what must
-    be NULL in them is to be masked above.
+    Rows where `when` is not true get NULL and are never sent.
     """
 
     ai: AICall
