@@ -313,6 +313,7 @@ class StagedQuery:
                 engine=backing.engine,
                 cache=backing.cache,
                 flights=backing.flights,
+                costs=self.services.costs,
                 budget=backing.budget,
                 settings=self.settings,
                 loop=self.services.loop,

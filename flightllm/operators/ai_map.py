@@ -25,6 +25,7 @@ from flightllm.operators.overlay import Answers
 from flightllm.operators.ranking import Ranking
 from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.spool import Spooled, spool
+from flightllm.plan.cost import Costs, Work
 from flightllm.plan.stages import BoundStep, Operator
 from flightllm.settings import Settings
 from flightllm.system import CallRecord, QueryRecord
@@ -49,6 +50,7 @@ class Runtime:
     """Prompts the engine keeps in flight."""
     memory_bytes: int
     """Rows between two stages go to disk beyond this."""
+    costs: Costs
     budget: Budget | None = None
     filled: set[str] = field(default_factory=set)
     """The joints that hold their rows already."""
@@ -259,11 +261,12 @@ class _Pass:
         total = arranged.ordering.total_tokens if arranged.ordering else 0.0
         read = sum(len(set(call.arguments)) for call in self._calls)
         field = total / max(1, arranged.distinct * read)
-        expected = [
-            sum(self._cues[c] + field * len(set(self._calls[c].arguments)) for r in step.rounds for c in r)
-            for step in self._operator.steps
-        ]
-        return self._operator.steps, Ranking(self._operator.steps, expected)
+        expected = []
+        for step in self._operator.steps:
+            calls = [c for r in step.rounds for c in r]
+            tokens = sum(self._cues[c] + field * len(set(self._calls[c].arguments)) for c in calls)
+            expected.append(Work(len(calls), round(tokens), 0, len(calls)))
+        return self._operator.steps, Ranking(self._operator.steps, expected, self._runtime.costs.weigher())
 
     def _site(self, place: int, arranged: Arranged, *, fields_first: bool) -> Site:
         call = self._calls[place]

@@ -17,6 +17,7 @@ from flightllm.operators.means import Means, Site
 from flightllm.operators.ranking import Ranking
 from flightllm.operators.rows import given_fields, read_answer, sql_value
 from flightllm.operators.trace import Trace
+from flightllm.plan.cost import Work
 from flightllm.plan.stages import BoundStep
 
 _FINISHED_UNITS = 8
@@ -318,8 +319,8 @@ class Asker:
             cached_tokens=completion.cached_tokens,
             completion_tokens=completion.completion_tokens,
         )
-        computed = completion.prompt_tokens - completion.cached_tokens
-        self._ranking.paid(waiting.step, computed, completion.completion_tokens)
+        tokens = completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens
+        self._ranking.paid(waiting.step, Work(1, *tokens))
         if self._means.budget is not None and waiting.reservation is not None:
             self._means.budget.settle(waiting.reservation, completion)
         self._answered(waiting, completion.text, completion.error)
@@ -382,4 +383,4 @@ def _repeats(site: Site) -> bool:
 def all_at_once(calls: int) -> tuple[tuple[BoundStep, ...], Ranking]:
     """Return the one step that asks all calls for all rows, and its ranking."""
     steps = (BoundStep((tuple(range(calls)),), None, frozenset()),)
-    return steps, Ranking(steps, [0.0])
+    return steps, Ranking(steps, [Work()], lambda _: 0.0)

@@ -1,17 +1,15 @@
 """The order in which an operator tries its filters, from what its own rows showed so far."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
+from flightllm.plan.cost import Work
 from flightllm.plan.stages import BoundStep
-
-_ANSWER_TOKEN = 8.0
-"""A token written costs about as much as so many tokens read."""
 
 
 @dataclass(slots=True)
 class _Figures:
-    """What one step took and let through; before there is any, its prompts' length and half of the rows are taken."""
+    """What one step took and let through; before there is any, what is expected and half of the rows are taken."""
 
     expected: float
     rows: int = 0
@@ -28,18 +26,16 @@ class _Figures:
 class Ranking:
     """Rank the steps by cost / (1 - selectivity), cheapest first; those that drop no row come last.
 
-    `expected` are the tokens of one prompt of each step. The rank is that of Hellerstein and Stonebraker, "Predicate
-    Migration", SIGMOD 1993.
+    `expected` is the work of one row in each step, before any is seen; `cost` weighs work. The rank is that of
+    Hellerstein and Stonebraker, "Predicate Migration", SIGMOD 1993.
     """
 
-    def __init__(self, steps: Sequence[BoundStep], expected: Sequence[float]) -> None:
+    def __init__(self, steps: Sequence[BoundStep], expected: Sequence[Work], cost: Callable[[Work], float]) -> None:
         self._steps = steps
-        self._figures = [_Figures(e) for e in expected]
-
-    @property
-    def learns(self) -> bool:
-        """Tell whether there is an order to be found: several filters."""
-        return sum(step.condition is not None for step in self._steps) > 1
+        self._cost = cost
+        self._figures = [_Figures(cost(work)) for work in expected]
+        self.learns = sum(step.condition is not None for step in steps) > 1
+        """There is an order to be found: several filters."""
 
     def next(self, done: Collection[int]) -> list[int]:
         """Return the steps that can come after those that are `done`, the best first; none after the last."""
@@ -54,6 +50,7 @@ class Ranking:
         self._figures[step].rows += rows
         self._figures[step].kept += kept
 
-    def paid(self, step: int, computed_tokens: int, written_tokens: int) -> None:
+    def paid(self, step: int, work: Work) -> None:
         """Learn what a prompt of a step took."""
-        self._figures[step].cost += computed_tokens + _ANSWER_TOKEN * written_tokens
+        if self.learns:
+            self._figures[step].cost += self._cost(work)

@@ -1,6 +1,7 @@
 """What calls cost: seconds, learned from the work that the running engine finished, and the price configured."""
 
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -106,7 +107,12 @@ class Costs:
 
     def seconds(self, work: Work) -> float:
         """Return how long some work would take."""
-        return float(_parts(work) @ self._rates())
+        return self.weigher()(work)
+
+    def weigher(self) -> Callable[[Work], float]:
+        """Return how to tell the seconds of work by what is known now."""
+        rates = self._rates()
+        return lambda work: float(_parts(work) @ rates)
 
     def price(self, work: Work) -> float | None:
         """Return what some work would cost, or None where no prices are configured."""

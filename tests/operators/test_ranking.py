@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from flightllm.operators.ranking import Ranking
+from flightllm.plan.cost import Work
 from flightllm.plan.stages import BoundStep, Condition
 from flightllm.session import Session
 from tests.databases import ask, ask_both, open_database
@@ -18,9 +19,19 @@ def step(*, filters: bool = True, after: frozenset[int] = frozenset()) -> BoundS
     return BoundStep(((0,),), CONDITION if filters else None, after)
 
 
+def prompt(tokens: int) -> Work:
+    """Return the work of a prompt."""
+    return Work(1, tokens)
+
+
+def tokens(work: Work) -> float:
+    """Weigh work by its tokens."""
+    return float(work.tokens)
+
+
 def test_before_anything_is_known() -> None:
     """The filter with the shorter prompts comes first, what drops no row last."""
-    ranking = Ranking([step(filters=False), step(), step()], [1.0, 50.0, 20.0])
+    ranking = Ranking([step(filters=False), step(), step()], [prompt(1), prompt(50), prompt(20)], tokens)
     assert ranking.next([]) == [2, 1, 0]
     assert ranking.next([2]) == [1, 0]
     assert ranking.next([1, 2]) == [0]
@@ -29,27 +40,27 @@ def test_before_anything_is_known() -> None:
 
 def test_selectivity_and_cost() -> None:
     """The cost of dropping a row decides: a dear filter that drops most rows goes before a cheap one that drops few."""
-    ranking = Ranking([step(), step()], [10.0, 20.0])
+    ranking = Ranking([step(), step()], [prompt(10), prompt(20)], tokens)
     assert ranking.learns
-    ranking.paid(0, 1000, 0)
+    ranking.paid(0, prompt(1000))
     ranking.filtered(0, 100, 99)
-    ranking.paid(1, 2000, 0)
+    ranking.paid(1, prompt(2000))
     ranking.filtered(1, 100, 10)
     assert ranking.next([])[0] == 1
-    ranking.paid(1, 200_000, 0)
+    ranking.paid(1, prompt(200_000))
     assert ranking.next([])[0] == 0
 
 
 def test_known_answers_are_free() -> None:
     """A filter whose answers all were in the cache comes first."""
-    ranking = Ranking([step(), step()], [10.0, 20.0])
+    ranking = Ranking([step(), step()], [prompt(10), prompt(20)], tokens)
     ranking.filtered(1, 10, 9)
     assert ranking.next([])[0] == 1
 
 
 def test_needs() -> None:
     """A step waits for those whose answers it reads."""
-    ranking = Ranking([step(), step(after=frozenset({0}))], [100.0, 1.0])
+    ranking = Ranking([step(), step(after=frozenset({0}))], [prompt(100), prompt(1)], tokens)
     assert ranking.next([]) == [0]
     assert ranking.next([0]) == [1]
 
