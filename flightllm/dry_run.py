@@ -66,7 +66,7 @@ class DryRun:
         tried = [self._once(run, cancelled, deadline, 0.0)]
         for turn in range(1, _DRAWS):
             late = time.monotonic() - started > self.most_seconds / _DRAWS
-            if late or tried[0].work.calls * _DRAWS > self.most_prompts:
+            if late or tried[0].work.calls * _DRAWS > MOST_PROMPTS:
                 break
             tried.append(self._once(run, cancelled, deadline, turn / _DRAWS))
             if tried[1].calls_per_site == tried[0].calls_per_site:  # answers decide nothing

@@ -7,7 +7,7 @@ from typing import Protocol
 import structlog
 
 from flightllm.ai import AICall
-from flightllm.dry_run import MOST_SECONDS, Backing, DryRun
+from flightllm.dry_run import MOST_PROMPTS, MOST_SECONDS, Backing, DryRun
 from flightllm.llm.base import Engine
 from flightllm.llm.predict import PromptTokens, Tokenizing
 from flightllm.operators.budget import Budget, Limits, check_estimate, check_prices
@@ -44,6 +44,7 @@ def predict(
     cancelled: Callable[[], bool],
     tokens: PromptTokens | None = None,
     most_seconds: float = MOST_SECONDS,
+    most_prompts: int = MOST_PROMPTS,
 ) -> Figures:
     """Return what a query would take, by a run on predicted answers; see `DryRun`.
 
@@ -59,6 +60,7 @@ def predict(
         services.config.engine.max_in_flight,
         tokens or PromptTokens(services.engine),
         most_seconds=most_seconds,
+        most_prompts=most_prompts,
     )
     return dry.figures(lambda record, backing: query.run_on(backing, record), cancelled)
 
@@ -76,7 +78,9 @@ def real_backing(query: AskingQuery, record: QueryRecord) -> Iterator[Backing]:
     if limits:
         prices = services.costs.prices
         check_prices(limits, prices)
-        check_estimate(limits, predict(query, record.cancelled.is_set).work, prices)
+        enough = MOST_PROMPTS if limits.calls is None else min(MOST_PROMPTS, limits.calls + 1)
+        estimate = predict(query, record.cancelled.is_set, most_prompts=enough)
+        check_estimate(limits, estimate.work, prices)
         counting = services.engine
         budget = Budget(
             limits, prices, _most_tokens(counting), counting.count_tokens, fail=settings.on_budget == "fail"
