@@ -229,14 +229,14 @@ class _Extractor:
 
     def _query_of(self, call: int, table: Table) -> str | None:
         """Return SQL that has the columns of a subquery or CTE, None for a table of the catalog."""
-        visible = [common for common in self._scopes.common_tables if common.start < call]
+        visible = [c for c in self._scopes.common_tables if c.end <= call]
         if table.subquery is not None:
             opening, closing = table.subquery
             inner = self._sql[self._tokens[opening].start : self._tokens[closing].end]
             prefix = self._with(visible[-1].start, visible[-1].end) if visible else ""
             return f"{prefix}SELECT * FROM {inner} AS {_quoted(table.alias)}{self._column_list(table)}"
         for common in reversed(visible):
-            if common.name == table.name and not common.start < call < common.end:
+            if common.name == table.name:
                 return f"{self._with(common.start, common.end)}SELECT * FROM {_quoted(common.name)}"
         return None
 

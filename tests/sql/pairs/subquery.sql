@@ -141,3 +141,8 @@ SELECT ai_gen('x', moods.*) FROM moods
 -- name: deep nesting
 SELECT g FROM (SELECT ai_gen('c', h) AS g, id FROM (SELECT ai_gen('b', k) AS h, id FROM (SELECT ai_gen('a', note) AS k, id
 FROM people WHERE id < 7))) WHERE id > 1
+
+-- name: all columns of a subquery inside a CTE
+WITH c AS (SELECT id, note FROM people WHERE ai_filter('x', note)),
+  d AS (SELECT t.id, ai_gen('y', t.*) AS g FROM (SELECT id, ai_gen('z', note) AS n FROM c) t)
+SELECT d.g FROM d
