@@ -60,15 +60,16 @@ class Source:
 def random_query(seed: int) -> str:
     """Return the query of a seed; it has at least one AI call."""
     for attempt in count():
-        text = _Writer(Random(f"{seed} {attempt}")).query()  # noqa: S311 - it need not be secret
+        text = _Writer(Random(f"{seed} {attempt}"), Random(f"calls {seed} {attempt}")).query()  # noqa: S311 - no secret
         if "ai_" in text:
             return text
     raise AssertionError
 
 
 class _Writer:
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, calls: Random) -> None:
         self._random = random
+        self._calls = calls
         self._aliases = (f"t{i}" for i in count())
         self._with: list[tuple[str, str, tuple[str, ...]]] = []
 
@@ -283,17 +284,32 @@ class _Writer:
         fields = [c.sql for c in chosen]
         if depth > 0 and self._chance(0.15):
             fields[0] = self._composed("text", scope, 0)
-        named = ", ".join(f"f{i} => {f}" for i, f in enumerate(fields))
-        prompt = self._random.choice(("p", "q"))
+        given = f"'{self._random.choice(('p', 'q'))}'{self._fields(fields, chosen)}"
         if kind == "bool":
-            return f"ai_filter('{prompt}', {named})"
+            return self._whole("ai_filter", given)
         if kind == "double":
-            return f"ai_score('{prompt}', {named})"
+            return self._whole("ai_score", given)
         texts = [c.sql for c in scope if c.type == "text"]
         if texts and self._chance(0.5):
             text = self._random.choice(texts)
             return self._random.choice((f"ai_sentiment({text})", f"ai_classify({text}, ['a', 'b', 'tea'])"))
-        return f"ai_gen('{prompt}', {named})"
+        return self._whole("ai_gen", given)
+
+    def _fields(self, fields: Sequence[str], chosen: Sequence[Column]) -> str:
+        """Write the fields of a call; in some cases rows that differ, or are not there at all, share their values."""
+        case = self._calls.random()
+        if case < 0.08:
+            return ""
+        if case < 0.14:
+            return f", {chosen[0].sql.partition('.')[0]}.*"
+        if case < 0.26 and chosen[0].type == "text":
+            fields = [f"coalesce({fields[0]}, 'none')", *fields[1:]]
+        return "".join(f", f{i} => {f}" for i, f in enumerate(fields))
+
+    def _whole(self, function: str, given: str) -> str:
+        """Write a call, in some cases one that returns its answer in a struct."""
+        struct = self._calls.random() < 0.1
+        return f"{function}({given}, on_error => 'struct')['value']" if struct else f"{function}({given})"
 
 
 def _source(table: str, alias: str, columns: dict[str, str]) -> Source:

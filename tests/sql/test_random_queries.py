@@ -109,5 +109,6 @@ def test_texts() -> None:
     ]
     wanted += ["LIMIT", "OFFSET", "CASE WHEN", "coalesce", " OR ", "FILTER (WHERE", ">= (SELECT"]
     wanted += ["ai_filter", "ai_gen", "ai_score", "ai_classify", "ai_sentiment"]
+    wanted += ["ai_gen('p')", "ai_filter('p')", ".*)", "'none')", "on_error => 'struct')"]
     for kind in wanted:
         assert sum(kind in text for text in texts) >= 10, kind
