@@ -149,7 +149,7 @@ def _optional(chain: Chain, functions: Functions) -> tuple[Chain, Chain]:
 def _is_missing(column: Expression, width: int) -> bool:
     """Tell whether a join makes the column NULL by itself: those of its base, and no answers.
 
-    Rows share the answer about their arguments, so one that is not there has that of another with equal ones.
+    Rows may share the answer about equal arguments, those that are not there with those that are.
     """
     index = ex.field_index(column)
     return index is not None and index < width

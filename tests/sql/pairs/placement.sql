@@ -134,3 +134,8 @@ RIGHT JOIN people p ON p.id = l.person_id
 -- name: rows without an optional answer
 SELECT p.id FROM people p LEFT JOIN (SELECT person_id, ai_filter('x', t => coalesce(thing, 'none')) AS g FROM likes) l
 ON p.id = l.person_id WHERE l.g IS NULL
+
+-- name: optional answers of a call that every row makes
+-- fewer
+SELECT p.id, ai_gen('say hi') AS h, l.g FROM people p
+LEFT JOIN (SELECT person_id, ai_gen('say hi') AS g FROM likes) l ON p.id = l.person_id
