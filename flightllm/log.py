@@ -16,9 +16,13 @@ def configure_logging(config: LogConfig) -> None:
     renderer: structlog.typing.Processor = (
         structlog.processors.JSONRenderer()
         if config.format == "json"
-        else structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty())
+        else structlog.dev.ConsoleRenderer(
+            colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+        )
     )
-    traceback = [structlog.processors.dict_tracebacks] if config.format == "json" else []
+    # Neither form shows local variables, which hold texts of rows.
+    without = structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+    traceback = [structlog.processors.ExceptionRenderer(without)] if config.format == "json" else []
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,

@@ -36,3 +36,17 @@ def test_console_form_is_readable(capsys: pytest.CaptureFixture[str]) -> None:
     line = capsys.readouterr().err
     assert "ready" in line
     assert "port=1" in line
+
+
+@pytest.mark.parametrize("form", ["console", "json"])
+def test_tracebacks_show_no_values(capsys: pytest.CaptureFixture[str], form: str) -> None:
+    """A traceback names the lines of code, not the values of variables, which may be a row's text."""
+    configure_logging(LogConfig(format=form))
+    secret = "a row's " + "text"
+    try:
+        _ = int(secret[:0] + "x")
+    except ValueError:
+        structlog.get_logger().exception("failed")
+    written = capsys.readouterr().err
+    assert "ValueError" in written
+    assert secret not in written
