@@ -120,10 +120,8 @@ def _figures(
     notes = []
     scales = _scales(sites) if stopped else {}
     if stopped:
-        tried, there = (
-            sum(site["calls"] for site in sites),
-            sum(round(scales[s["operator"]] * s["calls"]) for s in sites),
-        )
+        tried = sum(site["calls"] for site in sites)
+        there = sum(round(scales[site["operator"]] * site["calls"]) for site in sites)
         notes.append(
             f"figures are concluded from the first {tried:,} prompts to all, about {there:,};"
             " those of operators that wait for these answers are missing"

@@ -123,8 +123,8 @@ def _frame(context: SessionContext, extracted: Extracted) -> DataFrame:
         raise type(mapped)(text) from error
 
 
-def _set_for_joins(context: SessionContext, planned: DataFrame) -> bool:
-    """Set the context so that the outer joins of a plan run right in it; tell whether there are any.
+def _join_settings(planned: DataFrame) -> list[str]:
+    """Return what to set in a context so that the outer joins of a plan run right in it; nothing where there are none.
 
     DataFusion pushes a filter on one side of a right or full hash join to the other side, where columns have the same
     name and place: rows that the filter should drop then stay, and others go. It may turn a left join into a right one.
@@ -136,11 +136,10 @@ def _set_for_joins(context: SessionContext, planned: DataFrame) -> bool:
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         raise mapped_error(error) from error
     kinds = set(_OUTER_JOIN.findall(text))
-    if kinds:
-        context.sql("SET datafusion.optimizer.join_reordering = false")
+    settings = ["SET datafusion.optimizer.join_reordering = false"] if kinds else []
     if kinds - {"Left"} and not _JOIN_FILTER.search(text):
-        context.sql("SET datafusion.optimizer.prefer_hash_join = false")
-    return bool(kinds)
+        settings.append("SET datafusion.optimizer.prefer_hash_join = false")
+    return settings
 
 
 def _shown(schema: pa.Schema, extracted: Extracted) -> pa.Schema:
@@ -162,7 +161,9 @@ class PlainQuery:
         self.services = services
         context = _scalar_context(services)
         self.frame = _frame(context, extracted)
-        if _set_for_joins(context, self.frame):
+        if settings := _join_settings(self.frame):
+            for setting in settings:
+                context.sql(setting)
             self.frame = _frame(context, extracted)
         self.schema = _shown(self.frame.schema(), extracted)
         rows = _BATCH_BYTES // max(1, sum(_width(f.type) for f in self.schema))
@@ -252,7 +253,8 @@ class BatchQuery:
             errors,
         )
         functions.register(context, self._extracted.calls)
-        _set_for_joins(context, self._planned)
+        for setting in _join_settings(self._planned):
+            context.sql(setting)
         frame = _frame(context, self._extracted)
         try:
             yield from _named(self.services.loop.stream(frame, record.cancelled.is_set), self.schema)
@@ -290,8 +292,9 @@ class StagedQuery:
         root, self._rules = _rewritten(planned, left_out) if settings.rules else (planned.root, ())
         self._context = _scalar_context(services)
         self._ordered = _scalar_context(services, parallel=False)
-        for context in (self._context, self._ordered):
-            _set_for_joins(context, frame)
+        for setting in _join_settings(frame):
+            self._context.sql(setting)
+            self._ordered.sql(setting)
         self._stage: Relational = Cutter(self._context, planned.functions).cut(root)
         self._ordered.register_catalog_provider(STAGE_CATALOG, self._context.catalog(STAGE_CATALOG))
         self.schema = _shown(frame.schema(), extracted)

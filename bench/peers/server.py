@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Final
 from urllib.error import URLError
 
+from flightllm.demo.process import stop
+
 MODEL: Final = "bench"
 """The name under which the server knows its model."""
 _COUNTERS: Final = {
@@ -65,12 +67,7 @@ def vllm_server(model: Path, kv_bytes: int, in_flight: int) -> Iterator[str]:
                 raise RuntimeError(f"vLLM's server did not start:\n{log.read()[-2_000:]}")
             yield url
         finally:
-            process.terminate()
-            try:
-                process.wait(_STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            stop(process, _STOP_SECONDS)
 
 
 def counters(url: str) -> Mapping[str, int]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
 from types import FrameType
-from typing import IO, NoReturn, cast
+from typing import IO, Any, NoReturn, cast
 
 from flightllm.errors import EngineUnavailableError
 from flightllm.resources import sample_folder
@@ -57,7 +57,7 @@ def running_server(
             try:
                 yield RunningServer(_await_ready(process, log, ready_seconds), process, folder / "log")
             finally:
-                _stop(process)
+                stop(process)
 
 
 @contextmanager
@@ -110,10 +110,11 @@ def _await_ready(process: subprocess.Popen[str], log: IO[str], seconds: float) -
     raise EngineUnavailableError(f"the server did not start (exit code {process.returncode}): {said}")
 
 
-def _stop(process: subprocess.Popen[str]) -> None:
+def stop(process: "subprocess.Popen[Any]", seconds: float = _STOP_SECONDS) -> None:
+    """End a process: ask it to, and kill it where that takes longer than so many seconds."""
     process.terminate()
     try:
-        process.wait(_STOP_SECONDS)
+        process.wait(seconds)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

@@ -11,7 +11,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
-from itertools import count, islice
+from itertools import count
 from typing import Protocol, runtime_checkable
 
 from flightllm.errors import CancelledError
@@ -20,6 +20,7 @@ from flightllm.llm.fake_answers import answerer
 from flightllm.llm.learned import Asked, Learned, asked_by
 from flightllm.llm.prefix import PrefixSimulator, Run, chained
 from flightllm.llm.prompts import misfit
+from flightllm.llm.pull import More, pull
 
 EXACT_PROMPTS = 4_096
 """Prompts whose tokens are counted one by one; the others are counted by the characters per token of these."""
@@ -155,19 +156,18 @@ class PredictingEngine:
             EnoughError: there are more requests than there may be.
         """
         mine: deque[Completion] = deque()
-        in_flight = 0
-        ended = False
-        while not ended or in_flight:
+        in_flight, more = 0, More.READY
+        while more is not More.ENDED or in_flight:
             if cancelled():
                 raise CancelledError("the query was cancelled")
-            pulled = [] if ended else list(_until_pause(requests, self._window - in_flight))
-            ended = ended or (len(pulled) < self._window - in_flight and None not in pulled)
-            asked = [request for request in pulled if request is not None]
-            in_flight += len(asked)
+            pulled: list[Request] = []
+            if more is not More.ENDED:
+                pulled, more = pull(requests, self._window - in_flight, cancelled)
+            in_flight += len(pulled)
             with self._lock:
-                self._send(asked, mine)
+                self._send(pulled, mine)
                 self._step()
-            if not in_flight and not ended:
+            if not in_flight and more is not More.ENDED:
                 time.sleep(_PAUSE_SECONDS)
             while mine:
                 yield mine.popleft()
@@ -237,11 +237,3 @@ class PredictingEngine:
 def _one_of(texts: Sequence[str]) -> Callable[[int], str]:
     """Return how to pick one of the texts: neighbouring seeds get the same, so that turns go through them in order."""
     return lambda seed: texts[seed * len(texts) // _SEEDS]
-
-
-def _until_pause(requests: Iterator[Request | None], room: int) -> Iterator[Request | None]:
-    """Yield at most `room` requests; a None is the last."""
-    for request in islice(requests, room):
-        yield request
-        if request is None:
-            return

@@ -188,7 +188,8 @@ class _Pass:
         sites = [self._site(i, arranged, fields_first=ahead) for i in range(len(self._calls))]
         steps, ranking = self._steps(arranged)
         self._note(spooled.rows, arranged, fields_first=ahead)
-        if not self._operator.steps and not demand.limited:
+        expected = not demand.limited and len(steps) == len(steps[0].rounds) == 1
+        if expected:
             for site in sites:
                 site.counters.add(prompts_expected=arranged.distinct)
         conditions = Conditions(
@@ -203,6 +204,7 @@ class _Pass:
             conditions,
             demand,
             runtime.settings.dedup,
+            expected,
         )
         calls = range(len(self._calls))
         with closing(Asker(means, sites, steps, ranking).answer(arranged.units, runtime.cancelled)) as done:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,10 @@ from flightllm.order.fixed import fixed_order
 _TAKEN_ROWS = 8_192
 _SAMPLED_TEXTS = 20
 """Values whose tokens are counted to learn how many characters a token has."""
+
+
+Sql: TypeAlias = Callable[[str], Batches]
+"""Runs SQL over joints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +63,7 @@ class How:
     """The size of the next unit."""
 
 
-def arrange(spooled: Spooled, table: str, schema: pa.Schema, arguments: Arguments, how: How, sql: "Sql") -> Arranged:
+def arrange(spooled: Spooled, table: str, schema: pa.Schema, arguments: Arguments, how: How, sql: Sql) -> Arranged:
     """Arrange the rows in memory; those that went to disk by the one fixed order, which DataFusion can sort by."""
     if spooled.batches is None:
         return _by_sql(table, schema, arguments, how, sql)
@@ -78,9 +83,6 @@ def arrange(spooled: Spooled, table: str, schema: pa.Schema, arguments: Argument
     ordering = order(encoded, method, shape, ahead)
     units = _units(rows, tuples, ordering, arguments, how)
     return Arranged(units, len(ordering.rows), tuple(range(len(columns))), ordering)
-
-
-Sql = Callable[[str], Batches]
 
 
 def _units(

@@ -52,8 +52,6 @@ class Asker:
         self._sites = sites
         self._steps = steps
         self._ranking = ranking
-        self._all_expected = len(steps) == len(steps[0].rounds) == 1
-        """How many prompts there will be is known, and counted, before the first."""
         self._ids = count()
         self._flying: dict[int, _Waiting] = {}
         self._asked: dict[bytes, _Waiting] = {}
@@ -242,7 +240,7 @@ class Asker:
         counters = self._sites[call].counters
         wanted = [(run, fields, key, self._is_new(call, key)) for run, fields, key in self._listed(unit, call)]
         distinct = sum(new for _, _, _, new in wanted)
-        expected = 0 if self._all_expected else distinct
+        expected = 0 if self._means.expected else distinct
         counters.add(rows=unit.kept, distinct_prompts=distinct, prompts_expected=expected)
         return wanted
 

@@ -54,3 +54,5 @@ class Means:
     """Needed where a step has a condition or a call a guard."""
     demand: Demand = field(default_factory=Demand)
     dedup: bool = True
+    expected: bool = True
+    """How many prompts there will be is known, and counted, before the first."""

@@ -151,6 +151,12 @@ def rebuild(message: _M, function: Callable[[Expression], Expression]) -> _M:
     return copy
 
 
+def with_slots(message: _M, operands: Iterable[Expression]) -> _M:
+    """Return a copy of `message` with other outermost expressions, in the order in which `slots` yields them."""
+    following = iter(operands)
+    return rebuild(message, lambda _: next(following))
+
+
 def fields(expression: Expression) -> frozenset[int]:
     """Return the columns of the input that `expression` reads."""
     return frozenset(

@@ -36,6 +36,10 @@ class Chain:
         """Return the number of columns of the base and the steps together."""
         return self.base.width + self.calls
 
+    def is_plain(self, expression: Expression) -> bool:
+        """Tell whether an expression over the base and the calls reads no answer."""
+        return all(i < self.base.width for i in ex.fields(expression))
+
     def over(self, node: Node, move: Callable[[Expression], Expression]) -> Node:
         """Return the steps on top of `node`; `move` says the same of its columns, and of the calls after them."""
         for step in self.steps:

@@ -9,7 +9,6 @@ asked about. Where no call is below the aggregate, `group_before_ai` does the op
 
 from substrait.algebra_pb2 import Expression
 
-from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import Aggregate, Node, Project, transform
 from flightllm.plan.through import has_window, over_input
@@ -53,5 +52,4 @@ def _through(node: Node, functions: Functions) -> tuple[Node, tuple[Expression, 
 
 def _filters_only(chain: Chain) -> bool:
     """Tell whether the chain decides which rows stay, and its answers are not read above."""
-    shown = any(i >= chain.base.width for c in chain.columns for i in ex.fields(c))
-    return not shown and isinstance(chain.steps[-1], Expression)
+    return all(map(chain.is_plain, chain.columns)) and isinstance(chain.steps[-1], Expression)

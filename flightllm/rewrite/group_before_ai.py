@@ -25,7 +25,7 @@ def _pull(node: Aggregate, functions: Functions) -> Node:
     if chain is None:
         return node
     keys = all_over(node.rel.grouping_expressions, chain.columns, functions)
-    plain = [k for k in keys or () if _is_plain(k, chain)]
+    plain = [k for k in keys or () if chain.is_plain(k)]
     rel = _regrouped(node.rel, plain, chain, functions) if plain else None
     if keys is None or rel is None:
         return node
@@ -45,20 +45,16 @@ def one_set(node: Aggregate) -> bool:
     return keys > 0 and [list(g.expression_references) for g in node.rel.groupings] == [list(range(keys))]
 
 
-def _is_plain(expression: Expression, chain: Chain) -> bool:
-    return all(i < chain.base.width for i in ex.fields(expression))
-
-
 def _regrouped(rel: AggregateRel, keys: list[Expression], chain: Chain, functions: Functions) -> AggregateRel | None:
     """Return the aggregate over the chain's base and grouped by `keys`; None where a measure reads an answer."""
     measures = [over_input(s, chain.columns, functions) for m in rel.measures for s in ex.slots(m)]
-    if any(m is None or not _is_plain(m, chain) for m in measures):
+    if any(m is None or not chain.is_plain(m) for m in measures):
         return None
     moved = iter([m for m in measures if m is not None])
     result = AggregateRel(
         grouping_expressions=keys,
         groupings=[AggregateRel.Grouping(expression_references=range(len(keys)))],
-        measures=[ex.rebuild(m, lambda _: next(moved)) for m in rel.measures],
+        measures=[ex.with_slots(m, moved) for m in rel.measures],
     )
     if rel.HasField("common"):
         result.common.CopyFrom(rel.common)

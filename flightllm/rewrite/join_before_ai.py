@@ -54,7 +54,7 @@ def _pull_kept(node: Join, functions: Functions) -> Node:
         return node
     other = node.right if from_left else node.left
     first, start = (0, chain.base.width) if from_left else (other.width, 0)
-    plain = [c if _is_plain(c, chain) else None for c in chain.columns]
+    plain = [c if chain.is_plain(c) else None for c in chain.columns]
     kept = [None if c is None else ex.shift(c, first) for c in plain]
     others = [field(start + i) for i in range(other.width)]
     columns = [*kept, *others] if from_left else [*others, *kept]
@@ -161,10 +161,6 @@ def compares_sides(conjunct: Expression, split: int, functions: Functions) -> bo
         return False
     left, right = sorted(map(ex.fields, ex.arguments(conjunct)), key=lambda read: min(read, default=-1))
     return bool(left) and max(left) < split <= min(right)
-
-
-def _is_plain(expression: Expression, chain: Chain) -> bool:
-    return all(i < chain.base.width for i in ex.fields(expression))
 
 
 def _one_row(node: Node) -> bool:

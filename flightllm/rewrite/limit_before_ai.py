@@ -8,12 +8,12 @@ Fetch(Sort(key, UnionAll(…)))   →  Fetch(Sort(key, UnionAll(AiMap(Fetch(Sort
 AI operators keep the order of their input where the query needs it, so the rows and their order are the same.
 """
 
-from substrait.algebra_pb2 import Expression, FetchRel, JoinRel, SetRel
+from substrait.algebra_pb2 import FetchRel, JoinRel, SetRel
 
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions
 from flightllm.plan.nodes import AiMap, Fetch, Join, Node, Project, SetOp, Sort, has_ai, transform, with_children
-from flightllm.plan.through import has_window, over_input
+from flightllm.plan.through import has_window
 from flightllm.rewrite.chain import all_over, peel
 
 
@@ -33,15 +33,10 @@ def _push(node: Fetch, functions: Functions) -> Node:
         case Sort(input=AiMap() as ai) as sort if _reads_only(sort, ai.input.width):
             return AiMap(_push(Fetch(Sort(ai.input, sort.rel), node.rel), functions), ai.calls)
         case Sort(input=Project() as project) as sort if not has_window(project) and has_ai(project.input):
-            keys = [over_input(slot, project.expressions, functions) for slot in ex.slots(sort.rel)]
-            if any(k is None for k in keys):
+            keys = all_over(ex.slots(sort.rel), project.expressions, functions)
+            if keys is None:
                 return node
-            moved = iter([k for k in keys if k is not None])
-
-            def next_key(_: Expression) -> Expression:
-                return next(moved)
-
-            below = Sort(project.input, ex.rebuild(sort.rel, next_key))
+            below = Sort(project.input, ex.with_slots(sort.rel, keys))
             return Project(_push(Fetch(below, node.rel), functions), project.expressions)
         case Sort(input=SetOp(inputs=inputs, rel=union)) as sort if union.op == SetRel.SET_OP_UNION_ALL:
             first = tuple(_first_rows(i, sort, node.rel, functions) for i in inputs)
@@ -74,7 +69,7 @@ def _first_rows(node: Node, sort: Sort, rel: FetchRel, functions: Functions) -> 
     known = None if chain is None else all_over(keys, chain.columns, functions)
     if chain is None or known is None or any(map(functions.is_volatile, keys)):
         return node
-    if any(i >= chain.base.width for k in known for i in ex.fields(k)) or _bounded(node, rel) is node:
+    if not all(map(chain.is_plain, known)) or _bounded(node, rel) is node:
         return node
     return _bounded(Sort(node, sort.rel), rel)
 

@@ -39,8 +39,7 @@ def _sorted_first(node: Sort, functions: Functions) -> Node:
     if chain is None or not any(isinstance(s, Expression) for s in chain.steps):
         return node
     keys = all_over(ex.slots(node.rel), chain.columns, functions)
-    if keys is None or any(i >= chain.base.width for k in keys for i in ex.fields(k)):
+    if keys is None or not all(map(chain.is_plain, keys)):
         return node
-    moved = iter(keys)
-    below = Sort(chain.base, ex.rebuild(node.rel, lambda _: next(moved)))
+    below = Sort(chain.base, ex.with_slots(node.rel, keys))
     return Project(chain.over(below, lambda e: e), chain.columns)

@@ -219,3 +219,18 @@ def test_a_guard_holds_for_each_row(session: Session) -> None:
     sql = "SELECT id, CASE WHEN id IN (1, 5) THEN ai_gen('x', note) END AS g FROM people"
     on, _ = ask_both(session, sql)
     assert {row["id"] for row in on.rows if row["g"] is not None} == {1, 5}
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT ai_gen('x', note) FROM people WHERE note IS NOT NULL",
+        "SELECT id FROM people WHERE note IS NOT NULL AND ai_filter('x', note)",
+        "SELECT id FROM people WHERE ai_filter('x', note) LIMIT 2",
+        "SELECT id FROM people WHERE ai_filter('x', note) AND ai_filter('y', note)",
+    ],
+)
+def test_expected(session: Session, sql: str) -> None:
+    """Progress has its total, known before the first prompt or counted on the way."""
+    row = ask(session, sql).record.row()
+    assert row["prompts_expected"] == row["distinct_prompts"] > 0
