@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from bench.models import Shape, model
+from bench.models import CONTEXT_TOKENS, Shape, model
 from flightllm.config import EngineConfig
-from flightllm.demo.model import CONTEXT_TOKENS
 from flightllm.llm.base import Engine
 from flightllm.llm.vllm import VllmEngine
 

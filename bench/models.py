@@ -3,13 +3,17 @@
 Answers mean nothing; time, tokens and cache hits are those of a trained model of the same shape.
 """
 
+import os
 import shutil
 import tempfile
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
-from flightllm.demo.model import CONTEXT_TOKENS, cache_folder, demo_model
+from platformdirs import user_cache_path
+
+from flightllm.demo.model import demo_model
 from flightllm.errors import MissingExtraError
 
 
@@ -32,26 +36,38 @@ class Shape:
 
 CPU: Final = Shape("bench-8x512", layers=8, hidden=512, intermediate=1_536, heads=8, kv_heads=4)
 """28 million parameters: on two CPU cores some thousand prompt tokens a second."""
-DEMO: Final = Shape("demo", layers=5, hidden=256, intermediate=768, heads=4, kv_heads=2)
-"""The embedded model's."""
+DEMO: Final = Shape("bench-5x256", layers=5, hidden=256, intermediate=768, heads=4, kv_heads=2)
+"""About the demo model's size."""
 GPU: Final = Shape("bench-7b", layers=32, hidden=4_096, intermediate=11_008, heads=32, kv_heads=8, weights=False)
 """The shape of a model of seven billion parameters."""
 
 SHAPES: Final = {"demo": DEMO, "bench": CPU, "7b": GPU}
 
 
+CONTEXT_TOKENS: Final = 8192
+"""Enough for the longest rows of real tables."""
+
+
+def cache_folder() -> Path:
+    """Return where built models are kept: `FLIGHTLLM_HOME/models`, or else in the user's cache folder."""
+    home = os.environ.get("FLIGHTLLM_HOME")
+    base = Path(home).expanduser().absolute() if home else user_cache_path("flightllm", appauthor=False)
+    return base / "models"
+
+
 def model(shape: Shape, folder: Path | None = None) -> Path:
-    """Return the folder of a model of this shape with the embedded model's tokenizer, built there on first use.
+    """Return the folder of a model of this shape with the demo model's tokenizer, built there on first use.
 
     Raises:
         MissingExtraError: the extra `local` is not installed.
     """
-    demo = demo_model(folder)
-    if shape == DEMO:
-        return demo
-    target = (folder or cache_folder()) / f"{shape.name}-{demo.name.removeprefix('demo-')}"
+    demo = demo_model()
+    target = (
+        folder or cache_folder()
+    ) / f"{shape.name}-{sha256((demo / 'tokenizer.json').read_bytes()).hexdigest()[:12]}"
     if (target / "config.json").is_file():
         return target
+    target.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(prefix=".building-", dir=target.parent))
     try:
         _build(shape, demo, work)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from flightllm.demo.model import cache_folder
+from bench.models import cache_folder
 
 REQUIREMENTS: Final[Mapping[str, str]] = {"lotus": "lotus-ai==1.2.4", "daft": "daft[openai]==0.7.26"}
 

@@ -16,14 +16,14 @@ from flightllm.errors import EngineError
 
 _END_SECONDS = 5.0
 _LOOK_SECONDS = 0.1
-_NOISE = (
-    "The model here has random weights, made on first use: its answers are noise. The calls, tokens and times are real."
+_MODEL = (
+    "A demonstration model of 6 million parameters answers, hardly trained yet: do not trust it. The costs are real."
 )
 
 
 @click.command()
 @click.option("--engine", type=click.Choice(ENGINES), default="local", show_default=True, help="Who answers.")
-@click.option("--model", help="Model of that engine; the local engine's default is a small random one.")
+@click.option("--model", help="Model of that engine; the local engine's default is the demo model.")
 @click.option("--keep", is_flag=True, help="Leave the server running until Ctrl-C.")
 def demo(engine: str, model: str | None, keep: bool) -> None:  # noqa: FBT001 -- click passes it by name
     """See it work: AI queries on sample tables.
@@ -45,7 +45,7 @@ def demo(engine: str, model: str | None, keep: bool) -> None:  # noqa: FBT001 --
     with ending_on_signals(), contextlib.ExitStack() as afterwards, running_server(arguments) as server:
         console.print(f"Ready at {server.uri} after {time.monotonic() - started:.1f} s.")
         if engine == "local" and model is None:
-            console.print(_NOISE, style="yellow", soft_wrap=True)
+            console.print(_MODEL, style="yellow", soft_wrap=True)
         _tour(server.uri, console, afterwards)
         console.print(f"\n{connecting(server.uri)}", markup=False, soft_wrap=True)
         if keep:

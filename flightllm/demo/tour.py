@@ -33,8 +33,7 @@ WHERE m.genre = 'Comedy' AND ai_filter('Does the review praise the acting? {revi
     ),
     Stop(
         "Projection: a film's reviews share its synopsis, so that prefix of the prompts is computed once",
-        """SELECT m.title, r.critic, llm('Does this review fit the film? Say why in a few words.',
-                               m.movie_info, r.review_content, max_tokens => 12) AS verdict
+        """SELECT m.title, r.critic, ai_gen('Recommend it?', m.movie_info, r.review_content) AS verdict
 FROM reviews r JOIN movies m USING (movie_id)
 WHERE m.movie_id <= 3 ORDER BY r.review_id LIMIT 20""",
     ),
@@ -53,7 +52,7 @@ WHERE r.overall <= 2 GROUP BY p.category ORDER BY p.category""",
     ),
     Stop(
         "Several calls: the second is made only for rows that pass the first",
-        """SELECT ticket_id, ai_sentiment(body) AS mood, ai_translate(subject, 'German') AS subject_de
+        """SELECT ticket_id, ai_sentiment(body) AS mood, ai_extract(body, ['order_number', 'customer']) AS about
 FROM tickets WHERE priority = 'high' AND ai_filter('Is a refund asked for? {body}', body) ORDER BY ticket_id LIMIT 5""",
     ),
 )

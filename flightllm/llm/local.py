@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, MissingExtraError
 from flightllm.llm.base import Choice, Completion, Parameters, PrefixCache, Request
-from flightllm.llm.local_plan import plan_batches
+from flightllm.llm.local_plan import branchings, plan_batches
 from flightllm.llm.models import model_digest, model_folder
 from flightllm.llm.options import read_options
 from flightllm.llm.prompts import PromptEncoder, misfit
@@ -176,14 +176,16 @@ class LocalEngine:
         return answers
 
     def _choose(self, rows: Rows, options: Sequence[str], temperature: float) -> list[_Answer]:
-        """Choose by the probability of each option's first token where these differ, of the whole option otherwise."""
+        """Choose by the probability of each option, decoded token by token among the options alone."""
         continuations = [self._encoder.continuation(option) for option in options]
-        first = [ids[0] for ids in continuations]
-        if len(set(first)) == len(first):
-            scores = rows.logits[:, first].float()
-        else:
-            end = self._encoder.tokenizer.eos_token_id
-            scores = torch.stack([self._model.score(rows, [*ids, end]) for ids in continuations], dim=1)
+        end = self._encoder.tokenizer.eos_token_id
+        scores = torch.zeros(len(rows.logits), len(options), device=self._model.device)
+        for prefix, following in branchings([(*ids, end) for ids in continuations]).items():
+            tokens = sorted(set(following.values()))
+            logits = self._model.look_ahead(rows, prefix) if prefix else rows.logits
+            steps = logits[:, tokens].float().log_softmax(-1)
+            for option, token in following.items():
+                scores[:, option] += steps[:, tokens.index(token)]
         probabilities = scores.softmax(-1)
         chosen = self._pick(scores, temperature).tolist()
         return [

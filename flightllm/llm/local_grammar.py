@@ -46,7 +46,9 @@ class Grammars:
             # Without optional whitespace, a weak model cannot run on blanks to the token limit.
             options: Any = {"whitespace_flexible": False}
             grammar = llguidance.LLMatcher.grammar_from_json_schema(constraint.schema, defaults=options)
-            reserve = self._encoder.count(_skeleton(json.loads(constraint.schema))) + 4
+            skeleton = _skeleton(json.loads(constraint.schema))
+            # The steered end writes each closer by itself, where the tokenizer would join some.
+            reserve = self._encoder.count(skeleton) + sum(char in _CLOSERS for char in skeleton) + 4
         matcher = llguidance.LLMatcher(self._tokenizer, grammar)
         if matcher.is_error():
             raise AICallError(f"the answer's format cannot be enforced: {matcher.get_error().splitlines()[0]}")

@@ -82,18 +82,13 @@ class PrefixModel:
         rows.logits = self._forward(tokens[:, None], rows.cache, rows.mask, rows.positions)[:, -1]
 
     @torch.inference_mode()
-    def score(self, rows: Rows, continuation: Sequence[int]) -> torch.Tensor:
-        """Return the log-probability (shape: rows) of `continuation` after each row, leaving `rows` as they are."""
-        total = rows.logits.float().log_softmax(-1)[:, continuation[0]]
-        if len(continuation) == 1:
-            return total
-        count, width = len(total), len(continuation) - 1
-        ids = torch.tensor(continuation, device=self.device)
+    def look_ahead(self, rows: Rows, tokens: Sequence[int]) -> torch.Tensor:
+        """Return the logits (rows × vocabulary) that follow once `tokens` are appended, leaving `rows` as they are."""
+        count, width = len(rows.logits), len(tokens)
+        ids = torch.tensor(tokens, device=self.device).expand(count, -1)
         mask = torch.cat([rows.mask, rows.mask.new_ones(count, width)], dim=1)
         positions = rows.positions + torch.arange(1, width + 1, device=self.device)
-        cache = _cache(_layers(rows.cache))
-        logits = self._forward(ids[:-1].expand(count, -1), cache, mask, positions, keep=width).float().log_softmax(-1)
-        return total + logits.gather(2, ids[1:].expand(count, -1)[:, :, None]).sum((1, 2))
+        return self._forward(ids, _cache(_layers(rows.cache)), mask, positions)[:, -1]
 
     @torch.inference_mode()
     def select(self, rows: Rows, kept: Sequence[int]) -> None:
@@ -115,7 +110,7 @@ class PrefixModel:
         return reused
 
     def _forward(
-        self, ids: torch.Tensor, cache: DynamicCache, mask: torch.Tensor, positions: torch.Tensor, keep: int = 1
+        self, ids: torch.Tensor, cache: DynamicCache, mask: torch.Tensor, positions: torch.Tensor
     ) -> torch.Tensor:
         output: torch.Tensor = self._model(
             input_ids=ids,
@@ -123,7 +118,7 @@ class PrefixModel:
             position_ids=positions,
             past_key_values=cache,
             use_cache=True,
-            logits_to_keep=keep,
+            logits_to_keep=1,
         ).logits
         return output
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 _LAUNCH_TOKENS = 48
@@ -74,3 +75,12 @@ def _best_batch(
         if cost < chosen[0]:
             chosen = (cost, Batch(start, start + size, prefix))
     return chosen
+
+
+def branchings(paths: Sequence[Sequence[int]]) -> Mapping[tuple[int, ...], Mapping[int, int]]:
+    """Return where token sequences part: the tokens before, and for each sequence that has them its next token."""
+    found: dict[tuple[int, ...], dict[int, int]] = defaultdict(dict)
+    for number, path in enumerate(paths):
+        for length, token in enumerate(path):
+            found[tuple(path[:length])][number] = token
+    return {prefix: following for prefix, following in found.items() if len(set(following.values())) > 1}

@@ -140,17 +140,6 @@ def test_doctor_survives_a_data_folder_that_cannot_be(
     assert "broken data folder" in result.output
 
 
-def test_a_folder_that_cannot_be_is_one_line(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A server whose embedded model finds no folder names that folder."""
-    pytest.importorskip("torch")
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "file" / "x"))
-    result = run("serve", "--engine", "local", "--listen", "127.0.0.1:0")
-    assert result.exit_code == 1
-    assert "Traceback" not in result.output
-    assert result.output.splitlines()[-1].startswith(f"error: {tmp_path}")
-
-
 def test_doctor_names_the_variable_of_a_token(run: Run, tmp_path: Path) -> None:
     """A token that refers to a variable nobody set says which to set."""
     (tmp_path / "c.toml").write_text('[server]\ntoken = "env:NOT_SET_AT_ALL"\n[engine]\nkind = "fake"\n')

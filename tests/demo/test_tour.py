@@ -33,10 +33,10 @@ def test_tour_shows_every_query_and_its_cost() -> None:
 
 
 def test_embedded_engine_serves_shared_prefixes_from_its_cache() -> None:
-    """With the default engine the tour runs to its end, says that answers are noise, and reuses prefixes."""
+    """With the default engine the tour runs to its end, says who answers, and reuses prefixes."""
     pytest.importorskip("torch")
     output = _demo("local")
-    assert "random weights" in output
+    assert "demonstration model" in output
     cached = [line for line in output.splitlines() if "of them cached" in line]
     assert any("0 of them cached" not in line for line in cached)
 

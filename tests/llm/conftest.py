@@ -31,10 +31,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the folder of a freshly built embedded model."""
+def model_path() -> Path:
+    """Return the demo model's folder."""
     pytest.importorskip("torch", reason="the extra 'local' is not installed")
-    return demo_model(tmp_path_factory.mktemp("models"))
+    return demo_model()
 
 
 @pytest.fixture(scope="session")

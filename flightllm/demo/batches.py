@@ -1,0 +1,121 @@
+"""Examples as padded batches of tokens: neighbours in length together, so that little is padding."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from flightllm.demo.tasks.base import Example
+from flightllm.llm.local_plan import shared_length
+
+_SAID_TOKENS = (8, 200)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """A prompt in the chat template with its answer, or several that begin alike: a trunk and its branches.
+
+    `branches` say which branch each token is of (0: the trunk, read by all), `answers` how much each token of an answer
+    counts: the root of its length for all of it, so that long answers do not drown the short.
+    """
+
+    ids: tuple[int, ...]
+    positions: tuple[int, ...]
+    branches: tuple[int, ...]
+    answers: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Rows × width, padded at the right: `targets` say which token follows each, `weights` how much that counts.
+
+    `mask` (rows × 1 × width × width) says which tokens each one sees, or is None where it is all before it.
+    """
+
+    ids: torch.Tensor
+    positions: torch.Tensor
+    targets: torch.Tensor
+    weights: torch.Tensor
+    mask: torch.Tensor | None
+
+
+def encode(tokenizer: Any, families: Sequence[Sequence[Example]]) -> list[Encoded]:
+    """Return each family of examples as the engines would give them to the model, with their answers and end tokens."""
+    examples = [example for family in families for example in family]
+    prompts = [
+        tokenizer.apply_chat_template(
+            [{"role": "user", "content": example.prompt()}], add_generation_prompt=True, tokenize=False
+        )
+        for example in examples
+    ]
+    asked = tokenizer(prompts, add_special_tokens=False).input_ids
+    answered = tokenizer([example.answer for example in examples], add_special_tokens=False).input_ids
+    pairs = iter(zip(asked, answered, strict=True))
+    return [_tree([next(pairs) for _ in family], tokenizer.eos_token_id) for family in families]
+
+
+def repetitions(count: int, vocabulary: range, rng: random.Random) -> list[Encoded]:
+    """Return random tokens said twice: the second time, each can be copied from where the last one stood before."""
+    rows = []
+    for _ in range(count):
+        said = [rng.choice(vocabulary) for _ in range(rng.randint(*_SAID_TOKENS))]
+        length = 2 * len(said)
+        answers = [0.0] * (len(said) + 1) + [1.0] * (len(said) - 1)
+        rows.append(Encoded((*said, *said), tuple(range(length)), (0,) * length, tuple(answers)))
+    return rows
+
+
+def batches(rows: Iterable[Encoded], tokens: int, rng: random.Random, text_weight: float) -> Iterator[Batch]:
+    """Cut rows into batches of at most `tokens` with padding, in random order; rows with branches by themselves.
+
+    Tokens of prompts count `text_weight` each, so that the model learns the language as well as the answers.
+    """
+    cut: list[list[Encoded]] = []
+    everything = sorted(rows, key=lambda row: (row.branches[-1] > 0, len(row.ids)))
+    for row in everything:
+        alike = cut and (cut[-1][0].branches[-1] > 0) is (row.branches[-1] > 0)
+        if not alike or (len(cut[-1]) + 1) * len(row.ids) > tokens:
+            cut.append([])
+        cut[-1].append(row)
+    rng.shuffle(cut)
+    for group in cut:
+        yield _batch(group, text_weight)
+
+
+def _tree(pairs: Sequence[tuple[list[int], list[int]]], end: int) -> Encoded:
+    """Lay the prompts' common start down once, then each one's rest with its answer."""
+    shared = min((shared_length(pairs[0][0], asked) for asked, _ in pairs[1:]), default=0)
+    ids, positions = pairs[0][0][:shared], list(range(shared))
+    branches, answers = [0] * shared, [0.0] * shared
+    for branch, (asked, answered) in enumerate(pairs):
+        rest = [*asked[shared:], *answered, end]
+        ids += rest
+        positions += range(shared, shared + len(rest))
+        branches += [branch + 1 if shared else 0] * len(rest)
+        answers += [0.0] * (len(asked) - shared) + [(len(answered) + 1) ** -0.5] * (len(answered) + 1)
+    return Encoded(tuple(ids), tuple(positions), tuple(branches), tuple(answers))
+
+
+def _batch(rows: Sequence[Encoded], text_weight: float) -> Batch:
+    width = max(len(row.ids) for row in rows)
+    ids, positions, branches = (torch.zeros(len(rows), width, dtype=torch.long) for _ in range(3))
+    answers = torch.zeros(len(rows), width)
+    for place, row in enumerate(rows):
+        length = len(row.ids)
+        ids[place, :length] = torch.tensor(row.ids)
+        positions[place, :length] = torch.tensor(row.positions)
+        branches[place, :length] = torch.tensor(row.branches)
+        branches[place, length:] = -1
+        answers[place, :length] = torch.tensor(row.answers)
+    followed = (branches[:, :-1] == branches[:, 1:]) & (branches[:, 1:] >= 0)
+    weights = torch.zeros(len(rows), width)
+    weights[:, :-1] = torch.where(answers[:, 1:] > 0, answers[:, 1:], text_weight) * followed
+    mask = None
+    if int(branches.max()) > 0:
+        same = (branches[:, :, None] == branches[:, None, :]) | (branches[:, None, :] == 0)
+        mask = (same & torch.ones(width, width, dtype=torch.bool).tril())[:, None]
+    return Batch(ids, positions, ids.roll(-1, 1), weights, mask)

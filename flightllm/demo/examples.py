@@ -1,0 +1,119 @@
+"""The stream of training and test examples: example N of a seed is always the same."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from flightllm.demo.passages.base import Passage
+from flightllm.demo.passages.films import write_synopsis
+from flightllm.demo.passages.records import KINDS, write_record
+from flightllm.demo.passages.reviews import write_neutral, write_review
+from flightllm.demo.passages.samples import write_sample
+from flightllm.demo.passages.tickets import write_ticket
+from flightllm.demo.passages.topics import write_topic
+from flightllm.demo.phrases import Split, Writer, load_language
+from flightllm.demo.tasks.base import Example
+from flightllm.demo.tasks.copies import ask_copy
+from flightllm.demo.tasks.extracts import ask_extract, ask_question
+from flightllm.demo.tasks.filters import ask_filter
+from flightllm.demo.tasks.labels import ask_label, ask_sentiment
+from flightllm.demo.tasks.needles import ask_needle
+from flightllm.demo.tasks.rows import row_of
+from flightllm.demo.tasks.scores import ask_score
+from flightllm.demo.tasks.texts import ask_in_vain, ask_summary
+
+Ask = Callable[[Writer, Passage], Example | None]
+
+_TASKS: Sequence[tuple[Ask, float]] = (
+    (ask_filter, 36),
+    (ask_label, 16),
+    (ask_sentiment, 4),
+    (ask_score, 10),
+    (ask_extract, 16),
+    (ask_question, 10),
+    (ask_summary, 4),
+    (ask_in_vain, 1),
+    (ask_copy, 6),
+)
+_NEEDLE_SHARE = 0.06
+_NEEDLE_WORDS = (40, 1400)
+_FIELDS_FIRST_SHARE = 0.2
+_FAMILY_SHARE = 0.4
+_FAMILY = 10
+"""Questions on one row at most."""
+_LEAST_BRIEF = 0.15
+
+
+def training_family(seed: int, number: int, progress: float = 1.0) -> list[Example]:
+    """Return training examples that share a row, which their prompts begin with; or one example by itself.
+
+    Several questions on one row teach more per token than as many rows. As training makes `progress`, from 0 to 1,
+    fewer texts are brief and more are long contexts, of which there are few, each as long as many others together.
+    """
+    writer = _writer(f"{seed} {number}", Split.TRAINING)
+    writer.brief = writer.chance(max(_LEAST_BRIEF, 1 - 2 * progress))
+    if writer.chance(_NEEDLE_SHARE * min(1.0, 3 * progress)):
+        writer.brief = False
+        shortest, longest = map(math.log, _NEEDLE_WORDS)
+        return [ask_needle(writer, int(math.exp(writer.rng.uniform(shortest, longest))))]
+    asks, weights = zip(*_TASKS, strict=True)
+    if not writer.chance(_FAMILY_SHARE):
+        example = None
+        while example is None:
+            example = writer.rng.choices(asks, weights)[0](writer, _passage(writer))
+        return [replace(example, fields_first=writer.chance(_FIELDS_FIRST_SHARE))]
+    passage = _passage(writer)
+    row = row_of(writer, passage, plain=bool(passage.facts))
+    found: dict[object, Example] = {}
+    for _ in range(2 * _FAMILY):
+        example = writer.rng.choices(asks, weights)[0](writer, passage)
+        if (
+            example is not None
+            and (passage.column, passage.text) in example.fields
+            and "question" not in dict(example.fields)
+        ):
+            found[example.function, example.literal, example.options] = replace(example, fields=row, fields_first=True)
+    return list(found.values())[:_FAMILY] or training_family(seed, number + (1 << 40), progress)
+
+
+def held_out_writer(seed: int, name: str) -> Writer:
+    """Return a writer that uses only sentence patterns kept out of training."""
+    return _writer(f"held out {seed} {name}", Split.HELD_OUT)
+
+
+def held_out(ask: Ask, seed: int, count: int) -> list[Example]:
+    """Return `count` test examples of one task, in text that shares no sentence pattern with the training's."""
+    writer = held_out_writer(seed, ask.__name__)
+    examples: list[Example] = []
+    while len(examples) < count:
+        example = ask(writer, _passage(writer, samples=False))
+        if example is not None:
+            examples.append(example)
+    return examples
+
+
+def _passage(writer: Writer, *, samples: bool = True) -> Passage:
+    kinds = ["record", "topic", "ticket", "review", "film", "neutral", *(["sample"] if samples else [])]
+    [kind] = writer.rng.choices(kinds, [26, 16, 13, 28, 11, 2, 10][: len(kinds)])
+    match kind:
+        case "record":
+            return write_record(writer, writer.rng.choice(KINDS))
+        case "topic":
+            return write_topic(writer)
+        case "ticket":
+            return write_ticket(writer)
+        case "review":
+            return write_review(writer)
+        case "film":
+            return write_synopsis(writer)
+        case "neutral":
+            return write_neutral(writer)
+        case _:
+            return write_sample(writer)
+
+
+def _writer(seed: str, split: Split) -> Writer:
+    return Writer(random.Random(seed), load_language("records/person")["words"], split)

@@ -1,0 +1,1 @@
+"""Generated texts of which the facts are known: one file per domain."""

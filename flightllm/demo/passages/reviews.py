@@ -1,0 +1,181 @@
+"""Reviews of films, products, hotels and more: opinions on aspects, negated and hedged ones, and a verdict."""
+
+from collections.abc import Mapping, Sequence
+
+from flightllm.demo.passages.base import Check, Classes, Passage, Rating
+from flightllm.demo.phrases import Writer, load_language
+
+_COLUMNS = ("review", "review_text", "review_content", "comment", "text", "feedback", "opinion")
+_POLAR_LABELS = (
+    ("positive", "negative"),
+    ("good", "bad"),
+    ("satisfied", "unsatisfied"),
+    ("happy", "unhappy"),
+    ("fresh", "rotten"),
+    ("recommend", "do not recommend"),
+)
+_ADVICE = (
+    "Recommend it?",
+    "Would you recommend it?",
+    "Is it worth it? Say why.",
+    "Should I buy it or leave it?",
+    "Yes or no, and why?",
+)
+_LIKED = ("What does the reviewer like?", "What is praised?", "Name what the writer likes.")
+_DISLIKED = ("What does the reviewer dislike?", "What is criticized?", "Name what the writer dislikes.")
+
+
+def write_review(writer: Writer, level: int | None = None) -> Passage:
+    """Write a review of `level` 1 (furious) to 5 (enthusiastic)."""
+    language = load_language("opinions")
+    level = level or writer.rng.randint(1, 5)
+    domain_name = writer.rng.choice(sorted(language["domain"]))
+    domain = language["domain"][domain_name]
+    writer = writer.over(language["words"])
+    aspects: Mapping[str, Sequence[str]] = domain["aspects"]
+    order = writer.rng.sample(sorted(aspects), len(aspects))
+    opinions = dict(zip(order, _polarities(writer, level), strict=False))
+    nouns = {aspect: writer.rng.choice(aspects[aspect]) for aspect in order}
+    sentences = _opinions(writer, opinions, nouns)
+    writer.rng.shuffle(sentences)
+    if not sentences or writer.chance(0.2 if writer.brief else 0.7):
+        verdict = writer.sentence(
+            writer.choose(language[f"verdict_{level}"]), {"noun": writer.rng.choice(domain["nouns"])}
+        )
+        sentences.insert(0 if writer.chance(0.4) else len(sentences), verdict)
+    neutral: list[str] = []
+    if not writer.brief and writer.chance(0.3):
+        neutral.append(order[len(opinions)])
+        said = writer.sentence(writer.choose(language["neutral"]), {"aspect": nouns[neutral[0]]})
+        sentences.insert(writer.rng.randint(0, len(sentences)), said)
+    if not writer.brief and writer.chance(0.4):
+        sentences.insert(0, writer.sentence(writer.choose(domain["background"]), {}))
+    text = " ".join(sentences)
+    told = sorted(opinions, key=lambda name: text.lower().find(nouns[name].lower()))
+    liked = [aspects[name][0] for name in told if opinions[name]]
+    disliked = [aspects[name][0] for name in told if not opinions[name]]
+    return Passage(
+        kind="review",
+        column=writer.rng.choice(_COLUMNS),
+        text=text,
+        checks=tuple(_checks(writer, level, order, opinions, neutral, aspects)),
+        classes=_classes(writer, level, domain_name),
+        ratings=(Rating(writer.choose(language["score_prompts"]), (level - 1) / 4),),
+        replies=tuple(_replies(writer, level, liked, disliked)),
+        summary=_summary(level, liked, disliked),
+        sentiment={1: "negative", 2: "negative", 4: "positive", 5: "positive"}.get(level, "mixed"),
+    )
+
+
+def write_neutral(writer: Writer) -> Passage:
+    """Write a text about a thing that judges nothing."""
+    language = load_language("opinions")
+    domain = language["domain"][writer.rng.choice(sorted(language["domain"]))]
+    writer = writer.over(language["words"])
+    order = writer.rng.sample(sorted(domain["aspects"]), writer.rng.randint(1, 3))
+    sentences = [
+        writer.sentence(writer.choose(language["neutral"]), {"aspect": writer.rng.choice(domain["aspects"][name])})
+        for name in order
+    ]
+    sentences.insert(0, writer.sentence(writer.choose(domain["background"]), {}))
+    return Passage(
+        "neutral review", writer.rng.choice(_COLUMNS), " ".join(sentences), sentiment="neutral",
+        summary="The writer judges nothing.",
+    )  # fmt: skip
+
+
+def _polarities(writer: Writer, level: int) -> list[bool]:
+    """Draw which aspects are praised: all at level 5, none at level 1, both at level 3."""
+    good, bad = {
+        5: (writer.count(1, 3), 0),
+        4: (writer.count(2, 3), writer.count(0, 1) if not writer.brief else 0),
+        3: (1, 1) if writer.brief or writer.chance(0.7) else (2, 2),
+        2: (writer.count(0, 1) if not writer.brief else 0, writer.count(2, 3)),
+        1: (0, writer.count(1, 3)),
+    }[level]
+    drawn = [True] * good + [False] * bad
+    writer.rng.shuffle(drawn)
+    return drawn
+
+
+def _opinions(writer: Writer, opinions: Mapping[str, bool], nouns: Mapping[str, str]) -> list[str]:
+    """Say each opinion in a sentence of its own, or two opposite ones in one."""
+    language = load_language("opinions")
+    good = [name for name, praised in opinions.items() if praised]
+    bad = [name for name, praised in opinions.items() if not praised]
+    sentences = []
+    if good and bad and writer.chance(0.4):
+        clauses = {
+            "good_clause": writer.fill(writer.choose(language["good_clauses"]), {"aspect": nouns[good.pop()]}),
+            "bad_clause": writer.fill(writer.choose(language["bad_clauses"]), {"aspect": nouns[bad.pop()]}),
+        }
+        sentences.append(writer.sentence(writer.choose(language["both"]), clauses))
+    for name, side in [*((name, "positive") for name in good), *((name, "negative") for name in bad)]:
+        form = writer.rng.choices(["", "_negated", "_hedged"], [6, 3, 1])[0]
+        sentences.append(writer.sentence(writer.choose(language[side + form]), {"aspect": nouns[name]}))
+    return sentences
+
+
+def _checks(
+    writer: Writer,
+    level: int,
+    order: Sequence[str],
+    opinions: Mapping[str, bool],
+    neutral: Sequence[str],
+    aspects: Mapping[str, Sequence[str]],
+) -> list[Check]:
+    language = load_language("opinions")
+    asked = [*opinions, *neutral, writer.rng.choice(order[len(opinions) + len(neutral) :])]
+    checks = []
+    for name in asked:
+        values = {"aspect": aspects[name][0]}
+        for kind, truth in (
+            ("praise", opinions.get(name) is True),
+            ("criticism", opinions.get(name) is False),
+            ("mention", name in opinions or name in neutral),
+        ):
+            checks.append(Check(writer.sentence(writer.choose(language[f"{kind}_checks"]), values), truth))
+    if level != 3:
+        checks.append(Check(writer.choose(language["positive_checks"]), level > 3))
+        checks.append(Check(writer.choose(language["negative_checks"]), level < 3))
+    return checks
+
+
+def _classes(writer: Writer, level: int, domain: str) -> tuple[Classes, ...]:
+    """Offer pairs of labels where the verdict is clear, `mixed` where it is not, and what is reviewed."""
+    things = tuple(name for name in sorted(load_language("opinions")["domain"]) if name != domain)
+    classes = [Classes(domain, things)]
+    if level != 3:
+        good, bad = writer.rng.choice(_POLAR_LABELS)
+        classes += [Classes(good, (bad,)) if level > 3 else Classes(bad, (good,))] * 2
+    else:
+        classes.append(Classes("mixed", ("positive", "negative")))
+    return tuple(classes)
+
+
+def _replies(writer: Writer, level: int, liked: Sequence[str], disliked: Sequence[str]) -> list[tuple[str, str]]:
+    replies = []
+    advice = writer.rng.choice(_ADVICE)
+    if level > 3 and liked:
+        replies.append((advice, f"Yes, for {_listed(liked)}."))
+    if level < 3 and disliked:
+        replies.append((advice, f"No, because of {_listed(disliked)}."))
+    if liked:
+        replies.append((writer.rng.choice(_LIKED), _listed(liked)))
+    if disliked:
+        replies.append((writer.rng.choice(_DISLIKED), _listed(disliked)))
+    return replies
+
+
+def _summary(level: int, liked: Sequence[str], disliked: Sequence[str]) -> str:
+    if not liked and not disliked:
+        return f"The writer is {('furious', 'let down', 'undecided', 'pleased', 'delighted')[level - 1]}."
+    if not disliked:
+        return f"The writer praises {_listed(liked)}."
+    if not liked:
+        return f"The writer criticizes {_listed(disliked)}."
+    return f"The writer praises {_listed(liked)} but criticizes {_listed(disliked)}."
+
+
+def _listed(items: Sequence[str]) -> str:
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} and {items[-1]}"

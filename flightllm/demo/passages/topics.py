@@ -1,0 +1,59 @@
+"""Short informational texts, each about one of forty topics."""
+
+from flightllm.demo.passages.base import Check, Classes, Passage
+from flightllm.demo.phrases import Writer, load_language
+
+_COLUMNS = ("article", "text", "body", "content", "abstract", "passage", "post", "news")
+_UNSEEN_EACH = 5
+
+
+def unseen_topics() -> frozenset[str]:
+    """Return the topics that are no labels in training; there, yes/no questions alone name them."""
+    return frozenset(sorted(load_language("topics")["topic"])[::_UNSEEN_EACH])
+
+
+def write_topic(writer: Writer, topic: str | None = None) -> Passage:
+    """Write a text about a topic, at times with one sentence about another."""
+    language = load_language("topics")
+    topics = language["topic"]
+    names = sorted(topics)
+    topic = topic or writer.rng.choice(names)
+    other = writer.rng.choice([name for name in names if name != topic])
+    writer = writer.over(language["words"])
+    sentences = [_sentence(writer, topic) for _ in range(writer.count(2, 5))]
+    if len(sentences) > 2 and writer.chance(0.15):
+        sentences[writer.rng.randrange(1, len(sentences))] = _sentence(writer, other)
+    nouns = topics[topic]["nouns"]
+    first, second = writer.rng.sample(nouns, 2)
+    title = writer.sentence(writer.choose(language["titles"]), {"a": first, "b": second})
+    checks = []
+    for named, truth in ((topic, True), (writer.rng.choice([name for name in names if name != topic]), False)):
+        label = writer.rng.choice(topics[named]["labels"])
+        checks.append(Check(writer.sentence(writer.choose(language["checks"]), {"topic": label}), truth))
+    return Passage(
+        kind="topic",
+        column=writer.rng.choice(_COLUMNS),
+        text=" ".join(sentences),
+        checks=tuple(checks),
+        classes=(_classes(writer, topic, {name: topics[name]["labels"] for name in names}),),
+        summary=f"This is about {topics[topic]['labels'][0]}.",
+        sentiment="neutral",
+        extras=(("title", title),),
+    )
+
+
+def _sentence(writer: Writer, topic: str) -> str:
+    language = load_language("topics")
+    own = language["topic"][topic]
+    if writer.chance(0.3):
+        return writer.sentence(writer.choose(own["facts"]), {})
+    first, second = writer.rng.sample(own["nouns"], 2)
+    return writer.sentence(writer.choose(language["sentences"]), {"a": first, "b": second})
+
+
+def _classes(writer: Writer, topic: str, labels: dict[str, list[str]]) -> Classes:
+    """Offer other topics of the same side, seen or unseen, under their first name or a synonym."""
+    unseen = unseen_topics()
+    side = [name for name in labels if (name in unseen) is (topic in unseen) and name != topic]
+    name = 0 if writer.chance(0.6) else writer.rng.randrange(len(labels[topic]))
+    return Classes(labels[topic][name], tuple(labels[other][0] for other in side), unseen=topic in unseen)

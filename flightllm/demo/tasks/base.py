@@ -1,0 +1,77 @@
+"""An example: a call of an AI function on the fields of a row, and the text that the model should answer."""
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from flightllm.ai import AICall
+from flightllm.functions import AIFunction, FunctionRegistry
+from flightllm.functions.base import Kind, Literal
+from flightllm.functions.bind import Argument, Constant, Expression, bind_call
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """`literal` is the call's prompt, labels, schema or language; `fields` are the row's columns in prompt order."""
+
+    task: str
+    function: str
+    literal: Literal
+    fields: tuple[tuple[str, str], ...]
+    answer: str
+    options: tuple[tuple[str, Literal], ...] = ()
+    fields_first: bool = False
+
+    def call(self) -> AICall:
+        """Return the call as the SQL planner would bind it."""
+        return _bind(self.function, self.literal, tuple(name for name, _ in self.fields), self.options)
+
+    def prompt(self) -> str:
+        """Render what the model is told."""
+        return self.call().prompt(self.fields, fields_first=self.fields_first)
+
+    def sql(self) -> str:
+        """Return the call as an SQL expression over a table `t` that has the fields as columns."""
+        inputs = [f'"{name}"' for name, _ in self.fields]
+        literal = [] if self.literal is None else [_sql(self.literal)]
+        parts = [*literal, *inputs] if _takes_prompt(self.function) else [_input(inputs), *literal]
+        parts += [f"{name} => {_sql(value)}" for name, value in self.options]
+        return f"{self.function}({', '.join(parts)})"
+
+
+def _input(inputs: list[str]) -> str:
+    return inputs[0] if len(inputs) == 1 else "t.*"
+
+
+@cache
+def _functions() -> FunctionRegistry:
+    return FunctionRegistry.load()
+
+
+def _function(name: str) -> AIFunction:
+    function = _functions().get(name)
+    if function is None:
+        raise LookupError(f"no AI function {name}")
+    return function
+
+
+def _takes_prompt(name: str) -> bool:
+    return _function(name).parameters[0].kind is Kind.PROMPT
+
+
+@cache
+def _bind(name: str, literal: Any, columns: tuple[str, ...], options: tuple[tuple[str, Any], ...]) -> AICall:
+    fields = tuple(Expression(f'"{column}"', column) for column in columns)
+    told = [] if literal is None else [Argument((), constant=Constant(literal))]
+    if _takes_prompt(name):
+        arguments = [*told, *(Argument((field,)) for field in fields)]
+    else:
+        arguments = [Argument(fields, star=len(fields) > 1), *told]
+    arguments += [Argument((), option, Constant(value)) for option, value in options]
+    return bind_call(_function(name), name, arguments, "").call
+
+
+def _sql(value: Literal) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_sql, value))}]"
+    return str(value) if isinstance(value, int | float) else "'" + str(value).replace("'", "''") + "'"

@@ -1,0 +1,76 @@
+"""Facts as JSON, or one of them as the answer to a question."""
+
+import json
+
+from flightllm.demo.passages.base import Fact, Passage
+from flightllm.demo.phrases import Split, Writer
+from flightllm.demo.tasks.base import Example
+from flightllm.demo.tasks.rows import row_of
+
+_ASKED = (
+    "Extract the facts.",
+    "What does the text say?",
+    "Give these details.",
+    "Fill in the fields.",
+)
+_BRIEFLY = (
+    "{question}",
+    "{question} Answer with the value alone.",
+    "{question} Be brief.",
+    "{question} A few words are enough.",
+)
+
+
+def ask_extract(writer: Writer, passage: Passage, most: int = 4) -> Example | None:
+    """Ask for up to `most` fields; what the text does not say is null."""
+    if not passage.facts:
+        return None
+    told = [fact for fact in passage.facts if fact.value is not None]
+    facts = writer.rng.sample(told, min(len(told), writer.rng.randint(1, most)))
+    missing = [fact for fact in passage.facts if fact.value is None]
+    if missing and (not facts or writer.chance(0.15)):
+        facts.append(writer.rng.choice(missing))
+    writer.rng.shuffle(facts)
+    wanted = {writer.rng.choice(fact.fields): fact for fact in facts}
+    row = row_of(writer, passage, plain=True)
+    if writer.split is Split.TRAINING and writer.chance(0.15):
+        return Example("extract", "ai_extract", _schema(wanted), row, _json(wanted, typed=True))
+    if writer.split is Split.TRAINING and writer.chance(0.15):
+        options = (("response_format", tuple(wanted)),)
+        return Example("extract", "ai_gen", writer.rng.choice(_ASKED), row, _json(wanted), options)
+    return Example("extract", "ai_extract", tuple(wanted), row, _json(wanted))
+
+
+def ask_question(writer: Writer, passage: Passage) -> Example | None:
+    """Ask a question that the text answers, in the prompt or as a field of its own."""
+    told = [(fact.question, fact.value) for fact in passage.facts if fact.value is not None]
+    if not told and not passage.replies:
+        return None
+    question, answer = writer.rng.choice([*told, *passage.replies])
+    if writer.chance(0.2):
+        row = [(passage.column, passage.text), ("question", question)]
+        writer.rng.shuffle(row)
+        return Example("question", "ai_gen", "Answer the question.", tuple(row), answer)
+    prompt = writer.rng.choice(_BRIEFLY).format(question=question)
+    return Example("question", "ai_gen", prompt, row_of(writer, passage, plain=bool(told)), answer)
+
+
+def _json(wanted: dict[str, Fact], *, typed: bool = False) -> str:
+    values = {name: _typed(fact) if typed else fact.value for name, fact in wanted.items()}
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+
+
+def _typed(fact: Fact) -> str | int | None:
+    return int(fact.value) if _is_number(fact) and fact.value else fact.value
+
+
+def _schema(wanted: dict[str, Fact]) -> str:
+    """Return a schema in which whole numbers are integers."""
+    properties = {
+        name: {"type": ["integer" if _is_number(fact) else "string", "null"]} for name, fact in wanted.items()
+    }
+    return json.dumps({"type": "object", "properties": properties, "required": list(wanted)})
+
+
+def _is_number(fact: Fact) -> bool:
+    return fact.value is not None and fact.value.isdecimal() and not fact.value.startswith("0")

@@ -1,0 +1,55 @@
+"""A fact stated somewhere in a long text, mostly early, and asked for at its end."""
+
+from flightllm.demo.passages.films import write_synopsis
+from flightllm.demo.passages.records import KINDS, write_record
+from flightllm.demo.passages.reviews import write_review
+from flightllm.demo.passages.tickets import write_ticket
+from flightllm.demo.passages.topics import write_topic
+from flightllm.demo.phrases import Writer
+from flightllm.demo.tasks.base import Example
+
+_COLUMNS = ("context", "document", "text", "report", "notes", "page")
+
+
+def ask_needle(writer: Writer, words: int, *, early: bool = False) -> Example:
+    """Hide a fact in about `words` words; in the first third where `early`, else mostly there."""
+    needle = write_record(writer, "secret", 1)
+    fact = next(fact for fact in needle.facts if fact.value is not None)
+    hay: list[str] = []
+    length = 0
+    while length < words:
+        passage = _straw(writer)
+        hay.append(passage)
+        length += passage.count(" ") + 1
+    first_third = early or writer.chance(0.6)
+    hay.insert(writer.rng.randint(0, len(hay) // 3 if first_third else len(hay)), needle.text)
+    text = ("\n\n" if writer.chance(0.5) else " ").join(hay)
+    column = writer.rng.choice(_COLUMNS)
+    assert fact.value is not None  # noqa: S101 -- chosen so above
+    form = writer.rng.random()
+    if form < 0.35:
+        return Example(
+            "needle", "ai_gen", "Answer the question.", ((column, text), ("question", fact.question)), fact.value
+        )
+    if form < 0.5:
+        wanted = writer.chance(0.5)
+        prompts = [check.prompt for check in needle.checks if check.truth is wanted]
+        answer = "Yes" if wanted else "No"
+        return Example(
+            "long filter", "ai_filter", writer.rng.choice(prompts), ((column, text),), answer, (), fields_first=True
+        )
+    return Example(
+        "needle", "ai_gen", fact.question, ((column, text),), fact.value, (), fields_first=writer.chance(0.7)
+    )
+
+
+def _straw(writer: Writer) -> str:
+    """Write one passage of any kind; other secrets too, so that the question has to be read."""
+    kind = writer.rng.choice(["topic", "record", "record", "ticket", "review", "film", "secret"])
+    if kind == "record":
+        return write_record(writer, writer.rng.choice([name for name in KINDS if name != "secret"])).text
+    if kind == "secret":
+        return write_record(writer, "secret", 1).text
+    return {"topic": write_topic, "ticket": write_ticket, "review": write_review, "film": write_synopsis}[kind](
+        writer
+    ).text

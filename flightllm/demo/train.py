@@ -1,0 +1,226 @@
+"""Train the demo model: `python -m flightllm.demo.train`; see README.md beside this file for what it learns."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from torch.nn import functional
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from flightllm.demo.batches import Batch, Encoded, batches, encode, repetitions
+from flightllm.demo.examples import training_family
+from flightllm.demo.induction import add_induction
+from flightllm.demo.muon import Muon
+from flightllm.demo.tokenizer import SPECIAL_TOKENS, VOCABULARY, train_tokenizer
+
+_WORDS = range(len(SPECIAL_TOKENS), VOCABULARY)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Everything that decides the weights.
+
+    A step is one batch of at most `batch_tokens`. Steps come in `pools` of `pool_families` families of examples each,
+    between which training can stop and resume. The learning rates rise over the first pools, stay, and fall to zero
+    over the last `cooldown` share.
+    """
+
+    seed: int = 1
+    pools: int = 250
+    pool_families: int = 256
+    pool_repetitions: int = 24
+    batch_tokens: int = 3072
+    hidden: int = 256
+    intermediate: int = 512
+    layers: int = 6
+    heads: int = 4
+    kv_heads: int = 2
+    context_tokens: int = 2048
+    rope_theta: float = 500_000.0
+    matrix_rate: float = 0.01
+    vector_rate: float = 0.002
+    warmup: float = 0.01
+    cooldown: float = 0.4
+    text_weight: float = 0.2
+    text_until: float = 0.3
+    tokenizer_families: int = 5000
+
+
+class Trainer:
+    """The state of one training run; `save` and `load` it between pools."""
+
+    def __init__(self, recipe: Recipe) -> None:
+        self.recipe = recipe
+        torch.manual_seed(recipe.seed)
+        self.tokenizer = _tokenizer(recipe)
+        self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.model = new_model(recipe, self.tokenizer)
+        add_induction(self.model)
+        self.model.to(self.device)
+        matrices = [value for name, value in self.model.named_parameters() if value.ndim == 2 and "layers" in name]
+        taken = set(map(id, matrices))
+        vectors = [value for value in self.model.parameters() if id(value) not in taken]
+        self.optimizers: list[Any] = [
+            Muon(matrices, lr=recipe.matrix_rate),
+            torch.optim.AdamW(vectors, lr=recipe.vector_rate, betas=(0.9, 0.98), weight_decay=0.0),
+        ]
+        self.pool = 0
+        self.loss = float("nan")
+
+    def train_pool(self) -> None:
+        """Take one step per batch of the next pool."""
+        recipe = self.recipe
+        rate = self._rate()
+        for optimizer, base in zip(self.optimizers, (recipe.matrix_rate, recipe.vector_rate), strict=True):
+            for group in optimizer.param_groups:
+                group["lr"] = base * rate
+        losses = []
+        rng = random.Random(f"{recipe.seed} pool {self.pool}")
+        for batch in batches(self._rows(rng), recipe.batch_tokens, rng, self._text_weight()):
+            loss: Any = self._loss(batch)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+            for optimizer in self.optimizers:
+                optimizer.step()
+                optimizer.zero_grad(set_to_none=True)
+            losses.append(loss.detach())
+        self.loss = float(torch.stack(losses).mean())
+        self.pool += 1
+
+    def save(self, path: Path) -> None:
+        """Write the state, complete or not at all."""
+        state = {
+            "recipe": asdict(self.recipe),
+            "pool": self.pool,
+            "model": self.model.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        torch.save(state, path.with_suffix(".new"))
+        os.replace(path.with_suffix(".new"), path)  # noqa: PTH105 -- replaces where rename would not
+
+    def load(self, path: Path) -> None:
+        """Take over a saved state.
+
+        Raises:
+            SystemExit: it is of another recipe.
+        """
+        state = torch.load(path, map_location=self.device, weights_only=True)
+        if state["recipe"] != asdict(self.recipe):
+            raise SystemExit(f"{path} was saved under another recipe; delete it, or name another --work folder")
+        self.model.load_state_dict(state["model"])
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+        self.pool = state["pool"]
+
+    def _rows(self, rng: random.Random) -> list[Encoded]:
+        first = self.pool * self.recipe.pool_families
+        progress = self.pool / self.recipe.pools
+        numbers = range(first, first + self.recipe.pool_families)
+        families = [training_family(self.recipe.seed, number, progress) for number in numbers]
+        rows = repetitions(self.recipe.pool_repetitions, _WORDS, rng)
+        rows += encode(self.tokenizer, families)
+        return [row for row in rows if len(row.ids) <= self.recipe.context_tokens]
+
+    def _rate(self) -> float:
+        done = (self.pool + 1) / self.recipe.pools
+        return max(
+            0.02, min(1.0, done / self.recipe.warmup, (1 - self.pool / self.recipe.pools) / self.recipe.cooldown)
+        )
+
+    def _text_weight(self) -> float:
+        """Return how much the tokens of prompts count: less and less, and then nothing."""
+        left = 1 - self.pool / (self.recipe.text_until * self.recipe.pools)
+        return self.recipe.text_weight * left if left > 0 else 0.0
+
+    def _loss(self, batch: Batch) -> torch.Tensor:
+        """Return the weighted mean of the tokens' losses."""
+        mask = None if batch.mask is None else batch.mask.to(self.device)
+        hidden = self.model.model(
+            input_ids=batch.ids.to(self.device),
+            position_ids=batch.positions.to(self.device),
+            attention_mask=mask,
+            use_cache=False,
+        ).last_hidden_state
+        counted = (batch.weights > 0).to(self.device)
+        logits = self.model.lm_head(hidden[counted])
+        targets, weights = batch.targets.to(self.device)[counted], batch.weights.to(self.device)[counted]
+        return (functional.cross_entropy(logits, targets, reduction="none") * weights).sum() / weights.sum()
+
+
+def new_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> Any:
+    """Return an untrained model: grouped-query attention, 64-wide heads (what vLLM runs on CPU)."""
+    config = LlamaConfig(
+        vocab_size=VOCABULARY,
+        hidden_size=recipe.hidden,
+        intermediate_size=recipe.intermediate,
+        num_hidden_layers=recipe.layers,
+        num_attention_heads=recipe.heads,
+        num_key_value_heads=recipe.kv_heads,
+        head_dim=recipe.hidden // recipe.heads,
+        max_position_embeddings=recipe.context_tokens,
+        rope_parameters={"rope_type": "default", "rope_theta": recipe.rope_theta},
+        tie_word_embeddings=False,
+        bos_token_id=tokenizer.bos_token_id,
+        eos_token_id=tokenizer.eos_token_id,
+        pad_token_id=tokenizer.pad_token_id,
+        dtype="float32",
+    )
+    model: Any = LlamaForCausalLM
+    return model(config)
+
+
+def save_model(trainer: Trainer, folder: Path) -> None:
+    """Write the model as bf16 safetensors with its tokenizer; it says float32, in which engines compute."""
+    model: Any = trainer.model
+    copy = {name: value.to(torch.bfloat16) for name, value in model.state_dict().items()}
+    model.save_pretrained(folder, state_dict=copy, safe_serialization=True)
+    trainer.tokenizer.save_pretrained(folder)
+    for path in folder.iterdir():
+        path.chmod(0o644)
+
+
+def main() -> None:
+    """Train, or go on where a run was stopped, and write the model."""
+    parser = argparse.ArgumentParser(description="Train the demo model.")
+    parser.add_argument("--folder", type=Path, default=Path("demo-model"), help="where the model goes")
+    parser.add_argument(
+        "--work", type=Path, default=Path("demo-training"), help="where the state is kept to resume from"
+    )
+    parser.add_argument("--pools", type=int, default=Recipe().pools, help="length of the training")
+    arguments = parser.parse_args()
+    trainer = Trainer(Recipe(pools=arguments.pools))
+    state = arguments.work / "state.pt"
+    if state.is_file():
+        trainer.load(state)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns) as progress:
+        task = progress.add_task("training", total=trainer.recipe.pools, completed=trainer.pool)
+        while trainer.pool < trainer.recipe.pools:
+            trainer.train_pool()
+            progress.update(task, completed=trainer.pool, description=f"training, loss {trainer.loss:.3f}")
+            if trainer.pool % 10 == 0 or trainer.pool == trainer.recipe.pools:
+                trainer.save(state)
+    save_model(trainer, arguments.folder)
+
+
+def _tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast:
+    families = [training_family(recipe.seed, -number) for number in range(1, recipe.tokenizer_families + 1)]
+    texts = (f"{example.prompt()}\n{example.answer}" for family in families for example in family[:2])
+    return train_tokenizer(texts, recipe.context_tokens)
+
+
+if __name__ == "__main__":
+    main()

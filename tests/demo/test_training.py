@@ -1,0 +1,102 @@
+"""Training: batches give what prompts by themselves give, and a run goes on exactly where it was stopped."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="the extra 'local' is not installed")
+
+from flightllm.demo.batches import Batch, batches, encode  # noqa: E402
+from flightllm.demo.examples import training_family  # noqa: E402
+from flightllm.demo.muon import orthogonal  # noqa: E402
+from flightllm.demo.tokenizer import VOCABULARY  # noqa: E402
+from flightllm.demo.train import Recipe, Trainer, save_model  # noqa: E402
+
+TINY = Recipe(pools=2, pool_families=6, batch_tokens=1024, intermediate=64, layers=2, tokenizer_families=60)
+
+
+@pytest.fixture(scope="module")
+def trainer() -> Trainer:
+    """Return a trainer of a tiny model, not yet trained."""
+    return Trainer(TINY)
+
+
+def losses(trainer: Trainer, batch: Batch) -> float:
+    """Return the sum of the losses of the answers' tokens."""
+    hidden = trainer.model.model(
+        input_ids=batch.ids, position_ids=batch.positions, attention_mask=batch.mask, use_cache=False
+    ).last_hidden_state
+    logits = trainer.model.lm_head(hidden).transpose(1, 2)
+    found = torch.nn.functional.cross_entropy(logits, batch.targets, reduction="none")
+    return float((found * (batch.weights > 0)).sum().detach())
+
+
+def test_a_family_counts_as_its_members_do(trainer: Trainer) -> None:
+    """Laid out behind one trunk, answers have the probabilities that they have in prompts of their own."""
+    families = [family for family in (training_family(1, number) for number in range(60)) if len(family) > 2][:4]
+    together = batches(encode(trainer.tokenizer, families), 1 << 20, random.Random(1), 0.0)
+    apart = batches(
+        encode(trainer.tokenizer, [[one] for family in families for one in family]), 1 << 20, random.Random(1), 0.0
+    )
+    assert sum(losses(trainer, batch) for batch in together) == pytest.approx(
+        sum(losses(trainer, batch) for batch in apart), rel=1e-4
+    )
+
+
+def test_every_row_is_in_one_batch(trainer: Trainer) -> None:
+    """Batches keep to their limit, but for a row that is longer by itself."""
+    rows = encode(trainer.tokenizer, [training_family(1, number) for number in range(40)])
+    cut = list(batches(rows, 1024, random.Random(1), 0.5))
+    assert sum(len(batch.ids) for batch in cut) == len(rows)
+    assert all(batch.ids.numel() <= 1024 or len(batch.ids) == 1 for batch in cut)
+
+
+def test_resumed_run_is_the_same_run(tmp_path: Path) -> None:
+    """Stopped after one pool and loaded elsewhere, training ends with the same weights."""
+    whole, first = Trainer(TINY), Trainer(TINY)
+    first.train_pool()
+    first.save(tmp_path / "state.pt")
+    second = Trainer(TINY)
+    second.load(tmp_path / "state.pt")
+    second.train_pool()
+    for _ in range(TINY.pools):
+        whole.train_pool()
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(value, second.model.state_dict()[name]), name
+    with pytest.raises(SystemExit, match="another recipe"):
+        Trainer(replace(TINY, pools=3)).load(tmp_path / "state.pt")
+
+
+def test_saved_model_loads(trainer: Trainer, tmp_path: Path) -> None:
+    """What is saved is bf16, says float32 and answers."""
+    from flightllm.config import EngineConfig
+    from flightllm.llm import create_engine
+    from flightllm.llm.base import Parameters, Request
+
+    save_model(trainer, tmp_path)
+    engine = create_engine(EngineConfig("local", str(tmp_path), 4, {"device": "cpu"}))
+    request = Request(0, "Hello", Parameters(max_tokens=2), "ai_gen", "", ())
+    [completion] = engine.generate(iter([request]), lambda: False)
+    engine.close()
+    assert completion.error is None
+    assert engine.revision.endswith("float32")
+
+
+def test_orthogonal() -> None:
+    """Singular values end near one, whatever they were, for wide and tall matrices."""
+    torch.manual_seed(0)
+    for shape in ((2, 8, 20), (3, 20, 8)):
+        values = torch.linalg.svdvals(orthogonal(torch.randn(shape) * 100))
+        assert 0.5 < float(values.min()) <= float(values.max()) < 1.5
+
+
+def test_an_untrained_model_already_copies(trainer: Trainer) -> None:
+    """Said twice, most of a run of random tokens is foretold the second time; without these heads none would be."""
+    rng = random.Random(1)
+    said = torch.tensor([rng.sample(range(10, VOCABULARY), 40) for _ in range(8)])
+    ids = torch.cat([said, said], dim=1)
+    with torch.no_grad():
+        foretold = trainer.model(ids).logits.argmax(-1)[:, 40:-1]
+    assert float((foretold == said[:, 1:]).float().mean()) > 0.6
