@@ -175,7 +175,7 @@ def _movie(writer: Writer) -> Passage:
             Fact(("job", "occupation"), "What is the main character's job?", values["job"]),
             Fact(("director", "directed_by"), "Who directed it?", directed),
         ),
-        summary=f"A {values['job']} {values['trigger']}." if values["trigger"] in text else None,
+        summary=lists.fill("A {$job} {$trigger}.", values) if values["trigger"] in text else None,
     )
 
 
