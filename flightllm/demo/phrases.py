@@ -33,6 +33,7 @@ class Split(Enum):
         return [pattern for pattern, out in zip(patterns, held_out, strict=True) if out is wanted]
 
 
+@cache
 def load_phrases() -> Mapping[str, Any]:
     """Return the sections of `phrases.toml`, of which the sample tables are made."""
     return _read(Path(__file__).with_name("phrases.toml"))
@@ -74,8 +75,8 @@ class Writer:
         return self.rng.choice(self.split.of(patterns))
 
     def count(self, low: int, high: int) -> int:
-        """Return how many of something to write: `low` to `high`, and of a brief text one."""
-        return 1 if self.brief else self.rng.randint(low, high)
+        """Return how many of something to write: `low` to `high`, and in a brief text at most one."""
+        return min(low, 1) if self.brief else self.rng.randint(low, high)
 
     def chance(self, share: float) -> bool:
         """Return true in this share of the cases."""

@@ -63,7 +63,7 @@ def write_review(writer: Writer, level: int | None = None) -> Passage:
         ratings=(Rating(writer.choose(language["score_prompts"]), (level - 1) / 4),),
         replies=tuple(_replies(writer, level, liked, disliked)),
         summary=_summary(level, liked, disliked),
-        sentiment={1: "negative", 2: "negative", 4: "positive", 5: "positive"}.get(level, "mixed"),
+        sentiment=sentiment_of(level),
     )
 
 
@@ -84,13 +84,18 @@ def write_neutral(writer: Writer) -> Passage:
     )  # fmt: skip
 
 
+def sentiment_of(level: int) -> str:
+    """Return the mood of a review of `level` 1 to 5."""
+    return "mixed" if level == 3 else "positive" if level > 3 else "negative"
+
+
 def _polarities(writer: Writer, level: int) -> list[bool]:
     """Draw which aspects are praised: all at level 5, none at level 1, both at level 3."""
     good, bad = {
         5: (writer.count(1, 3), 0),
-        4: (writer.count(2, 3), writer.count(0, 1) if not writer.brief else 0),
+        4: (writer.count(2, 3), writer.count(0, 1)),
         3: (1, 1) if writer.brief or writer.chance(0.7) else (2, 2),
-        2: (writer.count(0, 1) if not writer.brief else 0, writer.count(2, 3)),
+        2: (writer.count(0, 1), writer.count(2, 3)),
         1: (0, writer.count(1, 3)),
     }[level]
     drawn = [True] * good + [False] * bad
