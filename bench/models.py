@@ -43,7 +43,6 @@ GPU: Final = Shape("bench-7b", layers=32, hidden=4_096, intermediate=11_008, hea
 
 SHAPES: Final = {"demo": DEMO, "bench": CPU, "7b": GPU}
 
-
 CONTEXT_TOKENS: Final = 8192
 """Enough for the longest rows of real tables."""
 
@@ -62,9 +61,8 @@ def model(shape: Shape, folder: Path | None = None) -> Path:
         MissingExtraError: the extra `local` is not installed.
     """
     demo = demo_model()
-    target = (
-        folder or cache_folder()
-    ) / f"{shape.name}-{sha256((demo / 'tokenizer.json').read_bytes()).hexdigest()[:12]}"
+    digest = sha256((demo / "tokenizer.json").read_bytes()).hexdigest()
+    target = (folder or cache_folder()) / f"{shape.name}-{digest[:12]}"
     if (target / "config.json").is_file():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -75,8 +75,7 @@ def batches(rows: Iterable[Encoded], tokens: int, rng: random.Random, text_weigh
     Tokens of prompts count `text_weight` each, so that the model learns the language as well as the answers.
     """
     cut: list[list[Encoded]] = []
-    everything = sorted(rows, key=lambda row: (row.branches[-1] > 0, len(row.ids)))
-    for row in everything:
+    for row in sorted(rows, key=lambda row: (row.branches[-1] > 0, len(row.ids))):
         alike = cut and (cut[-1][0].branches[-1] > 0) is (row.branches[-1] > 0)
         if not alike or (len(cut[-1]) + 1) * len(row.ids) > tokens:
             cut.append([])

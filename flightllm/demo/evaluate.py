@@ -22,6 +22,7 @@ from rich.table import Table
 
 from flightllm.config import EngineConfig
 from flightllm.demo.examples import Ask, held_out, held_out_writer
+from flightllm.demo.model import demo_model
 from flightllm.demo.process import running_server, sample_tables
 from flightllm.demo.tasks.base import Example
 from flightllm.demo.tasks.extracts import ask_extract, ask_question
@@ -32,6 +33,7 @@ from flightllm.demo.tasks.scores import ask_score
 from flightllm.demo.tasks.texts import ask_in_vain, ask_summary
 from flightllm.llm import create_engine
 from flightllm.llm.base import Choice, Request
+from flightllm.llm.prompts import PromptEncoder
 
 SEED = 2
 """Of the test examples; training has another."""
@@ -86,9 +88,6 @@ def measures() -> tuple[Measure, ...]:
 
 def needles(count: int) -> list[Example]:
     """Return `count` prompts of about 1,500 tokens with a fact in their first third."""
-    from flightllm.demo.model import demo_model
-    from flightllm.llm.prompts import PromptEncoder
-
     encoder = PromptEncoder(demo_model())
     writer = held_out_writer(SEED, "needle")
     low, high = _NEEDLE_TOKENS

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 import random
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -104,7 +103,7 @@ class Trainer:
         }
         path.parent.mkdir(parents=True, exist_ok=True)
         torch.save(state, path.with_suffix(".new"))
-        os.replace(path.with_suffix(".new"), path)  # noqa: PTH105 -- replaces where rename would not
+        path.with_suffix(".new").replace(path)
 
     def load(self, path: Path) -> None:
         """Take over a saved state.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.models import CPU, GPU, model
+from bench.models import CPU, GPU, cache_folder, model
 
 pytest.importorskip("torch")
 
@@ -33,3 +33,11 @@ def test_weights_may_be_left_to_the_engine(tmp_path: Path) -> None:
 def test_bytes_of_the_kv_cache() -> None:
     """Keys and values of every layer and head, two bytes each."""
     assert CPU.kv_bytes(1) == 2 * 8 * 4 * 64 * 2
+
+
+def test_cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`FLIGHTLLM_HOME` says where models are kept; the user's cache folder otherwise."""
+    monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path))
+    assert cache_folder() == tmp_path / "models"
+    monkeypatch.delenv("FLIGHTLLM_HOME")
+    assert cache_folder().name == "models"

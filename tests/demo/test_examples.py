@@ -4,7 +4,7 @@ from collections import Counter
 
 import pytest
 
-from flightllm.demo.examples import held_out, training_family
+from flightllm.demo.examples import Ask, held_out, held_out_writer, training_family
 from flightllm.demo.tasks.base import Example
 from flightllm.demo.tasks.filters import ask_filter
 from flightllm.demo.tasks.labels import ask_label
@@ -54,10 +54,10 @@ def test_families_share_a_row() -> None:
 
 
 @pytest.mark.parametrize("ask", [ask_filter, ask_label, ask_score])
-def test_held_out_examples_are_new(ask: object) -> None:
+def test_held_out_examples_are_new(ask: Ask) -> None:
     """No text of a test example comes up in training."""
     trained = {value for example in EXAMPLES for _, value in example.fields if len(value) > 60}
-    tested = {value for example in held_out(ask, 5, 100) for _, value in example.fields if len(value) > 60}  # type: ignore[arg-type]
+    tested = {value for example in held_out(ask, 5, 100) for _, value in example.fields if len(value) > 60}
     assert not trained & tested
 
 
@@ -72,8 +72,6 @@ def test_sql_quotes_what_it_must() -> None:
 
 def test_needle_comes_early_and_is_asked_for_last() -> None:
     """The fact stands in the first third; the prompt is as long as asked."""
-    from flightllm.demo.examples import held_out_writer
-
     writer = held_out_writer(1, "test")
     needles = [
         example for example in (ask_needle(writer, 600, early=True) for _ in range(30)) if example.task == "needle"

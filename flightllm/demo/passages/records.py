@@ -34,7 +34,9 @@ def write_record(writer: Writer, kind: str, stated: int | None = None) -> Passag
         told = place < count
         checks += _checks(writer, attributes[attribute], name, values[attribute], told=told)
         question = writer.sentence(writer.choose(attributes[attribute]["questions"]), {"name": name})
-        facts.append(Fact(tuple(attributes[attribute]["fields"]), question, _stated(values[attribute], text, told)))
+        facts.append(
+            Fact(tuple(attributes[attribute]["fields"]), question, _stated(values[attribute], text, told=told))
+        )
     noun = language["noun"]
     return Passage(
         kind=kind,
@@ -52,7 +54,7 @@ def _value(writer: Writer, attribute: Mapping[str, Any]) -> str:
     return writer.fill(writer.rng.choice(attribute["values"]), {})
 
 
-def _stated(value: str, text: str, told: bool) -> str | None:  # noqa: FBT001 -- reads well where it is called
+def _stated(value: str, text: str, *, told: bool) -> str | None:
     """Return the value as it stands in the text, where it may begin a sentence."""
     if not told:
         return None

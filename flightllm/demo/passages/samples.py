@@ -1,10 +1,9 @@
 """Texts of the same sentences as the sample tables, in other rows than these."""
 
 from collections.abc import Mapping
-from functools import cache
-from typing import Any
 
 from flightllm.demo.passages.base import Check, Classes, Fact, Passage, Rating
+from flightllm.demo.passages.reviews import sentiment_of
 from flightllm.demo.phrases import Split, Writer, load_language, load_phrases
 
 _FILM_ASPECTS = {
@@ -25,16 +24,11 @@ _TOPIC_LABELS = {
 def write_sample(writer: Writer) -> Passage:
     """Write a text of one of the sample tables' columns."""
     form = writer.rng.choice([_film_review, _film_review, _product_review, _product_review, _ticket, _movie])
-    return form(Writer(writer.rng, _phrases(), Split.ALL))
-
-
-@cache
-def _phrases() -> Mapping[str, Any]:
-    return load_phrases()
+    return form(Writer(writer.rng, load_phrases(), Split.ALL))
 
 
 def _film_review(writer: Writer) -> Passage:
-    phrases = _phrases()
+    phrases = load_phrases()
     values = {
         "hero": _person(writer),
         "director": _person(writer),
@@ -44,20 +38,20 @@ def _film_review(writer: Writer) -> Passage:
 
 
 def _product_review(writer: Writer) -> Passage:
-    return _review(writer.over(_product_of(writer)[0]), _product_of(writer)[1], _PRODUCT_ASPECTS, "review_text", 7)
+    reviews = writer.over(load_phrases()["product_review"])
+    return _review(reviews, _product_of(writer), _PRODUCT_ASPECTS, "review_text", 7)
 
 
-def _product_of(writer: Writer) -> tuple[Mapping[str, Any], dict[str, str]]:
-    """Return the product reviews' lists and the values of one product."""
-    phrases = _phrases()
+def _product_of(writer: Writer) -> dict[str, str]:
+    """Return the values of one product."""
+    phrases = load_phrases()
     category = phrases["category"][writer.rng.choice(sorted(phrases["category"]))]
-    values = {
+    return {
         "brand": writer.rng.choice(phrases["product"]["brand"]),
         "noun": writer.rng.choice(category["noun"]),
         "use": writer.rng.choice(category["use"]),
         "name": f"{writer.rng.choice(phrases['product']['model'])} {writer.rng.randint(2, 99) * 10}",
     }
-    return phrases["product_review"], values
 
 
 def _review(
@@ -107,17 +101,17 @@ def _judged(
         else (Classes(*(("positive", ("negative",)) if level > 3 else ("negative", ("positive",)))),),
         ratings=(Rating(writer.rng.choice(language["score_prompts"]), (level - 1) / 4),),
         replies=tuple(replies),
-        sentiment={1: "negative", 2: "negative", 4: "positive", 5: "positive"}.get(level, "mixed"),
+        sentiment=sentiment_of(level),
     )
 
 
 def _ticket(writer: Writer) -> Passage:
-    phrases = _phrases()
+    phrases = load_phrases()
     topic = writer.rng.choice(sorted(phrases["topic"]))
     subject, complaint = writer.rng.choice(phrases["topic"][topic])
     angry = writer.chance(0.5)
     first = writer.rng.choice(phrases["people"]["first"])
-    values = {**_product_of(writer)[1], "order": writer.fill("F-#####", {}), "first": first}
+    values = {**_product_of(writer), "order": writer.fill("F-#####", {}), "first": first}
     lists = writer.over(phrases["ticket"])
     parts = [lists.pick("greeting"), complaint, lists.pick("upset" if angry else "calm"), lists.pick("farewell")]
     text = lists.fill(" ".join(parts), values)
@@ -156,7 +150,7 @@ def _ticket(writer: Writer) -> Passage:
 
 def _movie(writer: Writer) -> Passage:
     """Write a synopsis; its genre shows in the hero's job and trouble and in the film's tone."""
-    phrases = _phrases()
+    phrases = load_phrases()
     genre = writer.rng.choice(sorted(phrases["genre"]))
     lists = writer.over({**phrases["movie"], **phrases["genre"][genre]})
     values = {"hero": _person(writer), "friend": _person(writer), "director": _person(writer)}
@@ -180,5 +174,5 @@ def _movie(writer: Writer) -> Passage:
 
 
 def _person(writer: Writer) -> str:
-    people = _phrases()["people"]
+    people = load_phrases()["people"]
     return f"{writer.rng.choice(people['first'])} {writer.rng.choice(people['last'])}"

@@ -14,7 +14,7 @@ _COLUMNS = ("context", "document", "text", "report", "notes", "page")
 def ask_needle(writer: Writer, words: int, *, early: bool = False) -> Example:
     """Hide a fact in about `words` words; in the first third where `early`, else mostly there."""
     needle = write_record(writer, "secret", 1)
-    fact = next(fact for fact in needle.facts if fact.value is not None)
+    [(question, value)] = [(fact.question, fact.value) for fact in needle.facts if fact.value is not None]
     hay: list[str] = []
     length = 0
     while length < words:
@@ -25,12 +25,9 @@ def ask_needle(writer: Writer, words: int, *, early: bool = False) -> Example:
     hay.insert(writer.rng.randint(0, len(hay) // 3 if first_third else len(hay)), needle.text)
     text = ("\n\n" if writer.chance(0.5) else " ").join(hay)
     column = writer.rng.choice(_COLUMNS)
-    assert fact.value is not None  # noqa: S101 -- chosen so above
     form = writer.rng.random()
     if form < 0.35:
-        return Example(
-            "needle", "ai_gen", "Answer the question.", ((column, text), ("question", fact.question)), fact.value
-        )
+        return Example("needle", "ai_gen", "Answer the question.", ((column, text), ("question", question)), value)
     if form < 0.5:
         wanted = writer.chance(0.5)
         prompts = [check.prompt for check in needle.checks if check.truth is wanted]
@@ -38,9 +35,7 @@ def ask_needle(writer: Writer, words: int, *, early: bool = False) -> Example:
         return Example(
             "long filter", "ai_filter", writer.rng.choice(prompts), ((column, text),), answer, (), fields_first=True
         )
-    return Example(
-        "needle", "ai_gen", fact.question, ((column, text),), fact.value, (), fields_first=writer.chance(0.7)
-    )
+    return Example("needle", "ai_gen", question, ((column, text),), value, (), fields_first=writer.chance(0.7))
 
 
 def _straw(writer: Writer) -> str:
