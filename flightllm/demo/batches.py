@@ -69,20 +69,29 @@ def repetitions(count: int, vocabulary: range, rng: random.Random) -> list[Encod
     return rows
 
 
-def batches(rows: Iterable[Encoded], tokens: int, rng: random.Random, text_weight: float) -> Iterator[Batch]:
+def batches(rows: Iterable[Encoded], tokens: int, rng: random.Random) -> Iterator[Batch]:
     """Cut rows into batches of at most `tokens` with padding, in random order; rows with branches by themselves.
 
-    Tokens of prompts count `text_weight` each, so that the model learns the language as well as the answers.
+    Batches come in few shapes, filled up with empty rows: arithmetic libraries prepare anew for each shape.
     """
-    cut: list[list[Encoded]] = []
-    for row in sorted(rows, key=lambda row: (row.branches[-1] > 0, len(row.ids))):
-        alike = cut and (cut[-1][0].branches[-1] > 0) is (row.branches[-1] > 0)
-        if not alike or (len(cut[-1]) + 1) * len(row.ids) > tokens:
-            cut.append([])
-        cut[-1].append(row)
-    rng.shuffle(cut)
-    for group in cut:
-        yield _batch(group, text_weight)
+    found = list(rows)
+    groups = []
+    for branched in (False, True):
+        left = sorted((row for row in found if (row.branches[-1] > 0) is branched), key=lambda row: len(row.ids))
+        while left:
+            width = _width(len(left[-1].ids))
+            height = max(1, tokens // width)
+            groups.append((width, height, left[-height:]))
+            del left[-height:]
+    rng.shuffle(groups)
+    for width, height, group in groups:
+        yield _batch(group, width, height)
+
+
+def _width(length: int) -> int:
+    """Round up to one of eight widths between two powers of two."""
+    step = max(16, 1 << length.bit_length() - 4)
+    return -(-length // step) * step
 
 
 def _tree(pairs: Sequence[tuple[list[int], list[int]]], end: int) -> Encoded:
@@ -99,10 +108,10 @@ def _tree(pairs: Sequence[tuple[list[int], list[int]]], end: int) -> Encoded:
     return Encoded(tuple(ids), tuple(positions), tuple(branches), tuple(answers))
 
 
-def _batch(rows: Sequence[Encoded], text_weight: float) -> Batch:
-    width = max(len(row.ids) for row in rows)
-    ids, positions, branches = (torch.zeros(len(rows), width, dtype=torch.long) for _ in range(3))
-    answers = torch.zeros(len(rows), width)
+def _batch(rows: Sequence[Encoded], width: int, height: int) -> Batch:
+    ids, positions, branches = (torch.zeros(height, width, dtype=torch.long) for _ in range(3))
+    branches[len(rows) :] = -1
+    answers = torch.zeros(height, width)
     for place, row in enumerate(rows):
         length = len(row.ids)
         ids[place, :length] = torch.tensor(row.ids)
@@ -111,8 +120,8 @@ def _batch(rows: Sequence[Encoded], text_weight: float) -> Batch:
         branches[place, length:] = -1
         answers[place, :length] = torch.tensor(row.answers)
     followed = (branches[:, :-1] == branches[:, 1:]) & (branches[:, 1:] >= 0)
-    weights = torch.zeros(len(rows), width)
-    weights[:, :-1] = torch.where(answers[:, 1:] > 0, answers[:, 1:], text_weight) * followed
+    weights = torch.zeros(height, width)
+    weights[:, :-1] = answers[:, 1:] * followed
     mask = None
     if int(branches.max()) > 0:
         same = (branches[:, :, None] == branches[:, None, :]) | (branches[:, None, :] == 0)

@@ -47,7 +47,7 @@ _FAMILY = 10
 _LEAST_BRIEF = 0.15
 
 
-def training_family(seed: int, number: int, progress: float = 1.0) -> list[Example]:
+def training_family(seed: object, number: int, progress: float = 1.0) -> list[Example]:
     """Return training examples that share a row, which their prompts begin with; or one example by itself.
 
     Several questions on one row teach more per token than as many rows. As training makes `progress`, from 0 to 1,
@@ -77,6 +77,14 @@ def training_family(seed: int, number: int, progress: float = 1.0) -> list[Examp
         ):
             found[example.function, example.literal, example.options] = replace(example, fields=row, fields_first=True)
     return list(found.values())[:_FAMILY] or training_family(seed, number + (1 << 40), progress)
+
+
+def training_text(seed: int, number: int) -> str:
+    """Return a training passage with what may truly be said of it: statements, labels, the mood."""
+    passage = _passage(_writer(f"{seed} text {number}", Split.TRAINING))
+    said = [check.prompt for check in passage.checks if check.truth]
+    said += [classes.label for classes in passage.classes]
+    return " ".join([passage.text, *said, passage.sentiment or ""])
 
 
 def held_out_writer(seed: int, name: str) -> Writer:

@@ -7,7 +7,8 @@ Two heads make it. In layer 0 one attends to the position before, by phases of t
 that token. In layer 1 one compares the token at hand with these notes, in the slow rotary pairs that hardly
 turn within the context, and brings along the token that stands there. Embedding dimensions have fixed parts at first:
 
-    0: the same for all tokens    1–127: the token    128–191: the token before    192–255: the token to copy
+    0: the same for all tokens    1–63: the token    64–127: the token before    128–190: the token to copy
+    192–255: the token's meaning
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ import torch
 
 _SCALE = 0.5  # of embeddings: well above what untrained layers add to them
 _CONSTANT = 4.0
-_TOKEN = slice(1, 128)
-_BEFORE = slice(128, 192)
-_COPIED = slice(192, 256)
+_TOKEN = slice(1, 64)
+_BEFORE = slice(64, 127)
+_COPIED = slice(128, 191)
+MEANING = slice(192, 256)
 _FAST_PAIRS = 8
 _POINTED = 7.0  # how sharply layer 0 looks one back
 _MATCHED = 1.8  # how sharply layer 1 tells tokens apart
@@ -30,18 +32,22 @@ _LOGIT = 0.15
 
 
 @torch.no_grad()
-def add_induction(model: Any) -> None:
-    """Write the two heads into the first heads of layers 0 and 1 of a model 256 wide with heads 64 wide, in place."""
+def add_induction(model: Any, meaning: torch.Tensor) -> None:
+    """Write the two heads into the first heads of layers 0 and 1 of a model 256 wide with heads 64 wide, in place.
+
+    `meaning` (shape: vocabulary × 64, mean square of one) becomes part of the embeddings.
+    """
     embedding, head = model.model.embed_tokens.weight, model.lm_head.weight
     vocabulary = embedding.size(0)
     size = model.config.head_dim
+    width = _TOKEN.stop - _TOKEN.start
     pairs = size // 2
     turns = model.model.rotary_emb.inv_freq.cpu()
     embedding.normal_(std=0.05 * _SCALE)
     embedding[:, 0] = _CONSTANT * _SCALE
-    embedding[:, _TOKEN] = torch.randn(vocabulary, 127) * _SCALE
+    embedding[:, _TOKEN] = torch.randn(vocabulary, width) * _SCALE
+    embedding[:, MEANING] = meaning * _SCALE
     unit = 1 / float(embedding.square().mean(-1).sqrt().mean())  # what the norm makes of an embedding of one
-    known = torch.linalg.qr(torch.randn(127, size))[0].T  # 64 of the token's dimensions
 
     first = model.model.layers[0].self_attn
     for weight in (first.q_proj.weight, first.k_proj.weight):
@@ -52,20 +58,20 @@ def add_induction(model: Any) -> None:
         first.k_proj.weight[pair, 0] = strength * math.cos(turns[pair])
         first.k_proj.weight[pair + pairs, 0] = strength * math.sin(turns[pair])
     first.v_proj.weight[:size] = 0
-    first.v_proj.weight[:size, _TOKEN] = known
+    first.v_proj.weight[:width, _TOKEN] = torch.eye(width)
     first.o_proj.weight[:, :size] = 0
-    first.o_proj.weight[_BEFORE, :size] = torch.eye(size) / unit
+    first.o_proj.weight[_BEFORE, :width] = torch.eye(width) / unit
 
     second = model.model.layers[1].self_attn
     slow = [pair for pair in range(pairs) if turns[pair] < _SLOW]
     places = [*slow, *(pair + pairs for pair in slow)]
-    compared = torch.linalg.qr(torch.randn(size, len(places)))[0].T * _MATCHED
+    compared = torch.linalg.qr(torch.randn(width, len(places)))[0].T * _MATCHED
     for weight in (second.q_proj.weight, second.k_proj.weight):
         weight[:size] = 0
-    second.q_proj.weight[places, _TOKEN] = compared @ known
+    second.q_proj.weight[places, _TOKEN] = compared
     second.k_proj.weight[places, _BEFORE] = compared
     second.v_proj.weight[:size] = 0
-    second.v_proj.weight[:size, _TOKEN] = known
+    second.v_proj.weight[:width, _TOKEN] = torch.eye(width)
     second.o_proj.weight[:, :size] = 0
-    second.o_proj.weight[_COPIED, :size] = torch.eye(size) / unit
-    head[:, _COPIED] = embedding[:, _TOKEN] @ known.T / _SCALE * _LOGIT
+    second.o_proj.weight[_COPIED, :width] = torch.eye(width) / unit
+    head[:, _COPIED] = embedding[:, _TOKEN] / _SCALE * _LOGIT

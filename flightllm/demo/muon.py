@@ -1,4 +1,4 @@
-"""Muon (Jordan et al., 2024) in float32: PyTorch's own computes in bfloat16, fifty times slower on most CPUs."""
+"""Muon (Jordan et al., 2024) in a precision of choice: PyTorch's own computes in bfloat16, slow on most CPUs."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ _ITERATIONS = 5
 class Muon(torch.optim.Optimizer):
     """Momentum whose update of each matrix is made orthogonal, which uses all its directions alike.
 
-    Matrices of one shape are updated together. Every parameter must have a gradient.
+    Matrices of one shape are updated together, in numbers of `precision`. Every parameter must have a gradient.
     """
 
     def __init__(
-        self, matrices: Iterable[torch.Tensor], lr: float, momentum: float = 0.95, decay: float = 0.01
+        self,
+        matrices: Iterable[torch.Tensor],
+        lr: float,
+        precision: torch.dtype = torch.float32,
+        momentum: float = 0.95,
+        decay: float = 0.01,
     ) -> None:
         super().__init__(matrices, {"lr": lr, "momentum": momentum, "decay": decay})
+        self.precision = precision
 
     @torch.no_grad()
     def step(self, closure: Any = None) -> Any:  # noqa: ARG002 -- the base class's signature
@@ -31,7 +37,8 @@ class Muon(torch.optim.Optimizer):
             for matrix in group["params"]:
                 alike[matrix.shape].append(matrix)
             for shape, matrices in alike.items():
-                update = orthogonal(torch.stack(self._directions(matrices, group["momentum"])))
+                directions = torch.stack(self._directions(matrices, group["momentum"]))
+                update = orthogonal(directions.to(self.precision)).to(directions.dtype)
                 rate = group["lr"] * max(1.0, shape[0] / shape[1]) ** 0.5
                 for matrix, direction in zip(matrices, update, strict=True):
                     matrix.mul_(1 - group["lr"] * group["decay"]).add_(direction, alpha=-rate)

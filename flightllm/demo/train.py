@@ -14,11 +14,14 @@ from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from flightllm.demo.batches import Batch, Encoded, batches, encode, repetitions
-from flightllm.demo.examples import training_family
-from flightllm.demo.induction import add_induction
+from flightllm.demo.examples import training_family, training_text
+from flightllm.demo.induction import MEANING, add_induction
+from flightllm.demo.meaning import meanings
 from flightllm.demo.muon import Muon
 from flightllm.demo.tokenizer import SPECIAL_TOKENS, VOCABULARY, train_tokenizer
+from flightllm.llm.base import Choice
 
+_TEMPERATURES = [2 ** (step / 8) for step in range(-8, 17)]
 _WORDS = range(len(SPECIAL_TOKENS), VOCABULARY)
 
 
@@ -47,9 +50,8 @@ class Recipe:
     vector_rate: float = 0.002
     warmup: float = 0.01
     cooldown: float = 0.4
-    text_weight: float = 0.2
-    text_until: float = 0.3
     tokenizer_families: int = 5000
+    meaning_texts: int = 40_000
 
 
 class Trainer:
@@ -60,14 +62,15 @@ class Trainer:
         torch.manual_seed(recipe.seed)
         self.tokenizer = _tokenizer(recipe)
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.precision = fast_precision(self.device)
         self.model = new_model(recipe, self.tokenizer)
-        add_induction(self.model)
+        add_induction(self.model, self._meanings())
         self.model.to(self.device)
         matrices = [value for name, value in self.model.named_parameters() if value.ndim == 2 and "layers" in name]
         taken = set(map(id, matrices))
         vectors = [value for value in self.model.parameters() if id(value) not in taken]
         self.optimizers: list[Any] = [
-            Muon(matrices, lr=recipe.matrix_rate),
+            Muon(matrices, recipe.matrix_rate, self.precision),
             torch.optim.AdamW(vectors, lr=recipe.vector_rate, betas=(0.9, 0.98), weight_decay=0.0),
         ]
         self.pool = 0
@@ -82,8 +85,9 @@ class Trainer:
                 group["lr"] = base * rate
         losses = []
         rng = random.Random(f"{recipe.seed} pool {self.pool}")
-        for batch in batches(self._rows(rng), recipe.batch_tokens, rng, self._text_weight()):
-            loss: Any = self._loss(batch)
+        for batch in batches(self._rows(rng), recipe.batch_tokens, rng):
+            with torch.autocast(self.device, self.precision, enabled=self.precision is not torch.float32):
+                loss: Any = self._loss(batch)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
             for optimizer in self.optimizers:
@@ -128,16 +132,16 @@ class Trainer:
         rows += encode(self.tokenizer, families)
         return [row for row in rows if len(row.ids) <= self.recipe.context_tokens]
 
+    def _meanings(self) -> torch.Tensor:
+        texts = [training_text(self.recipe.seed, -number) for number in range(1, self.recipe.meaning_texts + 1)]
+        ids = self.tokenizer(texts, add_special_tokens=False).input_ids
+        return meanings(ids, VOCABULARY, MEANING.stop - MEANING.start)
+
     def _rate(self) -> float:
         done = (self.pool + 1) / self.recipe.pools
         return max(
             0.02, min(1.0, done / self.recipe.warmup, (1 - self.pool / self.recipe.pools) / self.recipe.cooldown)
         )
-
-    def _text_weight(self) -> float:
-        """Return how much the tokens of prompts count: less and less, and then nothing."""
-        left = 1 - self.pool / (self.recipe.text_until * self.recipe.pools)
-        return self.recipe.text_weight * left if left > 0 else 0.0
 
     def _loss(self, batch: Batch) -> torch.Tensor:
         """Return the weighted mean of the tokens' losses."""
@@ -152,6 +156,13 @@ class Trainer:
         logits = self.model.lm_head(hidden[counted])
         targets, weights = batch.targets.to(self.device)[counted], batch.weights.to(self.device)[counted]
         return (functional.cross_entropy(logits, targets, reduction="none") * weights).sum() / weights.sum()
+
+
+def fast_precision(device: str) -> torch.dtype:
+    """Return bfloat16 where the processor multiplies matrices of it faster than of float32."""
+    if device == "cpu" and not torch.cpu.get_capabilities().get("amx_bf16", False):
+        return torch.float32
+    return torch.bfloat16
 
 
 def new_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> Any:
@@ -174,6 +185,31 @@ def new_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> Any:
     )
     model: Any = LlamaForCausalLM
     return model(config)
+
+
+@torch.no_grad()
+def calibrate(trainer: Trainer, families: int = 300) -> float:
+    """Divide all logits by the temperature that suits the first tokens of choices best, and return it.
+
+    Answers stay the same, probabilities come closer to how often they are right (Guo et al. 2017, section 4.2). The
+    texts are new; the temperature becomes part of the last norm, so that every engine applies it.
+    """
+    seed = f"{trainer.recipe.seed} calibration"
+    examples = [example for number in range(families) for example in training_family(seed, number)]
+    choices = [[example] for example in examples if isinstance(example.call().parameters.constraint, Choice)]
+    logits, targets = [], []
+    for batch in batches(encode(trainer.tokenizer, choices), trainer.recipe.batch_tokens, random.Random(seed)):
+        hidden = trainer.model.model(input_ids=batch.ids.to(trainer.device), use_cache=False).last_hidden_state.cpu()
+        answered = batch.weights > 0
+        rows = answered.any(-1).nonzero()[:, 0]
+        first = answered.float().argmax(-1)[rows]
+        logits.append(trainer.model.lm_head(hidden[rows, first].to(trainer.device)).float().cpu())
+        targets.append(batch.targets[rows, first])
+    values, wanted = torch.cat(logits), torch.cat(targets)
+    losses = {one: float(functional.cross_entropy(values / one, wanted)) for one in _TEMPERATURES}
+    best = min(losses, key=losses.__getitem__)
+    trainer.model.model.norm.weight.div_(best)
+    return best
 
 
 def save_model(trainer: Trainer, folder: Path) -> None:
@@ -212,6 +248,7 @@ def main() -> None:
             progress.update(task, completed=trainer.pool, description=f"training, loss {trainer.loss:.3f}")
             if trainer.pool % 10 == 0 or trainer.pool == trainer.recipe.pools:
                 trainer.save(state)
+    calibrate(trainer)
     save_model(trainer, arguments.folder)
 
 

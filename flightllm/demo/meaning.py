@@ -1,0 +1,37 @@
+"""Give tokens of an untrained model a first idea of their meaning: tokens are alike that occur in the same texts.
+
+Singular vectors of the positive pointwise mutual information, which is what skip-gram embeddings come to (Levy and
+Goldberg 2014, "Neural word embedding as implicit matrix factorization").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+_LEAST_TEXTS = 5
+_AT_ONCE = 2000
+
+
+def meanings(texts: Sequence[Sequence[int]], vocabulary: int, width: int) -> torch.Tensor:
+    """Return a vector of each token (shape: vocabulary × width) with a mean square of one; zeros for rare tokens.
+
+    `texts` are the tokens of each text.
+    """
+    together = torch.zeros(vocabulary, vocabulary)
+    for start in range(0, len(texts), _AT_ONCE):
+        found = torch.zeros(_AT_ONCE, vocabulary)
+        for row, ids in enumerate(texts[start : start + _AT_ONCE]):
+            found[row, list(ids)] = 1
+        together += found.T @ found
+    alone = together.diagonal().clone()
+    rare = alone < _LEAST_TEXTS
+    information = (together * len(texts) / (alone[:, None] * alone[None, :]).clamp(min=1)).clamp(min=1).log()
+    information[rare] = 0
+    information[:, rare] = 0
+    information.fill_diagonal_(0)
+    strengths, directions = torch.linalg.eigh(information)
+    vectors = directions[:, -width:] * strengths[-width:].clamp(min=0).sqrt()
+    scaled: torch.Tensor = vectors / vectors.square().mean(-1, keepdim=True).sqrt().clamp(min=1e-6)
+    return scaled
