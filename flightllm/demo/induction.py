@@ -35,7 +35,8 @@ _LOGIT = 0.15
 def add_induction(model: Any, meaning: torch.Tensor) -> None:
     """Write the two heads into the first heads of layers 0 and 1 of a model 256 wide with heads 64 wide, in place.
 
-    `meaning` (shape: vocabulary × 64, mean square of one) becomes part of the embeddings.
+    `meaning` (shape: vocabulary × 64, mean square of one) becomes part of the embeddings; a token without one gets a
+    random one, so that all embeddings are about as long.
     """
     embedding, head = model.model.embed_tokens.weight, model.lm_head.weight
     vocabulary = embedding.size(0)
@@ -46,7 +47,8 @@ def add_induction(model: Any, meaning: torch.Tensor) -> None:
     embedding.normal_(std=0.05 * _SCALE)
     embedding[:, 0] = _CONSTANT * _SCALE
     embedding[:, _TOKEN] = torch.randn(vocabulary, width) * _SCALE
-    embedding[:, MEANING] = meaning * _SCALE
+    known = meaning.any(-1, keepdim=True)
+    embedding[:, MEANING] = torch.where(known, meaning, torch.randn_like(meaning)) * _SCALE
     unit = 1 / float(embedding.square().mean(-1).sqrt().mean())  # what the norm makes of an embedding of one
 
     first = model.model.layers[0].self_attn

@@ -52,6 +52,7 @@ def test_every_row_is_in_one_batch(trainer: Trainer) -> None:
     """Batches keep to their limit, but for a row that is longer by itself."""
     rows = encode(trainer.tokenizer, [training_family(1, number) for number in range(40)])
     cut = list(batches(rows, 1024, random.Random(1)))
+    assert sum(int(batch.weights.any(-1).sum()) for batch in cut) == len(rows)
     answers = sum(sum(weight > 0 for weight in row.answers) for row in rows)
     assert sum(int((batch.weights > 0).sum()) for batch in cut) == answers
     assert all(batch.ids.numel() <= 1024 or len(batch.ids) == 1 for batch in cut)
@@ -126,10 +127,10 @@ def test_orthogonal() -> None:
 
 
 def test_an_untrained_model_already_copies(trainer: Trainer) -> None:
-    """Of random tokens said twice, many are foretold the second time; without these heads none would be."""
+    """Said twice, most of a run of random tokens is foretold the second time; without these heads none would be."""
     rng = random.Random(1)
     said = torch.tensor([rng.sample(range(10, VOCABULARY), 40) for _ in range(8)])
     ids = torch.cat([said, said], dim=1)
     with torch.no_grad():
         foretold = trainer.model(ids).logits.argmax(-1)[:, 40:-1]
-    assert float((foretold == said[:, 1:]).float().mean()) > 0.25
+    assert float((foretold == said[:, 1:]).float().mean()) > 0.6
