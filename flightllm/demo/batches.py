@@ -13,6 +13,8 @@ from flightllm.demo.tasks.base import Example
 from flightllm.llm.local_plan import shared_length
 
 _SAID_TOKENS = (8, 200)
+_TEXT_SAMPLE = 0.15
+"""Share of the text's tokens that are counted, each for as many as it stands for: it saves most of the last layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,13 +22,15 @@ class Encoded:
     """A prompt in the chat template with its answer, or several that begin alike: a trunk and its branches.
 
     `branches` say which branch each token is of (0: the trunk, read by all), `answers` how much each token of an answer
-    counts: the root of its length for all of it, so that long answers do not drown the short.
+    counts: the root of its length for all of it, so that long answers do not drown the short. `text`: the rest is text
+    that can be learned too.
     """
 
     ids: tuple[int, ...]
     positions: tuple[int, ...]
     branches: tuple[int, ...]
     answers: tuple[float, ...]
+    text: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +69,15 @@ def repetitions(count: int, vocabulary: range, rng: random.Random) -> list[Encod
         said = [rng.choice(vocabulary) for _ in range(rng.randint(*_SAID_TOKENS))]
         length = 2 * len(said)
         answers = [0.0] * (len(said) + 1) + [1.0] * (len(said) - 1)
-        rows.append(Encoded((*said, *said), tuple(range(length)), (0,) * length, tuple(answers)))
+        rows.append(Encoded((*said, *said), tuple(range(length)), (0,) * length, tuple(answers), text=False))
     return rows
 
 
-def batches(rows: Iterable[Encoded], tokens: int, rng: random.Random) -> Iterator[Batch]:
+def batches(rows: Iterable[Encoded], tokens: int, rng: random.Random, text_weight: float = 0.0) -> Iterator[Batch]:
     """Cut rows into batches of at most `tokens` with padding, in random order; rows with branches by themselves.
 
-    Batches come in few shapes, filled up with empty rows: arithmetic libraries prepare anew for each shape.
+    A token of text counts `text_weight`. Batches come in few shapes, filled up with empty rows: arithmetic libraries
+    prepare anew for each shape.
     """
     found = list(rows)
     groups = []
@@ -84,8 +89,9 @@ def batches(rows: Iterable[Encoded], tokens: int, rng: random.Random) -> Iterato
             groups.append((width, height, left[-height:]))
             del left[-height:]
     rng.shuffle(groups)
+    generator = torch.Generator().manual_seed(rng.getrandbits(63))
     for width, height, group in groups:
-        yield _batch(group, width, height)
+        yield _batch(group, width, height, text_weight, generator)
 
 
 def _width(length: int) -> int:
@@ -105,13 +111,13 @@ def _tree(pairs: Sequence[tuple[list[int], list[int]]], end: int) -> Encoded:
         positions += range(shared, shared + len(rest))
         branches += [branch + 1 if shared else 0] * len(rest)
         answers += [0.0] * (len(asked) - shared) + [(len(answered) + 1) ** -0.5] * (len(answered) + 1)
-    return Encoded(tuple(ids), tuple(positions), tuple(branches), tuple(answers))
+    return Encoded(tuple(ids), tuple(positions), tuple(branches), tuple(answers), text=True)
 
 
-def _batch(rows: Sequence[Encoded], width: int, height: int) -> Batch:
+def _batch(rows: Sequence[Encoded], width: int, height: int, text_weight: float, generator: torch.Generator) -> Batch:
     ids, positions, branches = (torch.zeros(height, width, dtype=torch.long) for _ in range(3))
     branches[len(rows) :] = -1
-    answers = torch.zeros(height, width)
+    answers, text = torch.zeros(height, width), torch.zeros(height, width, dtype=torch.bool)
     for place, row in enumerate(rows):
         length = len(row.ids)
         ids[place, :length] = torch.tensor(row.ids)
@@ -119,9 +125,13 @@ def _batch(rows: Sequence[Encoded], width: int, height: int) -> Batch:
         branches[place, :length] = torch.tensor(row.branches)
         branches[place, length:] = -1
         answers[place, :length] = torch.tensor(row.answers)
+        text[place] = row.text
     followed = (branches[:, :-1] == branches[:, 1:]) & (branches[:, 1:] >= 0)
     weights = torch.zeros(height, width)
     weights[:, :-1] = answers[:, 1:] * followed
+    if text_weight:
+        text &= (weights == 0) & (torch.rand(height, width, generator=generator) < _TEXT_SAMPLE)
+        weights[:, :-1] += text[:, :-1] * followed * (text_weight / _TEXT_SAMPLE)
     mask = None
     if int(branches.max()) > 0:
         same = (branches[:, :, None] == branches[:, None, :]) | (branches[:, None, :] == 0)

@@ -12,6 +12,7 @@ import torch
 
 _LEAST_TEXTS = 5
 _AT_ONCE = 2000
+_ITERATIONS = 8
 
 
 def meanings(texts: Sequence[Sequence[int]], vocabulary: int, width: int) -> torch.Tensor:
@@ -31,7 +32,7 @@ def meanings(texts: Sequence[Sequence[int]], vocabulary: int, width: int) -> tor
     information[rare] = 0
     information[:, rare] = 0
     information.fill_diagonal_(0)
-    strengths, directions = torch.linalg.eigh(information)
-    vectors = directions[:, -width:] * strengths[-width:].clamp(min=0).sqrt()
+    directions, strengths, _ = torch.svd_lowrank(information, q=min(vocabulary, 2 * width), niter=_ITERATIONS)
+    vectors = directions[:, :width] * strengths[:width].sqrt()
     scaled: torch.Tensor = vectors / vectors.square().mean(-1, keepdim=True).sqrt().clamp(min=1e-6)
     return scaled

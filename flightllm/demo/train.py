@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import random
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from flightllm.demo.attention import additive_mask, brief_attention
 from flightllm.demo.batches import Batch, Encoded, batches, encode, repetitions
 from flightllm.demo.examples import training_family, training_text
 from flightllm.demo.induction import MEANING, add_induction
@@ -31,14 +33,15 @@ class Recipe:
 
     A step is one batch of at most `batch_tokens`. Steps come in `pools` of `pool_families` families of examples each,
     between which training can stop and resume. The learning rates rise over the first pools, stay, and fall to zero
-    over the last `cooldown` share.
+    over the last `cooldown` share. At first the prompts' text is learned too: a token of it counts `text_weight`,
+    falling to nothing at `text_until`.
     """
 
     seed: int = 1
-    pools: int = 250
+    pools: int = 400
     pool_families: int = 256
     pool_repetitions: int = 24
-    batch_tokens: int = 3072
+    batch_tokens: int = 2048
     hidden: int = 256
     intermediate: int = 512
     layers: int = 6
@@ -46,10 +49,12 @@ class Recipe:
     kv_heads: int = 2
     context_tokens: int = 2048
     rope_theta: float = 500_000.0
-    matrix_rate: float = 0.01
-    vector_rate: float = 0.002
+    matrix_rate: float = 0.004
+    vector_rate: float = 0.006
     warmup: float = 0.01
-    cooldown: float = 0.4
+    cooldown: float = 0.9
+    text_weight: float = 0.2
+    text_until: float = 0.1
     tokenizer_families: int = 5000
     meaning_texts: int = 40_000
 
@@ -66,6 +71,7 @@ class Trainer:
         self.model = new_model(recipe, self.tokenizer)
         add_induction(self.model, self._meanings())
         self.model.to(self.device)
+        self.twin = brief_attention(copy.deepcopy(self.model).to(self.precision))
         matrices = [value for name, value in self.model.named_parameters() if value.ndim == 2 and "layers" in name]
         taken = set(map(id, matrices))
         vectors = [value for value in self.model.parameters() if id(value) not in taken]
@@ -83,18 +89,10 @@ class Trainer:
         for optimizer, base in zip(self.optimizers, (recipe.matrix_rate, recipe.vector_rate), strict=True):
             for group in optimizer.param_groups:
                 group["lr"] = base * rate
-        losses = []
         rng = random.Random(f"{recipe.seed} pool {self.pool}")
-        for batch in batches(self._rows(rng), recipe.batch_tokens, rng):
-            with torch.autocast(self.device, self.precision, enabled=self.precision is not torch.float32):
-                loss: Any = self._loss(batch)
-            loss.backward()
-            torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-            for optimizer in self.optimizers:
-                optimizer.step()
-                optimizer.zero_grad(set_to_none=True)
-            losses.append(loss.detach())
-        self.loss = float(torch.stack(losses).mean())
+        text_weight = recipe.text_weight * max(0.0, 1 - self.pool / (recipe.text_until * recipe.pools))
+        rows = batches(self._rows(rng), recipe.batch_tokens, rng, text_weight)
+        self.loss = float(torch.stack([self._step(batch) for batch in rows]).mean())
         self.pool += 1
 
     def save(self, path: Path) -> None:
@@ -122,6 +120,27 @@ class Trainer:
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
         self.pool = state["pool"]
+        self._refresh_twin()
+
+    def _step(self, batch: Batch) -> torch.Tensor:
+        """Learn from a batch: its gradients are computed in fast precision, the weights are kept in full."""
+        loss: Any = self._loss(batch)
+        loss.backward()
+        weights, copies = list(self.model.parameters()), list(self.twin.parameters())
+        for weight, fast in zip(weights, copies, strict=True):
+            weight.grad, fast.grad = fast.grad.to(weight.dtype), None
+        torch.nn.utils.clip_grad_norm_(weights, 1.0)
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        self._refresh_twin()
+        detached: torch.Tensor = loss.detach()
+        return detached
+
+    @torch.no_grad()
+    def _refresh_twin(self) -> None:
+        for weight, fast in zip(self.model.parameters(), self.twin.parameters(), strict=True):
+            fast.copy_(weight)
 
     def _rows(self, rng: random.Random) -> list[Encoded]:
         first = self.pool * self.recipe.pool_families
@@ -145,15 +164,14 @@ class Trainer:
 
     def _loss(self, batch: Batch) -> torch.Tensor:
         """Return the weighted mean of the tokens' losses."""
-        mask = None if batch.mask is None else batch.mask.to(self.device)
-        hidden = self.model.model(
+        hidden = self.twin.model(
             input_ids=batch.ids.to(self.device),
             position_ids=batch.positions.to(self.device),
-            attention_mask=mask,
+            attention_mask=additive_mask(batch, self.precision).to(self.device),
             use_cache=False,
         ).last_hidden_state
         counted = (batch.weights > 0).to(self.device)
-        logits = self.model.lm_head(hidden[counted])
+        logits = self.twin.lm_head(hidden[counted]).float()
         targets, weights = batch.targets.to(self.device)[counted], batch.weights.to(self.device)[counted]
         return (functional.cross_entropy(logits, targets, reduction="none") * weights).sum() / weights.sum()
 

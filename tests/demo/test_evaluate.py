@@ -26,10 +26,29 @@ def test_every_measure_runs(cursor: Any) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [("classify", 0.75), ("sentiment", 0.75), ("score of 1 to 5, within 1", 0.8), ("declines what it cannot do", 0.9)],
+)
+def test_the_model_has_learned(cursor: Any, name: str, least: float) -> None:
+    """On a slice of text that shares no pattern with the training's."""
+    [result] = evaluate(cursor, 40, [measure for measure in measures() if measure.name == name])
+    assert result.share >= least
+
+
+@pytest.mark.slow
+def test_field_order_changes_no_answer(cursor: Any) -> None:
+    """This is what lets the optimizer reorder fields."""
+    assert field_order(cursor, 40).share >= 0.9
+
+
+@pytest.mark.slow
 def test_sample_tables(cursor: Any) -> None:
     """Columns of the sample tables tell what is right."""
     name, sql = SAMPLES[0]
-    assert on_tables(cursor, name, sql).examples == 500
+    result = on_tables(cursor, name, sql)
+    assert result.examples == 500
+    assert result.share >= 0.9
 
 
 def test_share() -> None:

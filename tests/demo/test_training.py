@@ -8,7 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch", reason="the extra 'local' is not installed")
 
-from flightllm.demo.batches import Batch, batches, encode  # noqa: E402
+from flightllm.demo.batches import Batch, batches, encode, repetitions  # noqa: E402
 from flightllm.demo.examples import training_family  # noqa: E402
 from flightllm.demo.meaning import meanings  # noqa: E402
 from flightllm.demo.muon import orthogonal  # noqa: E402
@@ -74,6 +74,21 @@ def test_calibration_changes_no_answer() -> None:
         before = one.model(ids).logits
         temperature = calibrate(one, 10)
         assert torch.allclose(one.model(ids).logits * temperature, before, rtol=1e-3, atol=1e-4)
+
+
+def test_text_counts_in_sum(trainer: Trainer) -> None:
+    """A sample of the text stands for all of it; answers count as before, random repetitions are no text."""
+    rows = encode(trainer.tokenizer, [training_family(1, number) for number in range(100)])
+    alone, both = (list(batches(rows, 2048, random.Random(1), weight)) for weight in (0.0, 0.2))
+    text = sum(len(row.ids) - sum(weight > 0 for weight in row.answers) for row in rows)
+    added = sum(float((more.weights - less.weights).sum()) for less, more in zip(alone, both, strict=True))
+    assert added == pytest.approx(0.2 * text, rel=0.1)
+    assert all(
+        torch.equal(more.weights[less.weights > 0], less.weights[less.weights > 0])
+        for less, more in zip(alone, both, strict=True)
+    )
+    said = repetitions(5, range(10, 50), random.Random(1))
+    assert all(not (batch.weights % 1).any() for batch in batches(said, 2048, random.Random(1), 0.2))
 
 
 def test_meanings() -> None:

@@ -1,12 +1,14 @@
 """Synopses of films: genre, plot, and whether children may watch."""
 
 from flightllm.demo.passages.base import Check, Classes, Fact, Passage, Rating
-from flightllm.demo.phrases import Writer, load_language
+from flightllm.demo.phrases import Split, Writer, load_language
 
 _COLUMNS = ("movie_info", "synopsis", "plot", "description", "summary", "film_info")
 _UNSEEN_EACH = 5
 _GRIM = frozenset({"horror", "crime", "thriller"})
 """Genres whose own sentences are not for children."""
+_GENRES_ASKED = 2
+"""As many right as wrong ones."""
 _SUITABILITY = (
     "How suitable is it for children?",
     "Rate how well it suits the whole family.",
@@ -50,14 +52,9 @@ def write_synopsis(writer: Writer) -> Passage:
         *([writer.choose(language["endings"])] if writer.chance(0.5) else []),
     ]
     text = " ".join(writer.sentence(part, values) for part in parts)
-    unseen = frozenset(sorted(genres)[::_UNSEEN_EACH])
-    side = [name for name in sorted(genres) if (name in unseen) is (genre in unseen) and name != genre]
-    checks = [
-        _genre_check(writer, genres[genre]["tones"], truth=True),
-        _genre_check(
-            writer, genres[writer.rng.choice([name for name in genres if name != genre])]["tones"], truth=False
-        ),
-    ]
+    wrong = writer.rng.sample([name for name in sorted(genres) if name != genre], _GENRES_ASKED)
+    checks = [_genre_check(writer, genres[genre]["tones"], truth=True) for _ in range(_GENRES_ASKED)]
+    checks += [_genre_check(writer, genres[name]["tones"], truth=False) for name in wrong]
     if cue:
         checks.append(Check(writer.choose(language["suitable_checks"]), cue == "suitable"))
         checks.append(Check(writer.choose(language["unsuitable_checks"]), cue == "unsuitable"))
@@ -66,9 +63,7 @@ def write_synopsis(writer: Writer) -> Passage:
         column=writer.rng.choice(_COLUMNS),
         text=text,
         checks=tuple(checks),
-        classes=(
-            Classes(genres[genre]["labels"][0], tuple(genres[name]["labels"][0] for name in side), genre in unseen),
-        ),
+        classes=_classes(writer, genre),
         facts=tuple(
             Fact(fields, question, values[name] if values[name] in text else None)
             for name, (fields, question) in _FACTS.items()
@@ -77,6 +72,18 @@ def write_synopsis(writer: Writer) -> Passage:
         summary=writer.sentence(writer.choose(language["summaries"]), values),
         extras=(("genre_note", writer.rng.choice(genres[genre]["tones"])),) if writer.chance(0.3) else (),
     )
+
+
+def _classes(writer: Writer, genre: str) -> tuple[Classes, ...]:
+    """Offer other genres of the same side, seen or unseen; besides, in training, what these are like."""
+    genres = load_language("films")["genre"]
+    unseen = frozenset(sorted(genres)[::_UNSEEN_EACH])
+    side = [name for name in sorted(genres) if (name in unseen) is (genre in unseen) and name != genre]
+    classes = [Classes(genres[genre]["labels"][0], tuple(genres[name]["labels"][0] for name in side), genre in unseen)]
+    if writer.split is Split.TRAINING:
+        label, *others = (writer.rng.choice(genres[one]["tones"]) for one in [genre, *side])
+        classes.append(Classes(label, tuple(others)))
+    return tuple(classes)
 
 
 def _genre_check(writer: Writer, tones: list[str], *, truth: bool) -> Check:

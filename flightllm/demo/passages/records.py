@@ -63,15 +63,13 @@ def _stated(value: str, text: str, *, told: bool) -> str | None:
 
 def _checks(writer: Writer, attribute: Mapping[str, Any], name: str, value: str, *, told: bool) -> list[Check]:
     """Ask for the value and for another one; a value that the text does not state is not so."""
-    pattern = writer.choose(attribute["checks"])
     other = _value(writer, attribute)
     while other == value:
         other = _value(writer, attribute)
-    if not told:
-        return [Check(writer.sentence(pattern, {"name": name, "value": other}), truth=False)]
+    asked = [(value, True), (value, True), (other, False), (other, False)] if told else [(other, False)]
     return [
-        Check(writer.sentence(pattern, {"name": name, "value": value}), truth=True),
-        Check(writer.sentence(pattern, {"name": name, "value": other}), truth=False),
+        Check(writer.sentence(writer.choose(attribute["checks"]), {"name": name, "value": one}), truth)
+        for one, truth in asked
     ]
 
 

@@ -1,10 +1,15 @@
 """Short informational texts, each about one of forty topics."""
 
-from flightllm.demo.passages.base import Check, Classes, Passage
-from flightllm.demo.phrases import Writer, load_language
+import re
 
+from flightllm.demo.passages.base import Check, Classes, Passage
+from flightllm.demo.phrases import Split, Writer, load_language
+
+_ARTICLE = re.compile("^(the|an?) ")
 _COLUMNS = ("article", "text", "body", "content", "abstract", "passage", "post", "news")
 _UNSEEN_EACH = 5
+_CHECKS = 3
+"""True ones, and as many false ones."""
 
 
 def unseen_topics() -> frozenset[str]:
@@ -26,8 +31,9 @@ def write_topic(writer: Writer, topic: str | None = None) -> Passage:
     nouns = topics[topic]["nouns"]
     first, second = writer.rng.sample(nouns, 2)
     title = writer.sentence(writer.choose(language["titles"]), {"a": first, "b": second})
+    wrong = writer.rng.sample([name for name in names if name != topic], _CHECKS)
     checks = []
-    for named, truth in ((topic, True), (writer.rng.choice([name for name in names if name != topic]), False)):
+    for named, truth in [*((topic, True) for _ in range(_CHECKS)), *((name, False) for name in wrong)]:
         label = writer.rng.choice(topics[named]["labels"])
         checks.append(Check(writer.sentence(writer.choose(language["checks"]), {"topic": label}), truth))
     return Passage(
@@ -35,7 +41,7 @@ def write_topic(writer: Writer, topic: str | None = None) -> Passage:
         column=writer.rng.choice(_COLUMNS),
         text=" ".join(sentences),
         checks=tuple(checks),
-        classes=(_classes(writer, topic, {name: topics[name]["labels"] for name in names}),),
+        classes=_classes(writer, topic),
         summary=f"This is about {topics[topic]['labels'][0]}.",
         sentiment="neutral",
         extras=(("title", title),),
@@ -51,9 +57,19 @@ def _sentence(writer: Writer, topic: str) -> str:
     return writer.sentence(writer.choose(language["sentences"]), {"a": first, "b": second})
 
 
-def _classes(writer: Writer, topic: str, labels: dict[str, list[str]]) -> Classes:
-    """Offer other topics of the same side, seen or unseen, under their first name or a synonym."""
+def _classes(writer: Writer, topic: str) -> tuple[Classes, ...]:
+    """Offer other topics of the same side, seen or unseen, under their first name or a synonym.
+
+    Besides, in training, offer what topics are made of: labels of so many words that only their meaning helps.
+    """
+    topics = load_language("topics")["topic"]
     unseen = unseen_topics()
-    side = [name for name in labels if (name in unseen) is (topic in unseen) and name != topic]
-    name = 0 if writer.chance(0.6) else writer.rng.randrange(len(labels[topic]))
-    return Classes(labels[topic][name], tuple(labels[other][0] for other in side), unseen=topic in unseen)
+    side = [name for name in sorted(topics) if (name in unseen) is (topic in unseen) and name != topic]
+    name = 0 if writer.chance(0.6) else writer.rng.randrange(len(topics[topic]["labels"]))
+    classes = [
+        Classes(topics[topic]["labels"][name], tuple(topics[other]["labels"][0] for other in side), topic in unseen)
+    ]
+    if writer.split is Split.TRAINING:
+        label, *others = (_ARTICLE.sub("", writer.rng.choice(topics[one]["nouns"])) for one in [topic, *side])
+        classes.append(Classes(label, tuple(others)))
+    return tuple(classes)
