@@ -39,7 +39,9 @@ def share_out(requests: Sequence[Request], texts: Sequence[str | None], usage: A
     prompts = _shares(getattr(usage, "prompt_tokens", None) or 0, [len(request.prompt) for request in requests])
     details = getattr(usage, "prompt_tokens_details", None)
     cached = _shares(getattr(details, "cached_tokens", None) or 0, prompts)
-    written = _shares(getattr(usage, "completion_tokens", None) or 0, [len(text or "") for text in texts])
+    tokens = getattr(usage, "completion_tokens", None) or 0
+    first = _shares(min(tokens, len(texts)), [1] * len(texts))  # even an empty answer took one token
+    rest = _shares(tokens - sum(first), [len(text or "") for text in texts])
     return [
         Completion(
             request.id,
@@ -47,7 +49,7 @@ def share_out(requests: Sequence[Request], texts: Sequence[str | None], usage: A
             None if text is not None else "the endpoint returned no text",
             prompts[place],
             cached[place],
-            written[place],
+            first[place] + rest[place],
         )
         for place, (request, text) in enumerate(zip(requests, texts, strict=True))
     ]

@@ -316,3 +316,5 @@ def test_usage_is_shared_out_in_full(make_requests: MakeRequests) -> None:
     found = share_out(requests, ["a", "bb", "cccc"], usage)
     assert sum(one.prompt_tokens for one in found) == 100
     assert [one.completion_tokens for one in found] == [1, 2, 4]
+    found = share_out(requests, ["a", "b" * 50, ""], usage)
+    assert [one.completion_tokens for one in found] == [1, 5, 1]
