@@ -9,19 +9,18 @@ from typing import Any
 
 import torch
 from torch.nn import functional
-from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.masking_utils import sdpa_mask
+from transformers import AttentionInterface
 
 from flightllm.demo.batches import Batch
 
 _NAME = "flightllm_brief"
-_LONGEST = 600
+LONGEST = 600
+"""Tokens; above, PyTorch's kernel is as fast."""
 
 
 def brief_attention(model: Any) -> Any:
     """Let a model attend so, and return it; it needs the mask that `additive_mask` gives."""
     AttentionInterface.register(_NAME, _attend)
-    AttentionMaskInterface.register(_NAME, sdpa_mask)
     model.set_attn_implementation(_NAME)
     return model
 
@@ -47,9 +46,9 @@ def _attend(
     """Attend as the models of transformers expect it: heads come second in what is given, third in what is returned."""
     groups = module.num_key_value_groups
     key, value = key.repeat_interleave(groups, 1), value.repeat_interleave(groups, 1)
-    if query.size(2) > _LONGEST:
+    if query.size(2) > LONGEST:
         found = functional.scaled_dot_product_attention(query, key, value, attention_mask, scale=scaling)
     else:
         scores = (query * scaling) @ key.mT + attention_mask
         found = scores.softmax(-1) @ value
-    return found.transpose(1, 2).contiguous(), None
+    return found.transpose(1, 2), None

@@ -2,15 +2,22 @@
 
 import copy
 import random
+from typing import Any
 
 import pytest
 
 torch = pytest.importorskip("torch", reason="the extra 'local' is not installed")
 
-from flightllm.demo.attention import additive_mask, brief_attention  # noqa: E402
+from flightllm.demo.attention import LONGEST, additive_mask, brief_attention  # noqa: E402
 from flightllm.demo.batches import Encoded, batches  # noqa: E402
 from flightllm.demo.train import Trainer  # noqa: E402
 from tests.demo.test_training import TINY  # noqa: E402
+
+
+@pytest.fixture(scope="module")
+def model() -> Any:
+    """Return a tiny model, not yet trained."""
+    return Trainer(TINY).model
 
 
 def row(length: int, trunk: int) -> Encoded:
@@ -22,17 +29,16 @@ def row(length: int, trunk: int) -> Encoded:
     return Encoded(tuple(ids), tuple(positions), tuple(branches), (0.0,) * length, text=True)
 
 
-@pytest.mark.parametrize("length", [60, 500])
-@pytest.mark.parametrize("trunk", [60, 20])
-def test_as_the_fused_kernel(length: int, trunk: int) -> None:
+@pytest.mark.parametrize("length", [60, 2 * LONGEST])
+@pytest.mark.parametrize("branched", [False, True])
+def test_as_the_fused_kernel(model: Any, length: int, *, branched: bool) -> None:
     """Short or long, with branches or without."""
-    model = Trainer(TINY).model
     brief = brief_attention(copy.deepcopy(model))
-    rows = [row(length, trunk if trunk < 60 else length), row(length // 2, trunk if trunk < 60 else length // 2)]
-    [batch] = batches(rows, 2 * length + 200, random.Random(1))
+    lengths = [length, length // 2]
+    [batch] = batches([row(one, 20 if branched else one) for one in lengths], 3 * length, random.Random(1))
     with torch.no_grad():
         wanted = model.model(batch.ids, attention_mask=batch.mask, position_ids=batch.positions).last_hidden_state
         mask = additive_mask(batch, torch.float32)
         found = brief.model(batch.ids, attention_mask=mask, position_ids=batch.positions).last_hidden_state
-    for place, length_here in enumerate(sorted((length, length // 2), reverse=True)):
-        assert torch.allclose(found[place, :length_here], wanted[place, :length_here], atol=1e-4)
+    for place, one in enumerate(lengths):
+        assert torch.allclose(found[place, :one], wanted[place, :one], atol=1e-4)
