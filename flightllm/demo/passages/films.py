@@ -75,12 +75,15 @@ def write_synopsis(writer: Writer) -> Passage:
 
 
 def _classes(writer: Writer, genre: str) -> tuple[Classes, ...]:
-    """Offer other genres of the same side, seen or unseen; besides, in training, what these are like."""
+    """Offer other genres of the same side, seen or unseen; besides, in training, what seen ones are like.
+
+    That often names the genre, so unseen ones are not offered so.
+    """
     genres = load_language("films")["genre"]
     unseen = frozenset(sorted(genres)[::_UNSEEN_EACH])
     side = [name for name in sorted(genres) if (name in unseen) is (genre in unseen) and name != genre]
     classes = [Classes(genres[genre]["labels"][0], tuple(genres[name]["labels"][0] for name in side), genre in unseen)]
-    if writer.split is Split.TRAINING:
+    if writer.split is Split.TRAINING and genre not in unseen:
         label, *others = (writer.rng.choice(genres[one]["tones"]) for one in [genre, *side])
         classes.append(Classes(label, tuple(others)))
     return tuple(classes)
