@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Timer
@@ -45,19 +45,22 @@ def running_server(
     Raises:
         EngineUnavailableError: the server stopped or was not ready within `ready_seconds`; quotes its last words.
     """
-    with tempfile.TemporaryDirectory(prefix="flightllm-") as temporary:
-        folder = Path(temporary)
-        config = folder / "server.toml"
-        config.write_text(_settings(sample_tables() if tables is None else tables), encoding="utf-8")
-        command = [sys.executable, "-m", "flightllm", "serve", "--config", str(config), "--listen", "127.0.0.1:0"]
-        with (folder / "log").open("w+", encoding="utf-8") as log:
+    open_things = ExitStack()
+    try:
+        with _holding_signals():
+            folder = Path(open_things.enter_context(tempfile.TemporaryDirectory(prefix="flightllm-")))
+            config = folder / "server.toml"
+            config.write_text(_settings(sample_tables() if tables is None else tables), encoding="utf-8")
+            log = open_things.enter_context((folder / "log").open("w+", encoding="utf-8"))
+            command = [sys.executable, "-m", "flightllm", "serve", "--config", str(config), "--listen", "127.0.0.1:0"]
             process = subprocess.Popen(  # noqa: S603 -- our own command line
                 [*command, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, text=True
             )
-            try:
-                yield RunningServer(_await_ready(process, log, ready_seconds), process, folder / "log")
-            finally:
-                stop(process)
+            open_things.callback(stop, process)
+        yield RunningServer(_await_ready(process, log, ready_seconds), process, folder / "log")
+    finally:
+        with _holding_signals():
+            open_things.close()
 
 
 @contextmanager
@@ -72,12 +75,13 @@ def ending_on_signals() -> Iterator[None]:
     if before.get(getattr(signal, "SIGHUP", None)) is signal.SIG_IGN:
         del before[signal.SIGHUP]
 
-    def on_signal(number: int, _frame: FrameType | None) -> NoReturn:
+    def on_signal(number: int, _frame: FrameType | None) -> None:
         for one in before:
             signal.signal(one, signal.SIG_IGN)
-        if number == signal.SIGINT:
-            raise KeyboardInterrupt
-        raise SystemExit(128 + number)
+        if _held.depth:
+            _held.number = number
+        else:
+            _end(number)
 
     for number in before:
         signal.signal(number, on_signal)
@@ -86,6 +90,36 @@ def ending_on_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+class _Held:
+    """A signal that came while something was opened or closed, to act on afterwards."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        self.number: int | None = None
+
+
+_held = _Held()
+
+
+@contextmanager
+def _holding_signals() -> Iterator[None]:
+    """Let a signal wait that `ending_on_signals` acts on, so that nothing is opened or closed by half."""
+    _held.depth += 1
+    try:
+        yield
+    finally:
+        _held.depth -= 1
+    if _held.number is not None and not _held.depth:
+        number, _held.number = _held.number, None
+        _end(number)
+
+
+def _end(number: int) -> NoReturn:
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise SystemExit(128 + number)
 
 
 def _settings(tables: Mapping[str, Path]) -> str:
