@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import zlib
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +14,8 @@ import torch
 from flightllm.demo.tasks.base import Example
 from flightllm.llm.local_plan import shared_length
 
+MEANINGS = 2048
+"""What words mean is numbered by a hash: some 250 things, of which two seldom meet."""
 _SAID_TOKENS = (8, 200)
 _TEXT_SAMPLE = 0.15
 """Share of the text's tokens that are counted, each for as many as it stands for: it saves most of the last layer."""
@@ -22,15 +26,49 @@ class Encoded:
     """A prompt in the chat template with its answer, or several that begin alike: a trunk and its branches.
 
     `branches` say which branch each token is of (0: the trunk, read by all), `answers` how much each token of an answer
-    counts: the root of its length for all of it, so that long answers do not drown the short. `text`: the rest is text
-    that can be learned too.
+    counts: the root of its length for all of it, so that long answers do not drown the short. `marks`: places, and the
+    numbers of what the words that end there mean. `pointers`: places, and those to look at from there. `text`: the rest
+    is text that can be learned too.
     """
 
     ids: tuple[int, ...]
     positions: tuple[int, ...]
     branches: tuple[int, ...]
     answers: tuple[float, ...]
+    marks: tuple[tuple[int, int], ...]
+    pointers: tuple[tuple[int, tuple[int, ...]], ...]
     text: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Tokens:
+    """A text in small letters, its tokens, and where each begins and ends."""
+
+    text: str
+    ids: list[int]
+    offsets: list[tuple[int, int]]
+
+    def find(self, words: str) -> Iterator[int]:
+        """Yield where words begin, whatever their case."""
+        wanted = words.lower()
+        start = self.text.find(wanted)
+        while start >= 0:
+            yield start
+            start = self.text.find(wanted, start + 1)
+
+    def at(self, character: int) -> int:
+        """Return the token that a character is of."""
+        return bisect_right(self.offsets, character, key=lambda offset: offset[1])
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The tokens of a prompt and of its answer, with the marks and pointers in both, one after the other."""
+
+    asked: list[int]
+    answered: list[int]
+    marks: list[tuple[int, int]]
+    pointers: dict[int, set[int]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +76,8 @@ class Batch:
     """Rows × width, padded at the right: `targets` say which token follows each, `weights` how much that counts.
 
     `mask` (rows × 1 × width × width) says which tokens each one sees, or is None where it is all before it.
+    `marks` (marks × 3): row, column and meaning. `pointers` (pointers × 2): row and column; `pointed` (pointers ×
+    width) says to which columns.
     """
 
     ids: torch.Tensor
@@ -45,6 +85,9 @@ class Batch:
     targets: torch.Tensor
     weights: torch.Tensor
     mask: torch.Tensor | None
+    marks: torch.Tensor
+    pointers: torch.Tensor
+    pointed: torch.Tensor
 
 
 def encode(tokenizer: Any, families: Sequence[Sequence[Example]]) -> list[Encoded]:
@@ -56,10 +99,19 @@ def encode(tokenizer: Any, families: Sequence[Sequence[Example]]) -> list[Encode
         )
         for example in examples
     ]
-    asked = tokenizer(prompts, add_special_tokens=False).input_ids
-    answered = tokenizer([example.answer for example in examples], add_special_tokens=False).input_ids
-    pairs = iter(zip(asked, answered, strict=True))
-    return [_tree([next(pairs) for _ in family], tokenizer.eos_token_id) for family in families]
+    answers = [example.answer for example in examples]
+    asked, answered = (
+        tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True) for texts in (prompts, answers)
+    )
+    parts = iter(
+        _part(
+            example,
+            _Tokens(prompts[place].lower(), asked.input_ids[place], asked.offset_mapping[place]),
+            _Tokens(answers[place].lower(), answered.input_ids[place], answered.offset_mapping[place]),
+        )
+        for place, example in enumerate(examples)
+    )
+    return [_tree([next(parts) for _ in family], tokenizer.eos_token_id) for family in families]
 
 
 def repetitions(count: int, vocabulary: range, rng: random.Random) -> list[Encoded]:
@@ -69,7 +121,7 @@ def repetitions(count: int, vocabulary: range, rng: random.Random) -> list[Encod
         said = [rng.choice(vocabulary) for _ in range(rng.randint(*_SAID_TOKENS))]
         length = 2 * len(said)
         answers = [0.0] * (len(said) + 1) + [1.0] * (len(said) - 1)
-        rows.append(Encoded((*said, *said), tuple(range(length)), (0,) * length, tuple(answers), text=False))
+        rows.append(Encoded((*said, *said), tuple(range(length)), (0,) * length, tuple(answers), (), (), text=False))
     return rows
 
 
@@ -100,23 +152,55 @@ def _width(length: int) -> int:
     return -(-length // step) * step
 
 
-def _tree(pairs: Sequence[tuple[list[int], list[int]]], end: int) -> Encoded:
+def _part(example: Example, asked: _Tokens, answered: _Tokens) -> _Part:
+    """Find the tokens that an example's hints are about."""
+    marks = []
+    for words, meaning in example.marks:
+        number = zlib.crc32(meaning.encode()) % MEANINGS
+        if not words:
+            marks.append((len(asked.ids) - 1, number))
+            continue
+        marks += [(asked.at(start + len(words) - 1), number) for start in asked.find(words)]
+        marks += [(len(asked.ids) + answered.at(start + len(words) - 1), number) for start in answered.find(words)]
+    pointers: dict[int, set[int]] = {}
+    for pointer in example.pointers:
+        found = {asked.at(start + len(pointer.words) - pointer.length) for start in asked.find(pointer.words)}
+        place = len(asked.ids) + answered.at(pointer.before) - 1
+        pointers.setdefault(place, set()).update(found if pointer.words else {0})
+    return _Part(asked.ids, answered.ids, marks, {place: found for place, found in pointers.items() if found})
+
+
+def _tree(parts: Sequence[_Part], end: int) -> Encoded:
     """Lay the prompts' common start down once, then each one's rest with its answer."""
-    shared = min((shared_length(pairs[0][0], asked) for asked, _ in pairs[1:]), default=0)
-    ids, positions = pairs[0][0][:shared], list(range(shared))
+    shared = min((shared_length(parts[0].asked, part.asked) for part in parts[1:]), default=0)
+    ids, positions = parts[0].asked[:shared], list(range(shared))
     branches, answers = [0] * shared, [0.0] * shared
-    for branch, (asked, answered) in enumerate(pairs):
+    marks: set[tuple[int, int]] = set()
+    pointers = []
+    for branch, part in enumerate(parts):
+        asked, answered = part.asked, part.answered
         rest = [*asked[shared:], *answered, end]
+        moved = len(ids) - shared
+        marks |= {(place + moved * (place >= shared), number) for place, number in part.marks}
+        for place, found in part.pointers.items():
+            pointers.append((place + moved, tuple(one + moved * (one >= shared) for one in sorted(found))))
         ids += rest
         positions += range(shared, shared + len(rest))
         branches += [branch + 1 if shared else 0] * len(rest)
         answers += [0.0] * (len(asked) - shared) + [(len(answered) + 1) ** -0.5] * (len(answered) + 1)
-    return Encoded(tuple(ids), tuple(positions), tuple(branches), tuple(answers), text=True)
+    return Encoded(
+        tuple(ids), tuple(positions), tuple(branches), tuple(answers), tuple(sorted(marks)), tuple(pointers), text=True
+    )
 
 
 def _batch(rows: Sequence[Encoded], width: int, height: int, text_weight: float, generator: torch.Generator) -> Batch:
     ids, positions, branches = (torch.zeros(height, width, dtype=torch.long) for _ in range(3))
     branches[len(rows) :] = -1
+    marks = [(place, *mark) for place, row in enumerate(rows) for mark in row.marks]
+    pointers = [(place, column) for place, row in enumerate(rows) for column, _ in row.pointers]
+    pointed = torch.zeros(len(pointers), width, dtype=torch.bool)
+    for at, found in enumerate(found for row in rows for _, found in row.pointers):
+        pointed[at, list(found)] = True
     answers, text = torch.zeros(height, width), torch.zeros(height, width, dtype=torch.bool)
     for place, row in enumerate(rows):
         length = len(row.ids)
@@ -136,4 +220,5 @@ def _batch(rows: Sequence[Encoded], width: int, height: int, text_weight: float,
     if int(branches.max()) > 0:
         same = (branches[:, :, None] == branches[:, None, :]) | (branches[:, None, :] == 0)
         mask = (same & torch.ones(width, width, dtype=torch.bool).tril())[:, None]
-    return Batch(ids, positions, ids.roll(-1, 1), weights, mask)
+    placed = (torch.tensor(marks, dtype=torch.long).view(-1, 3), torch.tensor(pointers, dtype=torch.long).view(-1, 2))
+    return Batch(ids, positions, ids.roll(-1, 1), weights, mask, *placed, pointed)

@@ -38,9 +38,6 @@ _TASKS: Sequence[tuple[Ask, float]] = (
     (ask_in_vain, 1),
     (ask_copy, 6),
 )
-_FEW_FILTERS = 0.2
-_FILTERS_FROM = 0.35
-"""When yes/no questions get their full weight: they teach little before the model can tell topics and facts apart."""
 _NEEDLE_SHARE = 0.06
 _NEEDLE_WORDS = (40, 1400)
 _FIELDS_FIRST_SHARE = 0.2
@@ -62,9 +59,7 @@ def training_family(seed: object, number: int, progress: float = 1.0) -> list[Ex
         writer.brief = False
         shortest, longest = map(math.log, _NEEDLE_WORDS)
         return [ask_needle(writer, int(math.exp(writer.rng.uniform(shortest, longest))))]
-    asks = [one for one, _ in _TASKS]
-    few = _FEW_FILTERS if progress < _FILTERS_FROM else 1.0
-    weights = [weight * (few if one is ask_filter else 1.0) for one, weight in _TASKS]
+    asks, weights = [one for one, _ in _TASKS], [weight for _, weight in _TASKS]
     if not writer.chance(_FAMILY_SHARE):
         example = None
         while example is None:

@@ -49,7 +49,7 @@ def add_induction(model: Any, meaning: torch.Tensor) -> None:
     embedding[:, _TOKEN] = torch.randn(vocabulary, width) * _SCALE
     known = meaning.any(-1, keepdim=True)
     embedding[:, MEANING] = torch.where(known, meaning, torch.randn_like(meaning)) * _SCALE
-    unit = 1 / float(embedding.square().mean(-1).sqrt().mean())  # what the norm makes of an embedding of one
+    unit = _unit(embedding)
 
     first = model.model.layers[0].self_attn
     for weight in (first.q_proj.weight, first.k_proj.weight):
@@ -72,8 +72,25 @@ def add_induction(model: Any, meaning: torch.Tensor) -> None:
         weight[:size] = 0
     second.q_proj.weight[places, _TOKEN] = compared
     second.k_proj.weight[places, _BEFORE] = compared
-    second.v_proj.weight[:size] = 0
-    second.v_proj.weight[:width, _TOKEN] = torch.eye(width)
-    second.o_proj.weight[:, :size] = 0
-    second.o_proj.weight[_COPIED, :width] = torch.eye(width) / unit
+    _copy_attended(second, size, unit)
     head[:, _COPIED] = embedding[:, _TOKEN] / _SCALE * _LOGIT
+
+
+@torch.no_grad()
+def add_pointing(model: Any, layer: int) -> None:
+    """Let the first head of a layer bring along the token that it attends to, wherever that is, in place."""
+    embedding = model.model.embed_tokens.weight
+    _copy_attended(model.model.layers[layer].self_attn, model.config.head_dim, _unit(embedding))
+
+
+def _unit(embedding: torch.Tensor) -> float:
+    """Return what the norm makes of an embedding of one."""
+    return 1 / float(embedding.square().mean(-1).sqrt().mean())
+
+
+def _copy_attended(attention: Any, size: int, unit: float) -> None:
+    width = _TOKEN.stop - _TOKEN.start
+    attention.v_proj.weight[:size] = 0
+    attention.v_proj.weight[:width, _TOKEN] = torch.eye(width)
+    attention.o_proj.weight[:, :size] = 0
+    attention.o_proj.weight[_COPIED, :width] = torch.eye(width) / unit

@@ -15,9 +15,10 @@ from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from flightllm.demo.attention import additive_mask, brief_attention
-from flightllm.demo.batches import Batch, Encoded, batches, encode, repetitions
+from flightllm.demo.batches import MEANINGS, Batch, Encoded, batches, encode, repetitions
 from flightllm.demo.examples import training_family, training_text
-from flightllm.demo.induction import MEANING, add_induction
+from flightllm.demo.hints import mark_loss, pointer_loss
+from flightllm.demo.induction import MEANING, add_induction, add_pointing
 from flightllm.demo.meaning import meanings
 from flightllm.demo.muon import Muon
 from flightllm.demo.tokenizer import SPECIAL_TOKENS, VOCABULARY, train_tokenizer
@@ -55,6 +56,9 @@ class Recipe:
     cooldown: float = 0.9
     text_weight: float = 0.2
     text_until: float = 0.1
+    hint_layer: int = 3
+    mark_weight: float = 0.5
+    pointer_weight: float = 0.5
     tokenizer_families: int = 5000
     meaning_texts: int = 40_000
 
@@ -70,6 +74,8 @@ class Trainer:
         self.precision = fast_precision(self.device)
         self.model = new_model(recipe, self.tokenizer)
         add_induction(self.model, self._meanings())
+        add_pointing(self.model, recipe.hint_layer)
+        self.model.meanings = torch.nn.Linear(recipe.hidden, MEANINGS, bias=False)
         self.model.to(self.device)
         self.twin = brief_attention(copy.deepcopy(self.model).to(self.precision))
         matrices = [value for name, value in self.model.named_parameters() if value.ndim == 2 and "layers" in name]
@@ -128,7 +134,8 @@ class Trainer:
         loss.backward()
         weights, copies = list(self.model.parameters()), list(self.twin.parameters())
         for weight, fast in zip(weights, copies, strict=True):
-            weight.grad, fast.grad = fast.grad.to(weight.dtype), None
+            if fast.grad is not None:  # that of the meanings, in a batch without marks
+                weight.grad, fast.grad = fast.grad.to(weight.dtype), None
         torch.nn.utils.clip_grad_norm_(weights, 1.0)
         for optimizer in self.optimizers:
             optimizer.step()
@@ -164,16 +171,24 @@ class Trainer:
 
     def _loss(self, batch: Batch) -> torch.Tensor:
         """Return the weighted mean of the tokens' losses."""
-        hidden = self.twin.model(
+        found = self.twin.model(
             input_ids=batch.ids.to(self.device),
             position_ids=batch.positions.to(self.device),
             attention_mask=additive_mask(batch, self.precision).to(self.device),
             use_cache=False,
-        ).last_hidden_state
+            output_hidden_states=True,
+        )
+        hidden = found.last_hidden_state
         counted = (batch.weights > 0).to(self.device)
         logits = self.twin.lm_head(hidden[counted]).float()
         targets, weights = batch.targets.to(self.device)[counted], batch.weights.to(self.device)[counted]
-        return (functional.cross_entropy(logits, targets, reduction="none") * weights).sum() / weights.sum()
+        loss = (functional.cross_entropy(logits, targets, reduction="none") * weights).sum() / weights.sum()
+        hinted = found.hidden_states[self.recipe.hint_layer]
+        if len(batch.marks):
+            loss = loss + self.recipe.mark_weight * mark_loss(self.twin, hinted, batch)
+        if len(batch.pointers):
+            loss = loss + self.recipe.pointer_weight * pointer_loss(self.twin, self.recipe.hint_layer, hinted, batch)
+        return loss
 
 
 def fast_precision(device: str) -> torch.dtype:
@@ -233,7 +248,7 @@ def calibrate(trainer: Trainer, families: int = 300) -> float:
 def save_model(trainer: Trainer, folder: Path) -> None:
     """Write the model as bf16 safetensors with its tokenizer; it says float32, in which engines compute."""
     model: Any = trainer.model
-    copy = {name: value.to(torch.bfloat16) for name, value in model.state_dict().items()}
+    copy = {name: value.to(torch.bfloat16) for name, value in model.state_dict().items() if name != "meanings.weight"}
     model.save_pretrained(folder, state_dict=copy, safe_serialization=True)
     trainer.tokenizer.save_pretrained(folder)
     for path in folder.iterdir():

@@ -1,5 +1,6 @@
 """Training: batches give what prompts by themselves give, and a run goes on exactly where it was stopped."""
 
+import copy
 import random
 from dataclasses import replace
 from pathlib import Path
@@ -10,13 +11,22 @@ torch = pytest.importorskip("torch", reason="the extra 'local' is not installed"
 
 from flightllm.demo.batches import Batch, batches, encode, repetitions  # noqa: E402
 from flightllm.demo.examples import training_family  # noqa: E402
+from flightllm.demo.hints import mark_loss, pointer_loss  # noqa: E402
 from flightllm.demo.meaning import meanings  # noqa: E402
 from flightllm.demo.muon import orthogonal  # noqa: E402
+from flightllm.demo.tasks.base import Example, Pointer  # noqa: E402
 from flightllm.demo.tokenizer import VOCABULARY  # noqa: E402
 from flightllm.demo.train import Recipe, Trainer, calibrate, save_model  # noqa: E402
 
 TINY = Recipe(
-    pools=2, pool_families=6, batch_tokens=1024, intermediate=64, layers=2, tokenizer_families=60, meaning_texts=2000
+    pools=2,
+    pool_families=6,
+    batch_tokens=1024,
+    intermediate=64,
+    layers=3,
+    hint_layer=2,
+    tokenizer_families=60,
+    meaning_texts=2000,
 )
 
 
@@ -64,6 +74,79 @@ def test_batches_have_few_shapes(trainer: Trainer) -> None:
     cut = list(batches(rows, 3072, random.Random(1)))
     assert sum(batch.ids.numel() for batch in cut) < 1.25 * sum(len(row.ids) for row in rows)
     assert all(batch.ids.size(1) % 16 == 0 for batch in cut)
+
+
+def test_hints_stand_where_words_do(trainer: Trainer) -> None:
+    """Marks are where words end that tell or ask, and at the prompt's end; pointers lead to values and evidence.
+
+    In a family the marks of what all share stand there once.
+    """
+    row = (("note", "Ann lives in Oldham. She is tall."),)
+    asked = Example(
+        "filter", "ai_filter", "Is it Oldham?", row, "Yes", fields_first=True,
+        marks=(("Ann lives in Oldham.", "city"), ("is it Oldham?", "city"), ("", "city")),
+        pointers=(Pointer(0, "Ann lives in Oldham.", 1),),
+    )  # fmt: skip
+    extracted = replace(
+        asked, function="ai_extract", literal=("town", "age"), answer='{"town":"Oldham","age":null}',
+        marks=(("Ann lives in Oldham.", "city"), ('"town"', "city")),
+        pointers=(Pointer(9, "lives in Oldham", 6), Pointer(24, "", 0)),
+    )  # fmt: skip
+    [family] = encode(trainer.tokenizer, [[asked, extracted]])
+    ids, decode = family.ids, trainer.tokenizer.decode
+    marked = [decode(ids[: place + 1]) for place, _ in family.marks]
+    assert marked[0].endswith("lives in Oldham.")
+    assert marked[1].endswith("Is it Oldham?")
+    assert marked[2].rstrip("\n").endswith("<|assistant|>")
+    assert [text.rstrip('{}[]":,')[-4:] for text in marked[3:]] == ["town"] * 3  # twice in the schema, then answered
+    assert len({number for _, number in family.marks}) == 1
+    (filtered, evidence), (town, value), (age, nothing) = family.pointers
+    assert decode(ids[: filtered + 1]).rstrip("\n").endswith("<|assistant|>")
+    assert [decode(ids[: place + 1])[-7:] for place in evidence] == ["Oldham."]
+    assert decode(ids[: town + 1]).endswith('{"town":"')
+    assert [decode(ids[:place]).rstrip()[-8:] for place in value] == ["lives in"]
+    assert decode(ids[: age + 1]).endswith('"age":')
+    assert nothing == (0,)
+
+
+def test_pointers_lead_to_the_answer(trainer: Trainer) -> None:
+    """Whatever is copied from the prompt, one of its pointers leads to where it begins."""
+    followed = 0
+    for number in range(300):
+        for example in training_family(2, number):
+            if example.task not in {"question", "classify", "sentiment"} or not example.pointers or example.options:
+                continue
+            [row] = encode(trainer.tokenizer, [[example]])
+            [(place, found)] = row.pointers
+            assert row.answers[place] == 0 < row.answers[place + 1]
+            told = [trainer.tokenizer.decode(row.ids[one:place]).lstrip().lower() for one in found]
+            assert any(text.startswith(example.answer.lower()) for text in told), example
+            followed += 1
+    assert followed > 100
+
+
+def test_hint_losses(trainer: Trainer) -> None:
+    """They fall where states say what is meant, and where the head attends to what is pointed at."""
+    model = copy.deepcopy(trainer.model)
+    rows = encode(trainer.tokenizer, [training_family(3, number) for number in range(20)])
+    batch = max(batches(rows, 2048, random.Random(1)), key=lambda one: len(one.pointers))
+    hidden = torch.randn(*batch.ids.shape, model.config.hidden_size)
+    meant = torch.zeros_like(hidden)
+    for row, column, meaning in batch.marks.tolist():
+        meant[row, column] = model.meanings.weight[meaning].detach() * 1e3
+    with torch.no_grad():
+        assert mark_loss(model, meant, batch) < mark_loss(model, hidden, batch)
+        attention = model.model.layers[2].self_attn
+        for weight in (attention.q_proj.weight, attention.k_proj.weight):
+            weight.zero_()
+            weight[31, 0] = 1.0  # a rotary pair that hardly turns
+        seen = torch.ones_like(hidden)
+        seen[:, :, 0] = 0
+        pointed = seen.clone()
+        for (row, column), found in zip(batch.pointers.tolist(), batch.pointed, strict=True):
+            pointed[row, column, 0] = 30.0
+            pointed[row, found, 0] = 30.0
+        assert pointer_loss(model, 2, pointed, batch) < pointer_loss(model, 2, seen, batch)
 
 
 def test_calibration_changes_no_answer() -> None:

@@ -2,34 +2,43 @@
 
 from dataclasses import dataclass
 
+Mark = tuple[str, str]
+"""Words, and what they speak of: equal for all that mean the same, in texts, questions and labels."""
+
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A yes/no question or statement about the text."""
+    """A yes/no question or statement about the text; `about`: what it asks for."""
 
     prompt: str
     truth: bool
+    about: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Classes:
-    """Labels of which exactly one fits; `others` are wrong. `unseen` ones are no labels in training."""
+    """Labels of which exactly one fits; `others` are wrong. `unseen` ones are no labels in training.
+
+    `about`: what the label and the others mean, one after another.
+    """
 
     label: str
     others: tuple[str, ...]
     unseen: bool = False
+    about: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Fact:
     """A value that stands in the text, what a user may call its field, and a question for it.
 
-    `value` is None where the text does not say.
+    `value` is None where the text does not say. `about`: what question and fields ask for.
     """
 
     fields: tuple[str, ...]
     question: str
     value: str | None
+    about: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +53,7 @@ class Rating:
 class Passage:
     """One text. `column` is what a table may call it; `extras` are further short columns of its row.
 
-    `replies` are free questions with their answers.
+    `replies` are free questions with their answers. `marks`: what words of the row speak of.
     """
 
     kind: str
@@ -58,3 +67,4 @@ class Passage:
     summary: str | None = None
     sentiment: str | None = None
     extras: tuple[tuple[str, str], ...] = ()
+    marks: tuple[Mark, ...] = ()

@@ -42,8 +42,10 @@ def write_synopsis(writer: Writer) -> Passage:
         "trigger": writer.fill(writer.choose(language["triggers"]), {}),
     }
     cue = writer.rng.choice(["unsuitable" if genre in _GRIM else "suitable", "unsuitable", None])
-    plot = [writer.choose(genres[genre]["sentences"]) for _ in range(writer.count(1, 2))]
-    plot += writer.rng.sample(writer.split.of(language[cue]), writer.count(1, 2)) if cue else []
+    told = {writer.choose(genres[genre]["sentences"]): genre_key(genre) for _ in range(writer.count(1, 2))}
+    if cue:
+        told |= dict.fromkeys(writer.rng.sample(writer.split.of(language[cue]), writer.count(1, 2)), cue)
+    plot = list(told)
     plot += [writer.choose(language["middles"])] if not writer.brief and writer.chance(0.5) else []
     writer.rng.shuffle(plot)
     parts = [
@@ -51,13 +53,13 @@ def write_synopsis(writer: Writer) -> Passage:
         *plot,
         *([writer.choose(language["endings"])] if writer.chance(0.5) else []),
     ]
-    text = " ".join(writer.sentence(part, values) for part in parts)
+    said = [(writer.sentence(part, values), told.get(part)) for part in parts]
+    text = " ".join(sentence for sentence, _ in said)
     wrong = writer.rng.sample([name for name in sorted(genres) if name != genre], _GENRES_ASKED)
-    checks = [_genre_check(writer, genres[genre]["tones"], truth=True) for _ in range(_GENRES_ASKED)]
-    checks += [_genre_check(writer, genres[name]["tones"], truth=False) for name in wrong]
+    checks = [_genre_check(writer, name, truth=name == genre) for name in [genre] * _GENRES_ASKED + wrong]
     if cue:
-        checks.append(Check(writer.choose(language["suitable_checks"]), cue == "suitable"))
-        checks.append(Check(writer.choose(language["unsuitable_checks"]), cue == "unsuitable"))
+        checks.append(Check(writer.choose(language["suitable_checks"]), cue == "suitable", ("suitable",)))
+        checks.append(Check(writer.choose(language["unsuitable_checks"]), cue == "unsuitable", ("unsuitable",)))
     return Passage(
         kind="synopsis",
         column=writer.rng.choice(_COLUMNS),
@@ -65,13 +67,19 @@ def write_synopsis(writer: Writer) -> Passage:
         checks=tuple(checks),
         classes=_classes(writer, genre),
         facts=tuple(
-            Fact(fields, question, values[name] if values[name] in text else None)
+            Fact(fields, question, values[name] if values[name] in text else None, name)
             for name, (fields, question) in _FACTS.items()
         ),
         ratings=(Rating(writer.rng.choice(_SUITABILITY), 0.95 if cue == "suitable" else 0.05),) if cue else (),
         summary=writer.sentence(writer.choose(language["summaries"]), values),
         extras=(("genre_note", writer.rng.choice(genres[genre]["tones"])),) if writer.chance(0.3) else (),
+        marks=tuple((sentence, about) for sentence, about in said if about),
     )
+
+
+def genre_key(genre: str) -> str:
+    """Return what speaks of a genre."""
+    return f"genre {genre}"
 
 
 def _classes(writer: Writer, genre: str) -> tuple[Classes, ...]:
@@ -82,13 +90,15 @@ def _classes(writer: Writer, genre: str) -> tuple[Classes, ...]:
     genres = load_language("films")["genre"]
     unseen = frozenset(sorted(genres)[::_UNSEEN_EACH])
     side = [name for name in sorted(genres) if (name in unseen) is (genre in unseen) and name != genre]
-    classes = [Classes(genres[genre]["labels"][0], tuple(genres[name]["labels"][0] for name in side), genre in unseen)]
+    about = tuple(map(genre_key, [genre, *side]))
+    others = tuple(genres[name]["labels"][0] for name in side)
+    classes = [Classes(genres[genre]["labels"][0], others, genre in unseen, about)]
     if writer.split is Split.TRAINING and genre not in unseen:
-        label, *others = (writer.rng.choice(genres[one]["tones"]) for one in [genre, *side])
-        classes.append(Classes(label, tuple(others)))
+        label, *rest = (writer.rng.choice(genres[one]["tones"]) for one in [genre, *side])
+        classes.append(Classes(label, tuple(rest), about=about))
     return tuple(classes)
 
 
-def _genre_check(writer: Writer, tones: list[str], *, truth: bool) -> Check:
-    pattern = writer.rng.choice(_GENRE_CHECKS)
-    return Check(writer.sentence(pattern, {"genre": f"a {writer.rng.choice(tones)}"}), truth)
+def _genre_check(writer: Writer, genre: str, *, truth: bool) -> Check:
+    tone = writer.rng.choice(load_language("films")["genre"][genre]["tones"])
+    return Check(writer.sentence(writer.rng.choice(_GENRE_CHECKS), {"genre": f"a {tone}"}), truth, (genre_key(genre),))

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from flightllm.demo.passages.base import Check, Classes, Fact, Passage
+from flightllm.demo.passages.base import Check, Classes, Fact, Mark, Passage
 from flightllm.demo.phrases import Writer, load_language
 
 KINDS = ("person", "town", "company", "event", "product", "film", "book", "secret")
@@ -21,21 +21,28 @@ def write_record(writer: Writer, kind: str, stated: int | None = None) -> Passag
     order = writer.rng.sample(sorted(attributes), len(attributes))
     count = min(len(order), stated or writer.count(2, 5))
     values = {attribute: _value(writer, attributes[attribute]) for attribute in order}
-    sentences = []
+    sentences: list[str] = []
+    marks: list[Mark] = []
     for place, attribute in enumerate(order[:count]):
         called = name
         if place and writer.chance(0.5):
             called = writer.fill(writer.rng.choice(language["refs"]), {"name": name})
         statement = writer.choose(attributes[attribute]["statements"])
         sentences.append(writer.sentence(statement, {"name": called, "value": values[attribute]}))
+        marks += [(sentences[-1], attribute), (sentences[-1], f"kind {kind}")]
     text = " ".join(sentences)
     checks, facts = [], []
     for place, attribute in enumerate(order):
         told = place < count
-        checks += _checks(writer, attributes[attribute], name, values[attribute], told=told)
+        checks += _checks(writer, attribute, attributes[attribute], name, values[attribute], told=told)
         question = writer.sentence(writer.choose(attributes[attribute]["questions"]), {"name": name})
         facts.append(
-            Fact(tuple(attributes[attribute]["fields"]), question, _stated(values[attribute], text, told=told))
+            Fact(
+                tuple(attributes[attribute]["fields"]),
+                question,
+                _stated(values[attribute], text, told=told),
+                attribute,
+            )
         )
     noun = language["noun"]
     return Passage(
@@ -47,6 +54,7 @@ def write_record(writer: Writer, kind: str, stated: int | None = None) -> Passag
         facts=tuple(facts),
         summary=sentences[0],
         extras=(("name", name),),
+        marks=tuple(marks),
     )
 
 
@@ -61,14 +69,16 @@ def _stated(value: str, text: str, *, told: bool) -> str | None:
     return value if value in text else value[:1].upper() + value[1:]
 
 
-def _checks(writer: Writer, attribute: Mapping[str, Any], name: str, value: str, *, told: bool) -> list[Check]:
+def _checks(
+    writer: Writer, about: str, attribute: Mapping[str, Any], name: str, value: str, *, told: bool
+) -> list[Check]:
     """Ask for the value and for another one; a value that the text does not state is not so."""
     other = _value(writer, attribute)
     while other == value:
         other = _value(writer, attribute)
     asked = [(value, True), (value, True), (other, False), (other, False)] if told else [(other, False)]
     return [
-        Check(writer.sentence(writer.choose(attribute["checks"]), {"name": name, "value": one}), truth)
+        Check(writer.sentence(writer.choose(attribute["checks"]), {"name": name, "value": one}), truth, (about,))
         for one, truth in asked
     ]
 
@@ -77,5 +87,7 @@ def _kind_classes(noun: str, kind: str) -> tuple[Classes, ...]:
     others = [other for other in KINDS if other not in {kind, "secret"}]
     if kind == "secret":
         return ()
-    nouns = tuple(load_language(f"records/{other}")["noun"] for other in others if other not in _UNSEEN_KINDS)
-    return (Classes(noun, nouns, unseen=kind in _UNSEEN_KINDS),)
+    offered = [other for other in others if other not in _UNSEEN_KINDS]
+    nouns = tuple(load_language(f"records/{other}")["noun"] for other in offered)
+    about = tuple(f"kind {one}" for one in [kind, *offered])
+    return (Classes(noun, nouns, kind in _UNSEEN_KINDS, about),)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from flightllm.demo.passages.base import Check, Classes, Passage, Rating
+from flightllm.demo.passages.base import Check, Classes, Mark, Passage, Rating
 from flightllm.demo.phrases import Writer, load_language
 
 _COLUMNS = ("review", "review_text", "review_content", "comment", "text", "feedback", "opinion")
@@ -36,17 +36,20 @@ def write_review(writer: Writer, level: int | None = None) -> Passage:
     order = writer.rng.sample(sorted(aspects), len(aspects))
     opinions = dict(zip(order, _polarities(writer, level), strict=False))
     nouns = {aspect: writer.rng.choice(aspects[aspect]) for aspect in order}
-    sentences = _opinions(writer, opinions, nouns)
+    marks: list[Mark] = []
+    sentences = _opinions(writer, opinions, nouns, marks)
     writer.rng.shuffle(sentences)
     if not sentences or writer.chance(0.2 if writer.brief else 0.7):
         verdict = writer.sentence(
             writer.choose(language[f"verdict_{level}"]), {"noun": writer.rng.choice(domain["nouns"])}
         )
+        marks += [(verdict, f"verdict {level}"), (verdict, sentiment_of(level))]
         sentences.insert(0 if writer.chance(0.4) else len(sentences), verdict)
     neutral: list[str] = []
     if not writer.brief and writer.chance(0.3):
         neutral.append(order[len(opinions)])
         said = writer.sentence(writer.choose(language["neutral"]), {"aspect": nouns[neutral[0]]})
+        marks += [(said, aspect_key(neutral[0])), (said, "neutral")]
         sentences.insert(writer.rng.randint(0, len(sentences)), said)
     if not writer.brief and writer.chance(0.4):
         sentences.insert(0, writer.sentence(writer.choose(domain["background"]), {}))
@@ -64,6 +67,7 @@ def write_review(writer: Writer, level: int | None = None) -> Passage:
         replies=tuple(_replies(writer, level, liked, disliked)),
         summary=_summary(level, liked, disliked),
         sentiment=sentiment_of(level),
+        marks=tuple(marks),
     )
 
 
@@ -89,6 +93,16 @@ def sentiment_of(level: int) -> str:
     return "mixed" if level == 3 else "positive" if level > 3 else "negative"
 
 
+def aspect_key(aspect: str) -> str:
+    """Return what speaks of an aspect."""
+    return f"aspect {aspect}"
+
+
+def opinion_keys(aspect: str, *, praised: bool) -> tuple[str, str]:
+    """Return what judges an aspect."""
+    return aspect_key(aspect), "positive" if praised else "negative"
+
+
 def _polarities(writer: Writer, level: int) -> list[bool]:
     """Draw which aspects are praised: all at level 5, none at level 1, both at level 3."""
     good, bad = {
@@ -103,21 +117,25 @@ def _polarities(writer: Writer, level: int) -> list[bool]:
     return drawn
 
 
-def _opinions(writer: Writer, opinions: Mapping[str, bool], nouns: Mapping[str, str]) -> list[str]:
-    """Say each opinion in a sentence of its own, or two opposite ones in one."""
+def _opinions(writer: Writer, opinions: Mapping[str, bool], nouns: Mapping[str, str], marks: list[Mark]) -> list[str]:
+    """Say each opinion in a sentence of its own, or two opposite ones in one; add to `marks` what is said."""
     language = load_language("opinions")
     good = [name for name, praised in opinions.items() if praised]
     bad = [name for name, praised in opinions.items() if not praised]
     sentences = []
     if good and bad and writer.chance(0.4):
-        clauses = {
-            "good_clause": writer.fill(writer.choose(language["good_clauses"]), {"aspect": nouns[good.pop()]}),
-            "bad_clause": writer.fill(writer.choose(language["bad_clauses"]), {"aspect": nouns[bad.pop()]}),
-        }
+        clauses = {}
+        for side, names in (("good", good), ("bad", bad)):
+            name = names.pop()
+            clause = writer.fill(writer.choose(language[f"{side}_clauses"]), {"aspect": nouns[name]})
+            clauses[f"{side}_clause"] = clause
+            marks += [(clause, key) for key in opinion_keys(name, praised=side == "good")]
         sentences.append(writer.sentence(writer.choose(language["both"]), clauses))
     for name, side in [*((name, "positive") for name in good), *((name, "negative") for name in bad)]:
         form = writer.rng.choices(["", "_negated", "_hedged"], [6, 3, 1])[0]
-        sentences.append(writer.sentence(writer.choose(language[side + form]), {"aspect": nouns[name]}))
+        sentence = writer.sentence(writer.choose(language[side + form]), {"aspect": nouns[name]})
+        marks += [(sentence, key) for key in opinion_keys(name, praised=opinions[name])]
+        sentences.append(sentence)
     return sentences
 
 
@@ -134,15 +152,15 @@ def _checks(
     checks = []
     for name in asked:
         values = {"aspect": aspects[name][0]}
-        for kind, truth in (
-            ("praise", opinions.get(name) is True),
-            ("criticism", opinions.get(name) is False),
-            ("mention", name in opinions or name in neutral),
+        for kind, truth, about in (
+            ("praise", opinions.get(name) is True, opinion_keys(name, praised=True)),
+            ("criticism", opinions.get(name) is False, opinion_keys(name, praised=False)),
+            ("mention", name in opinions or name in neutral, (aspect_key(name),)),
         ):
-            checks.append(Check(writer.sentence(writer.choose(language[f"{kind}_checks"]), values), truth))
+            checks.append(Check(writer.sentence(writer.choose(language[f"{kind}_checks"]), values), truth, about))
     if level != 3:
-        checks.append(Check(writer.choose(language["positive_checks"]), level > 3))
-        checks.append(Check(writer.choose(language["negative_checks"]), level < 3))
+        checks.append(Check(writer.choose(language["positive_checks"]), level > 3, ("positive",)))
+        checks.append(Check(writer.choose(language["negative_checks"]), level < 3, ("negative",)))
     return checks
 
 
@@ -152,7 +170,8 @@ def _classes(writer: Writer, level: int, domain: str) -> tuple[Classes, ...]:
     classes = [Classes(domain, things)]
     if level != 3:
         good, bad = writer.rng.choice(_POLAR_LABELS)
-        classes += [Classes(good, (bad,)) if level > 3 else Classes(bad, (good,))] * 2
+        moods = ("positive", "negative")
+        classes += [Classes(good, (bad,), about=moods) if level > 3 else Classes(bad, (good,), about=moods[::-1])] * 2
     else:
         classes.append(Classes("mixed", ("positive", "negative")))
     return tuple(classes)

@@ -1,9 +1,11 @@
 """Texts of the same sentences as the sample tables, in other rows than these."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from flightllm.demo.passages.base import Check, Classes, Fact, Passage, Rating
-from flightllm.demo.passages.reviews import sentiment_of
+from flightllm.demo.passages.base import Check, Classes, Fact, Mark, Passage, Rating
+from flightllm.demo.passages.films import genre_key
+from flightllm.demo.passages.reviews import opinion_keys, sentiment_of
+from flightllm.demo.passages.tickets import part_key
 from flightllm.demo.phrases import Split, Writer, load_language, load_phrases
 
 _FILM_ASPECTS = {
@@ -65,25 +67,32 @@ def _review(
     ]
     indexes = writer.rng.sample(range(sentences), len(good))
     said = dict(zip(indexes, good, strict=True))
-    text = " ".join(
-        writer.sentence(writer.words["positive" if praised else "negative"][index], values)
-        for index, praised in said.items()
-    )
-    return _judged(writer, level, said, text, aspects, column)
+    marks: list[Mark] = []
+    for index, praised in said.items():
+        sentence = writer.sentence(writer.words["positive" if praised else "negative"][index], values)
+        marks += [(sentence, key) for key in _opinion(aspects.get(index), praised=praised)]
+    return _judged(writer, level, said, marks, aspects, column)
 
 
 def _judged(
-    writer: Writer, level: int, said: Mapping[int, bool], text: str, aspects: Mapping[int, str], column: str
+    writer: Writer,
+    level: int,
+    said: Mapping[int, bool],
+    marks: Sequence[Mark],
+    aspects: Mapping[int, str],
+    column: str,
 ) -> Passage:
     language = load_language("opinions")
     checks = []
     for index, aspect in aspects.items():
-        for kind, truth in (("praise", said.get(index) is True), ("criticism", said.get(index) is False)):
+        for kind, praised in (("praise", True), ("criticism", False)):
             pattern = writer.rng.choice(language[f"{kind}_checks"])
-            checks.append(Check(writer.sentence(pattern, {"aspect": aspect}), truth))
+            prompt = writer.sentence(pattern, {"aspect": aspect})
+            checks.append(Check(prompt, said.get(index) is praised, _opinion(aspect, praised=praised)))
     if level != 3:
-        checks += [Check(writer.rng.choice(language["positive_checks"]), level > 3)] * 2
-        checks += [Check(writer.rng.choice(language["negative_checks"]), level < 3)] * 2
+        checks += [Check(writer.rng.choice(language["positive_checks"]), level > 3, ("positive",))] * 2
+        checks += [Check(writer.rng.choice(language["negative_checks"]), level < 3, ("negative",))] * 2
+    mood, contrary = ("positive", "negative") if level > 3 else ("negative", "positive")
     liked = [aspects[index] for index, praised in said.items() if praised and index in aspects]
     disliked = [aspects[index] for index, praised in said.items() if not praised and index in aspects]
     replies = []
@@ -94,15 +103,20 @@ def _judged(
     return Passage(
         kind="review",
         column=column,
-        text=text,
+        text=" ".join(dict.fromkeys(sentence for sentence, _ in marks)),
         checks=tuple(checks),
-        classes=()
-        if level == 3
-        else (Classes(*(("positive", ("negative",)) if level > 3 else ("negative", ("positive",)))),),
+        classes=() if level == 3 else (Classes(mood, (contrary,), about=(mood, contrary)),),
         ratings=(Rating(writer.rng.choice(language["score_prompts"]), (level - 1) / 4),),
         replies=tuple(replies),
         sentiment=sentiment_of(level),
+        marks=tuple(marks),
     )
+
+
+def _opinion(aspect: str | None, *, praised: bool) -> tuple[str, ...]:
+    """Return what judges an aspect, named as in reviews at large, or no certain one."""
+    keys = opinion_keys((aspect or "").split(" ")[-1], praised=praised)
+    return keys if aspect else keys[1:]
 
 
 def _ticket(writer: Writer) -> Passage:
@@ -114,9 +128,12 @@ def _ticket(writer: Writer) -> Passage:
     values = {**_product_of(writer), "order": writer.fill("F-#####", {}), "first": first}
     lists = writer.over(phrases["ticket"])
     parts = [lists.pick("greeting"), complaint, lists.pick("upset" if angry else "calm"), lists.pick("farewell")]
-    text = lists.fill(" ".join(parts), values)
+    greeting, complaint, tone, farewell = (lists.fill(part, values) for part in parts)
+    text = f"{greeting} {complaint} {tone} {farewell}"
+    subject_line = lists.fill(subject, values)
     language = load_language("tickets")
-    other = writer.rng.choice([name for name in _TOPIC_LABELS if name != topic])
+    elsewhere = [name for name in _TOPIC_LABELS if name != topic]
+    other = writer.rng.choice(elsewhere)
     label = 0 if writer.chance(0.7) else writer.rng.randrange(3)
     refund = subject == "Refund has not arrived"
     return Passage(
@@ -124,15 +141,16 @@ def _ticket(writer: Writer) -> Passage:
         column="body",
         text=text,
         checks=(
-            Check(writer.rng.choice(language["angry_checks"]), angry),
-            Check(writer.rng.choice(language["department"][topic]["checks"]), truth=True),
-            Check(writer.rng.choice(language["department"][other]["checks"]), truth=False),
+            Check(writer.rng.choice(language["angry_checks"]), angry, ("angry",)),
+            Check(writer.rng.choice(language["department"][topic]["checks"]), truth=True, about=(part_key(topic),)),
+            Check(writer.rng.choice(language["department"][other]["checks"]), truth=False, about=(part_key(other),)),
             Check(writer.rng.choice(["Is a refund asked for?", "Does the customer want money back?"]), refund),
         ),
         classes=(
             Classes(
                 _TOPIC_LABELS[topic][label],
-                tuple(names[label] for name, names in _TOPIC_LABELS.items() if name != topic),
+                tuple(_TOPIC_LABELS[name][label] for name in elsewhere),
+                about=tuple(map(part_key, [topic, *elsewhere])),
             ),
         ),
         facts=(
@@ -140,11 +158,17 @@ def _ticket(writer: Writer) -> Passage:
                 ("order", "order_number", "order_id"),
                 "Which order is it about?",
                 values["order"] if values["order"] in text else None,
+                "order",
             ),
-            Fact(("customer", "first_name", "sender"), "Who wrote it?", first if first in text else None),
+            Fact(("customer", "first_name", "sender"), "Who wrote it?", first if first in text else None, "customer"),
         ),
         sentiment="negative" if angry else None,
-        extras=(("subject", lists.fill(subject, values)),),
+        extras=(("subject", subject_line),),
+        marks=(
+            (complaint, part_key(topic)),
+            (subject_line, part_key(topic)),
+            (tone, "angry" if angry else "calm"),
+        ),
     )
 
 
@@ -156,21 +180,29 @@ def _movie(writer: Writer) -> Passage:
     values = {"hero": _person(writer), "friend": _person(writer), "director": _person(writer)}
     values |= {name: lists.pick(name) for name in ("place", "tone", "trigger", "job")}
     opening = lists.write("opening", {**values}, {"job": [values["job"]]})
-    text = " ".join([opening, *(lists.write(part, values) for part in ("middle", "stakes", "closing"))])
-    others = tuple(name.lower() for name in sorted(phrases["genre"]) if name != genre)
+    parts = [opening, *(lists.write(part, values) for part in ("middle", "stakes", "closing"))]
+    text = " ".join(parts)
+    others = [name for name in sorted(phrases["genre"]) if name != genre]
     directed = values["director"] if values["director"] in text else None
     return Passage(
         kind="synopsis",
         column="movie_info",
         text=text,
-        classes=(Classes(genre.lower(), others),),
+        classes=(
+            Classes(genre.lower(), tuple(map(str.lower, others)), about=tuple(map(_genre_key, [genre, *others]))),
+        ),
         facts=(
-            Fact(("hero", "main_character", "name"), "Who is the main character?", values["hero"]),
-            Fact(("job", "occupation"), "What is the main character's job?", values["job"]),
-            Fact(("director", "directed_by"), "Who directed it?", directed),
+            Fact(("hero", "main_character", "name"), "Who is the main character?", values["hero"], "hero"),
+            Fact(("job", "occupation"), "What is the main character's job?", values["job"], "job"),
+            Fact(("director", "directed_by"), "Who directed it?", directed, "director"),
         ),
         summary=lists.fill("A {$job} {$trigger}.", values) if values["trigger"] in text else None,
+        marks=tuple((part, _genre_key(genre)) for part in parts if values["tone"] in part or part == opening),
     )
+
+
+def _genre_key(genre: str) -> str:
+    return genre_key(genre.lower().replace(" ", "_"))
 
 
 def _person(writer: Writer) -> str:

@@ -2,7 +2,7 @@
 
 import re
 
-from flightllm.demo.passages.base import Check, Classes, Passage
+from flightllm.demo.passages.base import Check, Classes, Mark, Passage
 from flightllm.demo.phrases import Split, Writer, load_language
 
 _ARTICLE = re.compile("^(the|an?) ")
@@ -25,9 +25,10 @@ def write_topic(writer: Writer, topic: str | None = None) -> Passage:
     topic = topic or writer.rng.choice(names)
     other = writer.rng.choice([name for name in names if name != topic])
     writer = writer.over(language["words"])
-    sentences = [_sentence(writer, topic) for _ in range(writer.count(2, 5))]
+    marks: list[Mark] = []
+    sentences = [_sentence(writer, topic, marks) for _ in range(writer.count(2, 5))]
     if len(sentences) > 2 and writer.chance(0.15):
-        sentences[writer.rng.randrange(1, len(sentences))] = _sentence(writer, other)
+        sentences[writer.rng.randrange(1, len(sentences))] = _sentence(writer, other, marks)
     nouns = topics[topic]["nouns"]
     first, second = writer.rng.sample(nouns, 2)
     title = writer.sentence(writer.choose(language["titles"]), {"a": first, "b": second})
@@ -35,7 +36,8 @@ def write_topic(writer: Writer, topic: str | None = None) -> Passage:
     checks = []
     for named, truth in [*((topic, True) for _ in range(_CHECKS)), *((name, False) for name in wrong)]:
         label = writer.rng.choice(topics[named]["labels"])
-        checks.append(Check(writer.sentence(writer.choose(language["checks"]), {"topic": label}), truth))
+        prompt = writer.sentence(writer.choose(language["checks"]), {"topic": label})
+        checks.append(Check(prompt, truth, (_key(named),)))
     return Passage(
         kind="topic",
         column=writer.rng.choice(_COLUMNS),
@@ -45,15 +47,23 @@ def write_topic(writer: Writer, topic: str | None = None) -> Passage:
         summary=f"This is about {topics[topic]['labels'][0]}.",
         sentiment="neutral",
         extras=(("title", title),),
+        marks=(*marks, (first, _key(topic)), (second, _key(topic))),
     )
 
 
-def _sentence(writer: Writer, topic: str) -> str:
+def _key(topic: str) -> str:
+    return f"topic {topic}"
+
+
+def _sentence(writer: Writer, topic: str, marks: list[Mark]) -> str:
     language = load_language("topics")
     own = language["topic"][topic]
     if writer.chance(0.3):
-        return writer.sentence(writer.choose(own["facts"]), {})
+        fact = writer.sentence(writer.choose(own["facts"]), {})
+        marks.append((fact, _key(topic)))
+        return fact
     first, second = writer.rng.sample(own["nouns"], 2)
+    marks += [(first, _key(topic)), (second, _key(topic))]
     return writer.sentence(writer.choose(language["sentences"]), {"a": first, "b": second})
 
 
@@ -66,10 +76,10 @@ def _classes(writer: Writer, topic: str) -> tuple[Classes, ...]:
     unseen = unseen_topics()
     side = [name for name in sorted(topics) if (name in unseen) is (topic in unseen) and name != topic]
     name = 0 if writer.chance(0.6) else writer.rng.randrange(len(topics[topic]["labels"]))
-    classes = [
-        Classes(topics[topic]["labels"][name], tuple(topics[other]["labels"][0] for other in side), topic in unseen)
-    ]
+    about = tuple(map(_key, [topic, *side]))
+    others = tuple(topics[other]["labels"][0] for other in side)
+    classes = [Classes(topics[topic]["labels"][name], others, topic in unseen, about)]
     if writer.split is Split.TRAINING:
-        label, *others = (_ARTICLE.sub("", writer.rng.choice(topics[one]["nouns"])) for one in [topic, *side])
-        classes.append(Classes(label, tuple(others)))
+        label, *rest = (_ARTICLE.sub("", writer.rng.choice(topics[one]["nouns"])) for one in [topic, *side])
+        classes.append(Classes(label, tuple(rest), about=about))
     return tuple(classes)

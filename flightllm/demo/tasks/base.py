@@ -1,18 +1,36 @@
 """An example: a call of an AI function on the fields of a row, and the text that the model should answer."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 from flightllm.ai import AICall
+from flightllm.demo.passages.base import Fact, Mark, Passage
 from flightllm.functions import AIFunction, FunctionRegistry
 from flightllm.functions.base import Kind, Literal
 from flightllm.functions.bind import Argument, Constant, Expression, bind_call
 
 
 @dataclass(frozen=True, slots=True)
+class Pointer:
+    """Where in the prompt to look before writing the answer's character `before`.
+
+    There the last `length` characters of `words` begin. No words: the prompt says nothing on it.
+    """
+
+    before: int
+    words: str
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
 class Example:
-    """`literal` is the call's prompt, labels, schema or language; `fields` are the row's columns in prompt order."""
+    """`literal` is the call's prompt, labels, schema or language; `fields` are the row's columns in prompt order.
+
+    Hints for training, beside the answer: `marks` say what words mean, those without words what is asked for;
+    `pointers` where the answer is found.
+    """
 
     task: str
     function: str
@@ -21,6 +39,8 @@ class Example:
     answer: str
     options: tuple[tuple[str, Literal], ...] = ()
     fields_first: bool = False
+    marks: tuple[Mark, ...] = ()
+    pointers: tuple[Pointer, ...] = ()
 
     def call(self) -> AICall:
         """Return the call as the SQL planner would bind it."""
@@ -37,6 +57,29 @@ class Example:
         parts = [*literal, *inputs] if _takes_prompt(self.function) else [_input(inputs), *literal]
         parts += [f"{name} => {_sql(value)}" for name, value in self.options]
         return f"{self.function}({', '.join(parts)})"
+
+
+def pointers_to_value(passage: Passage, fact: Fact, before: int) -> tuple[Pointer, ...]:
+    """Point to a fact's value: in the sentences that tell it, if these are known, else wherever it stands."""
+    if fact.value is None:
+        return (Pointer(before, "", 0),)
+    told = [words[: words.find(fact.value) + len(fact.value)] for words, about in passage.marks if about == fact.about]
+    return tuple(Pointer(before, words, len(fact.value)) for words in told or [fact.value] if fact.value in words)
+
+
+def hints_of_question(passage: Passage, fact: Fact) -> tuple[tuple[Mark, ...], tuple[Pointer, ...]]:
+    """Return the marks and pointers of a call that asks a fact's question."""
+    marks = (*passage.marks, *((words, fact.about) for words in (fact.question, "") if fact.about))
+    return marks, pointers_to_value(passage, fact, 0)
+
+
+def pointers_to_evidence(passage: Passage, about: Iterable[str]) -> tuple[Pointer, ...]:
+    """Point to the end of what in a text speaks of all these, if anything does."""
+    meanings: dict[str, set[str]] = {}
+    for words, meaning in passage.marks:
+        meanings.setdefault(words, set()).add(meaning)
+    found = [words for words, meant in meanings.items() if meant.issuperset(about)]
+    return tuple(Pointer(0, words, 1) for words in found) or (Pointer(0, "", 0),)
 
 
 def _input(inputs: list[str]) -> str:

@@ -1,10 +1,11 @@
 """Facts as JSON, or one of them as the answer to a question."""
 
 import json
+from dataclasses import replace
 
 from flightllm.demo.passages.base import Fact, Passage
 from flightllm.demo.phrases import Split, Writer
-from flightllm.demo.tasks.base import Example
+from flightllm.demo.tasks.base import Example, Pointer, hints_of_question, pointers_to_value
 from flightllm.demo.tasks.rows import row_of
 
 _ASKED = (
@@ -33,26 +34,44 @@ def ask_extract(writer: Writer, passage: Passage, most: int = 4) -> Example | No
     writer.rng.shuffle(facts)
     wanted = {writer.rng.choice(fact.fields): fact for fact in facts}
     row = row_of(writer, passage, plain=True)
-    if writer.split is Split.TRAINING and writer.chance(0.15):
-        return Example("extract", "ai_extract", _schema(wanted), row, _json(wanted, typed=True))
-    if writer.split is Split.TRAINING and writer.chance(0.15):
+    typed = writer.split is Split.TRAINING and writer.chance(0.15)
+    answer = _json(wanted, typed=typed)
+    example = Example(
+        "extract",
+        "ai_extract",
+        _schema(wanted) if typed else tuple(wanted),
+        row,
+        answer,
+        marks=(*passage.marks, *((f'"{name}"', fact.about) for name, fact in wanted.items() if fact.about)),
+        pointers=tuple(pointer for name, fact in wanted.items() for pointer in _pointers(passage, name, fact, answer)),
+    )
+    if not typed and writer.split is Split.TRAINING and writer.chance(0.15):
         options = (("response_format", tuple(wanted)),)
-        return Example("extract", "ai_gen", writer.rng.choice(_ASKED), row, _json(wanted), options)
-    return Example("extract", "ai_extract", tuple(wanted), row, _json(wanted))
+        return replace(example, function="ai_gen", literal=writer.rng.choice(_ASKED), options=options)
+    return example
 
 
 def ask_question(writer: Writer, passage: Passage) -> Example | None:
     """Ask a question that the text answers, in the prompt or as a field of its own."""
-    told = [(fact.question, fact.value) for fact in passage.facts if fact.value is not None]
-    if not told and not passage.replies:
+    told = {fact.question: fact for fact in passage.facts if fact.value is not None}
+    replies = [(question, fact.value or "") for question, fact in told.items()]
+    if not replies and not passage.replies:
         return None
-    question, answer = writer.rng.choice([*told, *passage.replies])
+    question, answer = writer.rng.choice([*replies, *passage.replies])
+    marks, pointers = hints_of_question(passage, told[question]) if question in told else (passage.marks, ())
     if writer.chance(0.2):
         row = [(passage.column, passage.text), ("question", question)]
         writer.rng.shuffle(row)
-        return Example("question", "ai_gen", "Answer the question.", tuple(row), answer)
+        return Example("question", "ai_gen", "Answer the question.", tuple(row), answer, marks=marks, pointers=pointers)
     prompt = writer.rng.choice(_BRIEFLY).format(question=question)
-    return Example("question", "ai_gen", prompt, row_of(writer, passage, plain=bool(told)), answer)
+    row_fields = row_of(writer, passage, plain=bool(told))
+    return Example("question", "ai_gen", prompt, row_fields, answer, marks=marks, pointers=pointers)
+
+
+def _pointers(passage: Passage, name: str, fact: Fact, answer: str) -> tuple[Pointer, ...]:
+    """Point to the value that the answer gives for a name."""
+    start = answer.index(f'"{name}":') + len(f'"{name}":')
+    return pointers_to_value(passage, fact, start + (answer[start] == '"'))
 
 
 def _json(wanted: dict[str, Fact], *, typed: bool = False) -> str:

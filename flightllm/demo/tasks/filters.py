@@ -2,7 +2,7 @@
 
 from flightllm.demo.passages.base import Passage
 from flightllm.demo.phrases import Writer
-from flightllm.demo.tasks.base import Example
+from flightllm.demo.tasks.base import Example, pointers_to_evidence
 from flightllm.demo.tasks.rows import refer, row_of
 
 
@@ -14,4 +14,13 @@ def ask_filter(writer: Writer, passage: Passage) -> Example | None:
         return None
     check = writer.rng.choice(checks)
     prompt = refer(writer, check.prompt, passage.column)
-    return Example("filter", "ai_filter", prompt, row_of(writer, passage), "Yes" if check.truth else "No")
+    marks = (*passage.marks, *((words, key) for key in check.about for words in (prompt, "")))
+    return Example(
+        "filter",
+        "ai_filter",
+        prompt,
+        row_of(writer, passage),
+        "Yes" if check.truth else "No",
+        marks=marks,
+        pointers=pointers_to_evidence(passage, check.about) if check.about else (),
+    )

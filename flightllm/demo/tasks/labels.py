@@ -4,7 +4,7 @@ import json
 
 from flightllm.demo.passages.base import Passage
 from flightllm.demo.phrases import Split, Writer
-from flightllm.demo.tasks.base import Example
+from flightllm.demo.tasks.base import Example, Pointer
 from flightllm.demo.tasks.rows import row_of
 
 
@@ -20,16 +20,28 @@ def ask_label(writer: Writer, passage: Passage, *, unseen: bool = False) -> Exam
     count = min(len(chosen.others), writer.rng.randint(1, 6))
     labels = [chosen.label, *writer.rng.sample(chosen.others, count)]
     writer.rng.shuffle(labels)
+    about = dict(zip((chosen.label, *chosen.others), chosen.about, strict=False))
     task = "classify, unseen labels" if unseen else "classify"
     row = row_of(writer, passage)
     if writer.split is Split.TRAINING and writer.chance(0.08):
         answer = json.dumps({"labels": [chosen.label]}, separators=(",", ":"))
-        return Example(task, "ai_classify", tuple(labels), row, answer, (("multi", True),))
-    return Example(task, "ai_classify", tuple(labels), row, chosen.label)
+        ends = {one: json.dumps(labels[: place + 1], separators=(",", ":"))[:-2] for place, one in enumerate(labels)}
+        pointer = Pointer(answer.index(chosen.label), ends[chosen.label], len(chosen.label))
+        marks = (*passage.marks, *((ends[one], about[one]) for one in labels if one in about))
+        options = (("multi", True),)
+        return Example(task, "ai_classify", tuple(labels), row, answer, options, marks=marks, pointers=(pointer,))
+    ends = {one: f": {', '.join(labels[: place + 1])}" for place, one in enumerate(labels)}
+    pointer = Pointer(0, ends[chosen.label], len(chosen.label))
+    marks = (*passage.marks, *((ends[one], about[one]) for one in labels if one in about))
+    if chosen.label in about:
+        marks = (*marks, ("", about[chosen.label]))
+    return Example(task, "ai_classify", tuple(labels), row, chosen.label, marks=marks, pointers=(pointer,))
 
 
 def ask_sentiment(_: Writer, passage: Passage) -> Example | None:
     """Ask for the mood, one of four."""
     if passage.sentiment is None:
         return None
-    return Example("sentiment", "ai_sentiment", None, ((passage.column, passage.text),), passage.sentiment)
+    mood, row = passage.sentiment, ((passage.column, passage.text),)
+    pointers = tuple(Pointer(0, before + mood, len(mood)) for before in ("of: ", ", "))
+    return Example("sentiment", "ai_sentiment", None, row, mood, marks=passage.marks, pointers=pointers)

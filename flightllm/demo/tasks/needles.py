@@ -6,7 +6,7 @@ from flightllm.demo.passages.reviews import write_review
 from flightllm.demo.passages.tickets import write_ticket
 from flightllm.demo.passages.topics import write_topic
 from flightllm.demo.phrases import Writer
-from flightllm.demo.tasks.base import Example
+from flightllm.demo.tasks.base import Example, hints_of_question, pointers_to_evidence
 
 _COLUMNS = ("context", "document", "text", "report", "notes", "page")
 
@@ -14,7 +14,7 @@ _COLUMNS = ("context", "document", "text", "report", "notes", "page")
 def ask_needle(writer: Writer, words: int, *, early: bool = False) -> Example:
     """Hide a fact in about `words` words; in the first third where `early`, else mostly there."""
     needle = write_record(writer, "secret", 1)
-    [(question, value)] = [(fact.question, fact.value) for fact in needle.facts if fact.value is not None]
+    [(fact, question, value)] = [(fact, fact.question, fact.value) for fact in needle.facts if fact.value is not None]
     hay: list[str] = []
     length = 0
     while length < words:
@@ -26,16 +26,25 @@ def ask_needle(writer: Writer, words: int, *, early: bool = False) -> Example:
     text = ("\n\n" if writer.chance(0.5) else " ").join(hay)
     column = writer.rng.choice(_COLUMNS)
     form = writer.rng.random()
+    marks, pointers = hints_of_question(needle, fact)
     if form < 0.35:
-        return Example("needle", "ai_gen", "Answer the question.", ((column, text), ("question", question)), value)
+        row = ((column, text), ("question", question))
+        return Example("needle", "ai_gen", "Answer the question.", row, value, marks=marks, pointers=pointers)
     if form < 0.5:
         wanted = writer.chance(0.5)
-        prompts = [check.prompt for check in needle.checks if check.truth is wanted]
-        answer = "Yes" if wanted else "No"
+        check = writer.rng.choice([check for check in needle.checks if check.truth is wanted])
         return Example(
-            "long filter", "ai_filter", writer.rng.choice(prompts), ((column, text),), answer, (), fields_first=True
+            "long filter",
+            "ai_filter",
+            check.prompt,
+            ((column, text),),
+            "Yes" if wanted else "No",
+            fields_first=True,
+            marks=(*needle.marks, *((words, key) for key in check.about for words in (check.prompt, ""))),
+            pointers=pointers_to_evidence(needle, check.about),
         )
-    return Example("needle", "ai_gen", question, ((column, text),), value, (), fields_first=writer.chance(0.7))
+    first = writer.chance(0.7)
+    return Example("needle", "ai_gen", question, ((column, text),), value, (), first, marks, pointers)
 
 
 def _straw(writer: Writer) -> str:

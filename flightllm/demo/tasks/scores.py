@@ -18,4 +18,4 @@ def ask_score(writer: Writer, passage: Passage, scale: tuple[int, int] | None = 
     answer = f"{value:.1f}" if high - low < 4 else str(round(value))
     prompt = refer(writer, rating.prompt, passage.column)
     options = () if (low, high) == (0, 10) else (("low", low), ("high", high))
-    return Example("score", "ai_score", prompt, row_of(writer, passage), answer, options)
+    return Example("score", "ai_score", prompt, row_of(writer, passage), answer, options, marks=passage.marks)
