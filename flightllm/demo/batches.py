@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
-import zlib
+import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -14,8 +15,6 @@ import torch
 from flightllm.demo.tasks.base import Example
 from flightllm.llm.local_plan import shared_length
 
-MEANINGS = 2048
-"""What words mean is numbered by a hash: some 250 things, of which two seldom meet."""
 _SAID_TOKENS = (8, 200)
 _TEXT_SAMPLE = 0.15
 """Share of the text's tokens that are counted, each for as many as it stands for: it saves most of the last layer."""
@@ -42,19 +41,19 @@ class Encoded:
 
 @dataclass(frozen=True, slots=True)
 class _Tokens:
-    """A text in small letters, its tokens, and where each begins and ends."""
+    """A text, its tokens, and where each begins and ends."""
 
     text: str
     ids: list[int]
     offsets: list[tuple[int, int]]
 
     def find(self, words: str) -> Iterator[int]:
-        """Yield where words begin, whatever their case."""
-        wanted = words.lower()
-        start = self.text.find(wanted)
-        while start >= 0:
-            yield start
-            start = self.text.find(wanted, start + 1)
+        """Yield where words begin, whatever their case; parts of words do not count."""
+        if not words:
+            return
+        before, after = r"(?<!\w)" if words[0].isalnum() else "", r"(?!\w)" if words[-1].isalnum() else ""
+        for match in re.finditer(before + re.escape(words) + after, self.text, re.IGNORECASE):
+            yield match.start()
 
     def at(self, character: int) -> int:
         """Return the token that a character is of."""
@@ -90,8 +89,13 @@ class Batch:
     pointed: torch.Tensor
 
 
-def encode(tokenizer: Any, families: Sequence[Sequence[Example]]) -> list[Encoded]:
-    """Return each family of examples as the engines would give them to the model, with their answers and end tokens."""
+def encode(
+    tokenizer: Any, families: Sequence[Sequence[Example]], meanings: Mapping[str, int] = MappingProxyType({})
+) -> list[Encoded]:
+    """Return each family of examples as the engines would give them to the model, with their answers and end tokens.
+
+    Marks are kept whose meaning is among the numbered `meanings`.
+    """
     examples = [example for family in families for example in family]
     prompts = [
         tokenizer.apply_chat_template(
@@ -106,8 +110,9 @@ def encode(tokenizer: Any, families: Sequence[Sequence[Example]]) -> list[Encode
     parts = iter(
         _part(
             example,
-            _Tokens(prompts[place].lower(), asked.input_ids[place], asked.offset_mapping[place]),
-            _Tokens(answers[place].lower(), answered.input_ids[place], answered.offset_mapping[place]),
+            meanings,
+            _Tokens(prompts[place], asked.input_ids[place], asked.offset_mapping[place]),
+            _Tokens(answers[place], answered.input_ids[place], answered.offset_mapping[place]),
         )
         for place, example in enumerate(examples)
     )
@@ -152,11 +157,10 @@ def _width(length: int) -> int:
     return -(-length // step) * step
 
 
-def _part(example: Example, asked: _Tokens, answered: _Tokens) -> _Part:
+def _part(example: Example, meanings: Mapping[str, int], asked: _Tokens, answered: _Tokens) -> _Part:
     """Find the tokens that an example's hints are about."""
     marks = []
-    for words, meaning in example.marks:
-        number = zlib.crc32(meaning.encode()) % MEANINGS
+    for words, number in ((words, meanings[meaning]) for words, meaning in example.marks if meaning in meanings):
         if not words:
             marks.append((len(asked.ids) - 1, number))
             continue
@@ -164,9 +168,9 @@ def _part(example: Example, asked: _Tokens, answered: _Tokens) -> _Part:
         marks += [(len(asked.ids) + answered.at(start + len(words) - 1), number) for start in answered.find(words)]
     pointers: dict[int, set[int]] = {}
     for pointer in example.pointers:
-        found = {asked.at(start + len(pointer.words) - pointer.length) for start in asked.find(pointer.words)}
+        starts = [start + len(pointer.words) - pointer.length for start in asked.find(pointer.words)]
         place = len(asked.ids) + answered.at(pointer.before) - 1
-        pointers.setdefault(place, set()).update(found if pointer.words else {0})
+        pointers.setdefault(place, set()).update(map(asked.at, starts) if pointer.words else [0])
     return _Part(asked.ids, answered.ids, marks, {place: found for place, found in pointers.items() if found})
 
 

@@ -23,6 +23,8 @@ from rich.table import Table
 from flightllm.config import EngineConfig
 from flightllm.demo.examples import Ask, held_out, held_out_writer
 from flightllm.demo.model import demo_model
+from flightllm.demo.passages.base import Passage
+from flightllm.demo.phrases import Writer
 from flightllm.demo.process import running_server, sample_tables
 from flightllm.demo.tasks.base import Example
 from flightllm.demo.tasks.extracts import ask_extract, ask_question
@@ -71,7 +73,7 @@ def measures() -> tuple[Measure, ...]:
     return (
         _of("filter", ask_filter),
         _of("classify", ask_label),
-        _of("classify, labels never seen in training", lambda writer, passage: ask_label(writer, passage, unseen=True)),
+        _of("classify, label sets not seen in training", _ask_unseen_label),
         _of("sentiment", ask_sentiment),
         _of(
             "score of 1 to 5, within 1",
@@ -231,6 +233,42 @@ def connected(arguments: Sequence[str], data: Path | None) -> Iterator[Any]:
         yield cursor
 
 
+@dataclass(frozen=True, slots=True)
+class Report:
+    """All results of a model on an engine; how well choices are calibrated, where the engine is the local one."""
+
+    engine: str
+    model: str
+    results: Sequence[Result]
+    calibration_error: float | None
+    confidence: float | None
+
+    def as_json(self) -> str:
+        """Return the report as a JSON document."""
+        rows = [{**asdict(result), "share": result.share} for result in self.results]
+        return json.dumps({**asdict(self), "results": rows}, indent=2)
+
+    def show(self, console: Console) -> None:
+        """Print the report as a table."""
+        table = Table("measure", "examples", "right", title=f"The model {self.model} on the engine {self.engine}")
+        for result in self.results:
+            table.add_row(result.measure, f"{result.examples:,}", f"{result.share:.1%}")
+        console.print(table)
+        if self.calibration_error is not None:
+            said = f"expected calibration error of choices {self.calibration_error:.3f}"
+            console.print(f"{said}, mean confidence {self.confidence:.3f}")
+
+
+def report(engine: str, model: str | None, count: int, data: Path | None) -> Report:
+    """Measure a model, by default the demo model, with `count` examples of each measure; real text is in `data`."""
+    served = ["--engine", engine, *(["--model", model] if model else [])]
+    with connected(served, data) as cursor:
+        results = [*evaluate(cursor, count, measures()), field_order(cursor, count)]
+        results += [on_tables(cursor, *measure) for measure in (*SAMPLES, *(REAL if data else ()))]
+    calibration = calibration_error(count, model or "demo") if engine == "local" else (None, None)
+    return Report(engine, model or "demo", results, *calibration)
+
+
 def main() -> None:
     """Print the report, as a table or as JSON."""
     parser = argparse.ArgumentParser(description="Measure the demo model through SQL on a running server.")
@@ -242,22 +280,11 @@ def main() -> None:
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
-    served = ["--engine", arguments.engine, *(["--model", arguments.model] if arguments.model else [])]
-    with connected(served, arguments.data) as cursor:
-        results = [*evaluate(cursor, arguments.count, measures()), field_order(cursor, arguments.count)]
-        results += [on_tables(cursor, *measure) for measure in (*SAMPLES, *(REAL if arguments.data else ()))]
-    error, confidence = calibration_error(arguments.count, arguments.model or "demo")
+    found = report(arguments.engine, arguments.model, arguments.count, arguments.data)
     if arguments.json:
-        rows = [{**asdict(result), "share": result.share} for result in results]
-        document = {"engine": arguments.engine, "results": rows, "calibration_error": error, "confidence": confidence}
-        sys.stdout.write(json.dumps(document, indent=2) + "\n")
-        return
-    table = Table("measure", "examples", "right", title=f"The demo model on the engine {arguments.engine}")
-    for result in results:
-        table.add_row(result.measure, f"{result.examples:,}", f"{result.share:.1%}")
-    console = Console()
-    console.print(table)
-    console.print(f"expected calibration error of choices {error:.3f}, mean confidence {confidence:.3f}")
+        sys.stdout.write(found.as_json() + "\n")
+    else:
+        found.show(Console())
 
 
 def _of(name: str, ask_one: Ask, equal: Equal | None = None) -> Measure:
@@ -265,7 +292,11 @@ def _of(name: str, ask_one: Ask, equal: Equal | None = None) -> Measure:
     return replace(measure, equal=equal) if equal else measure
 
 
-def _on_five(writer: Any, passage: Any) -> Example | None:
+def _ask_unseen_label(writer: Writer, passage: Passage) -> Example | None:
+    return ask_label(writer, passage, unseen=True)
+
+
+def _on_five(writer: Writer, passage: Passage) -> Example | None:
     return ask_score(writer, passage, (1, 5))
 
 

@@ -1,4 +1,4 @@
-"""The stream of training and test examples: example N of a seed is always the same."""
+"""The stream of training and test examples: those of a seed, number and progress are always the same."""
 
 from __future__ import annotations
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 from torch.nn import functional
-from transformers.models.llama.modeling_llama import apply_rotary_pos_emb
 
 from flightllm.demo.batches import Batch
+from flightllm.demo.forward import Rotation, norm
 
 
 def mark_loss(model: Any, hidden: torch.Tensor, batch: Batch) -> torch.Tensor:
@@ -27,20 +27,26 @@ def mark_loss(model: Any, hidden: torch.Tensor, batch: Batch) -> torch.Tensor:
     return loss
 
 
-def pointer_loss(model: Any, layer: int, hidden: torch.Tensor, batch: Batch) -> torch.Tensor:
-    """Return how little the first head of a layer, which reads `hidden`, attends to where the pointers point."""
-    attention, size = model.model.layers[layer].self_attn, model.config.head_dim
-    states = model.model.layers[layer].input_layernorm(hidden)
-    queries = functional.linear(states, attention.q_proj.weight[:size])[:, None]
-    keys = functional.linear(states, attention.k_proj.weight[:size])[:, None]
-    queries, keys = apply_rotary_pos_emb(
-        queries, keys, *model.model.rotary_emb(states, batch.positions.to(states.device))
-    )
-    rows, columns = batch.pointers.to(states.device).T
-    scores = (keys[rows, 0] @ queries[rows, 0, columns][:, :, None])[:, :, 0].float() * attention.scaling
-    places = torch.arange(scores.size(1), device=scores.device)
-    seen = places <= columns[:, None] if batch.mask is None else batch.mask.to(scores.device)[rows, 0, columns]
-    scores = scores.masked_fill(~seen, -torch.inf)
-    pointed = scores.masked_fill(~(batch.pointed.to(scores.device) & seen), -torch.inf)
-    loss: torch.Tensor = (scores.logsumexp(-1) - pointed.logsumexp(-1)).mean()
+def pointer_loss(layer: Any, hidden: torch.Tensor, turned: Rotation, batch: Batch) -> torch.Tensor:
+    """Return how little the first head of a layer, which reads `hidden`, attends to where the pointers point.
+
+    Raises:
+        ValueError: a pointer leads to nothing that is seen from where it stands.
+    """
+    attention, size = layer.self_attn, layer.self_attn.head_dim
+    rows, columns = batch.pointers.T
+    seen = torch.arange(hidden.size(1)) <= columns[:, None] if batch.mask is None else batch.mask[rows, 0, columns]
+    pointed = batch.pointed & seen
+    if not bool(pointed.any(-1).all()):
+        raise ValueError("a pointer of the batch leads to nothing that is seen from where it stands")
+    rows, columns, seen, pointed = (one.to(hidden.device) for one in (rows, columns, seen, pointed))
+    read = norm(layer.input_layernorm, hidden)
+    keys = turned.turn(functional.linear(read, attention.k_proj.weight[:size])[:, None])
+    asking = functional.linear(read[rows, columns], attention.q_proj.weight[:size])[:, None, None]
+    queries = turned.at(rows, columns).turn(asking)[:, 0, 0] * attention.scaling
+    everywhere = (queries @ keys.flatten(0, 2).T).view(len(rows), *hidden.shape[:2])
+    scores = everywhere[torch.arange(len(rows), device=rows.device), rows].float()
+    loss: torch.Tensor = (
+        scores.masked_fill(~seen, -torch.inf).logsumexp(-1) - scores.masked_fill(~pointed, -torch.inf).logsumexp(-1)
+    ).mean()
     return loss

@@ -9,9 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-_ARTICLE = re.compile(r"\b([Aa]) (?=[aeiou])(?!one|us|uni)")
+_ARTICLE = re.compile(r"(?<![\w-])([Aa]) (?=(?i:[aeiou]|hono|honest|hour|heir))(?!(?i:one|us|uni[cfoqtv]|us[aeu]|eu))")
 _SLOT = re.compile(r"\{(\$?)(\w+)\}")
-_SENTENCE_START = re.compile(r"(?:^|(?<=[.!?] ))[a-z]")
+_SENTENCE_START = re.compile(r'(?:^|(?<=[.!?] ))"?[a-z]')
 _HELD_OUT_EACH = 8
 
 T = TypeVar("T")

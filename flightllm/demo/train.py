@@ -5,25 +5,31 @@ from __future__ import annotations
 import argparse
 import copy
 import random
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
+from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from flightllm.demo.attention import additive_mask, brief_attention
-from flightllm.demo.batches import MEANINGS, Batch, Encoded, batches, encode, repetitions
+from flightllm.demo.batches import Batch, Encoded, batches, encode, repetitions
+from flightllm.demo.evaluate import report
 from flightllm.demo.examples import training_family, training_text
+from flightllm.demo.forward import rotation, states
 from flightllm.demo.hints import mark_loss, pointer_loss
 from flightllm.demo.induction import MEANING, add_induction, add_pointing
 from flightllm.demo.meaning import meanings
 from flightllm.demo.muon import Muon
+from flightllm.demo.tasks.base import Example
 from flightllm.demo.tokenizer import SPECIAL_TOKENS, VOCABULARY, train_tokenizer
 from flightllm.llm.base import Choice
 
+_EVALUATED = 100
+"""Examples of each measure at the end; `flightllm.demo.evaluate` takes more."""
 _TEMPERATURES = [2 ** (step / 8) for step in range(-8, 17)]
 _WORDS = range(len(SPECIAL_TOKENS), VOCABULARY)
 
@@ -33,9 +39,12 @@ class Recipe:
     """Everything that decides the weights.
 
     A step is one batch of at most `batch_tokens`. Steps come in `pools` of `pool_families` families of examples each,
-    between which training can stop and resume. The learning rates rise over the first pools, stay, and fall to zero
-    over the last `cooldown` share. At first the prompts' text is learned too: a token of it counts `text_weight`,
-    falling to nothing at `text_until`.
+    between which training can stop and resume. The learning rates rise over the first pools, stay, and fall almost to
+    zero over the last `cooldown` share. At first the prompts' text is learned too: a token of it counts `text_weight`,
+    falling to nothing at `text_until`. Hints (`hints.py`) are given before `hint_layer` and in it, and weigh so much
+    beside the answers. The tokenizer is trained on `tokenizer_families`, the first embeddings come from
+    `meaning_texts`; `pool_repetitions` rows of a pool are random tokens to copy. `induction.py` fits 256 wide models
+    with heads of 64.
     """
 
     seed: int = 1
@@ -58,7 +67,7 @@ class Recipe:
     text_until: float = 0.1
     hint_layer: int = 3
     mark_weight: float = 0.5
-    pointer_weight: float = 0.5
+    pointer_weight: float = 1.0
     tokenizer_families: int = 5000
     meaning_texts: int = 40_000
 
@@ -69,15 +78,18 @@ class Trainer:
     def __init__(self, recipe: Recipe) -> None:
         self.recipe = recipe
         torch.manual_seed(recipe.seed)
-        self.tokenizer = _tokenizer(recipe)
+        known = [training_family(recipe.seed, -number) for number in range(1, recipe.tokenizer_families + 1)]
+        self.tokenizer = _tokenizer(recipe, known)
+        spoken_of = {meaning for family in known for example in family for _, meaning in example.marks}
+        self.meanings = {meaning: number for number, meaning in enumerate(sorted(spoken_of))}
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
         self.precision = fast_precision(self.device)
         self.model = new_model(recipe, self.tokenizer)
         add_induction(self.model, self._meanings())
         add_pointing(self.model, recipe.hint_layer)
-        self.model.meanings = torch.nn.Linear(recipe.hidden, MEANINGS, bias=False)
+        self.model.meanings = torch.nn.Linear(recipe.hidden, len(self.meanings), bias=False)
         self.model.to(self.device)
-        self.twin = brief_attention(copy.deepcopy(self.model).to(self.precision))
+        self.twin = copy.deepcopy(self.model).to(self.precision)
         matrices = [value for name, value in self.model.named_parameters() if value.ndim == 2 and "layers" in name]
         taken = set(map(id, matrices))
         vectors = [value for value in self.model.parameters() if id(value) not in taken]
@@ -106,6 +118,7 @@ class Trainer:
         state = {
             "recipe": asdict(self.recipe),
             "pool": self.pool,
+            "tokenizer": self.tokenizer.backend_tokenizer.to_str(),
             "model": self.model.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
         }
@@ -117,11 +130,13 @@ class Trainer:
         """Take over a saved state.
 
         Raises:
-            SystemExit: it is of another recipe.
+            SystemExit: it is of another recipe, or of a tokenizer trained on other text.
         """
         state = torch.load(path, map_location=self.device, weights_only=True)
         if state["recipe"] != asdict(self.recipe):
             raise SystemExit(f"{path} was saved under another recipe; delete it, or name another --work folder")
+        if state["tokenizer"] != self.tokenizer.backend_tokenizer.to_str():
+            raise SystemExit(f"{path} was saved when the training text was another; delete it, or name another --work")
         self.model.load_state_dict(state["model"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
@@ -155,7 +170,7 @@ class Trainer:
         numbers = range(first, first + self.recipe.pool_families)
         families = [training_family(self.recipe.seed, number, progress) for number in numbers]
         rows = repetitions(self.recipe.pool_repetitions, _WORDS, rng)
-        rows += encode(self.tokenizer, families)
+        rows += encode(self.tokenizer, families, self.meanings)
         return [row for row in rows if len(row.ids) <= self.recipe.context_tokens]
 
     def _meanings(self) -> torch.Tensor:
@@ -171,23 +186,18 @@ class Trainer:
 
     def _loss(self, batch: Batch) -> torch.Tensor:
         """Return the weighted mean of the tokens' losses."""
-        found = self.twin.model(
-            input_ids=batch.ids.to(self.device),
-            position_ids=batch.positions.to(self.device),
-            attention_mask=additive_mask(batch, self.precision).to(self.device),
-            use_cache=False,
-            output_hidden_states=True,
-        )
-        hidden = found.last_hidden_state
+        turned = rotation(self.twin, batch)
+        found = states(self.twin, batch, turned)
+        hidden, hinted = found[-1], found[self.recipe.hint_layer]
         counted = (batch.weights > 0).to(self.device)
         logits = self.twin.lm_head(hidden[counted]).float()
         targets, weights = batch.targets.to(self.device)[counted], batch.weights.to(self.device)[counted]
         loss = (functional.cross_entropy(logits, targets, reduction="none") * weights).sum() / weights.sum()
-        hinted = found.hidden_states[self.recipe.hint_layer]
         if len(batch.marks):
             loss = loss + self.recipe.mark_weight * mark_loss(self.twin, hinted, batch)
         if len(batch.pointers):
-            loss = loss + self.recipe.pointer_weight * pointer_loss(self.twin, self.recipe.hint_layer, hinted, batch)
+            layer = self.twin.model.layers[self.recipe.hint_layer]
+            loss = loss + self.recipe.pointer_weight * pointer_loss(layer, hinted, turned, batch)
         return loss
 
 
@@ -248,11 +258,12 @@ def calibrate(trainer: Trainer, families: int = 300) -> float:
 def save_model(trainer: Trainer, folder: Path) -> None:
     """Write the model as bf16 safetensors with its tokenizer; it says float32, in which engines compute."""
     model: Any = trainer.model
-    copy = {name: value.to(torch.bfloat16) for name, value in model.state_dict().items() if name != "meanings.weight"}
-    model.save_pretrained(folder, state_dict=copy, safe_serialization=True)
+    state = {name: value.to(torch.bfloat16) for name, value in model.state_dict().items() if name != "meanings.weight"}
+    model.save_pretrained(folder, state_dict=state, safe_serialization=True)
     trainer.tokenizer.save_pretrained(folder)
     for path in folder.iterdir():
-        path.chmod(0o644)
+        if path.is_file():
+            path.chmod(0o644)
 
 
 def main() -> None:
@@ -283,10 +294,10 @@ def main() -> None:
                 trainer.save(state)
     calibrate(trainer)
     save_model(trainer, arguments.folder)
+    report("local", str(arguments.folder), _EVALUATED, None).show(Console())
 
 
-def _tokenizer(recipe: Recipe) -> PreTrainedTokenizerFast:
-    families = [training_family(recipe.seed, -number) for number in range(1, recipe.tokenizer_families + 1)]
+def _tokenizer(recipe: Recipe, families: Sequence[Sequence[Example]]) -> PreTrainedTokenizerFast:
     texts = (f"{example.prompt()}\n{example.answer}" for family in families for example in family[:2])
     return train_tokenizer(texts, recipe.context_tokens)
 

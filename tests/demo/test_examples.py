@@ -1,10 +1,17 @@
 """The examples: the same for a seed, and the very prompts that a query sends."""
 
+import random
 from collections import Counter
+from collections.abc import Iterator
+from typing import Any, ClassVar
 
 import pytest
 
 from flightllm.demo.examples import Ask, held_out, held_out_writer, training_family
+from flightllm.demo.passages.films import unseen_genres
+from flightllm.demo.passages.records import KINDS
+from flightllm.demo.passages.topics import unseen_topics
+from flightllm.demo.phrases import Split, load_language
 from flightllm.demo.tasks.base import Example
 from flightllm.demo.tasks.filters import ask_filter
 from flightllm.demo.tasks.labels import ask_label
@@ -12,6 +19,9 @@ from flightllm.demo.tasks.needles import ask_needle
 from flightllm.demo.tasks.scores import ask_score
 
 FAMILIES = [training_family(1, number) for number in range(400)]
+FILES = ("films", "opinions", "tickets", "topics", *(f"records/{kind}" for kind in KINDS))
+WHOLE = {"aspects", "fields", "labels", "near", "nouns", "refs", "values", "words"}
+"""Lists that are no patterns, and are used whole."""
 EXAMPLES = [example for family in FAMILIES for example in family]
 
 
@@ -53,11 +63,61 @@ def test_families_share_a_row() -> None:
         assert all(example.fields_first for example in family)
 
 
+class Recorder(random.Random):
+    """A random generator that remembers what it chose."""
+
+    chosen: ClassVar[set[str]] = set()
+
+    def choice(self, seq: Any) -> Any:
+        """Choose as ever."""
+        found = super().choice(seq)
+        if isinstance(found, str):
+            self.chosen.add(found)
+        return found
+
+
+def kept_out(value: Any, name: str = "") -> Iterator[str]:
+    """Yield the held-out entries of all lists of a language file that are split."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from kept_out(inner if key != "words" else (), key)
+    elif isinstance(value, list) and len(value) >= 8 and name not in WHOLE:
+        yield from Split.HELD_OUT.of(value)
+
+
+def test_training_uses_no_held_out_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sentences, questions and statements kept for tests are never chosen; with tests' examples they are."""
+    kept = {entry for name in FILES for key, value in load_language(name).items() if key != "words"
+            for entry in kept_out(value, key)}  # fmt: skip
+    assert len(kept) > 900
+    monkeypatch.setattr("flightllm.demo.examples.random.Random", Recorder)
+    for number in range(1500):
+        training_family(1, number)
+    assert len(Recorder.chosen) > 3000
+    assert not Recorder.chosen & kept
+    held_out(ask_filter, 5, 300)
+    assert len(Recorder.chosen & kept) > 300
+
+
+def test_training_offers_no_unseen_label() -> None:
+    """Topics and genres kept for tests are neither labels nor summaries in training."""
+    topics, genres = load_language("topics")["topic"], load_language("films")["genre"]
+    unseen = {label for name in unseen_topics() for label in topics[name]["labels"]}
+    unseen |= {label for name in unseen_genres() for label in genres[name]["labels"]}
+    labels = [example.literal for example in EXAMPLES if example.function == "ai_classify"]
+    offered = {label for offer in labels if isinstance(offer, tuple) for label in offer}
+    assert len(offered) > 200
+    assert not offered & unseen
+    summaries = " ".join(example.answer for example in EXAMPLES if example.task == "summary")
+    assert not [label for label in unseen if f"about {label}." in summaries]
+
+
 @pytest.mark.parametrize("ask", [ask_filter, ask_label, ask_score])
 def test_held_out_examples_are_new(ask: Ask) -> None:
     """No text of a test example comes up in training."""
     trained = {value for example in EXAMPLES for _, value in example.fields if len(value) > 60}
     tested = {value for example in held_out(ask, 5, 100) for _, value in example.fields if len(value) > 60}
+    assert tested
     assert not trained & tested
 
 
@@ -76,6 +136,7 @@ def test_needle_comes_early_and_is_asked_for_last() -> None:
     needles = [
         example for example in (ask_needle(writer, 600, early=True) for _ in range(30)) if example.task == "needle"
     ]
+    assert needles
     for example in needles:
         text = example.fields[0][1]
         assert text.count(" ") > 500

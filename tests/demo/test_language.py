@@ -71,7 +71,7 @@ def test_no_slot_is_left_open(write: Any) -> None:
         passage = write(writer(seed))
         told = [passage.text, *(check.prompt for check in passage.checks), passage.summary or ""]
         for text in told:
-            assert not re.search(r"[{}#]|\b[Aa] [aei]\w|^[a-z]", text), text
+            assert not re.search(r"[{}#]|\b[Aa] (?:[aeiAEI]|hono|honest)\w|^\"?[a-z]|\w-An\b", text), text
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -81,7 +81,6 @@ def test_stated_facts_stand_in_the_text(kind: str) -> None:
         passage = write_record(writer(seed), kind)
         values = [fact.value for fact in passage.facts]
         assert all(value in passage.text for value in values if value is not None)
-        assert None in values or len(values) <= 8
         assert any(check.truth for check in passage.checks)
 
 

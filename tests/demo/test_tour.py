@@ -1,6 +1,7 @@
 """The demo, run as a user runs it."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -38,7 +39,7 @@ def test_embedded_engine_serves_shared_prefixes_from_its_cache() -> None:
     output = _demo("local")
     assert "demonstration model" in output
     cached = [line for line in output.splitlines() if "of them cached" in line]
-    assert any("0 of them cached" not in line for line in cached)
+    assert any(re.search(r"\b[1-9][\d,]* of them cached", line) for line in cached)
 
 
 def test_cost_line_leaves_out_what_did_not_happen() -> None:

@@ -2,6 +2,7 @@
 
 import copy
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +12,7 @@ torch = pytest.importorskip("torch", reason="the extra 'local' is not installed"
 
 from flightllm.demo.batches import Batch, batches, encode, repetitions  # noqa: E402
 from flightllm.demo.examples import training_family  # noqa: E402
+from flightllm.demo.forward import rotation  # noqa: E402
 from flightllm.demo.hints import mark_loss, pointer_loss  # noqa: E402
 from flightllm.demo.meaning import meanings  # noqa: E402
 from flightllm.demo.muon import orthogonal  # noqa: E402
@@ -44,6 +46,11 @@ def losses(trainer: Trainer, batch: Batch) -> float:
     logits = trainer.model.lm_head(hidden).transpose(1, 2)
     found = torch.nn.functional.cross_entropy(logits, batch.targets, reduction="none")
     return float((found * (batch.weights > 0)).sum().detach())
+
+
+def text_of(trainer: Trainer, ids: Sequence[int]) -> str:
+    """Return the text of tokens."""
+    return str(trainer.tokenizer.decode(list(ids)))
 
 
 def test_a_family_counts_as_its_members_do(trainer: Trainer) -> None:
@@ -92,20 +99,20 @@ def test_hints_stand_where_words_do(trainer: Trainer) -> None:
         marks=(("Ann lives in Oldham.", "city"), ('"town"', "city")),
         pointers=(Pointer(9, "lives in Oldham", 6), Pointer(24, "", 0)),
     )  # fmt: skip
-    [family] = encode(trainer.tokenizer, [[asked, extracted]])
-    ids, decode = family.ids, trainer.tokenizer.decode
-    marked = [decode(ids[: place + 1]) for place, _ in family.marks]
+    [family] = encode(trainer.tokenizer, [[asked, extracted]], {"city": 0})
+    ids = family.ids
+    marked = [text_of(trainer, ids[: place + 1]) for place, _ in family.marks]
     assert marked[0].endswith("lives in Oldham.")
     assert marked[1].endswith("Is it Oldham?")
     assert marked[2].rstrip("\n").endswith("<|assistant|>")
     assert [text.rstrip('{}[]":,')[-4:] for text in marked[3:]] == ["town"] * 3  # twice in the schema, then answered
     assert len({number for _, number in family.marks}) == 1
     (filtered, evidence), (town, value), (age, nothing) = family.pointers
-    assert decode(ids[: filtered + 1]).rstrip("\n").endswith("<|assistant|>")
-    assert [decode(ids[: place + 1])[-7:] for place in evidence] == ["Oldham."]
-    assert decode(ids[: town + 1]).endswith('{"town":"')
-    assert [decode(ids[:place]).rstrip()[-8:] for place in value] == ["lives in"]
-    assert decode(ids[: age + 1]).endswith('"age":')
+    assert text_of(trainer, ids[: filtered + 1]).rstrip("\n").endswith("<|assistant|>")
+    assert [text_of(trainer, ids[: place + 1])[-7:] for place in evidence] == ["Oldham."]
+    assert text_of(trainer, ids[: town + 1]).endswith('{"town":"')
+    assert [text_of(trainer, ids[:place]).rstrip()[-8:] for place in value] == ["lives in"]
+    assert text_of(trainer, ids[: age + 1]).endswith('"age":')
     assert nothing == (0,)
 
 
@@ -119,7 +126,7 @@ def test_pointers_lead_to_the_answer(trainer: Trainer) -> None:
             [row] = encode(trainer.tokenizer, [[example]])
             [(place, found)] = row.pointers
             assert row.answers[place] == 0 < row.answers[place + 1]
-            told = [trainer.tokenizer.decode(row.ids[one:place]).lstrip().lower() for one in found]
+            told = [text_of(trainer, row.ids[one:place]).lstrip().lower() for one in found]
             assert any(text.startswith(example.answer.lower()) for text in told), example
             followed += 1
     assert followed > 100
@@ -128,7 +135,7 @@ def test_pointers_lead_to_the_answer(trainer: Trainer) -> None:
 def test_hint_losses(trainer: Trainer) -> None:
     """They fall where states say what is meant, and where the head attends to what is pointed at."""
     model = copy.deepcopy(trainer.model)
-    rows = encode(trainer.tokenizer, [training_family(3, number) for number in range(20)])
+    rows = encode(trainer.tokenizer, [training_family(3, number) for number in range(20)], trainer.meanings)
     batch = max(batches(rows, 2048, random.Random(1)), key=lambda one: len(one.pointers))
     hidden = torch.randn(*batch.ids.shape, model.config.hidden_size)
     meant = torch.zeros_like(hidden)
@@ -136,7 +143,8 @@ def test_hint_losses(trainer: Trainer) -> None:
         meant[row, column] = model.meanings.weight[meaning].detach() * 1e3
     with torch.no_grad():
         assert mark_loss(model, meant, batch) < mark_loss(model, hidden, batch)
-        attention = model.model.layers[2].self_attn
+        layer = model.model.layers[2]
+        turned, attention = rotation(model, batch), layer.self_attn
         for weight in (attention.q_proj.weight, attention.k_proj.weight):
             weight.zero_()
             weight[31, 0] = 1.0  # a rotary pair that hardly turns
@@ -146,7 +154,7 @@ def test_hint_losses(trainer: Trainer) -> None:
         for (row, column), found in zip(batch.pointers.tolist(), batch.pointed, strict=True):
             pointed[row, column, 0] = 30.0
             pointed[row, found, 0] = 30.0
-        assert pointer_loss(model, 2, pointed, batch) < pointer_loss(model, 2, seen, batch)
+        assert pointer_loss(layer, pointed, turned, batch) < pointer_loss(layer, seen, turned, batch)
 
 
 def test_calibration_changes_no_answer() -> None:

@@ -1,32 +1,30 @@
 """Synopses of films: genre, plot, and whether children may watch."""
 
-from flightllm.demo.passages.base import Check, Classes, Fact, Passage, Rating
+import re
+from collections.abc import Iterator, Sequence
+
+from flightllm.demo.passages.base import Check, Classes, Fact, Mark, Passage, Rating
 from flightllm.demo.phrases import Split, Writer, load_language
 
 _COLUMNS = ("movie_info", "synopsis", "plot", "description", "summary", "film_info")
 _UNSEEN_EACH = 5
-_GRIM = frozenset({"horror", "crime", "thriller"})
-"""Genres whose own sentences are not for children."""
+_GRIM = frozenset({"crime", "drama", "horror", "thriller", "western"})
+"""Genres whose own sentences may not be for children."""
+_AKIN = {"suitable": frozenset({"fantasy"}), "unsuitable": frozenset({"crime", "drama", "horror", "thriller"})}
+"""Genres that scenes for children, or unfit for them, could be of: there, they are not offered as wrong ones."""
 _GENRES_ASKED = 2
 """As many right as wrong ones."""
-_SUITABILITY = (
-    "How suitable is it for children?",
-    "Rate how well it suits the whole family.",
-    "How safe is it for kids?",
-    "How child-friendly is the plot?",
-)
-_GENRE_CHECKS = (
-    "Is this {$genre}?",
-    "Is it {$genre}?",
-    "Does the plot sound like {$genre}?",
-    "The film is {$genre}.",
-    "Would you shelve it under {$genre}?",
-)
+_SENTENCE_END = re.compile("(?<=[.!?]) ")
 _FACTS = {
     "hero": (("hero", "main_character", "protagonist", "name"), "Who is the main character?"),
     "job": (("job", "occupation", "hero_job"), "What is the main character's job?"),
     "place": (("place", "setting", "town"), "Where does it take place?"),
 }
+
+
+def unseen_genres() -> frozenset[str]:
+    """Return the genres that are no labels in training; there, yes/no questions alone name them."""
+    return frozenset(sorted(load_language("films")["genre"])[::_UNSEEN_EACH])
 
 
 def write_synopsis(writer: Writer) -> Passage:
@@ -41,7 +39,7 @@ def write_synopsis(writer: Writer) -> Passage:
         "place": writer.pick("town"),
         "trigger": writer.fill(writer.choose(language["triggers"]), {}),
     }
-    cue = writer.rng.choice(["unsuitable" if genre in _GRIM else "suitable", "unsuitable", None])
+    cue = writer.rng.choice(["unsuitable", None] if genre in _GRIM else ["suitable", "suitable", "unsuitable", None])
     told = {writer.choose(genres[genre]["sentences"]): genre_key(genre) for _ in range(writer.count(1, 2))}
     if cue:
         told |= dict.fromkeys(writer.rng.sample(writer.split.of(language[cue]), writer.count(1, 2)), cue)
@@ -53,27 +51,31 @@ def write_synopsis(writer: Writer) -> Passage:
         *plot,
         *([writer.choose(language["endings"])] if writer.chance(0.5) else []),
     ]
-    said = [(writer.sentence(part, values), told.get(part)) for part in parts]
-    text = " ".join(sentence for sentence, _ in said)
-    wrong = writer.rng.sample([name for name in sorted(genres) if name != genre], _GENRES_ASKED)
-    checks = [_genre_check(writer, name, truth=name == genre) for name in [genre] * _GENRES_ASKED + wrong]
+    said = [(part, writer.sentence(part, values)) for part in parts]
+    stated = [mark for part, written in said for mark in _fact_marks(part, written)]
+    names = {name for _, name in stated}
+    wrong = [name for name in sorted(genres) if name != genre and name not in _AKIN.get(cue or "", ())]
+    asked = [genre] * _GENRES_ASKED + writer.rng.sample(wrong, _GENRES_ASKED)
+    checks = [_genre_check(writer, name, truth=name == genre) for name in asked]
+    ratings: tuple[Rating, ...] = ()
     if cue:
         checks.append(Check(writer.choose(language["suitable_checks"]), cue == "suitable", ("suitable",)))
         checks.append(Check(writer.choose(language["unsuitable_checks"]), cue == "unsuitable", ("unsuitable",)))
+        ratings = (Rating(writer.choose(language["suitability_prompts"]), 0.95 if cue == "suitable" else 0.05),)
     return Passage(
         kind="synopsis",
         column=writer.rng.choice(_COLUMNS),
-        text=text,
+        text=" ".join(written for _, written in said),
         checks=tuple(checks),
-        classes=_classes(writer, genre),
+        classes=_classes(writer, genre, wrong),
         facts=tuple(
-            Fact(fields, question, values[name] if values[name] in text else None, name)
+            Fact(fields, question, values[name] if name in names else None, name)
             for name, (fields, question) in _FACTS.items()
         ),
-        ratings=(Rating(writer.rng.choice(_SUITABILITY), 0.95 if cue == "suitable" else 0.05),) if cue else (),
+        ratings=ratings,
         summary=writer.sentence(writer.choose(language["summaries"]), values),
-        extras=(("genre_note", writer.rng.choice(genres[genre]["tones"])),) if writer.chance(0.3) else (),
-        marks=tuple((sentence, about) for sentence, about in said if about),
+        extras=(("set_in", values["place"]),) if writer.chance(0.3) else (),
+        marks=(*((written, told[part]) for part, written in said if part in told), *stated),
     )
 
 
@@ -82,23 +84,32 @@ def genre_key(genre: str) -> str:
     return f"genre {genre}"
 
 
-def _classes(writer: Writer, genre: str) -> tuple[Classes, ...]:
-    """Offer other genres of the same side, seen or unseen; besides, in training, what seen ones are like.
+def _fact_marks(part: str, written: str) -> Iterator[Mark]:
+    """Yield each written sentence with the facts whose slots its pattern has."""
+    for pattern, sentence in zip(_SENTENCE_END.split(part), _SENTENCE_END.split(written), strict=True):
+        yield from ((sentence, name) for name in _FACTS if f"{{${name}}}" in pattern)
+
+
+def _classes(writer: Writer, genre: str, wrong: Sequence[str]) -> tuple[Classes, ...]:
+    """Offer wrong genres of the same side, seen or unseen; besides, in training, what seen ones are like.
 
     That often names the genre, so unseen ones are not offered so.
     """
-    genres = load_language("films")["genre"]
-    unseen = frozenset(sorted(genres)[::_UNSEEN_EACH])
-    side = [name for name in sorted(genres) if (name in unseen) is (genre in unseen) and name != genre]
+    genres, unseen = load_language("films")["genre"], unseen_genres()
+    side = [name for name in wrong if (name in unseen) is (genre in unseen)]
+    if not side:
+        return ()
     about = tuple(map(genre_key, [genre, *side]))
     others = tuple(genres[name]["labels"][0] for name in side)
     classes = [Classes(genres[genre]["labels"][0], others, genre in unseen, about)]
     if writer.split is Split.TRAINING and genre not in unseen:
-        label, *rest = (writer.rng.choice(genres[one]["tones"]) for one in [genre, *side])
+        label, *rest = (writer.choose(genres[one]["tones"]) for one in [genre, *side])
         classes.append(Classes(label, tuple(rest), about=about))
     return tuple(classes)
 
 
 def _genre_check(writer: Writer, genre: str, *, truth: bool) -> Check:
-    tone = writer.rng.choice(load_language("films")["genre"][genre]["tones"])
-    return Check(writer.sentence(writer.rng.choice(_GENRE_CHECKS), {"genre": f"a {tone}"}), truth, (genre_key(genre),))
+    language = load_language("films")
+    tone = writer.choose(language["genre"][genre]["tones"])
+    pattern = writer.choose(language["genre_checks"])
+    return Check(writer.sentence(pattern, {"genre": f"a {tone}"}), truth, (genre_key(genre),))

@@ -8,8 +8,6 @@ from flightllm.demo.phrases import Writer, load_language
 
 KINDS = ("person", "town", "company", "event", "product", "film", "book", "secret")
 _COLUMNS = ("description", "text", "notes", "about", "profile", "info", "details", "entry")
-_UNSEEN_KINDS = frozenset({"event", "book"})
-"""Kinds that are no labels in training."""
 
 
 def write_record(writer: Writer, kind: str, stated: int | None = None) -> Passage:
@@ -74,7 +72,7 @@ def _checks(
 ) -> list[Check]:
     """Ask for the value and for another one; a value that the text does not state is not so."""
     other = _value(writer, attribute)
-    while other == value:
+    while other in value or value in other:
         other = _value(writer, attribute)
     asked = [(value, True), (value, True), (other, False), (other, False)] if told else [(other, False)]
     return [
@@ -84,10 +82,8 @@ def _checks(
 
 
 def _kind_classes(noun: str, kind: str) -> tuple[Classes, ...]:
-    others = [other for other in KINDS if other not in {kind, "secret"}]
     if kind == "secret":
         return ()
-    offered = [other for other in others if other not in _UNSEEN_KINDS]
-    nouns = tuple(load_language(f"records/{other}")["noun"] for other in offered)
-    about = tuple(f"kind {one}" for one in [kind, *offered])
-    return (Classes(noun, nouns, kind in _UNSEEN_KINDS, about),)
+    others = [other for other in KINDS if other not in {kind, "secret"}]
+    nouns = tuple(load_language(f"records/{other}")["noun"] for other in others)
+    return (Classes(noun, nouns, about=tuple(f"kind {one}" for one in [kind, *others])),)

@@ -1,6 +1,7 @@
 """Reviews of films, products, hotels and more: opinions on aspects, negated and hedged ones, and a verdict."""
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 
 from flightllm.demo.passages.base import Check, Classes, Mark, Passage, Rating
 from flightllm.demo.phrases import Writer, load_language
@@ -14,15 +15,6 @@ _POLAR_LABELS = (
     ("fresh", "rotten"),
     ("recommend", "do not recommend"),
 )
-_ADVICE = (
-    "Recommend it?",
-    "Would you recommend it?",
-    "Is it worth it? Say why.",
-    "Should I buy it or leave it?",
-    "Yes or no, and why?",
-)
-_LIKED = ("What does the reviewer like?", "What is praised?", "Name what the writer likes.")
-_DISLIKED = ("What does the reviewer dislike?", "What is criticized?", "Name what the writer dislikes.")
 
 
 def write_review(writer: Writer, level: int | None = None) -> Passage:
@@ -31,7 +23,7 @@ def write_review(writer: Writer, level: int | None = None) -> Passage:
     level = level or writer.rng.randint(1, 5)
     domain_name = writer.rng.choice(sorted(language["domain"]))
     domain = language["domain"][domain_name]
-    writer = writer.over(language["words"])
+    writer = writer.over(_words(domain_name))
     aspects: Mapping[str, Sequence[str]] = domain["aspects"]
     order = writer.rng.sample(sorted(aspects), len(aspects))
     opinions = dict(zip(order, _polarities(writer, level), strict=False))
@@ -39,20 +31,22 @@ def write_review(writer: Writer, level: int | None = None) -> Passage:
     marks: list[Mark] = []
     sentences = _opinions(writer, opinions, nouns, marks)
     writer.rng.shuffle(sentences)
-    if not sentences or writer.chance(0.2 if writer.brief else 0.7):
-        verdict = writer.sentence(
-            writer.choose(language[f"verdict_{level}"]), {"noun": writer.rng.choice(domain["nouns"])}
-        )
+    if writer.chance(0.2 if writer.brief else 0.7):
+        pattern = writer.choose(language[f"verdict_{level}"])
+        verdict = writer.sentence(pattern, {"noun": writer.rng.choice(domain["nouns"])})
         marks += [(verdict, f"verdict {level}"), (verdict, sentiment_of(level))]
+        if "{$noun}" in pattern:
+            marks.append((verdict, _thing_key(domain_name)))
         sentences.insert(0 if writer.chance(0.4) else len(sentences), verdict)
-    neutral: list[str] = []
+    neutral = None
     if not writer.brief and writer.chance(0.3):
-        neutral.append(order[len(opinions)])
-        said = writer.sentence(writer.choose(language["neutral"]), {"aspect": nouns[neutral[0]]})
-        marks += [(said, aspect_key(neutral[0])), (said, "neutral")]
+        neutral = order[len(opinions)]
+        said = writer.sentence(writer.choose(language["neutral"]), {"aspect": nouns[neutral]})
+        marks += [(said, aspect_key(neutral)), (said, "neutral")]
         sentences.insert(writer.rng.randint(0, len(sentences)), said)
     if not writer.brief and writer.chance(0.4):
         sentences.insert(0, writer.sentence(writer.choose(domain["background"]), {}))
+        marks.append((sentences[0], _thing_key(domain_name)))
     text = " ".join(sentences)
     told = sorted(opinions, key=lambda name: text.lower().find(nouns[name].lower()))
     liked = [aspects[name][0] for name in told if opinions[name]]
@@ -65,7 +59,7 @@ def write_review(writer: Writer, level: int | None = None) -> Passage:
         classes=_classes(writer, level, domain_name),
         ratings=(Rating(writer.choose(language["score_prompts"]), (level - 1) / 4),),
         replies=tuple(_replies(writer, level, liked, disliked)),
-        summary=_summary(level, liked, disliked),
+        summary=_summary(liked, disliked),
         sentiment=sentiment_of(level),
         marks=tuple(marks),
     )
@@ -101,6 +95,19 @@ def aspect_key(aspect: str) -> str:
 def opinion_keys(aspect: str, *, praised: bool) -> tuple[str, str]:
     """Return what judges an aspect."""
     return aspect_key(aspect), "positive" if praised else "negative"
+
+
+def _thing_key(domain: str) -> str:
+    """Return what tells the kind of thing that is reviewed."""
+    return f"thing {domain}"
+
+
+@cache
+def _words(domain: str) -> Mapping[str, Sequence[str]]:
+    """Return the word lists, those of praise and blame with the domain's own words added."""
+    language = load_language("opinions")
+    own = language["domain"][domain].get("words", {})
+    return {name: [*words, *own.get(name, ())] for name, words in language["words"].items()}
 
 
 def _polarities(writer: Writer, level: int) -> list[bool]:
@@ -144,18 +151,19 @@ def _checks(
     level: int,
     order: Sequence[str],
     opinions: Mapping[str, bool],
-    neutral: Sequence[str],
+    neutral: str | None,
     aspects: Mapping[str, Sequence[str]],
 ) -> list[Check]:
     language = load_language("opinions")
-    asked = [*opinions, *neutral, writer.rng.choice(order[len(opinions) + len(neutral) :])]
+    mentioned = [*opinions, neutral] if neutral else [*opinions]
+    asked = [*mentioned, writer.rng.choice(order[len(mentioned) :])]
     checks = []
     for name in asked:
         values = {"aspect": aspects[name][0]}
         for kind, truth, about in (
             ("praise", opinions.get(name) is True, opinion_keys(name, praised=True)),
             ("criticism", opinions.get(name) is False, opinion_keys(name, praised=False)),
-            ("mention", name in opinions or name in neutral, (aspect_key(name),)),
+            ("mention", name in mentioned, (aspect_key(name),)),
         ):
             checks.append(Check(writer.sentence(writer.choose(language[f"{kind}_checks"]), values), truth, about))
     if level != 3:
@@ -166,8 +174,9 @@ def _checks(
 
 def _classes(writer: Writer, level: int, domain: str) -> tuple[Classes, ...]:
     """Offer pairs of labels where the verdict is clear, `mixed` where it is not, and what is reviewed."""
-    things = tuple(name for name in sorted(load_language("opinions")["domain"]) if name != domain)
-    classes = [Classes(domain, things)]
+    things = (domain, *(name for name in sorted(load_language("opinions")["domain"]) if name != domain))
+    label, *others = (f"{thing} review" for thing in things)
+    classes = [Classes(label, tuple(others), about=tuple(map(_thing_key, things)))]
     if level != 3:
         good, bad = writer.rng.choice(_POLAR_LABELS)
         moods = ("positive", "negative")
@@ -178,22 +187,20 @@ def _classes(writer: Writer, level: int, domain: str) -> tuple[Classes, ...]:
 
 
 def _replies(writer: Writer, level: int, liked: Sequence[str], disliked: Sequence[str]) -> list[tuple[str, str]]:
+    language = load_language("opinions")
     replies = []
-    advice = writer.rng.choice(_ADVICE)
-    if level > 3 and liked:
-        replies.append((advice, f"Yes, for {_listed(liked)}."))
-    if level < 3 and disliked:
-        replies.append((advice, f"No, because of {_listed(disliked)}."))
+    if level > 3:
+        replies.append((writer.choose(language["advice_prompts"]), f"Yes, for {_listed(liked)}."))
+    if level < 3:
+        replies.append((writer.choose(language["advice_prompts"]), f"No, because of {_listed(disliked)}."))
     if liked:
-        replies.append((writer.rng.choice(_LIKED), _listed(liked)))
+        replies.append((writer.choose(language["liked_prompts"]), _listed(liked)))
     if disliked:
-        replies.append((writer.rng.choice(_DISLIKED), _listed(disliked)))
+        replies.append((writer.choose(language["disliked_prompts"]), _listed(disliked)))
     return replies
 
 
-def _summary(level: int, liked: Sequence[str], disliked: Sequence[str]) -> str:
-    if not liked and not disliked:
-        return f"The writer is {('furious', 'let down', 'undecided', 'pleased', 'delighted')[level - 1]}."
+def _summary(liked: Sequence[str], disliked: Sequence[str]) -> str:
     if not disliked:
         return f"The writer praises {_listed(liked)}."
     if not liked:

@@ -3,17 +3,24 @@
 from collections.abc import Mapping, Sequence
 
 from flightllm.demo.passages.base import Check, Classes, Fact, Mark, Passage, Rating
-from flightllm.demo.passages.films import genre_key
+from flightllm.demo.passages.films import genre_key, unseen_genres
 from flightllm.demo.passages.reviews import opinion_keys, sentiment_of
 from flightllm.demo.passages.tickets import part_key
-from flightllm.demo.phrases import Split, Writer, load_language, load_phrases
+from flightllm.demo.phrases import Writer, load_language, load_phrases
 
 _FILM_ASPECTS = {
-    0: "the acting", 1: "the pace", 2: "the story", 3: "the music", 4: "the directing", 5: "the dialogue",
-    6: "the look", 7: "the ending",
+    0: ("acting", "the acting"), 1: ("pacing", "the pace"), 2: ("story", "the story"), 3: ("music", "the music"),
+    4: ("direction", "the directing"), 5: ("dialogue", "the dialogue"), 6: ("camera", "the look"),
+    7: ("ending", "the ending"),
 }  # fmt: skip
-_PRODUCT_ASPECTS = {1: "the setup", 2: "the build quality", 3: "the support", 4: "the price"}
-"""What the sentence of each index speaks of, in the lists `positive` and `negative`."""
+_PRODUCT_ASPECTS = {
+    1: ("setup", "the setup"),
+    2: ("quality", "the build quality"),
+    3: ("support", "the support"),
+    4: ("price", "the price"),
+}
+"""What the sentence of each index speaks of, in `positive` and `negative`: its name in `opinions.toml`, and here."""
+_Aspects = Mapping[int, tuple[str, str]]
 _TOPIC_LABELS = {
     "billing": ("billing", "payment", "invoices"),
     "shipping": ("shipping", "delivery", "parcels"),
@@ -26,7 +33,7 @@ _TOPIC_LABELS = {
 def write_sample(writer: Writer) -> Passage:
     """Write a text of one of the sample tables' columns."""
     form = writer.rng.choice([_film_review, _film_review, _product_review, _product_review, _ticket, _movie])
-    return form(Writer(writer.rng, load_phrases(), Split.ALL))
+    return form(writer.over(load_phrases()))
 
 
 def _film_review(writer: Writer) -> Passage:
@@ -56,9 +63,7 @@ def _product_of(writer: Writer) -> dict[str, str]:
     }
 
 
-def _review(
-    writer: Writer, values: Mapping[str, str], aspects: Mapping[int, str], column: str, sentences: int
-) -> Passage:
+def _review(writer: Writer, values: Mapping[str, str], aspects: _Aspects, column: str, sentences: int) -> Passage:
     """Write one to four sentences, one-sided or mixed, each of another index."""
     level = writer.rng.choice([1, 2, 3, 4, 5])
     count = writer.rng.randint(2, 3) if level in {2, 3, 4} else writer.rng.randint(1, 4)
@@ -70,7 +75,9 @@ def _review(
     marks: list[Mark] = []
     for index, praised in said.items():
         sentence = writer.sentence(writer.words["positive" if praised else "negative"][index], values)
-        marks += [(sentence, key) for key in _opinion(aspects.get(index), praised=praised)]
+        aspect, _ = aspects.get(index, ("", ""))
+        judged = opinion_keys(aspect, praised=praised)
+        marks += [(sentence, meaning) for meaning in judged[0 if aspect else 1 :]]
     return _judged(writer, level, said, marks, aspects, column)
 
 
@@ -79,22 +86,21 @@ def _judged(
     level: int,
     said: Mapping[int, bool],
     marks: Sequence[Mark],
-    aspects: Mapping[int, str],
+    aspects: _Aspects,
     column: str,
 ) -> Passage:
     language = load_language("opinions")
     checks = []
-    for index, aspect in aspects.items():
+    for index, (key, aspect) in aspects.items():
         for kind, praised in (("praise", True), ("criticism", False)):
-            pattern = writer.rng.choice(language[f"{kind}_checks"])
-            prompt = writer.sentence(pattern, {"aspect": aspect})
-            checks.append(Check(prompt, said.get(index) is praised, _opinion(aspect, praised=praised)))
+            prompt = writer.sentence(writer.choose(language[f"{kind}_checks"]), {"aspect": aspect})
+            checks.append(Check(prompt, said.get(index) is praised, opinion_keys(key, praised=praised)))
     if level != 3:
-        checks += [Check(writer.rng.choice(language["positive_checks"]), level > 3, ("positive",))] * 2
-        checks += [Check(writer.rng.choice(language["negative_checks"]), level < 3, ("negative",))] * 2
+        checks += [Check(writer.choose(language["positive_checks"]), level > 3, ("positive",))] * 2
+        checks += [Check(writer.choose(language["negative_checks"]), level < 3, ("negative",))] * 2
     mood, contrary = ("positive", "negative") if level > 3 else ("negative", "positive")
-    liked = [aspects[index] for index, praised in said.items() if praised and index in aspects]
-    disliked = [aspects[index] for index, praised in said.items() if not praised and index in aspects]
+    liked = [aspects[index][1] for index, praised in said.items() if praised and index in aspects]
+    disliked = [aspects[index][1] for index, praised in said.items() if not praised and index in aspects]
     replies = []
     if level > 3 and liked:
         replies.append(("Recommend it?", f"Yes, for {liked[0]}."))
@@ -106,17 +112,11 @@ def _judged(
         text=" ".join(dict.fromkeys(sentence for sentence, _ in marks)),
         checks=tuple(checks),
         classes=() if level == 3 else (Classes(mood, (contrary,), about=(mood, contrary)),),
-        ratings=(Rating(writer.rng.choice(language["score_prompts"]), (level - 1) / 4),),
+        ratings=(Rating(writer.choose(language["score_prompts"]), (level - 1) / 4),),
         replies=tuple(replies),
         sentiment=sentiment_of(level),
         marks=tuple(marks),
     )
-
-
-def _opinion(aspect: str | None, *, praised: bool) -> tuple[str, ...]:
-    """Return what judges an aspect, named as in reviews at large, or no certain one."""
-    keys = opinion_keys((aspect or "").split(" ")[-1], praised=praised)
-    return keys if aspect else keys[1:]
 
 
 def _ticket(writer: Writer) -> Passage:
@@ -133,7 +133,7 @@ def _ticket(writer: Writer) -> Passage:
     subject_line = lists.fill(subject, values)
     language = load_language("tickets")
     elsewhere = [name for name in _TOPIC_LABELS if name != topic]
-    other = writer.rng.choice(elsewhere)
+    other = writer.rng.choice([name for name in elsewhere if {name, topic} != {"shipping", "defect"}])
     label = 0 if writer.chance(0.7) else writer.rng.randrange(3)
     refund = subject == "Refund has not arrived"
     return Passage(
@@ -141,9 +141,9 @@ def _ticket(writer: Writer) -> Passage:
         column="body",
         text=text,
         checks=(
-            Check(writer.rng.choice(language["angry_checks"]), angry, ("angry",)),
-            Check(writer.rng.choice(language["department"][topic]["checks"]), truth=True, about=(part_key(topic),)),
-            Check(writer.rng.choice(language["department"][other]["checks"]), truth=False, about=(part_key(other),)),
+            Check(writer.choose(language["angry_checks"]), angry, ("angry",)),
+            Check(writer.choose(language["department"][topic]["checks"]), truth=True, about=(part_key(topic),)),
+            Check(writer.choose(language["department"][other]["checks"]), truth=False, about=(part_key(other),)),
             Check(writer.rng.choice(["Is a refund asked for?", "Does the customer want money back?"]), refund),
         ),
         classes=(
@@ -182,15 +182,15 @@ def _movie(writer: Writer) -> Passage:
     opening = lists.write("opening", {**values}, {"job": [values["job"]]})
     parts = [opening, *(lists.write(part, values) for part in ("middle", "stakes", "closing"))]
     text = " ".join(parts)
-    others = [name for name in sorted(phrases["genre"]) if name != genre]
+    others = [name for name in sorted(phrases["genre"]) if name != genre and _is_seen(name)]
     directed = values["director"] if values["director"] in text else None
     return Passage(
         kind="synopsis",
         column="movie_info",
         text=text,
-        classes=(
-            Classes(genre.lower(), tuple(map(str.lower, others)), about=tuple(map(_genre_key, [genre, *others]))),
-        ),
+        classes=(Classes(genre.lower(), tuple(map(str.lower, others)), about=tuple(map(_genre_key, [genre, *others]))),)
+        if _is_seen(genre)
+        else (),
         facts=(
             Fact(("hero", "main_character", "name"), "Who is the main character?", values["hero"], "hero"),
             Fact(("job", "occupation"), "What is the main character's job?", values["job"], "job"),
@@ -199,6 +199,11 @@ def _movie(writer: Writer) -> Passage:
         summary=lists.fill("A {$job} {$trigger}.", values) if values["trigger"] in text else None,
         marks=tuple((part, _genre_key(genre)) for part in parts if values["tone"] in part or part == opening),
     )
+
+
+def _is_seen(genre: str) -> bool:
+    """Tell whether a genre may be a label in training."""
+    return genre.lower() not in unseen_genres()
 
 
 def _genre_key(genre: str) -> str:

@@ -1,5 +1,7 @@
 """Customers' messages: what they want, how they say it, which order they mean."""
 
+import re
+
 from flightllm.demo.passages.base import Check, Classes, Fact, Mark, Passage, Rating
 from flightllm.demo.phrases import Writer, load_language
 
@@ -31,14 +33,16 @@ def write_ticket(writer: Writer) -> Passage:
         "customer": writer.pick("first"),
         "product": writer.pick("product"),
     }
-    subject = writer.sentence(writer.choose(intents[intent]["subjects"]), values)
+    subject_pattern = writer.choose(intents[intent]["subjects"])
+    subject = writer.sentence(subject_pattern, values)
     greeting, farewell = writer.choose(language["greetings"]), writer.choose(language["farewells"])
     tone = (
         [writer.choose(language["angry" if angry else "calm"])]
         if angry or (not writer.brief and writer.chance(0.6))
         else []
     )
-    body = writer.sentence(writer.choose(intents[intent]["bodies"]), values)
+    body_pattern = writer.choose(intents[intent]["bodies"])
+    body = writer.sentence(body_pattern, values)
     tone = [writer.sentence(one, values) for one in tone]
     marks: list[Mark] = [(words, key) for words in (body, subject) for key in (_wish(intent), part_key(department))]
     marks += [(one, "angry" if angry else "calm") for one in tone]
@@ -48,7 +52,8 @@ def write_ticket(writer: Writer) -> Passage:
     writer.rng.shuffle(said)
     framed = 0.1 if writer.brief else 0.7
     said = [writer.sentence(greeting, values)] * writer.chance(framed) + said
-    said += [writer.sentence(farewell, values)] * writer.chance(framed)
+    closing = writer.sentence(farewell, values)
+    said += [closing] * writer.chance(framed)
     text = " ".join(said)
     checks = [
         Check(writer.choose(language["angry_checks"]), angry, ("angry",)),
@@ -60,12 +65,18 @@ def write_ticket(writer: Writer) -> Passage:
     elsewhere = [name for name in sorted(departments) if name != department]
     others = tuple(departments[name]["labels"][labels] for name in elsewhere)
     about = tuple(map(part_key, [department, *elsewhere]))
+    written = [(body_pattern, body), (subject_pattern, subject), (farewell, closing)]
+    written = [(pattern, words) for pattern, words in written if words in (subject, *said)]
+    # Such a subject would answer what the text does not: the row goes without.
+    only_in_subject = "{$order}" in subject_pattern and "{$order}" not in body_pattern
     facts = []
     for name, fields, questions in (
         ("order", _ORDER_FIELDS, _ORDER_QUESTIONS),
         ("customer", _NAME_FIELDS, _NAME_QUESTIONS),
     ):
-        value = values[name] if values[name] in text else None
+        told = [words for pattern, words in written if f"{{${name}}}" in pattern and _has_word(words, values[name])]
+        marks += [(words, name) for words in told]
+        value = values[name] if any(words in said for words in told) else None
         facts.append(Fact(fields, writer.rng.choice(questions), value, name))
     return Passage(
         kind="ticket",
@@ -77,7 +88,7 @@ def write_ticket(writer: Writer) -> Passage:
         ratings=(Rating(writer.rng.choice(_URGENCY), 0.9 if angry else 0.1),),
         summary=f"The customer {writer.fill(intents[intent]['summary'], values)}.",
         sentiment="positive" if department == "praise" else "negative" if angry else None,
-        extras=(("subject", subject),),
+        extras=() if only_in_subject else (("subject", subject),),
         marks=tuple(marks),
     )
 
@@ -87,17 +98,26 @@ def part_key(department: str) -> str:
     return f"department {department}"
 
 
+def _has_word(words: str, value: str) -> bool:
+    return re.search(rf"\b{re.escape(value)}\b", words) is not None
+
+
 def _wish(intent: str) -> str:
     return f"intent {intent}"
 
 
 def _wrong_checks(writer: Writer, department: str, intent: str) -> list[Check]:
+    """Return checks of another department, of one of its intents and of another intent of this department."""
     departments = load_language("tickets")["department"]
-    other = writer.rng.choice([name for name in sorted(departments) if name != department])
-    elsewhere = writer.rng.choice(sorted(departments[other]["intent"]))
-    beside = writer.rng.choice([name for name in sorted(departments[department]["intent"]) if name != intent])
+    own = departments[department]["intent"]
+    near = {intent, *own[intent].get("near", ())}
+    near_departments = {department, *own[intent].get("near_departments", ())}
+    other = writer.rng.choice([name for name in sorted(departments) if name not in near_departments])
+    strange = {name: found for name, found in departments[other]["intent"].items() if name not in near}
+    elsewhere = writer.rng.choice(sorted(strange))
+    beside = writer.rng.choice([name for name in sorted(own) if name not in near])
     return [
         Check(writer.choose(departments[other]["checks"]), truth=False, about=(part_key(other),)),
-        Check(writer.choose(departments[other]["intent"][elsewhere]["checks"]), truth=False, about=(_wish(elsewhere),)),
-        Check(writer.choose(departments[department]["intent"][beside]["checks"]), truth=False, about=(_wish(beside),)),
+        Check(writer.choose(strange[elsewhere]["checks"]), truth=False, about=(_wish(elsewhere),)),
+        Check(writer.choose(own[beside]["checks"]), truth=False, about=(_wish(beside),)),
     ]

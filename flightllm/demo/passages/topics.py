@@ -32,7 +32,7 @@ def write_topic(writer: Writer, topic: str | None = None) -> Passage:
     nouns = topics[topic]["nouns"]
     first, second = writer.rng.sample(nouns, 2)
     title = writer.sentence(writer.choose(language["titles"]), {"a": first, "b": second})
-    wrong = writer.rng.sample([name for name in names if name != topic], _CHECKS)
+    wrong = writer.rng.sample([name for name in names if name not in {topic, other}], _CHECKS)
     checks = []
     for named, truth in [*((topic, True) for _ in range(_CHECKS)), *((name, False) for name in wrong)]:
         label = writer.rng.choice(topics[named]["labels"])
@@ -43,8 +43,8 @@ def write_topic(writer: Writer, topic: str | None = None) -> Passage:
         column=writer.rng.choice(_COLUMNS),
         text=" ".join(sentences),
         checks=tuple(checks),
-        classes=_classes(writer, topic),
-        summary=f"This is about {topics[topic]['labels'][0]}.",
+        classes=_classes(writer, topic, other),
+        summary=None if topic in unseen_topics() else f"This is about {topics[topic]['labels'][0]}.",
         sentiment="neutral",
         extras=(("title", title),),
         marks=(*marks, (first, _key(topic)), (second, _key(topic))),
@@ -67,14 +67,14 @@ def _sentence(writer: Writer, topic: str, marks: list[Mark]) -> str:
     return writer.sentence(writer.choose(language["sentences"]), {"a": first, "b": second})
 
 
-def _classes(writer: Writer, topic: str) -> tuple[Classes, ...]:
-    """Offer other topics of the same side, seen or unseen, under their first name or a synonym.
+def _classes(writer: Writer, topic: str, beside: str) -> tuple[Classes, ...]:
+    """Offer other topics of the same side, seen or unseen, under their first name or a synonym; not one spoken of.
 
     Besides, in training, offer what topics are made of: labels of so many words that only their meaning helps.
     """
     topics = load_language("topics")["topic"]
     unseen = unseen_topics()
-    side = [name for name in sorted(topics) if (name in unseen) is (topic in unseen) and name != topic]
+    side = [name for name in sorted(topics) if (name in unseen) is (topic in unseen) and name not in {topic, beside}]
     name = 0 if writer.chance(0.6) else writer.rng.randrange(len(topics[topic]["labels"]))
     about = tuple(map(_key, [topic, *side]))
     others = tuple(topics[other]["labels"][0] for other in side)

@@ -1,6 +1,6 @@
 """An example: a call of an AI function on the fields of a row, and the text that the model should answer."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -73,8 +73,11 @@ def hints_of_question(passage: Passage, fact: Fact) -> tuple[tuple[Mark, ...], t
     return marks, pointers_to_value(passage, fact, 0)
 
 
-def pointers_to_evidence(passage: Passage, about: Iterable[str]) -> tuple[Pointer, ...]:
-    """Point to the end of what in a text speaks of all these, if anything does."""
+def pointers_to_evidence(passage: Passage, about: Sequence[str]) -> tuple[Pointer, ...]:
+    """Point to the value in question, else to the end of what in a text speaks of all these, if anything does."""
+    for fact in passage.facts:
+        if fact.value is not None and fact.about and set(about) == {fact.about}:
+            return pointers_to_value(passage, fact, 0)
     meanings: dict[str, set[str]] = {}
     for words, meaning in passage.marks:
         meanings.setdefault(words, set()).add(meaning)

@@ -21,6 +21,7 @@ _LANGUAGES = (
     "Hindi",
 )
 _SUMMARIES = ("Summarize.", "Summarize it in one sentence.", "Say in one sentence what this is about.", "Sum it up.")
+_MAX_WORDS = (10, 12, 15, 20, 25, 30)
 _KINDS = ("person", "email", "phone", "address", "company")
 _DECLINED = "I cannot {task}: I am only a small demonstration model."
 
@@ -32,7 +33,8 @@ def ask_summary(writer: Writer, passage: Passage) -> Example | None:
     if writer.chance(0.3):
         row = row_of(writer, passage, plain=True)
         return Example("summary", "ai_gen", writer.rng.choice(_SUMMARIES), row, passage.summary)
-    options = (("max_words", writer.rng.choice([10, 12, 15, 20, 25, 30])),) if writer.chance(0.5) else ()
+    limits = [words for words in _MAX_WORDS if words >= len(passage.summary.split())]
+    options = (("max_words", writer.rng.choice(limits)),) if limits and writer.chance(0.5) else ()
     return Example("summary", "ai_summarize", None, ((passage.column, passage.text),), passage.summary, options)
 
 
