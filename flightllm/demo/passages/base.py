@@ -8,11 +8,12 @@ Mark = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A yes/no question or statement about the text; `about`: what it asks for."""
+    """A yes/no question or statement about the text; `about`: what it asks for, the first of it by the word `named`."""
 
     prompt: str
     truth: bool
     about: tuple[str, ...] = ()
+    named: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,4 +112,4 @@ def _genre_check(writer: Writer, genre: str, *, truth: bool) -> Check:
     language = load_language("films")
     tone = writer.choose(language["genre"][genre]["tones"])
     pattern = writer.choose(language["genre_checks"])
-    return Check(writer.sentence(pattern, {"genre": f"a {tone}"}), truth, (genre_key(genre),))
+    return Check(writer.sentence(pattern, {"genre": f"a {tone}"}), truth, (genre_key(genre),), tone)

@@ -37,7 +37,7 @@ def write_topic(writer: Writer, topic: str | None = None) -> Passage:
     for named, truth in [*((topic, True) for _ in range(_CHECKS)), *((name, False) for name in wrong)]:
         label = writer.rng.choice(topics[named]["labels"])
         prompt = writer.sentence(writer.choose(language["checks"]), {"topic": label})
-        checks.append(Check(prompt, truth, (_key(named),)))
+        checks.append(Check(prompt, truth, (_key(named),), label))
     return Passage(
         kind="topic",
         column=writer.rng.choice(_COLUMNS),

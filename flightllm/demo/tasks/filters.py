@@ -15,6 +15,8 @@ def ask_filter(writer: Writer, passage: Passage) -> Example | None:
     check = writer.rng.choice(checks)
     prompt = refer(writer, check.prompt, passage.column)
     marks = (*passage.marks, *((words, key) for key in check.about for words in (prompt, "")))
+    if check.named:
+        marks = (*marks, (check.named, check.about[0]))
     return Example(
         "filter",
         "ai_filter",
