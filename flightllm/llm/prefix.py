@@ -2,7 +2,8 @@
 
 As vLLM does it: prompts are cut into blocks; a block that one request computes is there for every later one, in the
 same step already; blocks of running requests stay; of the others the least recently used go first, a prompt's end
-before its beginning. The last token of a prompt is always computed.
+before its beginning. A block that its answer filled is kept like any other, though no prompt will ask for it. The last
+token of a prompt is always computed.
 """
 
 from collections import OrderedDict, deque
@@ -127,6 +128,10 @@ class PrefixSimulator:
         return count - fresh - evicted
 
     def _release(self, run: Run) -> None:
+        computed = run.tokens + run.answer_tokens - 1  # the last token of an answer is never fed back
+        filled = min(run.own, computed // self._size - len(run.held))
+        run.own -= filled
+        self._idle.update(((run.id, place), None) for place in range(filled))
         for block in reversed(run.held):
             self._unshared.discard(block)
             self._used[block] -= 1

@@ -85,9 +85,11 @@ class VllmEngine:
 
     @property
     def prefix_cache(self) -> PrefixCache | None:
-        """Return the shape of vLLM's cache as it started with it."""
+        """Return the shape of vLLM's cache as it started with it, less the block that stands for none."""
         cache = self._engine.vllm_config.cache_config
-        return PrefixCache(cache.block_size, cache.num_gpu_blocks) if cache.enable_prefix_caching else None
+        if not cache.enable_prefix_caching or cache.num_gpu_blocks is None:
+            return None
+        return PrefixCache(cache.block_size, cache.num_gpu_blocks - 1)
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Keep the window's requests in vLLM's scheduler; see `Engine.generate`."""

@@ -60,6 +60,13 @@ def test_end_is_evicted_before_beginning() -> None:
     assert hits(PrefixSimulator(PrefixCache(4, 5), 1), [a, b, a], 4) == [0, 0, 12]
 
 
+@pytest.mark.parametrize(("answer", "expected"), [(2, [0, 0, 0, 8]), (3, [0, 0, 0, 4])])
+def test_answers_fill_blocks(answer: int, expected: list[int]) -> None:
+    """A block that an answer filled is kept, and takes room from the prompts; its last token is not computed."""
+    a, b, c = list(range(10)), list(range(50, 60)), list(range(70, 80))
+    assert hits(PrefixSimulator(PrefixCache(4, 8), 1), [a, b, c, a], 4, answer) == expected
+
+
 def test_running_requests_hold_their_blocks() -> None:
     """A request waits for blocks that running ones hold, however many may run at once."""
     simulator = PrefixSimulator(PrefixCache(4, 5), 8)
