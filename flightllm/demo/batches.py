@@ -88,6 +88,13 @@ class Batch:
     pointers: torch.Tensor
     pointed: torch.Tensor
 
+    @property
+    def seen(self) -> torch.Tensor:
+        """Return which tokens each one sees (rows or 1 × 1 × width × width)."""
+        if self.mask is not None:
+            return self.mask
+        return torch.ones(1, 1, self.ids.size(1), self.ids.size(1), dtype=torch.bool).tril()
+
 
 def encode(
     tokenizer: Any, families: Sequence[Sequence[Example]], meanings: Mapping[str, int] = MappingProxyType({})
@@ -107,7 +114,7 @@ def encode(
     asked, answered = (
         tokenizer(texts, add_special_tokens=False, return_offsets_mapping=True) for texts in (prompts, answers)
     )
-    parts = iter(
+    parts = (
         _part(
             example,
             meanings,

@@ -259,21 +259,20 @@ class Report:
             console.print(f"{said}, mean confidence {self.confidence:.3f}")
 
 
-def report(engine: str, model: str | None, count: int, data: Path | None) -> Report:
-    """Measure a model, by default the demo model, with `count` examples of each measure; real text is in `data`."""
-    served = ["--engine", engine, *(["--model", model] if model else [])]
-    with connected(served, data) as cursor:
+def report(engine: str, model: str, count: int, data: Path | None) -> Report:
+    """Measure a model on an engine with `count` examples of each measure; real text is in `data`."""
+    with connected(["--engine", engine, "--model", model], data) as cursor:
         results = [*evaluate(cursor, count, measures()), field_order(cursor, count)]
         results += [on_tables(cursor, *measure) for measure in (*SAMPLES, *(REAL if data else ()))]
-    calibration = calibration_error(count, model or "demo") if engine == "local" else (None, None)
-    return Report(engine, model or "demo", results, *calibration)
+    calibration = calibration_error(count, model) if engine == "local" else (None, None)
+    return Report(engine, model, results, *calibration)
 
 
 def main() -> None:
     """Print the report, as a table or as JSON."""
     parser = argparse.ArgumentParser(description="Measure the demo model through SQL on a running server.")
     parser.add_argument("--engine", default="local", choices=("local", "vllm", "openai"), help="who answers")
-    parser.add_argument("--model", help="its model, if not the demo model")
+    parser.add_argument("--model", default="demo", help="its model")
     parser.add_argument("--count", type=int, default=500, help="examples of each measure")
     parser.add_argument(
         "--data", type=Path, default=_data(), help="folder of movie_reviews and product_reviews.parquet"

@@ -38,7 +38,7 @@ _TASKS: Sequence[tuple[Ask, float]] = (
     (ask_in_vain, 1),
     (ask_copy, 6),
 )
-_NEEDLE_SHARE = 0.06
+_NEEDLE_SHARE = 0.08
 _NEEDLE_WORDS = (40, 1400)
 _FIELDS_FIRST_SHARE = 0.2
 _FAMILY_SHARE = 0.4
@@ -59,7 +59,7 @@ def training_family(seed: object, number: int, progress: float = 1.0) -> list[Ex
         writer.brief = False
         shortest, longest = map(math.log, _NEEDLE_WORDS)
         return [ask_needle(writer, int(math.exp(writer.rng.uniform(shortest, longest))))]
-    asks, weights = [one for one, _ in _TASKS], [weight for _, weight in _TASKS]
+    asks, weights = zip(*_TASKS, strict=True)
     if not writer.chance(_FAMILY_SHARE):
         example = None
         while example is None:
@@ -105,7 +105,7 @@ def held_out(ask: Ask, seed: int, count: int) -> list[Example]:
 
 def _passage(writer: Writer, *, samples: bool = True) -> Passage:
     kinds = ["record", "topic", "ticket", "review", "film", "neutral", *(["sample"] if samples else [])]
-    [kind] = writer.rng.choices(kinds, [26, 16, 13, 28, 11, 2, 10][: len(kinds)])
+    [kind] = writer.rng.choices(kinds, [30, 16, 12, 26, 11, 2, 10][: len(kinds)])
     match kind:
         case "record":
             return write_record(writer, writer.rng.choice(KINDS))

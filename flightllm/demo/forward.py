@@ -78,7 +78,5 @@ def _attend(attention: Any, read: torch.Tensor, turned: Rotation, mask: torch.Te
 
 def _additive_mask(batch: Batch, precision: torch.dtype) -> torch.Tensor:
     """Return what is added to the scores (rows or 1 × 1 × width × width): 0 to what is seen."""
-    width, seen = batch.ids.size(1), batch.mask
-    if seen is None:
-        seen = torch.ones(1, 1, width, width, dtype=torch.bool).tril()
+    seen = batch.seen
     return torch.zeros(seen.shape, dtype=precision).masked_fill_(~seen, torch.finfo(precision).min)

@@ -35,7 +35,7 @@ def pointer_loss(layer: Any, hidden: torch.Tensor, turned: Rotation, batch: Batc
     """
     attention, size = layer.self_attn, layer.self_attn.head_dim
     rows, columns = batch.pointers.T
-    seen = torch.arange(hidden.size(1)) <= columns[:, None] if batch.mask is None else batch.mask[rows, 0, columns]
+    seen = batch.seen.expand(len(hidden), -1, -1, -1)[rows, 0, columns]
     pointed = batch.pointed & seen
     if not bool(pointed.any(-1).all()):
         raise ValueError("a pointer of the batch leads to nothing that is seen from where it stands")

@@ -93,7 +93,10 @@ def ending_on_signals() -> Iterator[None]:
 
 
 class _Held:
-    """A signal that came while something was opened or closed, to act on afterwards."""
+    """A signal that came while something was opened or closed, to act on afterwards.
+
+    Of the module, as signals are of the process.
+    """
 
     def __init__(self) -> None:
         self.depth = 0

@@ -9,7 +9,6 @@ import pytest
 
 from flightllm.demo.examples import Ask, held_out, held_out_writer, training_family
 from flightllm.demo.passages.films import unseen_genres
-from flightllm.demo.passages.records import KINDS
 from flightllm.demo.passages.topics import unseen_topics
 from flightllm.demo.phrases import Split, load_language
 from flightllm.demo.tasks.base import Example
@@ -17,9 +16,9 @@ from flightllm.demo.tasks.filters import ask_filter
 from flightllm.demo.tasks.labels import ask_label
 from flightllm.demo.tasks.needles import ask_needle
 from flightllm.demo.tasks.scores import ask_score
+from tests.demo.test_language import FILES
 
 FAMILIES = [training_family(1, number) for number in range(400)]
-FILES = ("films", "opinions", "tickets", "topics", *(f"records/{kind}" for kind in KINDS))
 WHOLE = {"aspects", "fields", "labels", "near", "nouns", "refs", "values", "words"}
 """Lists that are no patterns, and are used whole."""
 EXAMPLES = [example for family in FAMILIES for example in family]

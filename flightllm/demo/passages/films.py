@@ -13,7 +13,7 @@ _GRIM = frozenset({"crime", "drama", "horror", "thriller", "western"})
 _AKIN = {"suitable": frozenset({"fantasy"}), "unsuitable": frozenset({"crime", "drama", "horror", "thriller"})}
 """Genres that scenes for children, or unfit for them, could be of: there, they are not offered as wrong ones."""
 _GENRES_ASKED = 2
-"""As many right as wrong ones."""
+"""As many right as wrong ones, and as many questions on either side of suitability."""
 _SENTENCE_END = re.compile("(?<=[.!?]) ")
 _FACTS = {
     "hero": (("hero", "main_character", "protagonist", "name"), "Who is the main character?"),
@@ -59,8 +59,10 @@ def write_synopsis(writer: Writer) -> Passage:
     checks = [_genre_check(writer, name, truth=name == genre) for name in asked]
     ratings: tuple[Rating, ...] = ()
     if cue:
-        checks.append(Check(writer.choose(language["suitable_checks"]), cue == "suitable", ("suitable",)))
-        checks.append(Check(writer.choose(language["unsuitable_checks"]), cue == "unsuitable", ("unsuitable",)))
+        checks += [
+            Check(writer.choose(language[f"{kind}_checks"]), cue == kind, (kind,))
+            for kind in ("suitable", "unsuitable") * _GENRES_ASKED
+        ]
         ratings = (Rating(writer.choose(language["suitability_prompts"]), 0.95 if cue == "suitable" else 0.05),)
     return Passage(
         kind="synopsis",

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 
-from flightllm.demo.passages.base import Check, Classes, Fact, Mark, Passage, Rating
+from flightllm.demo.passages.base import Check, Classes, Fact, Passage, Rating
 from flightllm.demo.passages.films import genre_key, unseen_genres
-from flightllm.demo.passages.reviews import opinion_keys, sentiment_of
-from flightllm.demo.passages.tickets import part_key
+from flightllm.demo.passages.reviews import aspect_key, opinion_keys, sentiment_of
+from flightllm.demo.passages.tickets import has_word, part_key
 from flightllm.demo.phrases import Writer, load_language, load_phrases
 
 _FILM_ASPECTS = {
@@ -66,41 +66,42 @@ def _product_of(writer: Writer) -> dict[str, str]:
 def _review(writer: Writer, values: Mapping[str, str], aspects: _Aspects, column: str, sentences: int) -> Passage:
     """Write one to four sentences, one-sided or mixed, each of another index."""
     level = writer.rng.choice([1, 2, 3, 4, 5])
-    count = writer.rng.randint(2, 3) if level in {2, 3, 4} else writer.rng.randint(1, 4)
-    good = {5: [True] * count, 1: [False] * count, 4: [True, False, True], 2: [False, True, False], 3: [True, False]}[
-        level
-    ]
+    one_sided = writer.rng.randint(1, 4)
+    good = {
+        1: [False] * one_sided,
+        2: [False, True, False],
+        3: [True, False],
+        4: [True, False, True],
+        5: [True] * one_sided,
+    }[level]
     indexes = writer.rng.sample(range(sentences), len(good))
-    said = dict(zip(indexes, good, strict=True))
-    marks: list[Mark] = []
-    for index, praised in said.items():
-        sentence = writer.sentence(writer.words["positive" if praised else "negative"][index], values)
-        aspect, _ = aspects.get(index, ("", ""))
-        judged = opinion_keys(aspect, praised=praised)
-        marks += [(sentence, meaning) for meaning in judged[0 if aspect else 1 :]]
-    return _judged(writer, level, said, marks, aspects, column)
+    patterns = {True: writer.words["positive"], False: writer.words["negative"]}
+    said = [
+        (index, praised, writer.sentence(patterns[praised][index], values))
+        for index, praised in zip(indexes, good, strict=True)
+    ]
+    return _judged(writer, level, said, aspects, column)
 
 
 def _judged(
-    writer: Writer,
-    level: int,
-    said: Mapping[int, bool],
-    marks: Sequence[Mark],
-    aspects: _Aspects,
-    column: str,
+    writer: Writer, level: int, said: Sequence[tuple[int, bool, str]], aspects: _Aspects, column: str
 ) -> Passage:
+    """Return a review of such sentences, each with its index and whether it praises, and what is true of it."""
+    praises = {index: praised for index, praised, _ in said}
+    marks = [(sentence, "positive" if praised else "negative") for _, praised, sentence in said]
+    marks += [(sentence, aspect_key(aspects[index][0])) for index, _, sentence in said if index in aspects]
     language = load_language("opinions")
     checks = []
     for index, (key, aspect) in aspects.items():
         for kind, praised in (("praise", True), ("criticism", False)):
             prompt = writer.sentence(writer.choose(language[f"{kind}_checks"]), {"aspect": aspect})
-            checks.append(Check(prompt, said.get(index) is praised, opinion_keys(key, praised=praised)))
+            checks.append(Check(prompt, praises.get(index) is praised, opinion_keys(key, praised=praised)))
     if level != 3:
         checks += [Check(writer.choose(language["positive_checks"]), level > 3, ("positive",))] * 2
         checks += [Check(writer.choose(language["negative_checks"]), level < 3, ("negative",))] * 2
     mood, contrary = ("positive", "negative") if level > 3 else ("negative", "positive")
-    liked = [aspects[index][1] for index, praised in said.items() if praised and index in aspects]
-    disliked = [aspects[index][1] for index, praised in said.items() if not praised and index in aspects]
+    liked = [aspects[index][1] for index, praised in praises.items() if praised and index in aspects]
+    disliked = [aspects[index][1] for index, praised in praises.items() if not praised and index in aspects]
     replies = []
     if level > 3 and liked:
         replies.append(("Recommend it?", f"Yes, for {liked[0]}."))
@@ -109,7 +110,7 @@ def _judged(
     return Passage(
         kind="review",
         column=column,
-        text=" ".join(dict.fromkeys(sentence for sentence, _ in marks)),
+        text=" ".join(sentence for _, _, sentence in said),
         checks=tuple(checks),
         classes=() if level == 3 else (Classes(mood, (contrary,), about=(mood, contrary)),),
         ratings=(Rating(writer.choose(language["score_prompts"]), (level - 1) / 4),),
@@ -160,7 +161,12 @@ def _ticket(writer: Writer) -> Passage:
                 values["order"] if values["order"] in text else None,
                 "order",
             ),
-            Fact(("customer", "first_name", "sender"), "Who wrote it?", first if first in text else None, "customer"),
+            Fact(
+                ("customer", "first_name", "sender"),
+                "Who wrote it?",
+                first if has_word(text, first) else None,
+                "customer",
+            ),
         ),
         sentiment="negative" if angry else None,
         extras=(("subject", subject_line),),
@@ -182,14 +188,15 @@ def _movie(writer: Writer) -> Passage:
     opening = lists.write("opening", {**values}, {"job": [values["job"]]})
     parts = [opening, *(lists.write(part, values) for part in ("middle", "stakes", "closing"))]
     text = " ".join(parts)
-    others = [name for name in sorted(phrases["genre"]) if name != genre and _is_seen(name)]
+    seen = [name for name in sorted(phrases["genre"]) if _slug(name) not in unseen_genres()]
+    others = [name for name in seen if name != genre]
     directed = values["director"] if values["director"] in text else None
     return Passage(
         kind="synopsis",
         column="movie_info",
         text=text,
         classes=(Classes(genre.lower(), tuple(map(str.lower, others)), about=tuple(map(_genre_key, [genre, *others]))),)
-        if _is_seen(genre)
+        if genre in seen
         else (),
         facts=(
             Fact(("hero", "main_character", "name"), "Who is the main character?", values["hero"], "hero"),
@@ -201,13 +208,13 @@ def _movie(writer: Writer) -> Passage:
     )
 
 
-def _is_seen(genre: str) -> bool:
-    """Tell whether a genre may be a label in training."""
-    return genre.lower() not in unseen_genres()
+def _slug(genre: str) -> str:
+    """Return the name that a sample film's genre has in `films.toml`."""
+    return genre.lower().replace(" ", "_")
 
 
 def _genre_key(genre: str) -> str:
-    return genre_key(genre.lower().replace(" ", "_"))
+    return genre_key(_slug(genre))
 
 
 def _person(writer: Writer) -> str:

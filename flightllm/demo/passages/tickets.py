@@ -74,7 +74,7 @@ def write_ticket(writer: Writer) -> Passage:
         ("order", _ORDER_FIELDS, _ORDER_QUESTIONS),
         ("customer", _NAME_FIELDS, _NAME_QUESTIONS),
     ):
-        told = [words for pattern, words in written if f"{{${name}}}" in pattern and _has_word(words, values[name])]
+        told = [words for pattern, words in written if f"{{${name}}}" in pattern and has_word(words, values[name])]
         marks += [(words, name) for words in told]
         value = values[name] if any(words in said for words in told) else None
         facts.append(Fact(fields, writer.rng.choice(questions), value, name))
@@ -98,7 +98,8 @@ def part_key(department: str) -> str:
     return f"department {department}"
 
 
-def _has_word(words: str, value: str) -> bool:
+def has_word(words: str, value: str) -> bool:
+    """Tell whether a value stands in a text, not as a part of a longer word."""
     return re.search(rf"\b{re.escape(value)}\b", words) is not None
 
 

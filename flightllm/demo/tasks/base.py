@@ -6,7 +6,7 @@ from functools import cache
 from typing import Any
 
 from flightllm.ai import AICall
-from flightllm.demo.passages.base import Fact, Mark, Passage
+from flightllm.demo.passages.base import Check, Fact, Mark, Passage
 from flightllm.functions import AIFunction, FunctionRegistry
 from flightllm.functions.base import Kind, Literal
 from flightllm.functions.bind import Argument, Constant, Expression, bind_call
@@ -73,7 +73,15 @@ def hints_of_question(passage: Passage, fact: Fact) -> tuple[tuple[Mark, ...], t
     return marks, pointers_to_value(passage, fact, 0)
 
 
-def pointers_to_evidence(passage: Passage, about: Sequence[str]) -> tuple[Pointer, ...]:
+def hints_of_check(passage: Passage, check: Check, prompt: str) -> tuple[tuple[Mark, ...], tuple[Pointer, ...]]:
+    """Return the marks and pointers of a call that asks in the words of `prompt` whether a check holds."""
+    marks = (*passage.marks, *((words, key) for key in check.about for words in (prompt, "")))
+    if check.named:
+        marks = (*marks, (check.named, check.about[0]))
+    return marks, _pointers_to_evidence(passage, check.about) if check.about else ()
+
+
+def _pointers_to_evidence(passage: Passage, about: Sequence[str]) -> tuple[Pointer, ...]:
     """Point to the value in question, else to the end of what in a text speaks of all these, if anything does."""
     for fact in passage.facts:
         if fact.value is not None and fact.about and set(about) == {fact.about}:

@@ -3,6 +3,7 @@
 import json
 
 from flightllm.demo.passages.base import Passage
+from flightllm.demo.passages.records import KINDS
 from flightllm.demo.phrases import Writer, load_language
 from flightllm.demo.tasks.base import Example
 
@@ -43,6 +44,5 @@ def _word(writer: Writer) -> str:
 
 
 def _field_names() -> list[str]:
-    kinds = ("person", "town", "company", "event", "product", "film", "book", "secret")
-    attributes = (load_language(f"records/{kind}")["attribute"].values() for kind in kinds)
+    attributes = (load_language(f"records/{kind}")["attribute"].values() for kind in KINDS)
     return sorted({field for group in attributes for attribute in group for field in attribute["fields"]})

@@ -35,11 +35,12 @@ def ask_extract(writer: Writer, passage: Passage, most: int = 4) -> Example | No
     wanted = {writer.rng.choice(fact.fields): fact for fact in facts}
     row = row_of(writer, passage, plain=True)
     typed = writer.split is Split.TRAINING and writer.chance(0.15)
-    answer = _json(wanted, typed=typed)
+    whole = {name for name, fact in wanted.items() if typed and _is_whole(writer, fact)}
+    answer = _json(wanted, whole)
     example = Example(
         "extract",
         "ai_extract",
-        _schema(wanted) if typed else tuple(wanted),
+        _schema(wanted, whole) if typed else tuple(wanted),
         row,
         answer,
         marks=(*passage.marks, *((f'"{name}"', fact.about) for name, fact in wanted.items() if fact.about)),
@@ -74,22 +75,19 @@ def _pointers(passage: Passage, name: str, fact: Fact, answer: str) -> tuple[Poi
     return pointers_to_value(passage, fact, start + (answer[start] == '"'))
 
 
-def _json(wanted: dict[str, Fact], *, typed: bool = False) -> str:
-    values = {name: _typed(fact) if typed else fact.value for name, fact in wanted.items()}
+def _json(wanted: dict[str, Fact], whole: set[str]) -> str:
+    values = {name: int(fact.value) if fact.value and name in whole else fact.value for name, fact in wanted.items()}
     return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
 
 
-def _typed(fact: Fact) -> str | int | None:
-    return int(fact.value) if _is_number(fact) and fact.value else fact.value
-
-
-def _schema(wanted: dict[str, Fact]) -> str:
-    """Return a schema in which whole numbers are integers."""
-    properties = {
-        name: {"type": ["integer" if _is_number(fact) else "string", "null"]} for name, fact in wanted.items()
-    }
+def _schema(wanted: dict[str, Fact], whole: set[str]) -> str:
+    """Return a schema in which some are whole numbers."""
+    properties = {name: {"type": ["integer" if name in whole else "string", "null"]} for name in wanted}
     return json.dumps({"type": "object", "properties": properties, "required": list(wanted)})
 
 
-def _is_number(fact: Fact) -> bool:
-    return fact.value is not None and fact.value.isdecimal() and not fact.value.startswith("0")
+def _is_whole(writer: Writer, fact: Fact) -> bool:
+    """Tell whether a value is a whole number; one that the text does not say may be, so that types tell nothing."""
+    if fact.value is None:
+        return writer.chance(0.2)
+    return fact.value.isdecimal() and not fact.value.startswith("0")

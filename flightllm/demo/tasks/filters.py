@@ -2,7 +2,7 @@
 
 from flightllm.demo.passages.base import Passage
 from flightllm.demo.phrases import Writer
-from flightllm.demo.tasks.base import Example, pointers_to_evidence
+from flightllm.demo.tasks.base import Example, hints_of_check
 from flightllm.demo.tasks.rows import refer, row_of
 
 
@@ -14,15 +14,6 @@ def ask_filter(writer: Writer, passage: Passage) -> Example | None:
         return None
     check = writer.rng.choice(checks)
     prompt = refer(writer, check.prompt, passage.column)
-    marks = (*passage.marks, *((words, key) for key in check.about for words in (prompt, "")))
-    if check.named:
-        marks = (*marks, (check.named, check.about[0]))
-    return Example(
-        "filter",
-        "ai_filter",
-        prompt,
-        row_of(writer, passage),
-        "Yes" if check.truth else "No",
-        marks=marks,
-        pointers=pointers_to_evidence(passage, check.about) if check.about else (),
-    )
+    marks, pointers = hints_of_check(passage, check, prompt)
+    answer = "Yes" if check.truth else "No"
+    return Example("filter", "ai_filter", prompt, row_of(writer, passage), answer, marks=marks, pointers=pointers)

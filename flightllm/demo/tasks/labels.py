@@ -23,19 +23,17 @@ def ask_label(writer: Writer, passage: Passage, *, unseen: bool = False) -> Exam
     about = dict(zip((chosen.label, *chosen.others), chosen.about, strict=False))
     task = "classify, unseen labels" if unseen else "classify"
     row = row_of(writer, passage)
-    if writer.split is Split.TRAINING and writer.chance(0.08):
-        answer = json.dumps({"labels": [chosen.label]}, separators=(",", ":"))
-        ends = {one: json.dumps(labels[: place + 1], separators=(",", ":"))[:-2] for place, one in enumerate(labels)}
-        pointer = Pointer(answer.index(chosen.label), ends[chosen.label], len(chosen.label))
-        marks = (*passage.marks, *((ends[one], about[one]) for one in labels if one in about))
-        options = (("multi", True),)
-        return Example(task, "ai_classify", tuple(labels), row, answer, options, marks=marks, pointers=(pointer,))
-    ends = {one: f": {', '.join(labels[: place + 1])}" for place, one in enumerate(labels)}
-    pointer = Pointer(0, ends[chosen.label], len(chosen.label))
-    marks = (*passage.marks, *((ends[one], about[one]) for one in labels if one in about))
+    multi = writer.split is Split.TRAINING and writer.chance(0.08)
+    told = [labels[: place + 1] for place in range(len(labels))]
+    ends = [json.dumps(one, separators=(",", ":"))[:-2] if multi else f": {', '.join(one)}" for one in told]
+    """For each label, the words of the prompt that it ends."""
+    answer = json.dumps({"labels": [chosen.label]}, separators=(",", ":")) if multi else chosen.label
+    pointer = Pointer(answer.index(chosen.label), ends[labels.index(chosen.label)], len(chosen.label))
+    marks = (*passage.marks, *((end, about[one]) for end, one in zip(ends, labels, strict=True) if one in about))
     if chosen.label in about:
         marks = (*marks, ("", about[chosen.label]))
-    return Example(task, "ai_classify", tuple(labels), row, chosen.label, marks=marks, pointers=(pointer,))
+    options = (("multi", True),) if multi else ()
+    return Example(task, "ai_classify", tuple(labels), row, answer, options, marks=marks, pointers=(pointer,))
 
 
 def ask_sentiment(_: Writer, passage: Passage) -> Example | None:

@@ -6,7 +6,7 @@ from flightllm.demo.passages.reviews import write_review
 from flightllm.demo.passages.tickets import write_ticket
 from flightllm.demo.passages.topics import write_topic
 from flightllm.demo.phrases import Writer
-from flightllm.demo.tasks.base import Example, hints_of_question, pointers_to_evidence
+from flightllm.demo.tasks.base import Example, hints_of_check, hints_of_question
 
 _COLUMNS = ("context", "document", "text", "report", "notes", "page")
 
@@ -26,13 +26,10 @@ def ask_needle(writer: Writer, words: int, *, early: bool = False) -> Example:
     text = ("\n\n" if writer.chance(0.5) else " ").join(hay)
     column = writer.rng.choice(_COLUMNS)
     form = writer.rng.random()
-    marks, pointers = hints_of_question(needle, fact)
-    if form < 0.35:
-        row = ((column, text), ("question", question))
-        return Example("needle", "ai_gen", "Answer the question.", row, value, marks=marks, pointers=pointers)
-    if form < 0.5:
+    if 0.35 <= form < 0.5:
         wanted = writer.chance(0.5)
         check = writer.rng.choice([check for check in needle.checks if check.truth is wanted])
+        marks, pointers = hints_of_check(needle, check, check.prompt)
         return Example(
             "long filter",
             "ai_filter",
@@ -40,9 +37,13 @@ def ask_needle(writer: Writer, words: int, *, early: bool = False) -> Example:
             ((column, text),),
             "Yes" if wanted else "No",
             fields_first=True,
-            marks=(*needle.marks, *((words, key) for key in check.about for words in (check.prompt, ""))),
-            pointers=pointers_to_evidence(needle, check.about),
+            marks=marks,
+            pointers=pointers,
         )
+    marks, pointers = hints_of_question(needle, fact)
+    if form < 0.35:
+        row = ((column, text), ("question", question))
+        return Example("needle", "ai_gen", "Answer the question.", row, value, marks=marks, pointers=pointers)
     first = writer.chance(0.7)
     return Example("needle", "ai_gen", question, ((column, text),), value, (), first, marks, pointers)
 
