@@ -1,0 +1,1 @@
+"""Indexes over text and vector columns: nearest neighbours (faiss), words (tantivy), both fused."""

@@ -1,0 +1,168 @@
+"""Nearest neighbours of vectors by faiss: what all kinds of index have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flightllm.errors import InvalidInputError, MissingExtraError
+from flightllm.vector.options import IndexOptions
+
+try:
+    import faiss
+except ImportError as error:
+    raise MissingExtraError("a vector index", "vector") from error
+
+Vectors: TypeAlias = NDArray[np.float32]
+"""Rows × dimensions."""
+Ids: TypeAlias = NDArray[np.int64]
+
+_ADDED = 65_536
+_TUNED_QUERIES, _TUNED_NEIGHBORS, _TUNED_RECALL = 200, 10, 0.98
+"""Left to itself an index looks as far as finds this share of the true neighbours of points among its vectors."""
+_DEEPEST = 1 << 14
+
+
+class Neighbors(ABC):
+    """Vectors by number, 0 on. Searches may run at the same time, not beside `add`.
+
+    A score is higher for what is closer: the cosine, the inner product, or minus the Euclidean distance.
+    """
+
+    def __init__(self, index: Any, options: IndexOptions) -> None:
+        self.index = index
+        self.options = options
+
+    @classmethod
+    def build(cls, vectors: Vectors, options: IndexOptions) -> Self:
+        """Index `vectors`, one row each.
+
+        Raises:
+            InvalidInputError: an option does not fit the vectors.
+        """
+        ready = prepared(vectors, options.metric)
+        built = cls(cls.create(ready, options), options)
+        built._append(ready)
+        depth = built.wanted_depth()
+        if depth:
+            built.look(depth)
+        elif depth is not None:
+            built._tune(ready)
+        return built
+
+    @classmethod
+    @abstractmethod
+    def create(cls, vectors: Vectors, options: IndexOptions) -> Any:
+        """Return an empty faiss index, trained on `vectors` where its kind needs that."""
+
+    @classmethod
+    def read(cls, path: Path, options: IndexOptions) -> Self:
+        """Read what `write` wrote.
+
+        Raises:
+            InvalidInputError: faiss cannot read the file.
+        """
+        try:
+            return cls(faiss.read_index(str(path)), options)
+        except RuntimeError as error:
+            raise InvalidInputError(f"the index file {path.name} cannot be read") from error
+
+    def write(self, path: Path) -> None:
+        """Write the index to a file."""
+        faiss.write_index(self.index, str(path))
+
+    @property
+    def count(self) -> int:
+        """Return the number of vectors."""
+        return int(self.index.ntotal)
+
+    @property
+    def dimensions(self) -> int:
+        """Return the length of a vector."""
+        return int(self.index.d)
+
+    @property
+    def depth(self) -> int | None:
+        """Return how far a search looks: lists probed, or candidates of the graph; None where it looks at all."""
+        return None
+
+    def wanted_depth(self) -> int | None:
+        """Return how far the options want searches to look, 0 where they leave it open, None where it looks at all."""
+        return None
+
+    def look(self, depth: int) -> None:
+        """Let searches look so far; a kind that looks at all vectors is not asked to."""
+        raise NotImplementedError
+
+    def add(self, vectors: Vectors) -> None:
+        """Add vectors after those that are there; the index is not trained anew."""
+        self._append(prepared(vectors, self.options.metric))
+
+    def search(self, queries: Vectors, count: int, within: NDArray[np.bool_] | None = None) -> tuple[Vectors, Ids]:
+        """Return the scores and numbers of the `count` nearest vectors of each query, -1 where there are no more.
+
+        With `within`, a flag per vector, only among those: that search compares with all of them, so it is exact.
+        """
+        ready = prepared(queries, self.options.metric)
+        count = min(count, self.count if within is None else int(within.sum()))
+        if not count or not len(ready):
+            return np.empty((len(ready), 0), np.float32), np.empty((len(ready), 0), np.int64)
+        scores, ids = self.nearest(ready, count) if within is None else self.among(ready, count, within)
+        return (-np.sqrt(np.maximum(scores, 0)) if self.options.metric == "l2" else scores), ids
+
+    def nearest(self, queries: Vectors, count: int) -> tuple[Vectors, Ids]:
+        """Search all vectors; scores are faiss's own."""
+        scores, ids = self.index.search(queries, count)
+        return scores, ids
+
+    @abstractmethod
+    def among(self, queries: Vectors, count: int, within: NDArray[np.bool_]) -> tuple[Vectors, Ids]:
+        """Search the vectors with a flag exactly; scores are faiss's own."""
+
+    def _append(self, ready: Vectors) -> None:
+        for part in parts(ready):
+            self.index.add(part)
+
+    def _tune(self, ready: Vectors) -> None:
+        """Look as far as it takes to find nearly all true neighbours of points between neighbours."""
+        wanted = min(_TUNED_NEIGHBORS, len(ready))
+        some = ready[np.unique(np.linspace(0, len(ready) - 1, _TUNED_QUERIES).astype(np.int64))]
+        _, near = faiss.knn(some, ready, wanted, metric=metric(self.options))
+        queries = (some + ready[near[:, -1]]) / 2
+        _, true = faiss.knn(queries, ready, wanted, metric=metric(self.options))
+        depth, recall = 1, 0.0
+        while recall < _TUNED_RECALL and depth < _DEEPEST:
+            depth *= 2
+            self.look(depth)
+            _, found = self.nearest(queries, wanted)
+            recall = float(np.mean([len(np.intersect1d(a, b)) / wanted for a, b in zip(true, found, strict=True)]))
+
+
+def metric(options: IndexOptions) -> int:
+    """Return faiss's number of the metric; the cosine is the inner product of vectors of length one."""
+    number: int = faiss.METRIC_L2 if options.metric == "l2" else faiss.METRIC_INNER_PRODUCT
+    return number
+
+
+def selector(within: NDArray[np.bool_]) -> Any:
+    """Return what tells faiss which vectors to compare."""
+    return faiss.IDSelectorBitmap(np.packbits(within, bitorder="little"))
+
+
+def prepared(vectors: Vectors, name: str) -> Vectors:
+    """Return vectors as faiss takes them; for the cosine of length one, those without a direction as they are."""
+    ready = np.ascontiguousarray(vectors, np.float32)
+    if name == "cosine":
+        lengths = np.linalg.norm(ready, axis=1, keepdims=True)
+        ready = ready / np.where(lengths > 0, lengths, 1)
+    return ready
+
+
+def parts(vectors: Vectors) -> Iterator[Vectors]:
+    """Cut vectors into as many at a time as faiss should copy at once."""
+    return (vectors[start : start + _ADDED] for start in range(0, len(vectors), _ADDED))

@@ -1,0 +1,29 @@
+"""All vectors compared: exact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from flightllm.vector.kinds.base import Ids, Neighbors, Vectors, metric, selector
+from flightllm.vector.options import IndexOptions
+
+
+class Flat(Neighbors):
+    """Every search compares every vector."""
+
+    @classmethod
+    def create(cls, vectors: Vectors, options: IndexOptions) -> Any:
+        """Return an empty index."""
+        return faiss.IndexFlat(vectors.shape[1], metric(options))
+
+    def among(self, queries: Vectors, count: int, within: NDArray[np.bool_]) -> tuple[Vectors, Ids]:
+        """Compare the vectors with a flag."""
+        scores, ids = self.index.search(queries, count, params=faiss.SearchParameters(sel=selector(within)))
+        return scores, ids
+
+
+KIND = Flat

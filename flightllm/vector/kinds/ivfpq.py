@@ -1,0 +1,111 @@
+"""Inverted files of compressed vectors (Jégou et al. 2011): little memory, candidates compared in full on disk."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self
+
+import faiss
+import numpy as np
+from numpy.typing import NDArray
+
+from flightllm.errors import InvalidInputError
+from flightllm.vector.kinds.base import Ids, Vectors, metric, parts
+from flightllm.vector.kinds.ivf import Ivf, centers, number_of_lists, sample
+from flightllm.vector.options import IndexOptions
+
+_BITS = 8
+_TRAINED = 256 * 64
+"""Vectors that the code books are learned from."""
+_DIMENSIONS_PER_CODE = 4
+_CANDIDATES = 10
+"""Candidates that the codes find for each neighbor wanted."""
+_COMPARED = 1 << 26
+"""Numbers of full vectors in memory at once."""
+
+
+class IvfPq(Ivf):
+    """In memory a vector is `codes` bytes; the full ones are a file, of which the candidates alone are read."""
+
+    def __init__(self, index: Any, options: IndexOptions, full: Vectors | None = None) -> None:
+        super().__init__(index, options)
+        self._full = np.empty((0, index.d), np.float32) if full is None else full
+
+    @classmethod
+    def create(cls, vectors: Vectors, options: IndexOptions) -> Any:
+        """Return an empty index whose centers and code books are those of a sample of the vectors.
+
+        Raises:
+            InvalidInputError: the vectors cannot be cut into so many codes, or there are too few of them.
+        """
+        count, size = vectors.shape
+        if count < 1 << _BITS:
+            raise InvalidInputError(f"an index of type ivfpq needs {1 << _BITS} rows at least; take type 'flat'")
+        codes = options.codes or _most_codes(size)
+        if size % codes:
+            raise InvalidInputError(f"vectors of {size} numbers cannot be cut into {codes} codes: choose a divisor")
+        lists = number_of_lists(count, options)
+        index = faiss.IndexIVFPQ(centers(vectors, options), size, lists, codes, _BITS, metric(options))
+        index.train(sample(vectors, max(_TRAINED, 64 * lists)))
+        return index
+
+    @classmethod
+    def read(cls, path: Path, options: IndexOptions) -> Self:
+        """Read what `write` wrote; full vectors stay on disk."""
+        codes = super().read(path, options)
+        try:
+            return cls(codes.index, options, np.load(path.with_suffix(".npy"), mmap_mode="r"))
+        except (OSError, ValueError) as error:
+            raise InvalidInputError(f"the vectors beside {path.name} cannot be read") from error
+
+    def write(self, path: Path) -> None:
+        """Write the codes to a file, and the full vectors to one beside it."""
+        super().write(path)
+        np.save(path.with_suffix(".npy"), self._full)
+
+    def nearest(self, queries: Vectors, count: int) -> tuple[Vectors, Ids]:
+        """Find candidates by their codes and compare these in full."""
+        _, candidates = self.index.search(queries, min(self.count, _CANDIDATES * count))
+        scores = np.empty((len(queries), count), np.float32)
+        ids = np.empty((len(queries), count), np.int64)
+        step = max(1, _COMPARED // max(1, candidates.shape[1] * self.dimensions))
+        for start in range(0, len(queries), step):
+            some = slice(start, start + step)
+            scores[some], ids[some] = self._best(queries[some], candidates[some], count)
+        return scores, ids
+
+    def among(self, queries: Vectors, count: int, within: NDArray[np.bool_]) -> tuple[Vectors, Ids]:
+        """Compare the full vectors with a flag, a part of them at a time."""
+        places = np.flatnonzero(within)
+        heap = faiss.ResultHeap(len(queries), count, keep_max=self.options.metric != "l2")
+        step = max(1, _COMPARED // self.dimensions)
+        for start in range(0, len(places), step):
+            some = places[start : start + step]
+            found, at = faiss.knn(
+                queries, np.ascontiguousarray(self._full[some]), min(count, len(some)), metric(self.options)
+            )
+            heap.add_result(found, some[at])
+        heap.finalize()
+        return heap.D, heap.I
+
+    def _append(self, ready: Vectors) -> None:
+        super()._append(ready)
+        self._full = np.concatenate([self._full, *parts(ready)])
+
+    def _best(self, queries: Vectors, candidates: Ids, count: int) -> tuple[Vectors, Ids]:
+        full = self._full[candidates.clip(0)]
+        if self.options.metric == "l2":
+            scores = np.square(full - queries[:, None]).sum(-1)
+            order = np.where(candidates < 0, np.inf, scores).argsort(axis=1, kind="stable")[:, :count]
+        else:
+            scores = np.einsum("qd,qcd->qc", queries, full)
+            order = np.where(candidates < 0, np.inf, -scores).argsort(axis=1, kind="stable")[:, :count]
+        return np.take_along_axis(scores, order, 1), np.take_along_axis(candidates, order, 1)
+
+
+def _most_codes(size: int) -> int:
+    """Return the largest number of codes that cuts a vector evenly into parts of four numbers or more."""
+    return next(codes for codes in range(max(1, size // _DIMENSIONS_PER_CODE), 0, -1) if size % codes == 0)
+
+
+KIND = IvfPq
