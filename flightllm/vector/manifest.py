@@ -1,0 +1,69 @@
+"""What an index on disk consists of: one JSON file that names and describes all others."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from flightllm.errors import InvalidInputError
+from flightllm.sql.names import TableName
+from flightllm.vector.options import IndexOptions
+
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """An index as it was built.
+
+    `rows` are in it, `nulls` are rows of the table that are not. `source` tells the table's content from another one;
+    `created` is a time in ISO 8601. `files` gives the size and digest of each file by its path in the folder of
+    `generation`.
+    """
+
+    name: str
+    table: TableName
+    column: str
+    options: IndexOptions
+    model: str
+    revision: str
+    dimensions: int
+    rows: int
+    nulls: int
+    source: str
+    created: str
+    generation: str
+    files: Mapping[str, tuple[int, str]] = field(default_factory=dict)
+
+    def as_json(self) -> str:
+        """Return the manifest as a JSON document."""
+        return json.dumps({"version": VERSION, **asdict(self)}, indent=2)
+
+    @classmethod
+    def of_json(cls, text: str) -> Manifest:
+        """Read what `as_json` wrote.
+
+        Raises:
+            InvalidInputError: it is no manifest, or one of another version.
+        """
+        try:
+            values: dict[str, Any] = json.loads(text)
+            if values.pop("version") != VERSION:
+                raise InvalidInputError("it was written by another version of FlightLLM")
+            options = {**values["options"], "columns": tuple(values["options"]["columns"])}
+            files = {path: (int(size), str(digest)) for path, (size, digest) in values["files"].items()}
+            table = TableName(**values["table"])
+            kept = {one.name: values[one.name] for one in fields(cls)}
+            return cls(**{**kept, "table": table, "options": IndexOptions(**options), "files": files})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InvalidInputError("its manifest cannot be read") from error
+
+
+def digest(path: Path) -> str:
+    """Return the digest of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()[:32]

@@ -1,0 +1,77 @@
+"""Full-text search by tantivy: rows by the words they share with a query, scored by BM25."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flightllm.errors import InvalidInputError, MissingExtraError
+from flightllm.vector.kinds.base import Ids, Vectors
+
+try:
+    import tantivy
+except ImportError as error:
+    raise MissingExtraError("a text search", "vector") from error
+
+_TEXT, _ROW = "text", "row"
+_HEAP_BYTES = 64 << 20
+_NO_WORD = re.compile(r"\W+")
+"""What is left out of a query: to the query language it may mean something, to a text search it does not."""
+
+
+class Words:
+    """The words of texts by number, 0 on; English stems. Searches may run at the same time."""
+
+    def __init__(self, index: Any) -> None:
+        self._index = index
+        self._searcher = index.searcher()
+
+    @classmethod
+    def build(cls, texts: Iterable[str], folder: Path) -> Self:
+        """Index texts in an empty folder."""
+        schema = tantivy.SchemaBuilder()
+        schema.add_text_field(_TEXT, stored=False, tokenizer_name="en_stem")
+        schema.add_integer_field(_ROW, stored=True, indexed=False)
+        index = tantivy.Index(schema.build(), path=str(folder))
+        writer = index.writer(_HEAP_BYTES, 1)
+        for row, text in enumerate(texts):
+            writer.add_document(tantivy.Document(text=text, row=row))
+        writer.commit()
+        writer.wait_merging_threads()
+        index.reload()
+        return cls(index)
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        """Open what `build` wrote.
+
+        Raises:
+            InvalidInputError: tantivy cannot read the folder.
+        """
+        try:
+            return cls(tantivy.Index.open(str(folder)))
+        except ValueError as error:
+            raise InvalidInputError(f"the text index {folder.name} cannot be read") from error
+
+    def search(self, query: str, count: int, within: NDArray[np.bool_] | None = None) -> tuple[Vectors, Ids]:
+        """Return scores and numbers of up to `count` texts with words of the query; with `within`, among these only."""
+        words = _NO_WORD.sub(" ", query).strip()
+        most = count
+        while words:
+            hits = self._searcher.search(self._query(words), max(1, most), count=False).hits
+            found = [(score, self._searcher.doc(place)[_ROW][0]) for score, place in hits]
+            kept = [(score, row) for score, row in found if within is None or within[row]]
+            if len(kept) >= count or len(found) < most:
+                scores, rows = zip(*kept[:count], strict=True) if kept else ((), ())
+                return np.array(scores, np.float32), np.array(rows, np.int64)
+            most *= 4
+        return np.empty(0, np.float32), np.empty(0, np.int64)
+
+    def _query(self, words: str) -> Any:
+        query, _ = self._index.parse_query_lenient(words.lower(), [_TEXT])
+        return query
