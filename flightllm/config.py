@@ -15,6 +15,7 @@ from flightllm.errors import ConfigError
 from flightllm.resources import packaged_folder
 
 ENGINES = ("local", "vllm", "openai", "fake")
+EMBEDDERS = ("local", "vllm", "openai", "fake")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 LOG_FORMATS = ("console", "json")
 
@@ -89,6 +90,20 @@ class EngineConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class EmbeddingConfig:
+    """Which model turns texts into vectors; `options` are the keys that only this kind knows. Loaded at first use."""
+
+    kind: str = "local"
+    model: str = "minilm"
+    max_in_flight: int = 512
+    options: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        _one_of("[embedding] kind", self.kind, EMBEDDERS)
+        _at_least_one("embedding", max_in_flight=self.max_in_flight)
+
+
+@dataclass(frozen=True, slots=True)
 class FunctionsConfig:
     """Folders of AI functions beside the shipped ones; no two files may define the same name."""
 
@@ -151,6 +166,7 @@ class Config:
 
     server: ServerConfig = field(default_factory=ServerConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
+    embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
     tables: Mapping[str, Path] = field(default_factory=lambda: MappingProxyType({}))
     functions: FunctionsConfig = field(default_factory=FunctionsConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)

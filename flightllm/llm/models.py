@@ -9,27 +9,32 @@ from flightllm.demo.model import demo_model
 from flightllm.errors import ConfigError, MissingExtraError
 
 _EDGE_BYTES = 1 << 20
+_OWN = {"engine": "demo", "embedding": "minilm"}
+"""The models that need no download."""
 
 
-def model_folder(model: str) -> Path:
+def model_folder(model: str, section: str = "engine") -> Path:
     """Return the local folder of `model`: `demo`, a folder in transformers' format, or a hub name, which is downloaded.
+
+    `section` of the configuration is what errors name.
 
     Raises:
         ConfigError: there is no such model.
         MissingExtraError: the extra `local` is not installed.
     """
-    if model == "demo":
+    if model == "demo" and section == "engine":
         return demo_model()
     folder = Path(model).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
-            raise ConfigError(f"[engine] model: {model!r} is no transformers model: it has no config.json")
+            raise ConfigError(f"[{section}] model: {model!r} is no transformers model: it has no config.json")
         return folder
     if folder.is_absolute() or model.count("/") != 1:
         raise ConfigError(
-            f"[engine] model: no folder {model!r}; write 'demo', a model's folder or a hub name 'owner/name'"
+            f"[{section}] model: no folder {model!r}; write {_OWN[section]!r}, a model's folder or a hub name"
+            " 'owner/name'"
         )
-    return _download(model)
+    return _download(model, section)
 
 
 def model_digest(folder: Path) -> str:
@@ -48,7 +53,7 @@ def model_digest(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _download(model: str) -> Path:
+def _download(model: str, section: str) -> Path:
     try:
         from huggingface_hub import snapshot_download
     except ImportError as exc:
@@ -56,4 +61,4 @@ def _download(model: str) -> Path:
     try:
         return Path(snapshot_download(model))
     except Exception as exc:  # the hub client raises many kinds: offline, no such name, no access
-        raise ConfigError(f"[engine] model: cannot get {model!r} from the hub: {exc}") from exc
+        raise ConfigError(f"[{section}] model: cannot get {model!r} from the hub: {exc}") from exc

@@ -1,4 +1,4 @@
-"""Check the free-form `[engine]` keys of the configuration against an engine's own options dataclass."""
+"""Check the free-form keys of `[engine]` and `[embedding]` in the configuration against an engine's own options."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import fields
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from flightllm.config import EngineConfig
+from flightllm.config import EmbeddingConfig, EngineConfig
 from flightllm.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
 OptionsT = TypeVar("OptionsT")
 
 
-def read_options(options_type: type[OptionsT], kind: str, options: Mapping[str, object]) -> OptionsT:
-    """Build `options_type` from configuration keys.
+def read_options(
+    options_type: type[OptionsT], kind: str, options: Mapping[str, object], section: str = "engine"
+) -> OptionsT:
+    """Build `options_type` from the keys of a section of the configuration.
 
     Whole numbers are accepted where a float is asked for.
 
@@ -28,25 +30,26 @@ def read_options(options_type: type[OptionsT], kind: str, options: Mapping[str, 
     values: dict[str, Any] = {}
     for key, value in options.items():
         if key not in valid:
-            msg = f"[engine] {key}: unknown option of the engine {kind!r}; valid options: {', '.join(sorted(valid))}"
-            msg += f"; of every engine: {', '.join(_common())}"
+            msg = f"[{section}] {key}: unknown option of the engine {kind!r}; valid options: {', '.join(sorted(valid))}"
+            msg += f"; of every engine: {', '.join(_common(section))}"
             raise ConfigError(msg)
         accepted = _plain_types(hints[key])
         if not _fits(value, accepted):
             names = " or ".join(sorted(_name(one) for one in accepted))
-            msg = f"[engine] {key}: expected {names}, got {type(value).__name__} {value!r}"
+            msg = f"[{section}] {key}: expected {names}, got {type(value).__name__} {value!r}"
             raise ConfigError(msg)
         values[key] = float(value) if float in accepted and type(value) is int else value
     try:
         return options_type(**values)
     except ValueError as exc:  # raised by the dataclass's own __post_init__
-        msg = f"[engine] {exc}"
+        msg = f"[{section}] {exc}"
         raise ConfigError(msg) from exc
 
 
-def _common() -> list[str]:
-    """Return the keys of `[engine]` that do not depend on its kind."""
-    return [field.name for field in fields(EngineConfig) if field.name != "options"]
+def _common(section: str) -> list[str]:
+    """Return the keys of a section that do not depend on its kind."""
+    config = EngineConfig if section == "engine" else EmbeddingConfig
+    return [field.name for field in fields(config) if field.name != "options"]
 
 
 def _plain_types(hint: Any) -> tuple[type, ...]:

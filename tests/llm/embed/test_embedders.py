@@ -1,0 +1,63 @@
+"""Embedders: vectors that mean something, deterministic, whatever is embedded beside them."""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+from flightllm.config import EmbeddingConfig
+from flightllm.errors import ConfigError
+from flightllm.llm.embed import Embedder, create_embedder
+
+TEXTS = ["A cat sat on the mat.", "A kitten was sitting on the rug.", "The stock market fell sharply today."]
+
+
+@pytest.fixture(scope="module", params=["fake", "local"])
+def embedder(request: pytest.FixtureRequest) -> Iterator[Embedder]:
+    """Return each embedder that needs no server."""
+    if request.param == "local":
+        pytest.importorskip("sentence_transformers", reason="the extra 'vector' is not installed")
+    made = create_embedder(EmbeddingConfig(request.param))
+    yield made
+    made.close()
+
+
+def test_near_in_meaning_near_in_space(embedder: Embedder) -> None:
+    """Texts alike are nearer than others; vectors have length one."""
+    vectors = embedder.embed(TEXTS)
+    assert vectors.shape == (3, embedder.dimensions)
+    assert vectors.dtype == np.float32
+    assert np.allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert vectors[0] @ vectors[1] > vectors[0] @ vectors[2] + 0.1
+
+
+def test_batches_change_nothing(embedder: Embedder) -> None:
+    """A text has the same vector alone, among others and again."""
+    texts = [*TEXTS, "", "word " * 2_000, "naïve 東京 🎬"]
+    together = embedder.embed(texts)
+    assert np.isfinite(together).all()
+    assert np.allclose(np.concatenate([embedder.embed([text]) for text in texts]), together, atol=1e-5)
+    assert embedder.embed([]).shape == (0, embedder.dimensions)
+
+
+def test_tokens_and_names(embedder: Embedder) -> None:
+    """Texts have tokens; name and revision tell embedders apart."""
+    assert embedder.count_tokens(TEXTS[0]) >= 6
+    assert embedder.name
+    assert embedder.revision
+
+
+@pytest.mark.parametrize(
+    ("config", "said"),
+    [
+        (EmbeddingConfig("local", "no/such/folder"), r"\[embedding\] model: no folder .* 'minilm'"),
+        (EmbeddingConfig("fake", "x", 1, {"dimension": 3}), r"\[embedding\] dimension: unknown option"),
+        (EmbeddingConfig("fake", "x", 1, {"dimensions": 0}), r"\[embedding\] dimensions: must be"),
+    ],
+)
+def test_bad_configuration(config: EmbeddingConfig, said: str) -> None:
+    """The section and key are named, and what to write instead."""
+    if config.kind == "local":
+        pytest.importorskip("sentence_transformers", reason="the extra 'vector' is not installed")
+    with pytest.raises(ConfigError, match=said):
+        create_embedder(config)
