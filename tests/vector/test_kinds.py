@@ -10,7 +10,7 @@ pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
 
 from flightllm.errors import InvalidInputError
 from flightllm.vector.kinds import kind
-from flightllm.vector.kinds.base import Neighbors, Vectors
+from flightllm.vector.kinds.base import Neighbors, Vectors, prepared
 from flightllm.vector.options import KINDS, METRICS, IndexOptions
 
 SIZE = 24
@@ -36,7 +36,7 @@ def closeness(queries: Vectors, vectors: Vectors, metric: str) -> NDArray[np.flo
 
 def build(name: str, metric: str, vectors: Vectors) -> Neighbors:
     """Build an index of a kind with its defaults."""
-    return kind(name).build(vectors, IndexOptions(type=name, metric=metric))
+    return kind(name).build(prepared(vectors, metric), IndexOptions(type=name, metric=metric))
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -96,7 +96,7 @@ def test_more_than_there_is(name: str) -> None:
 
 def test_depth_as_wanted() -> None:
     """Lists and probes are those asked for."""
-    index = kind("ivf").build(clustered(2_000), IndexOptions(type="ivf", lists=16, probes=3))
+    index = kind("ivf").build(prepared(clustered(2_000), "cosine"), IndexOptions(type="ivf", lists=16, probes=3))
     assert (index.index.nlist, index.depth) == (16, 3)
 
 

@@ -39,13 +39,12 @@ class Neighbors(ABC):
         self.options = options
 
     @classmethod
-    def build(cls, vectors: Vectors, options: IndexOptions) -> Self:
-        """Index `vectors`, one row each.
+    def build(cls, ready: Vectors, options: IndexOptions) -> Self:
+        """Index vectors that `prepared` returned, one row each; they may be a file in memory.
 
         Raises:
             InvalidInputError: an option does not fit the vectors.
         """
-        ready = prepared(vectors, options.metric)
         built = cls(cls.create(ready, options), options)
         built._append(ready)
         depth = built.wanted_depth()

@@ -1,0 +1,93 @@
+"""Build an index: rows and their vectors in, a new generation of its folder out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from flightllm.errors import InvalidInputError
+from flightllm.llm.embed.base import Vectors
+from flightllm.vector.folder import IndexFolder
+from flightllm.vector.kinds import kind
+from flightllm.vector.kinds.base import prepared
+from flightllm.vector.manifest import Manifest
+from flightllm.vector.words import Words
+
+INDEX, ROWS, WORDS = "vectors.faiss", "rows.arrow", "words"
+_VECTORS = "vectors.raw"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some rows to be found: what a search returns of them, their vectors and, for a text search, their texts."""
+
+    rows: pa.RecordBatch
+    vectors: Vectors
+    texts: pa.Array | None
+
+
+def build(folder: IndexFolder, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part]) -> Manifest:
+    """Write an index of all parts in place of the one that is there; return its manifest.
+
+    `schema` is that of the rows. `manifest` says all but what is counted here. What is in memory at once is the index,
+    a part and a sample of the vectors.
+
+    Raises:
+        InvalidInputError: vectors have different lengths or no numbers in them, or an option does not fit them.
+    """
+    with folder.writing() as path:
+        counted = _spool(path, manifest, schema, parts)
+        if counted.rows:
+            vectors = np.memmap(path / _VECTORS, np.float32, "r", shape=(counted.rows, counted.dimensions))
+            kind(manifest.options.type).build(vectors, manifest.options).write(path / INDEX)
+            del vectors
+        (path / _VECTORS).unlink()
+        return folder.commit(path, counted)
+
+
+def _spool(path: Path, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part]) -> Manifest:
+    """Write rows, vectors and words; return the manifest with their numbers."""
+    rows = dimensions = 0
+    with ExitStack() as opened:
+        written = opened.enter_context(pa.ipc.new_file(path / ROWS, schema))
+        raw = opened.enter_context((path / _VECTORS).open("wb"))
+
+        def texts() -> Iterator[str]:
+            nonlocal rows, dimensions
+            for part in parts:
+                ready = prepared(part.vectors, manifest.options.metric)
+                if rows and ready.shape[1] != dimensions:
+                    raise InvalidInputError(
+                        f"vectors of {dimensions} and of {ready.shape[1]} numbers are in one column"
+                    )
+                if not np.isfinite(ready).all():
+                    raise InvalidInputError("a vector has NaN or infinity in it")
+                dimensions = ready.shape[1]
+                rows += len(ready)
+                written.write_batch(part.rows)
+                raw.write(ready.tobytes())
+                yield from () if part.texts is None else part.texts.to_pylist()
+
+        stream = texts()
+        first = next(stream, None)
+        if first is not None:
+            (path / WORDS).mkdir()
+            Words.build(_again(first, stream), path / WORDS)
+    return replace(manifest, rows=rows, dimensions=dimensions)
+
+
+def _again(first: str, rest: Iterator[str]) -> Iterator[str]:
+    yield first
+    yield from rest
+
+
+def read_rows(path: Path) -> pa.Table:
+    """Return the rows of an index, left on disk until they are looked at."""
+    source: Any = pa.memory_map(str(path))
+    return pa.ipc.open_file(source).read_all()
