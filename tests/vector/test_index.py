@@ -98,7 +98,7 @@ def test_vectors_that_do_not_fit(tmp_path: Path) -> None:
     rows = pa.RecordBatch.from_arrays([pa.array([1]), pa.array(["x"])], schema=SCHEMA)
     good = Part(rows, np.ones((1, 4), np.float32), None)
     for bad in (np.ones((1, 5), np.float32), np.full((1, 4), np.nan, np.float32)):
-        with pytest.raises(InvalidInputError, match="numbers|NaN"):
+        with pytest.raises(InvalidInputError, match=r"numbers|NaN"):
             build(IndexFolder(tmp_path), manifest(IndexOptions(metric="ip")), SCHEMA, [good, Part(rows, bad, None)])
         assert not list(tmp_path.iterdir())
 
