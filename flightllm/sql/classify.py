@@ -5,6 +5,7 @@ from itertools import pairwise
 
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.explain_options import read_explain_options
+from flightllm.sql.index_statements import read_index_statement
 from flightllm.sql.names import TableName, identifier, quoted, read_name, read_parts
 from flightllm.sql.statement import REFUSED, REFUSED_OBJECTS, Statement, StatementKind
 from flightllm.sql.tokens import Kind, Token, tokenize
@@ -50,6 +51,8 @@ class _Reader:
         word = first.text.lower() if first.kind is Kind.WORD else ""
         if self._tokens[0].is_symbol("("):
             return self._query() if word in _QUERY_WORDS else self._unknown(first)
+        if (found := read_index_statement(self._tokens, self._rest(0))) is not None:
+            return found
         if word in REFUSED:
             raise UnsupportedError(REFUSED[word])
         match word:

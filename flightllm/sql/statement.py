@@ -1,6 +1,8 @@
 """The parts of one SQL statement, and the kinds of statement the server does not run."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Literal
 
 from flightllm.sql.names import TableName
@@ -22,6 +24,9 @@ StatementKind = Literal[
     "delete",
     "update",
     "truncate",
+    "create_index",
+    "drop_index",
+    "refresh_index",
     "transaction",
 ]
 
@@ -47,6 +52,8 @@ class Statement:
     analyze: bool = False
     format: str = "text"
     """Of EXPLAIN: `text` or `json`."""
+    options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """Of CREATE VECTOR INDEX, whose name is `key`."""
     tail: str = ""
     """CREATE TABLE's column list, as written."""
 
@@ -72,7 +79,7 @@ REFUSED_OBJECTS = {
     "unbounded": "CREATE UNBOUNDED EXTERNAL TABLE is not supported: the server reads no path a client names",
     "function": "CREATE FUNCTION is not supported: the administrator adds AI functions under [functions] folders",
     "database": "there is one catalog, flightllm: write CREATE SCHEMA instead",
-    "index": "indexes are not supported",
+    "index": "the only indexes are those over texts and vectors: write CREATE VECTOR INDEX name ON table(column)",
     "materialized": "materialized views are not supported: write CREATE TABLE … AS",
     "temp": "temporary tables are not supported: write CREATE TABLE",
     "temporary": "temporary tables are not supported: write CREATE TABLE",
