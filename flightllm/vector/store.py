@@ -1,0 +1,110 @@
+"""All vector indexes of one server, by name, under its data folder."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import quote, unquote
+from weakref import WeakValueDictionary
+
+import pyarrow as pa
+import structlog
+
+from flightllm.errors import InvalidInputError, NotFoundError
+from flightllm.vector.build import Part, build
+from flightllm.vector.folder import IndexFolder
+from flightllm.vector.index import VectorIndex
+from flightllm.vector.manifest import Manifest
+
+_log = structlog.get_logger(__name__)
+_PREFIX = "index-"
+"""So that no name, `..` for one, is another folder."""
+
+
+class VectorIndexes:
+    """Indexes by name. Safe to use from several threads; a search goes on in the generation that it began with."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._lock = threading.RLock()
+        self._folders: dict[str, IndexFolder] = {}
+        self._current: dict[str, VectorIndex] = {}
+        """The latest generation of each index that was opened."""
+        self._open: WeakValueDictionary[tuple[str, str], VectorIndex] = WeakValueDictionary()
+        """By name and generation, those that somebody still uses too."""
+        for name in self.names():
+            self._at(name).clean()
+
+    def names(self) -> list[str]:
+        """Return the names of all indexes, damaged ones too."""
+        found = self._folder.glob(f"{_PREFIX}*/manifest.json")
+        return sorted(unquote(path.parent.name.removeprefix(_PREFIX)) for path in found)
+
+    def manifest(self, name: str) -> Manifest:
+        """Return what an index consists of.
+
+        Raises:
+            NotFoundError: there is no such index; names the ones there are.
+            InvalidInputError: its manifest is damaged.
+        """
+        try:
+            manifest = self._at(name).manifest()
+        except InvalidInputError as error:
+            raise self._damaged(name, error) from error
+        if manifest is None:
+            known = ", ".join(self.names()) or "none yet"
+            raise NotFoundError(f"there is no vector index {name!r}; the indexes are: {known}")
+        return manifest
+
+    def open(self, name: str, generation: str | None = None) -> VectorIndex:
+        """Return an index, opened and checked when it is first asked for.
+
+        With `generation` the one that somebody still uses, though there may be a newer one.
+
+        Raises:
+            NotFoundError: there is no such index.
+            InvalidInputError: a file of it is missing or damaged.
+        """
+        with self._lock:
+            if generation is not None and (used := self._open.get((name, generation))) is not None:
+                return used
+            manifest = self.manifest(name)
+            current = self._current.get(name)
+            if current is None or current.manifest.generation != manifest.generation:
+                try:
+                    self._at(name).check(manifest)
+                    current = VectorIndex.open(self._at(name), manifest)
+                except InvalidInputError as error:
+                    raise self._damaged(name, error) from error
+                self._current[name] = self._open[name, manifest.generation] = current
+            return current
+
+    def build(self, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part]) -> Manifest:
+        """Build an index, in place of the one of its name if there is one; see `vector.build.build`."""
+        built = build(self._at(manifest.name), manifest, schema, parts)
+        _log.info("vector index built", index=built.name, rows=built.rows, dimensions=built.dimensions)
+        return built
+
+    def drop(self, name: str) -> None:
+        """Remove an index, damaged or not.
+
+        Raises:
+            NotFoundError: there is no such index.
+        """
+        with self._lock:
+            if name not in self.names():
+                self.manifest(name)
+            self._current.pop(name, None)
+            self._at(name).remove()
+
+    def _at(self, name: str) -> IndexFolder:
+        with self._lock:
+            if name not in self._folders:
+                self._folders[name] = IndexFolder(self._folder / (_PREFIX + quote(name, safe="")))
+            return self._folders[name]
+
+    def _damaged(self, name: str, error: InvalidInputError) -> InvalidInputError:
+        return InvalidInputError(
+            f"the vector index {name!r} is damaged: {error}; REFRESH VECTOR INDEX or CREATE OR REPLACE builds it anew"
+        )

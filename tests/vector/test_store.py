@@ -1,0 +1,77 @@
+"""All indexes of a server: found by name, replaced while in use, damaged ones reported."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
+
+from flightllm.errors import InvalidInputError, NotFoundError
+from flightllm.vector.options import IndexOptions
+from flightllm.vector.store import VectorIndexes
+from tests.vector.test_index import EMBEDDER, SCHEMA, TEXTS, manifest, parts
+
+
+def first_row(indexes: VectorIndexes, query: str, generation: str | None = None) -> int:
+    """Return the id of the row that fits a query best."""
+    index = indexes.open("fruit", generation)
+    [found] = index.search(1, "vector", None, EMBEDDER.embed([query]))
+    row: int = index.rows.take(found.ids)["id"][0].as_py()
+    return row
+
+
+def test_by_name(tmp_path: Path) -> None:
+    """An index is there once it is built, for another server too, and gone once it is dropped."""
+    indexes = VectorIndexes(tmp_path)
+    assert indexes.names() == []
+    with pytest.raises(NotFoundError, match="the indexes are: none yet"):
+        indexes.open("fruit")
+    indexes.build(manifest(IndexOptions()), SCHEMA, parts(TEXTS))
+    again = VectorIndexes(tmp_path)
+    assert again.names() == ["fruit"]
+    assert first_row(again, TEXTS[9]) == 9
+    assert again.open("fruit") is again.open("fruit")
+    again.drop("fruit")
+    with pytest.raises(NotFoundError):
+        again.drop("fruit")
+    assert indexes.names() == []
+
+
+def test_replaced_while_in_use(tmp_path: Path) -> None:
+    """Who began with a generation goes on in it; others get the new one."""
+    indexes = VectorIndexes(tmp_path)
+    old = indexes.build(manifest(IndexOptions()), SCHEMA, parts(TEXTS))
+    used = indexes.open("fruit")
+    indexes.build(manifest(IndexOptions()), SCHEMA, parts(TEXTS[::-1]))
+    assert first_row(indexes, TEXTS[0]) == len(TEXTS) - 1
+    assert indexes.open("fruit", old.generation) is used
+    assert first_row(indexes, TEXTS[0], old.generation) == 0
+
+
+def test_damaged(tmp_path: Path) -> None:
+    """A damaged file says which index it is of and what to do; a new one takes its place."""
+    indexes = VectorIndexes(tmp_path)
+    built = indexes.build(manifest(IndexOptions()), SCHEMA, parts(TEXTS))
+    path = tmp_path / "index-fruit" / built.generation / "vectors.faiss"
+    path.write_bytes(path.read_bytes()[:-9] + b"x" * 9)
+    with pytest.raises(InvalidInputError, match=r"'fruit' is damaged: its file vectors.faiss .* REFRESH"):
+        indexes.open("fruit")
+    indexes.build(manifest(IndexOptions()), SCHEMA, parts(TEXTS))
+    assert first_row(indexes, TEXTS[3]) == 3
+    (tmp_path / "index-fruit" / "manifest.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(InvalidInputError, match="its manifest cannot be read"):
+        indexes.manifest("fruit")
+    assert indexes.names() == ["fruit"]
+    indexes.drop("fruit")
+    assert indexes.names() == []
+
+
+def test_any_name(tmp_path: Path) -> None:
+    """A name is no path."""
+    indexes = VectorIndexes(tmp_path / "vectors")
+    names = ["../up", "a/b", "Ünïcode 名", ".", "..", "%2e", ""]
+    for name in names:
+        indexes.build(replace(manifest(IndexOptions()), name=name), SCHEMA, parts(TEXTS[:3]))
+    assert indexes.names() == sorted(names)
+    assert [path.name for path in tmp_path.iterdir()] == ["vectors"]
