@@ -4,12 +4,15 @@ import hashlib
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
 from flightllm.llm.base import Parameters
 
+Backend = Literal["model", "embedding", "search"]
+"""Who answers a call: the language model, the embedding model or a vector index."""
+MODEL: Backend = "model"
 CUE = "Answer:"
 """Last line of every prompt: where the model's answer begins."""
 
@@ -40,6 +43,7 @@ class AICall:
     what was expected."""
     on_error: str
     model: str | None = None
+    backend: Backend = MODEL
     normalize: frozenset[str] = frozenset()
     """What does not count when values are compared (see `normalised`): rows that agree share one answer, that of the
     row sent first."""
@@ -76,6 +80,7 @@ def name_stub(call: AICall) -> AICall:
         str(call.output),
         call.on_error,
         call.model,
+        call.backend,
         sorted(call.normalize),
     )
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any
 
-from flightllm.ai import AICall
+from flightllm.ai import MODEL, AICall
 from flightllm.errors import CancelledError
 from flightllm.llm.base import Engine
 from flightllm.llm.learned import Asked, Learned
 from flightllm.llm.predict import Asking, EnoughError, PredictingEngine, PromptTokens
-from flightllm.operators.budget import Budget
+from flightllm.operators.backing import Backing
 from flightllm.operators.flights import Flights
-from flightllm.operators.overlay import Answers, Overlay, Peekable
+from flightllm.operators.overlay import Overlay, Peekable
 from flightllm.operators.relational import Batches
 from flightllm.plan.figures import COUNTED, CallFigures, Figures, average
 from flightllm.system import QueryRecord
@@ -27,14 +27,8 @@ _DRAWS = 4
 """How often a query of few prompts is tried, each prompt with another answer each time."""
 
 
-@dataclass(frozen=True, slots=True)
-class Backing:
-    """What one run of a query asks and remembers with: the real engine and answers, or stand-ins that cost nothing."""
-
-    engine: Engine
-    cache: Answers
-    flights: Flights
-    budget: Budget | None = None
+Run = Callable[[QueryRecord, Mapping[str, Backing]], Batches]
+"""Runs a query on what answers its calls, by backend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +43,12 @@ class DryRun:
     """Answers that need not be bought; None where the session reads none."""
     window: int
     tokens: PromptTokens
+    others: Mapping[str, Backing]
+    """What answers calls that are not the model's: these are cheap, so they are made."""
     most_prompts: int = MOST_PROMPTS
     most_seconds: float = MOST_SECONDS
 
-    def figures(self, run: Callable[[QueryRecord, Backing], Batches], cancelled: Callable[[], bool]) -> Figures:
+    def figures(self, run: Run, cancelled: Callable[[], bool]) -> Figures:
         """Run a query on predicted answers and return what it counted; nothing is asked and nothing is kept.
 
         Where there are too many prompts, or it takes too long, figures are concluded from what was tried. Where answers
@@ -75,17 +71,18 @@ class DryRun:
 
     def _once(
         self,
-        run: Callable[[QueryRecord, Backing], Batches],
+        run: Run,
         cancelled: Callable[[], bool],
         deadline: float,
         turn: float,
     ) -> Figures:
         record = QueryRecord("", "", _Until(deadline, cancelled))
         engine = PredictingEngine(self.engine, self.learned, self.window, self.tokens, self.most_prompts, turn)
+        asked = Backing(engine, Overlay(self.known), Flights(), self.window)
         rows = 0
         stopped = False
         try:
-            with closing(run(record, Backing(engine, Overlay(self.known), Flights()))) as batches:
+            with closing(run(record, {**self.others, MODEL: asked})) as batches:
                 for batch in batches:
                     rows += batch.num_rows
         except (EnoughError, CancelledError):

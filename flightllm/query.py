@@ -16,11 +16,10 @@ from datafusion import DataFrame, SessionContext, udf
 from flightllm.ai import AICall
 from flightllm.catalog import QUERY_ONLY
 from flightllm.catalog.errors import mapped_error
-from flightllm.dry_run import Backing
 from flightllm.errors import AICallError, FlightLLMError, LimitExceededError
 from flightllm.operators.ai_map import Runtime
+from flightllm.operators.backing import Backing
 from flightllm.operators.batch_udf import BatchFunctions
-from flightllm.operators.means import Means
 from flightllm.operators.relational import Batches
 from flightllm.operators.run import run
 from flightllm.operators.workers import parallel_parts
@@ -33,7 +32,7 @@ from flightllm.rewrite import RULES, rewrite
 from flightllm.rewrite.fuse import fuse
 from flightllm.services import Services
 from flightllm.settings import Settings
-from flightllm.spending import AskingQuery, real_backing
+from flightllm.spending import AskingQuery, real_backings
 from flightllm.sql.calls import Extracted, extract_calls
 from flightllm.sql.guard import check_sql
 from flightllm.system import QueryRecord
@@ -206,17 +205,17 @@ class BatchQuery:
 
     def run(self, record: QueryRecord) -> Batches:
         """Run it within the session's budget; see `run_on`."""
-        with real_backing(self, record) as backing:
-            yield from self.run_on(backing, record)
+        with real_backings(self, record) as backings:
+            yield from self.run_on(backings, record)
 
-    def run_on(self, backing: Backing, record: QueryRecord) -> Batches:
+    def run_on(self, backings: Mapping[str, Backing], record: QueryRecord) -> Batches:
         """Run it in a context whose functions ask the engine, when enough of DataFusion's threads are free.
 
         Raises:
             LimitExceededError: more parts would run side by side than there may be.
         """
         parts = self._parts()
-        yield from self.services.workers.paced(self._run(record, backing), parts, record.cancelled.is_set)
+        yield from self.services.workers.paced(self._run(record, backings), parts, record.cancelled.is_set)
 
     def variants(self) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
         """Yield nothing: there is no plan to change."""
@@ -236,18 +235,12 @@ class BatchQuery:
             )
         return parts
 
-    def _run(self, record: QueryRecord, backing: Backing) -> Batches:
+    def _run(self, record: QueryRecord, backings: Mapping[str, Backing]) -> Batches:
         context = _scalar_context(self.services, parallel=False)
         errors: list[Exception] = []
-        window = self.services.config.engine.max_in_flight
-
-        def means() -> Means:
-            return Means(backing.engine, backing.cache, backing.flights.open(), window, backing.budget)
-
         functions = BatchFunctions(
-            backing.engine,
-            means if self.settings.optimizer else None,
-            backing.budget,
+            backings,
+            self.settings.optimizer,
             lambda call: record.call_site(call.function, call.text),
             record.cancelled.is_set,
             errors,
@@ -302,10 +295,10 @@ class StagedQuery:
 
     def run(self, record: QueryRecord) -> Batches:
         """Run it within the session's budget; see `run_on`."""
-        with real_backing(self, record) as backing:
-            yield from self.run_on(backing, record)
+        with real_backings(self, record) as backings:
+            yield from self.run_on(backings, record)
 
-    def run_on(self, backing: Backing, record: QueryRecord) -> Batches:
+    def run_on(self, backings: Mapping[str, Backing], record: QueryRecord) -> Batches:
         """Run the stages; what they spill is removed at the end."""
         limits = self.services.config.limits
         folder = Path(tempfile.mkdtemp(prefix="flightllm-", dir=limits.spill_folder))
@@ -313,16 +306,12 @@ class StagedQuery:
             runtime = Runtime(
                 context=self._context,
                 ordered=self._ordered,
-                engine=backing.engine,
-                cache=backing.cache,
-                flights=backing.flights,
+                backings=backings,
                 costs=self.services.costs,
-                budget=backing.budget,
                 settings=self.settings,
                 loop=self.services.loop,
                 record=record,
                 folder=folder,
-                window=self.services.config.engine.max_in_flight,
                 memory_bytes=limits.memory_bytes // 8,
             )
             yield from _named(run(self._stage, runtime), self.schema)

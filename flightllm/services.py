@@ -1,6 +1,8 @@
 """What all queries of a server share."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from flightllm.catalog import Catalog
 from flightllm.config import Config
@@ -27,4 +29,6 @@ class Services:
     loop: Loop
     workers: Workers
     costs: Costs
+    others: Mapping[str, Callable[[], tuple[Engine, int]]] = field(default_factory=lambda: MappingProxyType({}))
+    """By backend what answers calls that are not the model's, and how many of them at once; made at first use."""
     learned: Learned = field(default_factory=Learned)

@@ -1,19 +1,21 @@
 """What a query's calls run on, what they will take, and what they may."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Protocol
 
 import structlog
 
-from flightllm.ai import AICall
-from flightllm.dry_run import MOST_PROMPTS, MOST_SECONDS, Backing, DryRun
+from flightllm.ai import MODEL, AICall
+from flightllm.dry_run import MOST_PROMPTS, MOST_SECONDS, DryRun
 from flightllm.llm.base import Engine
 from flightllm.llm.predict import PromptTokens, Tokenizing
+from flightllm.operators.backing import Backing
 from flightllm.operators.budget import Budget, Limits, check_estimate, check_prices
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
 from flightllm.operators.observed import ObservedEngine
+from flightllm.operators.overlay import Answers, Overlay
 from flightllm.operators.relational import Batches
 from flightllm.plan.figures import Figures
 from flightllm.services import Services
@@ -35,8 +37,8 @@ class AskingQuery(Protocol):
     def calls(self) -> Collection[AICall]:
         """Return its AI calls."""
 
-    def run_on(self, backing: Backing, record: QueryRecord) -> Batches:
-        """Run it on the given engine and answers."""
+    def run_on(self, backings: Mapping[str, Backing], record: QueryRecord) -> Batches:
+        """Run it on the given engines and answers, by backend."""
 
 
 def predict(
@@ -59,15 +61,16 @@ def predict(
         services.cache if reads else None,
         services.config.engine.max_in_flight,
         tokens or PromptTokens(services.engine),
+        _others(query, Overlay(services.cache if reads else None), Flights()),
         most_seconds=most_seconds,
         most_prompts=most_prompts,
     )
-    return dry.figures(lambda record, backing: query.run_on(backing, record), cancelled)
+    return dry.figures(lambda record, backings: query.run_on(backings, record), cancelled)
 
 
 @contextmanager
-def real_backing(query: AskingQuery, record: QueryRecord) -> Iterator[Backing]:
-    """Give the server's engine and answers, within the budget of the session.
+def real_backings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[str, Backing]]:
+    """Give the server's engines and answers by backend, the model within the budget of the session.
 
     Raises:
         BudgetExceededError: the query would take more than it may.
@@ -86,11 +89,25 @@ def real_backing(query: AskingQuery, record: QueryRecord) -> Iterator[Backing]:
             limits, prices, _most_tokens(counting), counting.count_tokens, fail=settings.on_budget == "fail"
         )
     engine = ObservedEngine(services.engine, services.learned, services.costs)
+    window = services.config.engine.max_in_flight
     with _answers(services, settings) as (cache, flights):
-        yield Backing(engine, cache, flights, budget)
+        yield {MODEL: Backing(engine, cache, flights, window, budget), **_others(query, cache, flights)}
     if budget is not None and budget.refusal is not None:
         record.warn(f"{budget.refusal}; the other rows have NULL")
         _log.warning("budget spent, the other rows have NULL", query_id=record.query_id, reason=budget.refusal)
+
+
+def _others(query: AskingQuery, cache: Answers, flights: Flights) -> dict[str, Backing]:
+    """Return what answers the query's calls that are not the model's.
+
+    What an index finds is not kept: it is found as quickly again.
+    """
+    backings: dict[str, Backing] = {}
+    for backend in {call.backend for call in query.calls} - {MODEL}:
+        engine, window = query.services.others[backend]()
+        kept = cache if backend == "embedding" else Overlay(None)
+        backings[backend] = Backing(engine, kept, flights if backend == "embedding" else Flights(), window)
+    return backings
 
 
 @contextmanager

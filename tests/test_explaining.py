@@ -213,10 +213,10 @@ def test_bounded(session: Session) -> None:
     session.update("CREATE TABLE many AS SELECT 'text ' || value AS t FROM generate_series(1, 2000) AS g(value)")
     query = plan("SELECT ai_gen('x', t, max_tokens => 8) FROM many", services, Settings())
     assert isinstance(query, StagedQuery)
-    dry = DryRun(query.calls, services.engine, Learned(), None, 8, PromptTokens(services.engine))
-    whole = dry.figures(lambda record, backing: query.run_on(backing, record), lambda: False)
+    dry = DryRun(query.calls, services.engine, Learned(), None, 8, PromptTokens(services.engine), {})
+    whole = dry.figures(lambda record, backings: query.run_on(backings, record), lambda: False)
     sample = replace(dry, most_prompts=500)
-    concluded = sample.figures(lambda record, backing: query.run_on(backing, record), lambda: False)
+    concluded = sample.figures(lambda record, backings: query.run_on(backings, record), lambda: False)
     assert whole.work.calls == 2_000
     assert concluded.work.calls == pytest.approx(2_000, rel=0.05)
     assert concluded.work.prompt_tokens == pytest.approx(whole.work.prompt_tokens, rel=0.1)

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from flightllm.ai import MODEL
 from flightllm.config import Config, EngineConfig
-from flightllm.dry_run import Backing
 from flightllm.errors import BudgetExceededError
 from flightllm.llm.fake import FakeEngine
+from flightllm.operators.backing import Backing
 from flightllm.operators.budget import Budget, Limits
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
@@ -117,7 +118,7 @@ def test_never_exceeded(database: Database, optimizer: bool, tokens: int) -> Non
     budget = Budget(Limits(tokens=tokens), None, lambda p: len(engine.token_ids([p])[0]), engine.count_tokens)
     record = database.queries.start("x")
     with closing(AnswerCache(None)) as cache:
-        batches = list(query.run_on(Backing(engine, cache, Flights(), budget), record))
+        batches = list(query.run_on({MODEL: Backing(engine, cache, Flights(), 8, budget)}, record))
     row = record.row()
     record.finish("done")
     assert row["prompt_tokens"] + row["completion_tokens"] <= tokens

@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from flightllm.ai import MODEL, Backend
 from flightllm.errors import AICallError
 from flightllm.llm.base import Constraint, Engine
 
@@ -148,6 +149,8 @@ class AIFunction:
     fields: bool = False
     """Whether any number of fields may follow the parameters, by position, as `name => field` or as `t.*`."""
     options: tuple[Option, ...] = ()
+    backend: Backend = MODEL
+    """Who answers its calls."""
     aliases: Mapping[str, tuple[str, ...] | None] | None = None
     """Further names, each with its order of positional arguments (parameters or text options); None for the same."""
 
@@ -160,7 +163,8 @@ class AIFunction:
     def all_options(self) -> tuple[Option, ...]:
         """Return the function's own options, then those of every AI function that it does not define itself."""
         own = {option.name for option in self.options}
-        return (*self.options, *(option for option in COMMON_OPTIONS if option.name not in own))
+        common = COMMON_OPTIONS if self.backend == MODEL else tuple(o for o in COMMON_OPTIONS if o.name == "on_error")
+        return (*self.options, *(option for option in common if option.name not in own))
 
     def positional(self, name: str) -> tuple[str, ...]:
         """Return the names of the positional arguments under this name of the function."""

@@ -195,8 +195,7 @@ class _Binder:
         return option.default if value is None else _checked(option, value)
 
     def _call(self, answer: Answer, fields: _Fields, values: Mapping[str, Literal], text: str) -> AICall:
-        max_tokens, temperature, model = values["max_tokens"], values["temperature"], values["model"]
-        normalize = values["normalize"]
+        max_tokens, temperature, model, normalize = map(values.get, ("max_tokens", "temperature", "model", "normalize"))
         call = AICall(
             stub="",
             function=self._function.name,
@@ -213,6 +212,7 @@ class _Binder:
             parse=answer.parse,
             on_error=str(values["on_error"]),
             model=model if isinstance(model, str) else None,
+            backend=self._function.backend,
             normalize=read_normalize(normalize) if isinstance(normalize, str) else frozenset(),
         )
         return name_stub(call)

@@ -1,6 +1,6 @@
 """Run one AI operator: order its rows, answer their distinct argument tuples, and append one column per call."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -10,18 +10,15 @@ import pyarrow as pa
 from datafusion import SessionContext
 
 from flightllm.errors import InternalError
-from flightllm.llm.base import Engine
 from flightllm.operators.arrange import Arguments, Arranged, How, arrange
 from flightllm.operators.asking import Asker, all_at_once
+from flightllm.operators.backing import Backing
 from flightllm.operators.batches import growing_sizes
-from flightllm.operators.budget import Budget
 from flightllm.operators.cache import Keys
 from flightllm.operators.conditions import Conditions
 from flightllm.operators.demand import Demand
-from flightllm.operators.flights import Flights
 from flightllm.operators.layout import fields_first, reach
 from flightllm.operators.means import Means, Site
-from flightllm.operators.overlay import Answers
 from flightllm.operators.ranking import Ranking
 from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.spool import Spooled, spool
@@ -38,20 +35,16 @@ class Runtime:
     context: SessionContext
     ordered: SessionContext
     """The same tables, in a context that keeps the order of rows where the plan does not sort."""
-    engine: Engine
-    cache: Answers
-    flights: Flights
+    backings: Mapping[str, Backing]
+    """What answers calls, by backend."""
     settings: Settings
     loop: Loop
     record: QueryRecord
     folder: Path
     """Spill folder of this query; removed with it."""
-    window: int
-    """Prompts the engine keeps in flight."""
     memory_bytes: int
     """Rows between two stages go to disk beyond this."""
     costs: Costs
-    budget: Budget | None = None
     filled: set[str] = field(default_factory=set)
     """The joints that hold their rows already."""
 
@@ -149,11 +142,17 @@ def _run(
 
 
 def _passes(operator: Operator) -> list[tuple[int, ...]]:
-    """Group the calls: those over the same arguments share a pass, as all do that drop rows for one another."""
-    places = sorted(range(len(operator.calls)), key=lambda i: operator.calls[i].arguments)
+    """Group the calls: those over the same arguments share a pass, as all do that drop rows for one another.
+
+    One pass has one backend.
+    """
+
+    def alike(place: int) -> tuple[str, tuple[int, ...]]:
+        return operator.calls[place].ai.backend, operator.calls[place].arguments
+
     if operator.steps:
         return [tuple(range(len(operator.calls)))]
-    return [tuple(g) for _, g in groupby(places, key=lambda i: operator.calls[i].arguments)]
+    return [tuple(g) for _, g in groupby(sorted(range(len(operator.calls)), key=alike), key=alike)]
 
 
 def numbered(rows: Iterable[pa.RecordBatch], schema: pa.Schema) -> Batches:
@@ -175,8 +174,9 @@ class _Pass:
         self._calls = [operator.calls[i] for i in members]
         self._counters = [counters[i] for i in members]
         self._runtime = runtime
+        self._backing = runtime.backings[self._calls[0].ai.backend]
         self._columns = tuple(dict.fromkeys(a for call in self._calls for a in call.arguments))
-        self._cues = [runtime.engine.count_tokens(call.ai.prompt([])) for call in self._calls]
+        self._cues = [self._backing.engine.count_tokens(call.ai.prompt([])) for call in self._calls]
         """Tokens of each call's prompt without fields."""
 
     def run(self, spooled: Spooled, table: str, schema: pa.Schema, demand: Demand) -> Batches:
@@ -196,11 +196,8 @@ class _Pass:
             self._operator.schema, self._operator.width, runtime.ordered, runtime.loop, runtime.cancelled
         )
         means = Means(
-            runtime.engine,
-            runtime.cache,
-            runtime.flights.open(),
-            runtime.window,
-            runtime.budget,
+            self._backing,
+            self._backing.flights.open(),
             conditions,
             demand,
             runtime.settings.dedup,
@@ -235,8 +232,8 @@ class _Pass:
         return How(
             settings.ordering,
             settings.dedup,
-            self._runtime.engine,
-            self._runtime.window,
+            self._backing.engine,
+            self._backing.window,
             0.0 if settings.layout == "fields" else min(self._cues),
             size,
         )
@@ -249,7 +246,7 @@ class _Pass:
             return layout == "fields"
         filters = [self._filters_before(i) for i in range(len(self._calls))]
         return fields_first(
-            arranged.ordering, self._cues, reach(filters), self._runtime.engine.prefix_cache, self._runtime.window
+            arranged.ordering, self._cues, reach(filters), self._backing.engine.prefix_cache, self._backing.window
         )
 
     def _filters_before(self, call: int) -> int:
@@ -278,7 +275,7 @@ class _Pass:
             arranged.order,
             call.when,
             call.guard,
-            Keys(call.ai, self._runtime.engine.revision),
+            Keys(call.ai, self._backing.engine.revision),
             self._counters[place],
             fields_first,
         )

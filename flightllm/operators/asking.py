@@ -49,6 +49,7 @@ class Asker:
 
     def __init__(self, means: Means, sites: Sequence[Site], steps: Sequence[BoundStep], ranking: Ranking) -> None:
         self._means = means
+        self._backing = means.backing
         self._sites = sites
         self._steps = steps
         self._ranking = ranking
@@ -86,23 +87,25 @@ class Asker:
                 if watched():
                     raise CancelledError("the query was cancelled")
                 claims.busy = True
-                for completion in self._means.engine.generate(self._requests(units), watched):
+                for completion in self._backing.engine.generate(self._requests(units), watched):
                     self._settle(completion)
                     yield from self._finished()
                 if self._flying:
-                    raise InternalError(f"{self._means.engine.name} left {len(self._flying)} prompts without an answer")
+                    raise InternalError(
+                        f"{self._backing.engine.name} left {len(self._flying)} prompts without an answer"
+                    )
                 yield from self._finished()
         finally:
             for waiting in self._flying.values():
-                if self._means.budget is not None and waiting.reservation is not None:
-                    self._means.budget.release(waiting.reservation)
+                if self._backing.budget is not None and waiting.reservation is not None:
+                    self._backing.budget.release(waiting.reservation)
             claims.close()
-            self._means.cache.flush()
+            self._backing.cache.flush()
 
     def _finished(self) -> Iterator[Unit]:
         while self._done:
             unit = self._done.popleft()
-            self._means.cache.flush()  # no answer is shown that could still be lost
+            self._backing.cache.flush()  # no answer is shown that could still be lost
             self._means.claims.busy = False
             yield unit
             self._means.claims.busy = True
@@ -134,10 +137,10 @@ class Asker:
             return False
         if self._ranking.learns and self._open and not self._ended:
             return False  # the first unit shows which filter to try first
-        enough = 2 * self._means.window
+        enough = 2 * self._backing.window
         if self._open_bytes >= _BACKLOG_BYTES and self._open_runs >= enough:
             return False
-        return self._open_runs < max(_BACKLOG_RUNS, _BACKLOG_WINDOWS * self._means.window)
+        return self._open_runs < max(_BACKLOG_RUNS, _BACKLOG_WINDOWS * self._backing.window)
 
     def _begin(self, unit: Unit) -> None:
         self._open[id(unit)] = unit
@@ -174,7 +177,7 @@ class Asker:
         if len(filters) > 1 and self._means.dedup:
             for step in filters:
                 keys = [key for r in self._steps[step].rounds for c in r for _, _, key in self._listed(unit, c)]
-                if len(self._means.cache.peek(keys)) == len(set(keys)):
+                if len(self._backing.cache.peek(keys)) == len(set(keys)):
                     return step
         return steps[0] if steps else None
 
@@ -192,7 +195,7 @@ class Asker:
         wanted = [self._wanted(unit, call) for call in calls]
         keys = [key for found in wanted for _, _, key, _ in found]
         mine = self._means.claims.claim(key for key in keys if key not in self._asked and key not in self._foreign)
-        known = self._means.cache.get(keys)
+        known = self._backing.cache.get(keys)
         self._means.claims.drop(known)
         asking: list[_Waiting] = []
         for call, found in zip(calls, wanted, strict=True):
@@ -292,13 +295,13 @@ class Asker:
             request = Request(
                 next(self._ids), prompt, ai.parameters, ai.function, ai.instruction, tuple(waiting.fields)
             )
-            if self._means.budget is not None:
-                waiting.reservation = self._means.budget.take(request, waits=bool(self._flying))
-                if waiting.reservation is None and self._means.budget.refusal is None:
+            if self._backing.budget is not None:
+                waiting.reservation = self._backing.budget.take(request, waits=bool(self._flying))
+                if waiting.reservation is None and self._backing.budget.refusal is None:
                     return None
             self._ready.popleft()
-            if self._means.budget is not None and waiting.reservation is None:
-                self._answered(waiting, None, self._means.budget.refusal)
+            if self._backing.budget is not None and waiting.reservation is None:
+                self._answered(waiting, None, self._backing.budget.refusal)
                 continue
             self._flying[request.id] = waiting
             site.counters.add(calls=1)
@@ -319,8 +322,8 @@ class Asker:
         )
         tokens = completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens
         self._ranking.paid(waiting.step, Work(1, *tokens))
-        if self._means.budget is not None and waiting.reservation is not None:
-            self._means.budget.settle(waiting.reservation, completion)
+        if self._backing.budget is not None and waiting.reservation is not None:
+            self._backing.budget.settle(waiting.reservation, completion)
         self._answered(waiting, completion.text, completion.error)
 
     def _answered(self, waiting: _Waiting, text: str | None, error: str | None) -> None:
@@ -330,7 +333,7 @@ class Asker:
         if failure is not None:
             self._failed[waiting.key] = failure
         elif text is not None:
-            self._means.cache.put(waiting.key, text)
+            self._backing.cache.put(waiting.key, text)
         self._means.claims.answered(waiting.key, text if failure is None else None)
         self._fill(waiting, value, failure)
         self._go_on(waiting)
@@ -351,7 +354,7 @@ class Asker:
                 self._go_on(waiting)
                 continue
             mine = self._means.claims.claim([key])
-            known = self._means.cache.get([key])
+            known = self._backing.cache.get([key])
             self._means.claims.drop(known)
             if self._place(waiting, known, mine):
                 self._ready.appendleft(waiting)

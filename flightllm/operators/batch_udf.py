@@ -9,9 +9,10 @@ import pyarrow as pa
 from datafusion import SessionContext, udf
 
 from flightllm.ai import AICall
-from flightllm.llm.base import Completion, Engine, Request
+from flightllm.llm.base import Completion, Request
 from flightllm.normalised import normalised_tuple
 from flightllm.operators.asking import Asker, all_at_once
+from flightllm.operators.backing import Backing
 from flightllm.operators.batches import Unit
 from flightllm.operators.budget import Budget, Reservation
 from flightllm.operators.cache import Keys
@@ -26,10 +27,9 @@ _Function: TypeAlias = Callable[..., pa.Array]
 class BatchFunctions:
     """What the batch functions of one query share."""
 
-    engine: Engine
-    means: Callable[[], Means] | None
-    """What a batch asks its prompts with; None for one call per row and no reuse at all."""
-    budget: Budget | None
+    backings: Mapping[str, Backing]
+    distinct: bool
+    """Each prompt of a batch is asked once; else there is one call per row and no reuse at all."""
     counters: Callable[[AICall], Counters]
     cancelled: Callable[[], bool]
     errors: list[Exception]
@@ -38,7 +38,7 @@ class BatchFunctions:
     def register(self, context: SessionContext, calls: Mapping[str, AICall]) -> None:
         """Register a function under each call's stub name that asks the engine for the rows of its batch."""
         for stub, call in calls.items():
-            answer = _each_row(self, call) if self.means is None else _each_prompt(self, call, self.means)
+            answer = (_each_prompt if self.distinct else _each_row)(self, call, self.backings[call.backend])
             inputs = [pa.string()] * max(1, len(call.fields))
             context.register_udf(udf(self._kept(answer, call.function), inputs, call.type, "volatile", stub))
 
@@ -54,13 +54,13 @@ class BatchFunctions:
         return function
 
 
-def _each_prompt(shared: BatchFunctions, call: AICall, means: Callable[[], Means]) -> _Function:
+def _each_prompt(shared: BatchFunctions, call: AICall, backing: Backing) -> _Function:
     """Answer a batch like an operator does, each of its distinct prompts once; another batch may count them again.
 
     DataFusion may run it on several partitions at once, so each batch has an asker of its own.
     """
     fields = tuple(range(len(call.fields)))
-    site = Site(call, fields, fields, None, None, Keys(call, shared.engine.revision), shared.counters(call))
+    site = Site(call, fields, fields, None, None, Keys(call, backing.engine.revision), shared.counters(call))
 
     def answer(*columns: pa.Array) -> pa.Array:
         runs: dict[tuple[str | None, ...], tuple[int, tuple[str | None, ...]]] = {}
@@ -69,20 +69,20 @@ def _each_prompt(shared: BatchFunctions, call: AICall, means: Callable[[], Means
         run = np.fromiter(numbers, np.int64, len(columns[0]))
         rows = pa.RecordBatch.from_arrays([*columns], [str(i) for i in range(len(columns))])
         unit = Unit(rows, run, [first for _, first in runs.values()])
-        asker = Asker(means(), [site], *all_at_once(1))
+        asker = Asker(Means(backing, backing.flights.open()), [site], *all_at_once(1))
         [done] = asker.answer(iter([unit]), shared.cancelled)
         return pa.array(done.answers[0], type=call.type).take(pa.array(run))
 
     return answer
 
 
-def _each_row(shared: BatchFunctions, call: AICall) -> _Function:
+def _each_row(shared: BatchFunctions, call: AICall, backing: Backing) -> _Function:
     """Answer a batch by one call per row."""
     counters = shared.counters(call)
 
     def answer(*columns: pa.Array) -> pa.Array:
-        rows = _Rows(shared, call, counters, len(columns[0]))
-        for completion in shared.engine.generate(rows.requests(columns), shared.cancelled):
+        rows = _Rows(backing.budget, call, counters, len(columns[0]))
+        for completion in backing.engine.generate(rows.requests(columns), shared.cancelled):
             rows.settle(completion)
         counters.add(rows=len(rows.values))
         return pa.array(rows.values, type=call.type)
@@ -93,8 +93,8 @@ def _each_row(shared: BatchFunctions, call: AICall) -> _Function:
 class _Rows:
     """The rows of one batch, each with a call of its own."""
 
-    def __init__(self, shared: BatchFunctions, call: AICall, counters: Counters, count: int) -> None:
-        self._budget = shared.budget
+    def __init__(self, budget: Budget | None, call: AICall, counters: Counters, count: int) -> None:
+        self._budget = budget
         self._call = call
         self._counters = counters
         self._trace = Trace()

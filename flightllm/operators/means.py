@@ -4,13 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from flightllm.ai import AICall
-from flightllm.llm.base import Engine
-from flightllm.operators.budget import Budget
+from flightllm.operators.backing import Backing
 from flightllm.operators.cache import Keys
 from flightllm.operators.conditions import Conditions
 from flightllm.operators.demand import Demand
 from flightllm.operators.flights import Claims
-from flightllm.operators.overlay import Answers
 from flightllm.operators.rows import Counters
 from flightllm.plan.stages import Condition
 
@@ -44,12 +42,8 @@ class Site:
 class Means:
     """What an asker works with, beside the calls."""
 
-    engine: Engine
-    cache: Answers
+    backing: Backing
     claims: Claims
-    window: int
-    """Prompts the engine keeps in flight."""
-    budget: Budget | None = None
     conditions: Conditions | None = None
     """Needed where a step has a condition or a call a guard."""
     demand: Demand = field(default_factory=Demand)

@@ -59,7 +59,9 @@ def fuse(root: Node, functions: Functions) -> Node:
 
 
 def _gains(parts: _Parts) -> bool:
-    """Tell whether rows are dropped between calls, or a call waits for another's answer."""
+    """Tell whether rows are dropped between calls, or a call waits for another's answer; all of one backend."""
+    if len({call.ai.backend for call in parts.calls}) > 1:
+        return False
     return bool(parts.conditions) or any(_answers(c.when, parts.width) for c in parts.calls)
 
 
