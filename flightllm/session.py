@@ -1,5 +1,6 @@
 """A database and its sessions: what the protocol layer, the command line and tests call."""
 
+import functools
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -17,7 +18,9 @@ from flightllm.config import Config
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError, UnsupportedError
 from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.functions import FunctionRegistry
-from flightllm.llm import create_engine
+from flightllm.llm import Engine, create_engine
+from flightllm.llm.embed import create_embedder
+from flightllm.llm.embed.engine import EmbeddingEngine
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Batches, Loop
@@ -37,6 +40,12 @@ _log = structlog.get_logger(__name__)
 _EMPTY = pa.schema([])
 _STAND_INS = (pa.nulls(1), pa.array(["text"]), pa.array([1]))
 _MOST_TRIES = 40
+
+
+def _embedding(config: Config) -> tuple[Engine, int]:
+    """Load the embedding model."""
+    window = config.embedding.max_in_flight
+    return EmbeddingEngine(create_embedder(config.embedding), window), window
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,9 +137,9 @@ class Database:
             for name, path in config.tables.items():
                 catalog.register_file(name, path)
             costs = Costs(Prices.of(config.engine))
-            services = Services(
-                config, catalog, functions, create_engine(config.engine), cache, Flights(), Loop(), workers, costs
-            )
+            others = {"embedding": functools.cache(lambda: _embedding(config))}
+            engine = create_engine(config.engine)
+            services = Services(config, catalog, functions, engine, cache, Flights(), Loop(), workers, costs, others)
             opened.pop_all()
         return cls(services, queries)
 

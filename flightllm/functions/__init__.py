@@ -5,6 +5,7 @@ from flightllm.functions.answers import choice_answer, json_answer, number_answe
 from flightllm.functions.base import AIFunction, Answer, Arguments, Kind, Option, Parameter, ScalarFunction
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.llm.base import Choice, Engine, JsonSchema, Regex
+from flightllm.llm.embed.engine import vector_of
 
 __all__ = [
     "AICallError",
@@ -24,4 +25,5 @@ __all__ = [
     "json_answer",
     "number_answer",
     "text_answer",
+    "vector_of",
 ]

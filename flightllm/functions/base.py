@@ -190,6 +190,8 @@ class ScalarFunction:
     output: pa.DataType
     bind: Callable[[Engine], Callable[..., pa.Array]]
     """Given the engine, return the function over Arrow arrays of equal length that DataFusion is to register."""
+    through: str | None = None
+    """The AI function whose answers it takes: SQL gives it what that one takes instead."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -198,4 +200,5 @@ class ScalarFunction:
 
     def signature(self) -> str:
         """Return how the function is called, e.g. `ai_count_tokens(string)`."""
-        return f"{self.name}({', '.join(str(argument) for argument in self.arguments)})"
+        kinds = ("text" if self.through else str(argument) for argument in self.arguments)
+        return f"{self.name}({', '.join(kinds)})"

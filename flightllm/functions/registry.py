@@ -47,6 +47,12 @@ class FunctionRegistry:
         function = self._by_name.get(name.lower())
         return function if isinstance(function, AIFunction) else None
 
+    def lifted(self, name: str) -> tuple[ScalarFunction, AIFunction] | None:
+        """Return the ordinary function of this name that takes an AI function's answers, and that one; None else."""
+        function = self._by_name.get(name.lower())
+        through = self.get(function.through or "") if isinstance(function, ScalarFunction) else None
+        return None if through is None or not isinstance(function, ScalarFunction) else (function, through)
+
     def knows(self, name: str) -> bool:
         """Tell whether an AI or scalar function has this name, in any case."""
         return name.lower() in self._by_name

@@ -5,7 +5,7 @@ from itertools import count
 
 from substrait.algebra_pb2 import Expression, JoinRel
 
-from flightllm.ai import AICall
+from flightllm.ai import MODEL, AICall
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import Aggregate, Filter, Join, Node, Number, Project, Sort, keep, transform
@@ -52,15 +52,24 @@ class _Hoister:
     def _is_call(self, expression: Expression) -> bool:
         return self._functions.name(expression) in self._calls
 
+    def _asks_model(self, expression: Expression) -> bool:
+        return any(self._calls[name].backend == MODEL for name in self._names(expression) if name in self._calls)
+
+    def _names(self, expression: Expression) -> Iterable[str]:
+        return (name for e in ex.walk(expression) if (name := self._functions.name(e)) is not None)
+
     def _any(self, expressions: Iterable[Expression]) -> bool:
         return any(self._is_call(e) for expression in expressions for e in ex.walk(expression))
 
     def _filter(self, node: Filter) -> Node:
-        """Filter by the conjuncts without AI calls first, then by each of the others on what is left."""
+        """Filter by the conjuncts without AI calls first, then by each of the others on what is left.
+
+        Those that need no language model come before those that do.
+        """
         conjuncts = self._functions.operands(node.condition, "and")
         plain = self._functions.conjunction(c for c in conjuncts if not self._any([c]))
         result = node.input if plain is None else Filter(node.input, plain)
-        for conjunct in filter(lambda c: self._any([c]), conjuncts):
+        for conjunct in sorted(filter(lambda c: self._any([c]), conjuncts), key=self._asks_model):
             site = self._site(result, [conjunct])
             condition = site.lift(conjunct)
             result = Filter(site.wrap(result), condition)

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from flightllm.ai import AICall
 from flightllm.errors import AICallError
+from flightllm.functions.base import AIFunction, ScalarFunction
 from flightllm.functions.bind import Argument, BoundCall, Expression, bind_call
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.sql.arguments import read_column, read_constant, read_star, split_arguments
@@ -84,7 +85,8 @@ def _is_named_call(tokens: Sequence[Token], index: int, registry: FunctionRegist
     token = tokens[index]
     if token.kind is not Kind.WORD or not tokens[index + 1].is_symbol("("):
         return False
-    return registry.get(token.text) is not None or (token.text[:3].lower() == "ai_" and not registry.knows(token.text))
+    known = registry.get(token.text) is not None or registry.lifted(token.text) is not None
+    return known or (token.text[:3].lower() == "ai_" and not registry.knows(token.text))
 
 
 class _Extractor:
@@ -105,8 +107,8 @@ class _Extractor:
         while index < last:
             token = self._tokens[index]
             if self._is_call(index):
-                call, replaced = self._call(index, depth)
-                index, fields = self._fields(self._scopes.closing[index + 1], call.type)
+                type_, replaced = self._call(index, depth)
+                index, fields = self._fields(self._scopes.closing[index + 1], type_)
                 parts += (self._sql[start : token.start], replaced, fields)
                 start = self._tokens[index].end
             index += 1
@@ -135,9 +137,11 @@ class _Extractor:
         opening = next((start for start, end in self._scopes.closing.items() if end == index), 0)
         return opening > 1 and self._tokens[opening - 1].is_word("on") and self._tokens[opening - 2].is_word("distinct")
 
-    def _call(self, index: int, depth: int) -> tuple[AICall, str]:
+    def _call(self, index: int, depth: int) -> tuple[pa.DataType, str]:
+        """Return the type of a call and what takes its place."""
         name = self._tokens[index].text.lower()
-        function = self._catalog.registry.get(name)
+        lifted = self._catalog.registry.lifted(name)
+        function = lifted[1] if lifted else self._catalog.registry.get(name)
         if function is None:
             close = " or ".join(self._catalog.registry.suggest(name))
             raise self._error(index, f"is no AI function{f'; did you mean {close}?' if close else ''}")
@@ -152,13 +156,25 @@ class _Extractor:
                 self._argument(index, first, last, depth)
                 for first, last in split_arguments(self._tokens, index + 2, closing, self._scopes.closing)
             ]
+            if lifted:
+                return lifted[0].output, self._lifted(lifted[0], function, arguments, text)
             bound: BoundCall = bind_call(function, name, arguments, text)
         except _PlacedError:
             raise
         except AICallError as error:
             raise self._error(index, f": {error}") from error
+        return bound.call.type, self._stub(bound)
+
+    def _stub(self, bound: BoundCall) -> str:
         self.calls.setdefault(bound.call.stub, bound.call)
-        return bound.call, f"{bound.call.stub}({', '.join(bound.arguments) or NO_FIELDS})"
+        return f"{bound.call.stub}({', '.join(bound.arguments) or NO_FIELDS})"
+
+    def _lifted(self, scalar: ScalarFunction, function: AIFunction, arguments: Sequence[Argument], text: str) -> str:
+        """Return the call of an ordinary function on an AI function's answers, one for each argument."""
+        if len(arguments) != len(scalar.arguments) or any(argument.name or argument.star for argument in arguments):
+            raise AICallError(f"takes {len(scalar.arguments)} texts. Usage: {scalar.signature()}")
+        bound = (bind_call(function, function.name, [argument], text) for argument in arguments)
+        return f"{scalar.name}({', '.join(map(self._stub, bound))})"
 
     def _fields(self, index: int, type_: pa.DataType) -> tuple[int, str]:
         """Turn `.a.b` after a call's last token into `['a']['b']`, which is how DataFusion reads fields of a result.

@@ -1,0 +1,95 @@
+"""An embedder as an engine: a request's one field is the text, the answer its vector, as text that can be kept."""
+
+from __future__ import annotations
+
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator
+from typing import TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flightllm.errors import CancelledError
+from flightllm.llm.base import Completion, PrefixCache, Request
+from flightllm.llm.embed.base import Embedder, Role
+from flightllm.llm.pull import More, pull
+
+_PAUSE_SECONDS = 0.001
+_BATCH = 128
+"""Texts between two looks at whether the query was cancelled."""
+
+BatchAnswer = Callable[[list[Request]], list[Completion]]
+T = TypeVar("T")
+
+
+class EmbeddingEngine:
+    """Answers each request with the vector of its text; the instruction says its role."""
+
+    def __init__(self, embedder: Embedder, window: int) -> None:
+        self._embedder = embedder
+        self._window = window
+        self.name = embedder.name
+        self.revision = embedder.revision
+        self.prefix_cache: PrefixCache | None = None
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Embed the texts in batches; see `Engine.generate`."""
+        return in_batches(requests, cancelled, min(_BATCH, self._window), self._answer)
+
+    def count_tokens(self, text: str) -> int:
+        """Count the tokens of a text."""
+        return self._embedder.count_tokens(text)
+
+    def close(self) -> None:
+        """Release the embedder."""
+        self._embedder.close()
+
+    def _answer(self, batch: list[Request]) -> list[Completion]:
+        answers: list[Completion] = []
+        for role in sorted({request.instruction for request in batch}):
+            some = [request for request in batch if request.instruction == role]
+            vectors = self._embedder.embed([text_of(request) for request in some], cast("Role", role))
+            answers += [
+                Completion(request.id, vector_text(vector), None, self.count_tokens(text_of(request)))
+                for request, vector in zip(some, vectors, strict=True)
+            ]
+        return answers
+
+
+def in_batches(
+    requests: Iterator[Request | None], cancelled: Callable[[], bool], size: int, answer: BatchAnswer
+) -> Iterator[Completion]:
+    """Pull requests, up to `size` at a time, and yield the completions that `answer` has for them.
+
+    Raises:
+        CancelledError: `cancelled()` turned true.
+    """
+    more = More.READY
+    while more is not More.ENDED:
+        if cancelled():
+            raise CancelledError("the query was cancelled")
+        pulled, more = pull(requests, size, cancelled)
+        if pulled:
+            yield from answer(pulled)
+        elif more is More.PAUSED:
+            time.sleep(_PAUSE_SECONDS)
+
+
+def text_of(request: Request) -> str:
+    """Return the value of a request's one field."""
+    return request.fields[0][1]
+
+
+def vector_text(vector: NDArray[np.float32]) -> str:
+    """Return a vector as text: its bytes, little-endian, in base 64."""
+    return b64encode(vector.astype("<f4").tobytes()).decode("ascii")
+
+
+def vector_of(text: str) -> NDArray[np.float32]:
+    """Return the vector that `vector_text` wrote.
+
+    Raises:
+        ValueError: it is none.
+    """
+    return np.frombuffer(b64decode(text, validate=True), "<f4")
