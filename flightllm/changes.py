@@ -10,6 +10,7 @@ import pyarrow as pa
 from flightllm.catalog import IngestMode
 from flightllm.errors import CancelledError, InternalError, UnsupportedError
 from flightllm.functions import FunctionRegistry
+from flightllm.indexing import change_index
 from flightllm.operators.relational import Batches
 from flightllm.query import plan, uses_ai
 from flightllm.services import Services
@@ -48,6 +49,8 @@ def change(statement: Statement, record: QueryRecord, services: Services, settin
         case "create_view" if uses_ai(statement.query or "", services):
             catalog.create_ai_view(statement, plan(statement.query or "", services, settings).schema)
             return -1
+        case "create_index" | "refresh_index" | "drop_index":
+            return change_index(statement, record, services, settings)
         case "truncate":
             return services.cache.clear()
         case "delete" | "update" if uses_ai(statement.text, services):

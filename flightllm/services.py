@@ -14,6 +14,7 @@ from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Loop
 from flightllm.operators.workers import Workers
 from flightllm.plan.cost import Costs
+from flightllm.vector.store import VectorIndexes
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Services:
     loop: Loop
     workers: Workers
     costs: Costs
+    indexes: VectorIndexes
     others: Mapping[str, Callable[[], tuple[Engine, int]]] = field(default_factory=lambda: MappingProxyType({}))
     """By backend what answers calls that are not the model's, and how many of them at once; made at first use."""
     learned: Learned = field(default_factory=Learned)

@@ -31,10 +31,12 @@ from flightllm.services import Services
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
 from flightllm.sql.guard import check_sql
+from flightllm.sql.names import TableName
 from flightllm.sql.parameters import bind, count_parameters
 from flightllm.sql.statement import Statement
 from flightllm.system import QueryLog, QueryRecord
 from flightllm.system_tables import SystemTables
+from flightllm.vector.store import VectorIndexes
 
 _log = structlog.get_logger(__name__)
 _EMPTY = pa.schema([])
@@ -133,13 +135,20 @@ class Database:
         cache = AnswerCache(path if config.cache.enabled else None, config.cache.max_bytes)
         with ExitStack() as opened:
             opened.callback(cache.close)
-            catalog = Catalog(config.limits, SystemTables(queries, cache))
+            indexes = VectorIndexes(config.data_folder / "vectors")
+
+            def revision(table: TableName) -> str:
+                return catalog.revision(table)
+
+            catalog = Catalog(config.limits, SystemTables(queries, cache, indexes, revision))
             for name, path in config.tables.items():
                 catalog.register_file(name, path)
             costs = Costs(Prices.of(config.engine))
             others = {"embedding": functools.cache(lambda: _embedding(config))}
             engine = create_engine(config.engine)
-            services = Services(config, catalog, functions, engine, cache, Flights(), Loop(), workers, costs, others)
+            services = Services(
+                config, catalog, functions, engine, cache, Flights(), Loop(), workers, costs, indexes, others
+            )
             opened.pop_all()
         return cls(services, queries)
 

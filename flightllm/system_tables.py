@@ -1,29 +1,51 @@
 """The tables of the schema `system`: those of the query log, and `system.cache`, one row about the answer cache."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from types import MappingProxyType
 
 import pyarrow as pa
 
+from flightllm.errors import FlightLLMError, NotFoundError
 from flightllm.operators.cache import AnswerCache
+from flightllm.sql.names import TableName
 from flightllm.system import QueryLog
+from flightllm.vector.manifest import Manifest
+from flightllm.vector.store import VectorIndexes
 
 _CACHE = pa.schema([(name, pa.int64()) for name in ("entries", "bytes", "max_bytes", "hits", "misses")])
 """As in `CacheStats`."""
+_INDEXES = pa.schema(
+    [
+        *((name, pa.string()) for name in ("name", "table", "column", "type", "metric", "model", "status")),
+        *((name, pa.int64()) for name in ("dimensions", "rows", "nulls", "bytes")),
+        ("options", pa.string()),
+        ("created", pa.string()),
+    ]
+)
 
 
 class SystemTables:
     """What the server fills itself. Safe to use from several threads."""
 
-    def __init__(self, queries: QueryLog, cache: AnswerCache) -> None:
+    def __init__(
+        self,
+        queries: QueryLog,
+        cache: AnswerCache,
+        indexes: VectorIndexes,
+        revision: Callable[[TableName], str],
+    ) -> None:
         self._queries = queries
         self._cache = cache
+        self._indexes = indexes
+        self._revision = revision
+        """Tells the content of a table from another one."""
 
     @property
     def schemas(self) -> Mapping[str, pa.Schema]:
         """Return the schema of every table by name."""
-        return MappingProxyType({"cache": _CACHE, **self._queries.schemas})
+        return MappingProxyType({"cache": _CACHE, "vector_indexes": _INDEXES, **self._queries.schemas})
 
     def snapshot(self, name: str) -> pa.Table:
         """Return the rows of a table as they are now.
@@ -33,4 +55,34 @@ class SystemTables:
         """
         if name == "cache":
             return pa.Table.from_pylist([asdict(self._cache.stats())], schema=_CACHE)
+        if name == "vector_indexes":
+            return pa.Table.from_pylist([self._index(one) for one in self._indexes.names()], schema=_INDEXES)
         return self._queries.snapshot(name)
+
+    def _index(self, name: str) -> dict[str, object]:
+        try:
+            manifest = self._indexes.manifest(name)
+        except FlightLLMError as error:
+            return {"name": name, "status": str(error)}
+        return {
+            "name": name,
+            "table": manifest.table.display,
+            "column": manifest.column,
+            "type": manifest.options.type,
+            "metric": manifest.options.metric,
+            "model": manifest.model,
+            "status": self._status(manifest),
+            "dimensions": manifest.dimensions,
+            "rows": manifest.rows,
+            "nulls": manifest.nulls,
+            "bytes": sum(size for size, _ in manifest.files.values()),
+            "options": json.dumps(manifest.options.as_dict()),
+            "created": manifest.created,
+        }
+
+    def _status(self, manifest: Manifest) -> str:
+        try:
+            fresh = self._revision(manifest.table) == manifest.source
+        except NotFoundError:
+            return f"the table {manifest.table.display!r} is gone"
+        return "ready" if fresh else f"stale: {manifest.table.display!r} has changed; REFRESH VECTOR INDEX"

@@ -67,6 +67,14 @@ class Catalog:
         """
         return list(self.table(name).schema.names)
 
+    def revision(self, name: TableName) -> str:
+        """Return a text that changes whenever the rows of a table may have changed.
+
+        Raises:
+            NotFoundError: there is no such table.
+        """
+        return self._store.revision(name)
+
     def register_file(self, name: str, path: Path) -> None:
         """Register a file or folder under a SQL name: unquoted folds to lower case, as in a query.
 

@@ -1,6 +1,7 @@
 """Files and folders as tables; only the administrator names their paths."""
 
 from dataclasses import dataclass
+from hashlib import blake2b
 from pathlib import Path
 
 import pyarrow as pa
@@ -56,6 +57,16 @@ def open_file(name: str, path: Path) -> FileTable:
         raise ConfigError(
             f"table {name!r}: cannot read {path} as {FORMATS[suffix]}: {mapped_error(error)}{hint}"
         ) from error
+
+
+def files_revision(path: Path) -> str:
+    """Return a text that changes whenever a file, or one of a folder, is written anew; empty where it is gone."""
+    files = sorted(file for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file())
+    digest = blake2b(digest_size=16)
+    for file in files:
+        status = file.stat()
+        digest.update(f"{file.relative_to(path)}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+    return digest.hexdigest() if files else ""
 
 
 def _suffix(name: str, path: Path) -> str:

@@ -31,7 +31,7 @@ def execute(store: TableStore, statement: Statement, collect: Collect) -> int:
             _drop(store, statement, name)
         case "delete" | "update":
             store.writable(name)
-            return run_change(store, statement.text, statement.query or "", collect)
+            return run_change(store, name, statement.text, statement.query or "", collect)
         case _:
             raise UnsupportedError(f"{statement.kind.upper()} is not a change to tables")
     return -1

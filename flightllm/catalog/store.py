@@ -1,9 +1,11 @@
 """The mapping of names to tables that all contexts of a server look up."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from threading import RLock
 from typing import cast
+from uuid import uuid4
 
 from datafusion import SessionContext
 from datafusion.catalog import Catalog as SharedCatalog
@@ -12,6 +14,7 @@ from datafusion.catalog import SchemaProvider, Table
 from flightllm.catalog.contexts import QUERY_ONLY, shared_context
 from flightllm.catalog.entries import Entry, SchemaTables, SystemSchema, SystemTables, TableInfo
 from flightllm.catalog.errors import mapped_error
+from flightllm.catalog.files import files_revision
 from flightllm.config import LimitsConfig
 from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, UnsupportedError
 from flightllm.sql.names import DEFAULT_SCHEMA, TableName, parse_name, quoted
@@ -32,6 +35,9 @@ class TableStore:
         self._system = system
         self._entries: Mapping[TableName, Entry] = {}
         self._schemas: tuple[str, ...] = ()
+        self._run = uuid4().hex
+        """Tables in memory live as long as the server: another run has other ones."""
+        self._changes: Counter[TableName] = Counter()
         self._shared = SharedCatalog.memory_catalog()
         self.add_schema(DEFAULT_SCHEMA)
         if system is not None:
@@ -124,11 +130,31 @@ class TableStore:
             self._shared.deregister_schema(schema)
             self._schemas = tuple(other for other in self._schemas if other != schema)
 
+    def changed(self, name: TableName) -> None:
+        """Note that a table in memory has other rows now."""
+        with self.lock:
+            self._changes[name] += 1
+
+    def revision(self, name: TableName) -> str:
+        """Return a text that changes whenever the rows of a table may have changed.
+
+        Raises:
+            NotFoundError: there is no such table.
+        """
+        entry = self._entries.get(name)
+        if entry is None:
+            raise self.missing(name)
+        if entry.path is not None:
+            return files_revision(entry.path)
+        changes = self._changes[name] if entry.kind == "memory" else self._changes.total()
+        return f"{self._run} {changes}"
+
     def put(self, entry: Entry) -> None:
         """Add an entry, or put it in place of the one of its name, and bring the views up to date."""
         with self.lock:
             others = {name: kept for name, kept in self._entries.items() if name != entry.name}
             self._entries = {**others, entry.name: entry}
+            self._changes[entry.name] += 1
             self.refresh_views()
 
     def remove(self, name: TableName) -> None:

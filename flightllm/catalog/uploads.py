@@ -76,8 +76,8 @@ def values(store: TableStore, table: TableName, text: str) -> DataFrame:
         raise mapped_error(error) from error
 
 
-def run_change(store: TableStore, text: str, counting: str, collect: Collect) -> int:
-    """Run an UPDATE or DELETE already checked; return the number of rows changed.
+def run_change(store: TableStore, name: TableName, text: str, counting: str, collect: Collect) -> int:
+    """Run an UPDATE or DELETE of `name` already checked; return the number of rows changed.
 
     `counting` counts the rows to change, by way of `collect`. Where there are none, nothing is run: DataFusion takes
     a condition that it folds to false, such as `a = 1 AND a = 2`, for no condition at all and changes every row.
@@ -88,9 +88,11 @@ def run_change(store: TableStore, text: str, counting: str, collect: Collect) ->
         frame = context.sql_with_options(counting, QUERY_ONLY)
         if not _total(collect(frame)):
             return 0
-        return _total(context.sql_with_options(text, ROWS_ONLY).collect())
+        changed = _total(context.sql_with_options(text, ROWS_ONLY).collect())
     except Exception as error:
         raise mapped_error(error) from error
+    store.changed(name)
+    return changed
 
 
 def _append(store: TableStore, name: TableName, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
@@ -111,9 +113,11 @@ def _insert_rows(
     if not any(batch.num_rows for batch in stored):
         return 0
     try:
-        return _total(_insertion(store, text, plain, stored).collect())
+        added = _total(_insertion(store, text, plain, stored).collect())
     except Exception as error:
         raise mapped_error(error) from error
+    store.changed(name)
+    return added
 
 
 def _insertion(store: TableStore, text: str, schema: pa.Schema, stored: Sequence[pa.RecordBatch]) -> DataFrame:

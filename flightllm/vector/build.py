@@ -30,6 +30,8 @@ class Part:
     rows: pa.RecordBatch
     vectors: Vectors
     texts: pa.Array | None
+    nulls: int = 0
+    """Rows left out beside these, since there is nothing to find them by."""
 
 
 def build(folder: IndexFolder, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part]) -> Manifest:
@@ -53,14 +55,17 @@ def build(folder: IndexFolder, manifest: Manifest, schema: pa.Schema, parts: Ite
 
 def _spool(path: Path, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part]) -> Manifest:
     """Write rows, vectors and words; return the manifest with their numbers."""
-    rows = dimensions = 0
+    rows = dimensions = nulls = 0
     with ExitStack() as opened:
         written = opened.enter_context(pa.ipc.new_file(path / ROWS, schema))
         raw = opened.enter_context((path / _VECTORS).open("wb"))
 
         def texts() -> Iterator[str]:
-            nonlocal rows, dimensions
+            nonlocal rows, dimensions, nulls
             for part in parts:
+                nulls += part.nulls
+                if not len(part.rows):
+                    continue
                 ready = prepared(part.vectors, manifest.options.metric)
                 if rows and ready.shape[1] != dimensions:
                     raise InvalidInputError(
@@ -79,7 +84,7 @@ def _spool(path: Path, manifest: Manifest, schema: pa.Schema, parts: Iterable[Pa
         if first is not None:
             (path / WORDS).mkdir()
             Words.build(_again(first, stream), path / WORDS)
-    return replace(manifest, rows=rows, dimensions=dimensions)
+    return replace(manifest, rows=rows, dimensions=dimensions, nulls=nulls)
 
 
 def _again(first: str, rest: Iterator[str]) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 from weakref import WeakValueDictionary
 
@@ -12,10 +13,12 @@ import pyarrow as pa
 import structlog
 
 from flightllm.errors import InvalidInputError, NotFoundError
-from flightllm.vector.build import Part, build
 from flightllm.vector.folder import IndexFolder
-from flightllm.vector.index import VectorIndex
 from flightllm.vector.manifest import Manifest
+
+if TYPE_CHECKING:
+    from flightllm.vector.build import Part
+    from flightllm.vector.index import VectorIndex
 
 _log = structlog.get_logger(__name__)
 _PREFIX = "index-"
@@ -65,7 +68,10 @@ class VectorIndexes:
         Raises:
             NotFoundError: there is no such index.
             InvalidInputError: a file of it is missing or damaged.
+            MissingExtraError: the extra `vector` is not installed.
         """
+        from flightllm.vector.index import VectorIndex
+
         with self._lock:
             if generation is not None and (used := self._open.get((name, generation))) is not None:
                 return used
@@ -82,6 +88,8 @@ class VectorIndexes:
 
     def build(self, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part]) -> Manifest:
         """Build an index, in place of the one of its name if there is one; see `vector.build.build`."""
+        from flightllm.vector.build import build
+
         built = build(self._at(manifest.name), manifest, schema, parts)
         _log.info("vector index built", index=built.name, rows=built.rows, dimensions=built.dimensions)
         return built
