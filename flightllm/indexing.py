@@ -93,8 +93,7 @@ class _Builder:
             raise InvalidInputError(
                 f"this server has no embedding model {options.model!r}: it has {served!r}, as [embedding] model says"
             )
-        engine, _ = self.services.others["embedding"]()
-        return served, engine.revision
+        return served, self.services.backends.embedder().revision
 
     def _parts(self, batches: Batches, kept: pa.Schema, *, is_text: bool) -> "Iterator[Part]":
         """Yield the rows that have a value, with their vectors.

@@ -93,7 +93,7 @@ def _extract(sql: str, services: Services) -> Extracted:
         register_stubs(context, inner.calls)
         return list(_frame(context, inner).schema().names)
 
-    return extract_calls(sql, services.functions, services.catalog.columns_of, columns_of_query)
+    return extract_calls(sql, services.functions, services.catalog.columns_of, columns_of_query, services.indexes.open)
 
 
 def _check_models(calls: Mapping[str, AICall], services: Services) -> None:

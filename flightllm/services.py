@@ -1,9 +1,8 @@
 """What all queries of a server share."""
 
-from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 
+from flightllm.backends import Backends
 from flightllm.catalog import Catalog
 from flightllm.config import Config
 from flightllm.functions import FunctionRegistry
@@ -31,6 +30,6 @@ class Services:
     workers: Workers
     costs: Costs
     indexes: VectorIndexes
-    others: Mapping[str, Callable[[], tuple[Engine, int]]] = field(default_factory=lambda: MappingProxyType({}))
-    """By backend what answers calls that are not the model's, and how many of them at once; made at first use."""
+    backends: Backends
+    """What answers calls that are not the model's."""
     learned: Learned = field(default_factory=Learned)

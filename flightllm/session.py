@@ -1,6 +1,5 @@
 """A database and its sessions: what the protocol layer, the command line and tests call."""
 
-import functools
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
@@ -11,6 +10,7 @@ from types import MappingProxyType
 import pyarrow as pa
 import structlog
 
+from flightllm.backends import Backends
 from flightllm.catalog import Catalog, IngestMode
 from flightllm.catalog.errors import mapped_error
 from flightllm.changes import bound_texts, change
@@ -18,9 +18,7 @@ from flightllm.config import Config
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError, UnsupportedError
 from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.functions import FunctionRegistry
-from flightllm.llm import Engine, create_engine
-from flightllm.llm.embed import create_embedder
-from flightllm.llm.embed.engine import EmbeddingEngine
+from flightllm.llm import create_engine
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Batches, Loop
@@ -42,12 +40,6 @@ _log = structlog.get_logger(__name__)
 _EMPTY = pa.schema([])
 _STAND_INS = (pa.nulls(1), pa.array(["text"]), pa.array([1]))
 _MOST_TRIES = 40
-
-
-def _embedding(config: Config) -> tuple[Engine, int]:
-    """Load the embedding model."""
-    window = config.embedding.max_in_flight
-    return EmbeddingEngine(create_embedder(config.embedding), window), window
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +136,10 @@ class Database:
             for name, path in config.tables.items():
                 catalog.register_file(name, path)
             costs = Costs(Prices.of(config.engine))
-            others = {"embedding": functools.cache(lambda: _embedding(config))}
+            backends = Backends(config.embedding, indexes, cache)
             engine = create_engine(config.engine)
             services = Services(
-                config, catalog, functions, engine, cache, Flights(), Loop(), workers, costs, indexes, others
+                config, catalog, functions, engine, cache, Flights(), Loop(), workers, costs, indexes, backends
             )
             opened.pop_all()
         return cls(services, queries)
@@ -162,6 +154,7 @@ class Database:
             record.cancel()
         self._services.cache.close()
         self._services.engine.close()
+        self._services.backends.close()
         self._services.loop.close()
 
 

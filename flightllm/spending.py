@@ -104,7 +104,7 @@ def _others(query: AskingQuery, cache: Answers, flights: Flights) -> dict[str, B
     """
     backings: dict[str, Backing] = {}
     for backend in {call.backend for call in query.calls} - {MODEL}:
-        engine, window = query.services.others[backend]()
+        engine, window = query.services.backends.get(backend)
         kept = cache if backend == "embedding" else Overlay(None)
         backings[backend] = Backing(engine, kept, flights if backend == "embedding" else Flights(), window)
     return backings

@@ -45,6 +45,8 @@ class Kind(Enum):
     """A text literal, told in the instruction; or any expression, which then is a field the instruction refers to."""
     LABELS = "labels"
     """A list literal of distinct, non-empty texts."""
+    INDEX = "index"
+    """The name of a vector index, as a text literal."""
     SCHEMA = "schema"
     """A JSON Schema as a text literal, or a list literal of field names."""
 
@@ -88,6 +90,8 @@ class Arguments:
     """The prompt with `{field}` replaced by a reference to the field; a reference to it if it is no literal."""
     values: Mapping[str, Literal]
     """Options and literal parameters by name; a `Kind.TEXT` parameter that is no literal refers to its field."""
+    indexes: Callable[[str], Any] | None = None
+    """Opens a vector index by its name."""
 
     def text(self, name: str) -> str:
         """Return a text parameter or option."""
@@ -114,6 +118,16 @@ class Arguments:
         """Return a schema parameter or option: JSON Schema text or field names; None where it was left out."""
         value = self.values.get(name)
         return value if isinstance(value, str | tuple) else None
+
+    def index(self, name: str) -> Any:
+        """Return the vector index that a `Kind.INDEX` parameter names, opened.
+
+        Raises:
+            NotFoundError: there is none of this name.
+        """
+        if self.indexes is None:
+            raise AICallError("there are no vector indexes here")
+        return self.indexes(self.text(name))
 
     def _typed(self, name: str, type_: type[T]) -> T:
         value = self.values.get(name)

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from typing import Any
 
 from flightllm.ai import AICall, name_stub
-from flightllm.errors import AICallError
+from flightllm.errors import AICallError, FlightLLMError
 from flightllm.functions.base import AIFunction, Answer, Arguments, Kind, Literal, Option, Parameter
 from flightllm.functions.template import reference, resolve_template
 from flightllm.llm.base import Parameters
@@ -45,14 +46,22 @@ class BoundCall:
     arguments: tuple[str, ...]
 
 
-def bind_call(function: AIFunction, name: str, arguments: Sequence[Argument], text: str) -> BoundCall:
+def bind_call(
+    function: AIFunction,
+    name: str,
+    arguments: Sequence[Argument],
+    text: str,
+    indexes: Callable[[str], Any] | None = None,
+) -> BoundCall:
     """Check the arguments of `name(…)` against the function's declaration and build the call.
+
+    `indexes` opens a vector index by its name.
 
     Raises:
         AICallError: wrong arity, an unknown or ill-typed option, a missing `{field}`, a bad label list or schema.
     """
     try:
-        return _Binder(function, name).bind(arguments, text)
+        return _Binder(function, name, indexes).bind(arguments, text)
     except AICallError as error:
         stop = "" if str(error).endswith(("?", ".")) else "."
         raise AICallError(f"{error}{stop} Usage: {function.signature(name)}") from error
@@ -95,8 +104,9 @@ class _Fields:
 class _Binder:
     """Binds one call; holds what was found so far."""
 
-    def __init__(self, function: AIFunction, name: str) -> None:
+    def __init__(self, function: AIFunction, name: str, indexes: Callable[[str], Any] | None) -> None:
         self._function = function
+        self._indexes = indexes
         self._order = function.positional(name)
         self._parameters: Mapping[str, Parameter] = {parameter.name: parameter for parameter in function.parameters}
         self._options: Mapping[str, Option] = {option.name: option for option in function.all_options}
@@ -116,13 +126,13 @@ class _Binder:
             fields.add(argument)
         if isinstance(prompt, Constant):
             prompt = resolve_template(_text(prompt, "prompt"), fields.names())
-        answer = self._answer(Arguments(prompt or "", values))
+        answer = self._answer(Arguments(prompt or "", values, self._indexes))
         return BoundCall(self._call(answer, fields, values, text), tuple(item.sql for item in fields.items))
 
     def _answer(self, arguments: Arguments) -> Answer:
         try:
             answer = self._function.build(arguments)
-        except AICallError:
+        except FlightLLMError:
             raise
         except Exception as error:  # a defect of the function's file, which its author wants to read about
             raise AICallError(f"the function's build failed with {type(error).__name__}: {error}") from error
@@ -177,6 +187,8 @@ class _Binder:
                 values[name] = _schema(argument, name)
             elif kind is Kind.FIELD:
                 fields.add(unnamed, name)
+            elif kind is Kind.INDEX:
+                values[name] = _index_name(argument, name)
             elif argument.constant is not None:
                 text = _text(argument.constant, name)
                 prompt, values[name] = (argument.constant, text) if kind is Kind.PROMPT else (prompt, text)
@@ -265,6 +277,13 @@ def _labels(argument: Argument, name: str) -> tuple[str, ...]:
     if not all(labels) or len(set(labels)) < len(labels):
         raise AICallError(f"{name} must be distinct and not empty: {', '.join(map(repr, labels))}")
     return labels
+
+
+def _index_name(argument: Argument, name: str) -> str:
+    value = argument.constant.value if argument.constant else None
+    if not isinstance(value, str):
+        raise AICallError(f"{name} must be the name of a vector index, as a text literal")
+    return value
 
 
 def _schema(argument: Argument, name: str) -> str | tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import pyarrow as pa
 
@@ -47,17 +48,18 @@ def extract_calls(
     registry: FunctionRegistry,
     columns_of: Callable[[str], Sequence[str]],
     columns_of_query: Callable[[Extracted], Sequence[str]] | None = None,
+    indexes: Callable[[str], Any] | None = None,
 ) -> Extracted:
     """Replace every AI call by `stub(argument, …)` and leave all other text byte for byte as it is.
 
     `columns_of` gives the columns of a table by its (dotted) name, for `t.*` and `*`; `columns_of_query` those of a
-    query, for stars over a subquery or CTE (without it, such a star is an error).
+    query, for stars over a subquery or CTE (without it, such a star is an error). `indexes` opens a vector index.
 
     Raises:
         SqlError: the text ends inside a string, or brackets do not match.
         AICallError: a call is malformed; says where and how it is to be written.
     """
-    return _extract(sql, _Catalog(registry, columns_of, columns_of_query, {}), _MAX_NESTING)
+    return _extract(sql, _Catalog(registry, columns_of, columns_of_query, indexes, {}), _MAX_NESTING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,7 @@ class _Catalog:
     registry: FunctionRegistry
     columns_of: Callable[[str], Sequence[str]]
     columns_of_query: Callable[[Extracted], Sequence[str]] | None
+    indexes: Callable[[str], Any] | None
     known: dict[str, Sequence[str]]
 
 
@@ -158,7 +161,7 @@ class _Extractor:
             ]
             if lifted:
                 return lifted[0].output, self._lifted(lifted[0], function, arguments, text)
-            bound: BoundCall = bind_call(function, name, arguments, text)
+            bound: BoundCall = bind_call(function, name, arguments, text, self._catalog.indexes)
         except _PlacedError:
             raise
         except AICallError as error:

@@ -1,0 +1,43 @@
+"""The answer of a search in a vector index: rows of the index, each with its score."""
+
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+import pyarrow as pa
+
+from flightllm.functions.base import Answer
+
+if TYPE_CHECKING:
+    from flightllm.vector.index import Mode
+
+
+class Searched(Protocol):
+    """An open index."""
+
+    @property
+    def rows(self) -> pa.Table:
+        """Return the rows that can be found."""
+
+    @property
+    def generation(self) -> str:
+        """Return what tells it from the index of the same name before and after."""
+
+    @property
+    def name(self) -> str:
+        """Return its name."""
+
+
+def search_answer(index: Searched, count: int, mode: str, condition: str) -> Answer:
+    """Answer with up to `count` rows of an index for which `condition` is true, as structs with a `score`."""
+    from flightllm.vector.engine import Search, found_of
+
+    rows = index.rows
+    score = "score" if "score" not in rows.schema.names else "score_2"
+    output = pa.list_(pa.struct([*rows.schema, pa.field(score, pa.float32())]))
+
+    def parse(text: str) -> list[dict[str, Any]]:
+        ids, scores = found_of(text)
+        found = rows.take(pa.array(ids, pa.int64())).to_pylist()
+        return [{**row, score: value} for row, value in zip(found, scores, strict=True)]
+
+    search = Search(index.name, index.generation, count, cast("Mode", mode), condition)
+    return Answer(search.as_text(), output, parse)

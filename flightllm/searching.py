@@ -1,0 +1,52 @@
+"""What searches in vector indexes need beside the indexes: vectors of queries that are kept, and conditions on rows."""
+
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+
+import numpy as np
+import pyarrow as pa
+from datafusion import SessionContext
+from numpy.typing import NDArray
+
+from flightllm.catalog import QUERY_ONLY
+from flightllm.catalog.contexts import plain_config
+from flightllm.catalog.errors import mapped_error
+from flightllm.llm.embed.base import Embedder, Vectors
+from flightllm.llm.embed.engine import vector_of, vector_text
+from flightllm.operators.cache import AnswerCache
+from flightllm.vector.index import VectorIndex
+
+
+def embed_kept(embedder: Callable[[], Embedder], cache: AnswerCache) -> Callable[[Sequence[str]], Vectors]:
+    """Return how to embed queries; each is embedded once, its vector is kept like an answer."""
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        model = embedder()
+        keys = [blake2b(f"query\0{model.revision}\0{text}".encode(), digest_size=16).digest() for text in texts]
+        known = cache.get(keys)
+        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+        for key, vector in zip(new, model.embed(list(new.values()), "query"), strict=True):
+            known[key] = vector_text(vector)
+            cache.put(key, known[key])
+        return np.stack([vector_of(known[key]) for key in keys])
+
+    return embed
+
+
+def matching(index: VectorIndex, condition: str) -> NDArray[np.bool_]:
+    """Tell for each row of an index whether a condition in SQL over its columns is true.
+
+    Raises:
+        SqlError: it is no condition over these columns.
+    """
+    context = SessionContext(plain_config())
+    rows = index.rows.append_column("__row", pa.array(np.arange(len(index.rows))))
+    context.register_record_batches("rows", [rows.to_batches()])
+    try:
+        found = context.sql_with_options(f"SELECT __row FROM rows WHERE ({condition})", QUERY_ONLY).collect()
+    except Exception as error:
+        raise mapped_error(error) from error
+    within = np.zeros(len(index.rows), np.bool_)
+    for batch in found:
+        within[batch.column(0).to_numpy()] = True
+    return within

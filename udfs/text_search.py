@@ -1,0 +1,19 @@
+"""text_search: the rows of a vector index that share words with a text."""
+
+from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Parameter, search_answer
+
+
+def build(call: Arguments) -> Answer:
+    """Look for words in the index."""
+    return search_answer(call.index("index"), call.integer("top_k"), "text", call.text("filter"))
+
+
+FUNCTION = AIFunction(
+    name="text_search",
+    summary="The rows of a vector index that share words with a text, scored by BM25.",
+    returns="list of struct: the index's columns, and score",
+    parameters=(Parameter("index", Kind.INDEX), Parameter("query", Kind.FIELD)),
+    options=(Option("top_k", int, 3, low=1, high=10_000), Option("filter", str, "")),
+    build=build,
+    backend="search",
+)
