@@ -43,7 +43,7 @@ def change_index(statement: Statement, record: QueryRecord, services: Services, 
             return -1
         case "refresh_index":
             known = indexes.manifest(name)
-            return builder.build(known.name, known.table, known.column, known.options)
+            return builder.build(known.name, TableName(*known.table), known.column, known.options)
         case _ if statement.target is None:
             raise InternalError("CREATE VECTOR INDEX without a table")
         case _ if there and statement.exists_ok:
@@ -82,7 +82,9 @@ class _Builder:
         chosen = ", ".join(f"{quoted(one)} AS c{place}" for place, one in enumerate([*kept.names, column]))
         query = plan(f"SELECT {chosen}, {embedded} AS vector FROM {table.sql}", services, self.settings)
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        manifest = Manifest(name, table, column, options, model, revision, 0, 0, 0, source, created, "")
+        manifest = Manifest(
+            name, (table.schema, table.name), column, options, model, revision, 0, 0, 0, source, created, ""
+        )
         with closing(query.run(self.record)) as batches:
             return services.indexes.build(manifest, kept, self._parts(batches, kept, is_text=is_text)).rows
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 import structlog
@@ -36,6 +36,9 @@ from flightllm.spending import AskingQuery, real_backings
 from flightllm.sql.calls import Extracted, extract_calls
 from flightllm.sql.guard import check_sql
 from flightllm.system import QueryRecord
+
+if TYPE_CHECKING:
+    from flightllm.searching import PlannedIndex
 
 _log = structlog.get_logger(__name__)
 
@@ -93,7 +96,12 @@ def _extract(sql: str, services: Services) -> Extracted:
         register_stubs(context, inner.calls)
         return list(_frame(context, inner).schema().names)
 
-    return extract_calls(sql, services.functions, services.catalog.columns_of, columns_of_query, services.indexes.open)
+    def index(name: str) -> "PlannedIndex":
+        from flightllm.searching import PlannedIndex
+
+        return PlannedIndex(services.indexes.open(name))
+
+    return extract_calls(sql, services.functions, services.catalog.columns_of, columns_of_query, index)
 
 
 def _check_models(calls: Mapping[str, AICall], services: Services) -> None:

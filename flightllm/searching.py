@@ -5,12 +5,13 @@ from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
-from datafusion import SessionContext
+from datafusion import DataFrame, SessionContext
 from numpy.typing import NDArray
 
 from flightllm.catalog import QUERY_ONLY
 from flightllm.catalog.contexts import plain_config
 from flightllm.catalog.errors import mapped_error
+from flightllm.errors import SqlError
 from flightllm.llm.embed.base import Embedder, Vectors
 from flightllm.llm.embed.engine import vector_of, vector_text
 from flightllm.operators.cache import AnswerCache
@@ -33,20 +34,49 @@ def embed_kept(embedder: Callable[[], Embedder], cache: AnswerCache) -> Callable
     return embed
 
 
+class PlannedIndex:
+    """An index as a call in SQL sees it while it is planned."""
+
+    def __init__(self, index: VectorIndex) -> None:
+        self._index = index
+        self.name = index.manifest.name
+        self.generation = index.manifest.generation
+        self.rows = index.rows
+
+    def check(self, condition: str, mode: str) -> None:
+        """Check that an index can be searched so.
+
+        Raises:
+            SqlError: `condition` is none over the index's columns, or there is no text to search.
+        """
+        if mode != "vector" and not self._index.manifest.model:
+            raise SqlError(f"the vector index {self.name!r} is over vectors: it has no text to search")
+        if condition:
+            _rows_where(self._index, condition)
+
+
 def matching(index: VectorIndex, condition: str) -> NDArray[np.bool_]:
     """Tell for each row of an index whether a condition in SQL over its columns is true.
 
     Raises:
         SqlError: it is no condition over these columns.
     """
-    context = SessionContext(plain_config())
-    rows = index.rows.append_column("__row", pa.array(np.arange(len(index.rows))))
-    context.register_record_batches("rows", [rows.to_batches()])
     try:
-        found = context.sql_with_options(f"SELECT __row FROM rows WHERE ({condition})", QUERY_ONLY).collect()
-    except Exception as error:
+        found = _rows_where(index, condition).collect()
+    except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         raise mapped_error(error) from error
     within = np.zeros(len(index.rows), np.bool_)
     for batch in found:
         within[batch.column(0).to_numpy()] = True
     return within
+
+
+def _rows_where(index: VectorIndex, condition: str) -> DataFrame:
+    """Plan the numbers of the rows for which a condition is true."""
+    context = SessionContext(plain_config())
+    rows = index.rows.append_column("__row", pa.array(np.arange(len(index.rows))))
+    context.register_record_batches("rows", [rows.to_batches()])
+    try:
+        return context.sql_with_options(f"SELECT __row FROM rows WHERE ({condition})", QUERY_ONLY)
+    except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
+        raise mapped_error(error) from error

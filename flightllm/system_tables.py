@@ -66,7 +66,7 @@ class SystemTables:
             return {"name": name, "status": str(error)}
         return {
             "name": name,
-            "table": manifest.table.display,
+            "table": TableName(*manifest.table).display,
             "column": manifest.column,
             "type": manifest.options.type,
             "metric": manifest.options.metric,
@@ -81,8 +81,9 @@ class SystemTables:
         }
 
     def _status(self, manifest: Manifest) -> str:
+        table = TableName(*manifest.table)
         try:
-            fresh = self._revision(manifest.table) == manifest.source
+            fresh = self._revision(table) == manifest.source
         except NotFoundError:
-            return f"the table {manifest.table.display!r} is gone"
-        return "ready" if fresh else f"stale: {manifest.table.display!r} has changed; REFRESH VECTOR INDEX"
+            return f"the table {table.display!r} is gone"
+        return "ready" if fresh else f"stale: {table.display!r} has changed; REFRESH VECTOR INDEX"

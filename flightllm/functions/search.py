@@ -25,11 +25,15 @@ class Searched(Protocol):
     def name(self) -> str:
         """Return its name."""
 
+    def check(self, condition: str, mode: str) -> None:
+        """Check that it can be searched so; raises `SqlError`."""
+
 
 def search_answer(index: Searched, count: int, mode: str, condition: str) -> Answer:
     """Answer with up to `count` rows of an index for which `condition` is true, as structs with a `score`."""
     from flightllm.vector.engine import Search, found_of
 
+    index.check(condition, mode)
     rows = index.rows
     score = "score" if "score" not in rows.schema.names else "score_2"
     output = pa.list_(pa.struct([*rows.schema, pa.field(score, pa.float32())]))

@@ -58,16 +58,6 @@ class VectorIndex:
         except (pa.ArrowInvalid, OSError) as error:
             raise InvalidInputError("its rows cannot be read") from error
 
-    @property
-    def name(self) -> str:
-        """Return its name."""
-        return self.manifest.name
-
-    @property
-    def generation(self) -> str:
-        """Return what tells it from the index of the same name before and after."""
-        return self.manifest.generation
-
     def search(
         self,
         count: int,

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from flightllm.errors import InvalidInputError
-from flightllm.sql.names import TableName
 from flightllm.vector.options import IndexOptions
 
 VERSION = 1
@@ -26,7 +25,8 @@ class Manifest:
     """
 
     name: str
-    table: TableName
+    table: tuple[str, str]
+    """Schema and name."""
     column: str
     options: IndexOptions
     model: str
@@ -56,9 +56,9 @@ class Manifest:
                 raise InvalidInputError("it was written by another version of FlightLLM")
             options = {**values["options"], "columns": tuple(values["options"]["columns"])}
             files = {path: (int(size), str(digest)) for path, (size, digest) in values["files"].items()}
-            table = TableName(**values["table"])
+            schema, table = map(str, values["table"])
             kept = {one.name: values[one.name] for one in fields(cls)}
-            return cls(**{**kept, "table": table, "options": IndexOptions(**options), "files": files})
+            return cls(**{**kept, "table": (schema, table), "options": IndexOptions(**options), "files": files})
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise InvalidInputError("its manifest cannot be read") from error
 

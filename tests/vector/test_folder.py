@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 
 from flightllm.errors import InvalidInputError
-from flightllm.sql.names import TableName
 from flightllm.vector.folder import IndexFolder
 from flightllm.vector.manifest import Manifest
 from flightllm.vector.options import IndexOptions
 
 MANIFEST = Manifest(
     name="plots",
-    table=TableName("public", "movies"),
+    table=("public", "movies"),
     column="movie_info",
     options=IndexOptions(type="ivf", lists=8, columns=("title", "year")),
     model="a model",

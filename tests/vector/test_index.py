@@ -13,7 +13,6 @@ pytest.importorskip("tantivy", reason="the extra 'vector' is not installed")
 from flightllm.config import EmbeddingConfig
 from flightllm.errors import InvalidInputError
 from flightllm.llm.embed import create_embedder
-from flightllm.sql.names import TableName
 from flightllm.vector.build import Part, build
 from flightllm.vector.folder import IndexFolder
 from flightllm.vector.index import Found, VectorIndex, fuse
@@ -27,7 +26,7 @@ TEXTS = [f"{kind} number {i} from {town}" for i in range(40) for kind in ("apple
 
 def manifest(options: IndexOptions) -> Manifest:
     """Return what is known of an index before it is built."""
-    return Manifest("fruit", TableName("public", "t"), "text", options, "fake", "1", 0, 0, 0, "", "", "")
+    return Manifest("fruit", ("public", "t"), "text", options, "fake", "1", 0, 0, 0, "", "", "")
 
 
 def parts(texts: list[str], *, worded: bool = True) -> Iterator[Part]:

@@ -1,0 +1,178 @@
+"""Vector indexes in SQL: built, searched, refreshed, dropped; what is wrong is said."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
+pytest.importorskip("tantivy", reason="the extra 'vector' is not installed")
+
+from flightllm.config import Config, EmbeddingConfig, EngineConfig
+from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, SqlError
+from flightllm.session import Database, Session
+
+FRUIT = """CREATE TABLE fruit AS SELECT * FROM (VALUES
+    (1, 'a red apple'), (2, 'a green pear'), (3, NULL), (4, 'a red apple'), (5, 'the stock market'), (6, 'apple pie')
+) AS v(id, name)"""
+
+
+def database(folder: Path) -> Database:
+    """Open a database with embeddings that need no model."""
+    return Database.open(Config(engine=EngineConfig("fake"), embedding=EmbeddingConfig("fake"), data_folder=folder))
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    """Return a session with a table and an index over it."""
+    opened = database(tmp_path)
+    session = opened.session()
+    session.update(FRUIT)
+    assert session.update("CREATE VECTOR INDEX names ON fruit(name)") == 5
+    yield session
+    opened.close()
+
+
+def rows(session: Session, sql: str) -> list[dict[str, Any]]:
+    """Run a query and return its rows."""
+    result = session.execute(sql)
+    found: list[dict[str, Any]] = pa.Table.from_batches(list(result.batches), result.schema).to_pylist()
+    return found
+
+
+def test_search_of_each_row(session: Session) -> None:
+    """Each row gets its nearest rows, equal texts the same; NULL finds nothing."""
+    found = {
+        row["id"]: row["near"]
+        for row in rows(session, "SELECT id, vector_search('names', name, top_k => 2) AS near FROM fruit")
+    }
+    assert found[3] is None
+    assert found[1] == found[4]
+    assert {near["id"] for near in found[1]} == {1, 4}
+    assert found[5][0] == {"id": 5, "name": "the stock market", "score": pytest.approx(1)}
+
+
+def test_modes_and_filter(session: Session) -> None:
+    """By words and by both; only rows for which the condition is true."""
+    [row] = rows(session, "SELECT text_search('names', 'apples')[1]['name'] AS best")
+    assert row["best"] == "apple pie"
+    sql = "SELECT vector_search('names', 'apple', mode => 'hybrid', top_k => 9, filter => 'id > 1 AND id <> 6') AS near"
+    [row] = rows(session, sql)
+    assert row["near"][0]["id"] == 4
+    assert {near["id"] for near in row["near"]} == {2, 4, 5}
+
+
+def test_searches_are_one_batch(session: Session) -> None:
+    """Distinct inputs are searched once."""
+    rows(session, "SELECT vector_search('names', name) FROM fruit")
+    [call] = rows(session, "SELECT calls, rows FROM system.ai_calls WHERE function = 'vector_search'")
+    assert call == {"calls": 4, "rows": 6}
+
+
+def test_similarity(session: Session) -> None:
+    """Texts are compared by their vectors, each embedded once; NULL stays NULL."""
+    found = rows(session, "SELECT id, ai_similarity(name, 'red apple') AS s FROM fruit ORDER BY s DESC NULLS LAST, id")
+    assert [row["id"] for row in found][:3] == [1, 4, 6]
+    assert found[-1] == {"id": 3, "s": None}
+    [row] = rows(session, "SELECT ai_similarity(ai_text, ai_text) AS s FROM (SELECT 'same' AS ai_text) AS x")
+    assert row["s"] == pytest.approx(1)
+
+
+def test_cheap_filters_first(session: Session) -> None:
+    """The language model is asked about the rows that are similar alone."""
+    rows(session, "SELECT id FROM fruit WHERE ai_filter('Sweet?', name) AND ai_similarity(name, 'red apple') > 0.7")
+    [call] = rows(session, "SELECT rows FROM system.ai_calls WHERE function = 'ai_filter'")
+    assert call["rows"] == 2
+
+
+def test_index_over_vectors(session: Session) -> None:
+    """A column of vectors is searched for vectors; the columns asked for are returned."""
+    session.update("CREATE TABLE embedded AS SELECT id, name, ai_embed(name) AS v FROM fruit")
+    assert session.update("CREATE VECTOR INDEX vectors ON embedded(v) OPTIONS (type 'hnsw', columns 'id')") == 5
+    found = rows(session, "SELECT id, vector_search('vectors', v, top_k => 1) AS near FROM embedded WHERE id IN (2, 5)")
+    assert {row["id"]: row["near"][0]["id"] for row in found} == {2: 2, 5: 5}
+    assert list(found[0]["near"][0]) == ["id", "score"]
+    with pytest.raises(SqlError, match="no text to search"):
+        rows(session, "SELECT text_search('vectors', 'apple')")
+
+
+def test_stale_and_refreshed(session: Session) -> None:
+    """An index whose table has changed says so until it is refreshed."""
+    status = "SELECT status, rows, nulls FROM system.vector_indexes"
+    assert rows(session, status) == [{"status": "ready", "rows": 5, "nulls": 1}]
+    session.update("INSERT INTO fruit VALUES (7, 'a plum')")
+    assert rows(session, status)[0]["status"].startswith("stale: 'fruit' has changed")
+    assert session.update("REFRESH VECTOR INDEX names") == 6
+    assert rows(session, "SHOW VECTOR INDEXES")[0]["status"] == "ready"
+    [row] = rows(session, "SELECT vector_search('names', 'plum', top_k => 1)[1]['id'] AS id")
+    assert row["id"] == 7
+    session.update("DELETE FROM fruit WHERE id = 7")
+    assert rows(session, status)[0]["status"].startswith("stale")
+
+
+def test_after_a_restart(tmp_path: Path) -> None:
+    """An index outlives its server, and says that its table does not."""
+    first = database(tmp_path)
+    session = first.session()
+    session.update(FRUIT)
+    session.update("CREATE VECTOR INDEX names ON fruit(name)")
+    first.close()
+    second = database(tmp_path)
+    session = second.session()
+    [row] = rows(session, "SELECT vector_search('names', 'pear', top_k => 1)[1]['id'] AS id")
+    assert row["id"] == 2
+    assert rows(session, "SHOW VECTOR INDEXES")[0]["status"] == "the table 'fruit' is gone"
+    second.close()
+
+
+def test_damaged(session: Session, tmp_path: Path) -> None:
+    """A damaged file fails the query and shows in no row; REFRESH mends it."""
+    [path] = (tmp_path / "vectors").glob("*/*/vectors.faiss")
+    session.update("CREATE OR REPLACE VECTOR INDEX names ON fruit(name)")
+    [path] = (tmp_path / "vectors").glob("*/*/vectors.faiss")
+    path.write_bytes(b"nothing")
+    with pytest.raises(InvalidInputError, match="'names' is damaged"):
+        rows(session, "SELECT vector_search('names', 'pear')")
+    session.update("REFRESH VECTOR INDEX names")
+    assert rows(session, "SELECT vector_search('names', 'pear') AS near")[0]["near"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "kind", "said"),
+    [
+        ("CREATE VECTOR INDEX names ON fruit(name)", InvalidInputError, "exists: write CREATE OR REPLACE"),
+        ("CREATE VECTOR INDEX i ON fruit(nix)", NotFoundError, "its columns are id, name"),
+        ("CREATE VECTOR INDEX i ON nix(name)", NotFoundError, "the tables are: fruit"),
+        ("CREATE VECTOR INDEX i ON fruit(id)", InvalidInputError, "a text column, or one of lists"),
+        ("CREATE VECTOR INDEX i ON fruit(name) OPTIONS (model 'x')", InvalidInputError, "no embedding model 'x'"),
+        ("CREATE VECTOR INDEX i ON fruit(name) OPTIONS (columns 'a')", NotFoundError, "no column 'a'"),
+        ("CREATE VECTOR INDEX i ON fruit(name) OPTIONS (type 'ivfpq')", InvalidInputError, "take type 'flat'"),
+        ("DROP VECTOR INDEX nix", NotFoundError, "the indexes are: names"),
+    ],
+)
+def test_wrong_statements(session: Session, sql: str, kind: type[FlightLLMError], said: str) -> None:
+    """Each says what there is instead, and changes nothing."""
+    with pytest.raises(kind, match=said):
+        session.update(sql)
+    assert [row["name"] for row in rows(session, "SHOW VECTOR INDEXES")] == ["names"]
+    session.update("DROP VECTOR INDEX IF EXISTS nix")
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        ("vector_search('nix', 'a')", "the indexes are: names"),
+        ("vector_search(name, 'a')", "must be the name of a vector index"),
+        ("vector_search('names', name, top_k => 0)", "at least 1"),
+        ("vector_search('names', name, mode => 'x')", "'vector', 'text', 'hybrid'"),
+        ("vector_search('names', name, filter => 'nix > 2')", "No field named nix"),
+        ("ai_similarity(name)", "takes 2 texts"),
+        ("ai_embed(name, role => 'x')", "'document', 'query'"),
+    ],
+)
+def test_wrong_calls(session: Session, call: str, said: str) -> None:
+    """A call that cannot be right fails before it runs."""
+    with pytest.raises(FlightLLMError, match=said):
+        session.execute(f"SELECT {call} FROM fruit")
