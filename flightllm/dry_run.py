@@ -124,7 +124,7 @@ def _figures(
             " those of operators that wait for these answers are missing"
         )
     found = tuple(_call(site, calls, engine.sites, scales.get(site["operator"], 1.0)) for site in sites)
-    if any(not call.learned and call.counts["calls"] for call in found):
+    if any(not call.learned and call.work.calls for call in found):
         notes.append(
             "answers are assumed where no earlier ones of the same call are known: every one equally likely,"
             " and texts as long as max_tokens lets them be"
@@ -159,5 +159,12 @@ def _call(site: Mapping[str, Any], calls: Iterable[AICall], asked: Mapping[Asked
                 orders.update(asking.orders)
                 learned = learned or asking.learned
     return CallFigures(
-        site["operator"], site["function"], site["text"], counts, orders.most_common(), learned, site["notes"]
+        site["operator"],
+        site["function"],
+        site["text"],
+        counts,
+        orders.most_common(),
+        learned,
+        site["notes"],
+        site["backend"],
     )

@@ -91,7 +91,13 @@ def _run(query: ShownQuery, record: QueryRecord) -> Figures:
     rows = sum(batch.num_rows for batch in query.run(record))
     seconds = time.monotonic() - started
     sites = (
-        CallFigures(site["operator"], site["function"], site["text"], {name: site[name] for name in COUNTED})
+        CallFigures(
+            site["operator"],
+            site["function"],
+            site["text"],
+            {name: site[name] for name in COUNTED},
+            backend=site["backend"],
+        )
         for site in record.call_rows()
     )
     return Figures(rows, tuple(sites), seconds)

@@ -249,7 +249,7 @@ class BatchQuery:
         functions = BatchFunctions(
             backings,
             self.settings.optimizer,
-            lambda call: record.call_site(call.function, call.text),
+            lambda call: record.call_site(call.function, call.text, backend=call.backend),
             record.cancelled.is_set,
             errors,
         )

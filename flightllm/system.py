@@ -57,6 +57,8 @@ class CallRecord:
     _counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
     operator: str = ""
     """The operator that it is a call of, as the plan names it."""
+    backend: str = "model"
+    """Who answers it."""
     input_rows: int = 0
     """Rows that its operator has, once that is known, and the tuples of arguments in them to go through."""
     tuples: int = 0
@@ -116,9 +118,9 @@ class QueryRecord:
         """Tell whether the record is closed."""
         return self._seconds is not None
 
-    def call_site(self, function: str, text: str, operator: str = "") -> CallRecord:
+    def call_site(self, function: str, text: str, operator: str = "", backend: str = "model") -> CallRecord:
         """Add a call site, in the order of the plan, and return its counters."""
-        call = CallRecord(function, _cut(text), operator=operator)
+        call = CallRecord(function, _cut(text), operator=operator, backend=backend)
         with self._lock:
             self._calls.append(call)
         return call
@@ -171,6 +173,7 @@ class QueryRecord:
                 "text": call.text,
                 **call.counts(),
                 "operator": call.operator,
+                "backend": call.backend,
                 "input_rows": call.input_rows,
                 "tuples": call.tuples,
                 "notes": dict(call.notes),

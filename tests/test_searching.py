@@ -11,7 +11,7 @@ pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
 pytest.importorskip("tantivy", reason="the extra 'vector' is not installed")
 
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
-from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, SqlError
+from flightllm.errors import BudgetExceededError, FlightLLMError, InvalidInputError, NotFoundError, SqlError
 from flightllm.session import Database, Session
 
 FRUIT = """CREATE TABLE fruit AS SELECT * FROM (VALUES
@@ -85,6 +85,15 @@ def test_cheap_filters_first(session: Session) -> None:
     rows(session, "SELECT id FROM fruit WHERE ai_filter('Sweet?', name) AND ai_similarity(name, 'red apple') > 0.7")
     [call] = rows(session, "SELECT rows FROM system.ai_calls WHERE function = 'ai_filter'")
     assert call["rows"] == 2
+
+
+def test_budget_is_for_the_model(session: Session) -> None:
+    """Texts that are embedded and searches count neither in a budget nor in its estimate."""
+    session.update("SET flightllm.max_calls = 2")
+    assert len(rows(session, "SELECT vector_search('names', name), ai_embed(name) FROM fruit")) == 6
+    assert rows(session, "SELECT ai_gen('x', name) FROM fruit WHERE ai_similarity(name, 'apple pie') > 0.9")
+    with pytest.raises(BudgetExceededError):
+        rows(session, "SELECT ai_gen('x', name), ai_embed(name) FROM fruit")
 
 
 def test_index_over_vectors(session: Session) -> None:

@@ -78,7 +78,9 @@ def run_operator(operator: Operator, rows: Batches, runtime: Runtime, demand: De
     in such waves.
     """
     name = operator.table.rsplit(".", 1)[-1]
-    counters = [runtime.record.call_site(call.ai.function, call.ai.text, name) for call in operator.calls]
+    counters = [
+        runtime.record.call_site(call.ai.function, call.ai.text, name, call.ai.backend) for call in operator.calls
+    ]
     if not demand.limited or not (operator.ordered or _asks_below(operator)):
         yield from _run(operator, rows, runtime, counters, demand)
         return

@@ -37,6 +37,8 @@ class CallFigures:
     """Whether its answers were drawn from earlier ones of this call, not from all that are allowed."""
     notes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """How its prompts are made: `ordering` and `layout`, where an operator makes them."""
+    backend: str = "model"
+    """Who answers it."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -45,7 +47,9 @@ class CallFigures:
 
     @property
     def work(self) -> Work:
-        """Return what it asks of the engine."""
+        """Return what it asks of the language model."""
+        if self.backend != "model":
+            return Work()
         tokens = (self.counts[name] for name in ("prompt_tokens", "cached_tokens", "completion_tokens"))
         return Work(self.counts["calls"], *tokens)
 
@@ -63,7 +67,7 @@ class Figures:
 
     @property
     def work(self) -> Work:
-        """Return what all calls ask of the engine."""
+        """Return what all calls ask of the language model."""
         return sum((call.work for call in self.calls), Work())
 
     @property

@@ -1,0 +1,119 @@
+"""Embeddings of any OpenAI-compatible endpoint: a hosted API, `vllm serve`, Ollama and the like."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
+from flightllm.llm.embed.base import Role, Vectors
+from flightllm.llm.openai_options import OpenAIOptions
+from flightllm.llm.options import read_options
+
+if TYPE_CHECKING:
+    from flightllm.config import EmbeddingConfig
+
+try:
+    import openai
+except ImportError as error:
+    raise MissingExtraError("the embedding engine 'openai'", "openai") from error
+
+_CHARS_PER_TOKEN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingOptions:
+    """Where the endpoint is; `dimensions` 0 leaves the vectors as long as the model makes them.
+
+    `query_prefix` and `document_prefix` go before texts, for models that are to be told what a text is.
+    """
+
+    base_url: str = OpenAIOptions().base_url
+    api_key_env: str = OpenAIOptions().api_key_env
+    api_key_file: str = ""
+    dimensions: int = 0
+    batch: int = 128
+    timeout: float = 120.0
+    max_retries: int = 5
+    query_prefix: str = ""
+    document_prefix: str = ""
+
+    def __post_init__(self) -> None:
+        if self.batch < 1 or self.dimensions < 0:
+            raise ValueError("batch, dimensions: must be positive")
+        if self.timeout <= 0 or self.max_retries < 0:
+            raise ValueError("timeout, max_retries: must be positive")
+
+    def api_key(self) -> str:
+        """Return the key; see `OpenAIOptions.api_key`."""
+        return OpenAIOptions(self.base_url, self.api_key_env, self.api_key_file).api_key()
+
+
+class OpenAIEmbedder:
+    """One endpoint and model."""
+
+    def __init__(self, model: str, options: EmbeddingOptions) -> None:
+        self._model = model
+        self._options = options
+        self._client = openai.OpenAI(
+            base_url=options.base_url,
+            api_key=options.api_key(),
+            timeout=options.timeout,
+            max_retries=options.max_retries,
+        )
+        self._dimensions = options.dimensions
+        self.name = f"openai ({model} at {options.base_url})"
+        prefixes = f"{options.query_prefix!r} {options.document_prefix!r}"
+        self.revision = f"openai-1 {options.base_url} {model} {options.dimensions} {prefixes}"
+
+    @property
+    def dimensions(self) -> int:
+        """Return the length of the vectors, found by embedding a text where it is not configured."""
+        if not self._dimensions:
+            self._dimensions = int(self.embed(["length"]).shape[1])
+        return self._dimensions
+
+    def embed(self, texts: Sequence[str], role: Role = "document") -> Vectors:
+        """Return a vector per text, some texts to an HTTP request.
+
+        Raises:
+            EngineUnavailableError: the endpoint cannot be reached.
+            EngineError: it refuses, or answers something else.
+        """
+        prefix = self._options.query_prefix if role == "query" else self._options.document_prefix
+        told = [prefix + text or " " for text in texts]  # endpoints refuse an empty text
+        parts = [
+            self._post(told[start : start + self._options.batch]) for start in range(0, len(told), self._options.batch)
+        ]
+        return np.concatenate(parts) if parts else np.empty((0, self._dimensions), np.float32)
+
+    def count_tokens(self, text: str) -> int:
+        """Estimate the tokens at four characters each: the endpoint's tokenizer is not known."""
+        return -(-len(text) // _CHARS_PER_TOKEN)
+
+    def close(self) -> None:
+        """Close the connections. Idempotent."""
+        self._client.close()
+
+    def _post(self, texts: list[str]) -> Vectors:
+        dimensions = self._options.dimensions or openai.omit
+        try:
+            answer = self._client.embeddings.create(model=self._model, input=texts, dimensions=dimensions)
+        except openai.APIConnectionError as error:
+            raise EngineUnavailableError(f"the embedding engine {self.name} cannot be reached: {error}") from error
+        except openai.APIError as error:
+            raise EngineError(f"the embedding engine {self.name} refuses: {error.message}") from error
+        if len(answer.data) != len(texts):
+            raise EngineError(
+                f"the embedding engine {self.name} gave {len(answer.data)} vectors for {len(texts)} texts"
+            )
+        rows = sorted(answer.data, key=lambda one: one.index)
+        return np.array([row.embedding for row in rows], np.float32)
+
+
+def create(config: EmbeddingConfig) -> OpenAIEmbedder:
+    """Make the embedder that the configuration describes; nothing is sent yet."""
+    return OpenAIEmbedder(config.model, read_options(EmbeddingOptions, "openai", config.options, section="embedding"))
