@@ -3,15 +3,17 @@
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 import structlog
 from datafusion import DataFrame, SessionContext, udf
+from datafusion.catalog import Catalog, Schema
 
 from flightllm.ai import AICall
 from flightllm.catalog import QUERY_ONLY
@@ -35,6 +37,7 @@ from flightllm.settings import Settings
 from flightllm.spending import AskingQuery, real_backings
 from flightllm.sql.calls import Extracted, extract_calls
 from flightllm.sql.guard import check_sql
+from flightllm.sql.table_functions import TableCall, replace_table_functions
 from flightllm.system import QueryRecord
 
 if TYPE_CHECKING:
@@ -42,6 +45,8 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 
+SEARCH_CATALOG = "search"
+"""The catalog of a query's own context that holds the rows of searches in FROM."""
 _BATCH_ROWS = 8_192
 """Rows in a batch as DataFusion makes it of itself."""
 _MOST_BATCH_ROWS = 131_072
@@ -78,7 +83,8 @@ def plan(sql: str, services: Services, settings: Settings) -> "PlainQuery | Batc
         check_sql(text, services.config.limits)
     extracted = Extracted(text, {})
     if services.functions.may_be_in(text):
-        extracted = _extract(text, services)
+        text, tables = _searched(text, services)
+        extracted = _extract(text, services, tables)
     if not extracted.calls:
         return PlainQuery(services, extracted)
     _check_models(extracted.calls, services)
@@ -90,9 +96,28 @@ def plan(sql: str, services: Services, settings: Settings) -> "PlainQuery | Batc
         return BatchQuery(services, settings, extracted, str(reason))
 
 
-def _extract(sql: str, services: Services) -> Extracted:
+def _searched(sql: str, services: Services) -> tuple[str, Mapping[str, pa.Table]]:
+    """Run the searches in FROM; return the text with tables in their place, and these."""
+    tables: dict[str, pa.Table] = {}
+
+    def table(call: TableCall) -> str:
+        from flightllm.searching import search_table
+
+        name = f"{SEARCH_CATALOG}.public.found{len(tables)}"
+        tables[name] = search_table(call, services)
+        return name
+
+    return replace_table_functions(sql, services.functions, table), tables
+
+
+def _extract(sql: str, services: Services, tables: Mapping[str, pa.Table] = MappingProxyType({})) -> Extracted:
+    def columns_of(name: str) -> Sequence[str]:
+        found: Sequence[str] = tables[name].schema.names if name in tables else services.catalog.columns_of(name)
+        return found
+
     def columns_of_query(inner: Extracted) -> list[str]:
-        context = _scalar_context(services, planning=True)
+        inner = replace(inner, tables=tables)
+        context = _scalar_context(services, inner, planning=True)
         register_stubs(context, inner.calls)
         return list(_frame(context, inner).schema().names)
 
@@ -101,7 +126,8 @@ def _extract(sql: str, services: Services) -> Extracted:
 
         return PlannedIndex(services.indexes.open(name))
 
-    return extract_calls(sql, services.functions, services.catalog.columns_of, columns_of_query, index)
+    extracted = extract_calls(sql, services.functions, columns_of, columns_of_query, index)
+    return replace(extracted, tables=tables)
 
 
 def _check_models(calls: Mapping[str, AICall], services: Services) -> None:
@@ -111,8 +137,16 @@ def _check_models(calls: Mapping[str, AICall], services: Services) -> None:
             raise AICallError(f"{call.text}: this server has no model {call.model!r}; it serves {served!r}")
 
 
-def _scalar_context(services: Services, *, planning: bool = False, parallel: bool = True) -> SessionContext:
+def _scalar_context(
+    services: Services, extracted: Extracted, *, planning: bool = False, parallel: bool = True
+) -> SessionContext:
     context = services.catalog.context(planning=planning, parallel=parallel)
+    if extracted.tables:
+        context.register_catalog_provider(SEARCH_CATALOG, Catalog.memory_catalog())
+        context.catalog(SEARCH_CATALOG).register_schema("public", Schema.memory_schema())
+    for name, table in extracted.tables.items():
+        batches = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+        context.register_record_batches(name, [batches])
     for scalar in services.functions.scalars():
         function = scalar.bind(services.engine)
         context.register_udf(udf(function, list(scalar.arguments), scalar.output, "immutable", scalar.name))
@@ -166,7 +200,7 @@ class PlainQuery:
 
     def __init__(self, services: Services, extracted: Extracted) -> None:
         self.services = services
-        context = _scalar_context(services)
+        context = _scalar_context(services, extracted)
         self.frame = _frame(context, extracted)
         if settings := _join_settings(self.frame):
             for setting in settings:
@@ -205,7 +239,7 @@ class BatchQuery:
         self.settings = settings
         self._extracted = extracted
         self._reason = reason
-        context = _scalar_context(services, parallel=False)
+        context = _scalar_context(services, extracted, parallel=False)
         register_stubs(context, extracted.calls)
         self._planned = _frame(context, extracted)
         self.schema = _shown(self._planned.schema(), extracted)
@@ -244,7 +278,7 @@ class BatchQuery:
         return parts
 
     def _run(self, record: QueryRecord, backings: Mapping[str, Backing]) -> Batches:
-        context = _scalar_context(self.services, parallel=False)
+        context = _scalar_context(self.services, self._extracted, parallel=False)
         errors: list[Exception] = []
         functions = BatchFunctions(
             backings,
@@ -286,13 +320,13 @@ class StagedQuery:
         self.services = services
         self.settings = settings
         self._extracted = extracted
-        planning = _scalar_context(services, planning=True)
+        planning = _scalar_context(services, extracted, planning=True)
         register_stubs(planning, extracted.calls)
         frame = _frame(planning, extracted)
         planned = plan_query(planning, frame, extracted.calls)
         root, self._rules = _rewritten(planned, left_out) if settings.rules else (planned.root, ())
-        self._context = _scalar_context(services)
-        self._ordered = _scalar_context(services, parallel=False)
+        self._context = _scalar_context(services, extracted)
+        self._ordered = _scalar_context(services, extracted, parallel=False)
         for setting in _join_settings(frame):
             self._context.sql(setting)
             self._ordered.sql(setting)
@@ -363,4 +397,5 @@ def uses_ai(sql: str, services: Services) -> bool:
     text = services.catalog.inline_views(sql)
     if not services.functions.may_be_in(text):
         return False
-    return bool(_extract(text, services).calls)
+    text, tables = _searched(text, services)
+    return bool(_extract(text, services, tables).calls)

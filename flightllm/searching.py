@@ -12,9 +12,13 @@ from flightllm.catalog import QUERY_ONLY
 from flightllm.catalog.contexts import plain_config
 from flightllm.catalog.errors import mapped_error
 from flightllm.errors import SqlError
+from flightllm.functions.bind import bind_call
+from flightllm.llm.base import Request
 from flightllm.llm.embed.base import Embedder, Vectors
 from flightllm.llm.embed.engine import vector_of, vector_text
 from flightllm.operators.cache import AnswerCache
+from flightllm.services import Services
+from flightllm.sql.table_functions import TableCall
 from flightllm.vector.index import VectorIndex
 
 
@@ -53,6 +57,29 @@ class PlannedIndex:
             raise SqlError(f"the vector index {self.name!r} is over vectors: it has no text to search")
         if condition:
             _rows_where(self._index, condition)
+
+
+def search_table(call: TableCall, services: Services) -> pa.Table:
+    """Run a search in FROM and return the rows found, with their scores.
+
+    Raises:
+        FlightLLMError: the call is wrong, or the index is.
+    """
+    bound = bind_call(
+        call.function, call.name, call.arguments, call.text, lambda name: PlannedIndex(services.indexes.open(name))
+    ).call
+    query = next(
+        argument.constant
+        for place, argument in enumerate(call.arguments)
+        if argument.name == "query" or (argument.name is None and place == 1)
+    )
+    engine, _ = services.backends.get("search")
+    text = "" if query is None or query.value is None else str(query.value)
+    request = Request(0, text, bound.parameters, call.name, bound.instruction, (("query", text),))
+    [answer] = engine.generate(iter([request]), lambda: False)
+    if answer.text is None:
+        raise SqlError(f"{call.text}: {answer.error}")
+    return pa.Table.from_pylist(bound.parse(answer.text), pa.schema(list(bound.output.value_type)))
 
 
 def matching(index: VectorIndex, condition: str) -> NDArray[np.bool_]:

@@ -120,7 +120,7 @@ def plan_of(database: Database, sql: str) -> Planned:
     """Return a query's plan before any rule."""
     services = database._services
     extracted = _extract(services.catalog.inline_views(sql), services)
-    context = _scalar_context(services, planning=True)
+    context = _scalar_context(services, extracted, planning=True)
     register_stubs(context, extracted.calls)
     return plan_query(context, _frame(context, extracted), extracted.calls)
 

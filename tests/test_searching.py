@@ -64,6 +64,18 @@ def test_modes_and_filter(session: Session) -> None:
     assert {near["id"] for near in row["near"]} == {2, 4, 5}
 
 
+def test_search_in_from(session: Session) -> None:
+    """A search stands in FROM like a table, with or without an alias, beside AI calls and in joins."""
+    found = rows(session, "SELECT id, score FROM vector_search('names', 'apple pie', top_k => 2) ORDER BY score DESC")
+    assert [row["id"] for row in found][:1] == [6]
+    sql = """SELECT f.id, v.score, ai_gen('Recommend?', v.*) AS g
+        FROM fruit f JOIN vector_search('names', 'pear', filter => 'id < 5', top_k => 9) AS v ON f.id = v.id"""
+    assert {row["id"] for row in rows(session, sql)} == {1, 2, 4}
+    assert rows(session, "SELECT count(*) AS n FROM text_search('names', 'nothing')") == [{"n": 0}]
+    with pytest.raises(SqlError, match="in FROM its arguments are constants"):
+        rows(session, "SELECT * FROM fruit f, vector_search('names', f.name) v")
+
+
 def test_searches_are_one_batch(session: Session) -> None:
     """Distinct inputs are searched once."""
     rows(session, "SELECT vector_search('names', name) FROM fruit")

@@ -65,6 +65,10 @@ class FunctionRegistry:
         """Return the ordinary functions that a session registers with DataFusion, bound to its engine."""
         return tuple(function for function in self if isinstance(function, ScalarFunction))
 
+    def ai_functions(self) -> tuple[AIFunction, ...]:
+        """Return the AI functions."""
+        return tuple(function for function in self if isinstance(function, AIFunction))
+
     def suggest(self, name: str) -> list[str]:
         """Return up to three names close to an unknown one."""
         return get_close_matches(name.lower(), self._by_name, n=3, cutoff=0.5)

@@ -24,6 +24,8 @@ class Encoded:
     readers: tuple[int, ...]
     """Per column: how many calls read it, which multiplies its weights."""
     overlaps: tuple[NDArray[np.float64], ...] = ()
+    lists: tuple[tuple[int, ...], ...] = ()
+    """Columns that hold the elements of a list, whose order means nothing; those of one list share a dictionary."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +75,18 @@ def order(encoded: Encoded, method: Method, cache: CacheShape = CacheShape(), wi
 
     Deterministic. Raises ValueError for an unknown method.
     """
-    from flightllm.order.measure import finish
+    from flightllm.order.lists import gather, spread
+    from flightllm.order.measure import finish, measured
 
-    draft = _draft(encoded, method, cache)
+    lists = spread(encoded) if encoded.lists and method != "none" else None
+    solved = encoded if lists is None else lists.encoded
+    draft = _draft(solved, method, cache)
     if window > 1 and draft.method != "none":
         from flightllm.order.interleave import interleave
 
-        draft = interleave(encoded, draft, cache, window)
+        draft = interleave(solved, draft, cache, window)
+    if lists is not None:
+        draft = gather(encoded, lists, measured(solved, draft, cache))
     return finish(encoded, draft, cache)
 
 

@@ -18,20 +18,30 @@ def encode(
     names: Sequence[str],
     readers: Sequence[int],
     tokens: Callable[[str], float] | float,
+    lists: Sequence[tuple[int, ...]] = (),
 ) -> tuple[Encoded, NDArray[np.int64]]:
     """Return the distinct tuples of `columns` in order of first appearance, and for each input row its tuple's number.
 
     A value weighs what `name: value` and a line end take as tokens: `tokens(text)`, or characters / `tokens`. A field
-    with an empty name weighs as its value alone. Columns that are not text are cast to it.
+    with an empty name weighs as its value alone. Columns that are not text are cast to it. `lists` are columns that hold
+    the elements of a list, each of the same name.
     """
     parts = [
         _encode_column(column, f"{name}: " if name else "", "\n" if name else "", tokens)
         for column, name in zip(columns, names, strict=True)
     ]
+    for group in lists:
+        head, tail = (f"{names[group[0]]}: ", "\n") if names[group[0]] else ("", "")
+        together = pa.chunked_array(
+            [chunk for place in group for chunk in columns[place].chunks], columns[group[0]].type
+        )
+        codes, *rest = _encode_column(together, head, tail, tokens)
+        for place, own in zip(group, np.split(codes, len(group)), strict=True):
+            parts[place] = (own, *rest)
     codes = np.stack([part[0] for part in parts], axis=1)
     first, tuples = _distinct(codes, [len(part[1]) for part in parts])
     weights, overlaps = tuple(part[1] for part in parts), tuple(part[2] for part in parts)
-    return Encoded(codes[first], weights, tuple(readers), overlaps), tuples
+    return Encoded(codes[first], weights, tuple(readers), overlaps, tuple(lists)), tuples
 
 
 def _encode_column(

@@ -1,7 +1,8 @@
 """AI calls in SQL text: found by tokens, checked, and replaced by stub functions that DataFusion can plan."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
@@ -33,6 +34,8 @@ class Extracted:
 
     sql: str
     calls: Mapping[str, AICall]
+    tables: Mapping[str, pa.Table] = field(default_factory=lambda: MappingProxyType({}))
+    """The rows of searches in FROM, by the name of the table that stands there."""
 
     def display_name(self, column: str) -> str:
         """Return a column's name as the user wrote its expression: DataFusion names unaliased columns after stubs."""

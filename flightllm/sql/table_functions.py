@@ -1,0 +1,75 @@
+"""Searches in FROM: `vector_search('idx', 'text', top_k => 5) AS v` becomes a table of the rows found."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from flightllm.errors import AICallError
+from flightllm.functions.base import AIFunction
+from flightllm.functions.bind import Argument, Expression
+from flightllm.functions.registry import FunctionRegistry
+from flightllm.sql.arguments import read_constant, split_arguments
+from flightllm.sql.names import identifier
+from flightllm.sql.scopes import Scopes, read_scopes
+from flightllm.sql.tokens import Kind, Token, position, tokenize
+
+_NO_ALIAS = (
+    *("where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", "union", "intersect"),
+    *("except", "on", "using", "inner", "left", "right", "full", "cross", "natural", "join", "tablesample"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TableCall:
+    """A call of a search in FROM: constants all."""
+
+    function: AIFunction
+    name: str
+    arguments: tuple[Argument, ...]
+    text: str
+
+
+def replace_table_functions(sql: str, registry: FunctionRegistry, table: Callable[[TableCall], str]) -> str:
+    """Return SQL in which `table` says for each search in FROM what stands in its place; other text stays as it is.
+
+    Raises:
+        AICallError: an argument is no constant.
+    """
+    if not any(function.backend == "search" and function.name in sql.lower() for function in registry.ai_functions()):
+        return sql
+    tokens = tokenize(sql)
+    scopes = read_scopes(sql, tokens)
+    parts, start = [], 0
+    for index, token in enumerate(tokens):
+        function = registry.get(token.text) if token.kind is Kind.WORD else None
+        closing = scopes.closing.get(index + 1)
+        if function is None or function.backend != "search" or closing is None or not scopes.names_table[index]:
+            continue
+        call = _call(sql, tokens, index, function, scopes)
+        parts += [sql[start : token.start], table(call), "" if _has_alias(tokens, closing + 1) else f" AS {call.name}"]
+        start = tokens[closing].end
+    return "".join([*parts, sql[start:]])
+
+
+def _call(sql: str, tokens: Sequence[Token], index: int, function: AIFunction, scopes: Scopes) -> TableCall:
+    closing = scopes.closing[index + 1]
+    arguments = []
+    for first, last in split_arguments(tokens, index + 2, closing, scopes.closing):
+        given, name = tokens[first:last], None
+        if len(given) > 1 and given[1].is_symbol("=>"):
+            name, given = identifier(given[0]), given[2:]
+        constant = read_constant(given)
+        if constant is None:
+            raise AICallError(
+                f"{tokens[index].text} at {position(sql, tokens[index].start)}: in FROM its arguments are constants;"
+                " to search for each row of a table, call it in SELECT"
+            )
+        arguments.append(Argument((Expression(sql[given[0].start : given[-1].end]),), name, constant))
+    text = sql[tokens[index].start : tokens[closing].end]
+    return TableCall(function, tokens[index].text.lower(), tuple(arguments), text)
+
+
+def _has_alias(tokens: Sequence[Token], index: int) -> bool:
+    if index >= len(tokens):
+        return False
+    token = tokens[index]
+    return token.kind is Kind.QUOTED or (token.kind is Kind.WORD and not token.is_word(*_NO_ALIAS))
