@@ -23,31 +23,27 @@ def encode(
     """Return the distinct tuples of `columns` in order of first appearance, and for each input row its tuple's number.
 
     A value weighs what `name: value` and a line end take as tokens: `tokens(text)`, or characters / `tokens`. A field
-    with an empty name weighs as its value alone. Columns that are not text are cast to it. `lists` are columns that hold
-    the elements of a list, each of the same name.
+    with an empty name weighs as its value alone. Columns that are not text are cast to it. `lists` are columns that
+    hold the elements of a list, each of the same name.
     """
-    parts = [
-        _encode_column(column, f"{name}: " if name else "", "\n" if name else "", tokens)
-        for column, name in zip(columns, names, strict=True)
-    ]
+    parts = [_encode_column(column, name, tokens) for column, name in zip(columns, names, strict=True)]
     for group in lists:
-        head, tail = (f"{names[group[0]]}: ", "\n") if names[group[0]] else ("", "")
-        together = pa.chunked_array(
-            [chunk for place in group for chunk in columns[place].chunks], columns[group[0]].type
-        )
-        codes, *rest = _encode_column(together, head, tail, tokens)
+        chunks = [chunk for place in group for chunk in columns[place].chunks]
+        together = pa.chunked_array(chunks, columns[group[0]].type)
+        codes, weights, overlaps = _encode_column(together, names[group[0]], tokens)
         for place, own in zip(group, np.split(codes, len(group)), strict=True):
-            parts[place] = (own, *rest)
+            parts[place] = own, weights, overlaps
     codes = np.stack([part[0] for part in parts], axis=1)
     first, tuples = _distinct(codes, [len(part[1]) for part in parts])
-    weights, overlaps = tuple(part[1] for part in parts), tuple(part[2] for part in parts)
-    return Encoded(codes[first], weights, tuple(readers), overlaps, tuple(lists)), tuples
+    dictionaries = tuple(part[1] for part in parts), tuple(part[2] for part in parts)
+    return Encoded(codes[first], dictionaries[0], tuple(readers), dictionaries[1], tuple(lists)), tuples
 
 
 def _encode_column(
-    column: pa.ChunkedArray, head: str, tail: str, tokens: Callable[[str], float] | float
+    column: pa.ChunkedArray, name: str, tokens: Callable[[str], float] | float
 ) -> tuple[NDArray[np.int32], NDArray[np.float64], NDArray[np.float64]]:
     """Return codes into the sorted dictionary, weights of its values and their overlaps with the value before."""
+    head, tail = (f"{name}: ", "\n") if name else ("", "")
     coded = column.cast(pa.large_string()).combine_chunks().dictionary_encode()
     order = pc.array_sort_indices(coded.dictionary)
     values = coded.dictionary.take(order)
