@@ -13,6 +13,8 @@ from flightllm.llm.base import Parameters
 Backend = Literal["model", "embedding", "search"]
 """Who answers a call: the language model, the embedding model or a vector index."""
 MODEL: Backend = "model"
+ELEMENT_END = "\x1e"
+"""Between the elements of a list that is passed as one text (ASCII's record separator)."""
 CUE = "Answer:"
 """Last line of every prompt: where the model's answer begins."""
 
@@ -35,6 +37,9 @@ class AICall:
     instruction: str
     fields: tuple[str, ...]
     required: frozenset[int]
+    lists: frozenset[int] = field(default=frozenset(), kw_only=True)
+    """The fields whose values are lists: elements in any order, with `ELEMENT_END` between them. Each is sent as a
+    field of its own, all of the same name."""
     parameters: Parameters
     output: pa.DataType
     """Type of one parsed answer; `type` wraps it when `on_error` is 'struct'."""
@@ -76,6 +81,7 @@ def name_stub(call: AICall) -> AICall:
         call.instruction,
         call.fields,
         sorted(call.required),
+        sorted(call.lists),
         repr(call.parameters),
         str(call.output),
         call.on_error,

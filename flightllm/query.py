@@ -15,7 +15,7 @@ import structlog
 from datafusion import DataFrame, SessionContext, udf
 from datafusion.catalog import Catalog, Schema
 
-from flightllm.ai import AICall
+from flightllm.ai import MODEL, AICall
 from flightllm.catalog import QUERY_ONLY
 from flightllm.catalog.errors import mapped_error
 from flightllm.errors import AICallError, FlightLLMError, LimitExceededError
@@ -26,6 +26,7 @@ from flightllm.operators.relational import Batches
 from flightllm.operators.run import run
 from flightllm.operators.workers import parallel_parts
 from flightllm.plan.explain import explain_stages
+from flightllm.plan.list_arguments import list_arguments
 from flightllm.plan.nodes import Node
 from flightllm.plan.planner import Planned, plan_query, register_stubs
 from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational
@@ -127,7 +128,21 @@ def _extract(sql: str, services: Services, tables: Mapping[str, pa.Table] = Mapp
         return PlannedIndex(services.indexes.open(name))
 
     extracted = extract_calls(sql, services.functions, columns_of, columns_of_query, index)
+    extracted = replace(extracted, tables=tables)
+    if lists := _lists(extracted, services):
+        extracted = extract_calls(sql, services.functions, columns_of, columns_of_query, index, lists)
     return replace(extracted, tables=tables)
+
+
+def _lists(extracted: Extracted, services: Services) -> Mapping[str, frozenset[int]]:
+    if all(call.backend != MODEL for call in extracted.calls.values()):
+        return {}
+    context = _scalar_context(services, extracted, planning=True)
+
+    def planned() -> object:
+        return context.sql_with_options(extracted.sql, QUERY_ONLY).optimized_logical_plan()
+
+    return list_arguments(context, planned, extracted.calls)
 
 
 def _check_models(calls: Mapping[str, AICall], services: Services) -> None:

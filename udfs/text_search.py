@@ -5,15 +5,16 @@ from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Par
 
 def build(call: Arguments) -> Answer:
     """Look for words in the index."""
-    return search_answer(call.index("index"), call.integer("top_k"), "text", call.text("filter"))
+    returning = call.text("returning")
+    return search_answer(call.index("index"), call.integer("top_k"), "text", call.text("filter"), returning)
 
 
 FUNCTION = AIFunction(
     name="text_search",
     summary="The rows of a vector index that share words with a text, scored by BM25.",
-    returns="list of struct: the index's columns, and score",
+    returns="list of struct: the index's columns, and score; of one column's values with returning",
     parameters=(Parameter("index", Kind.INDEX), Parameter("query", Kind.FIELD)),
-    options=(Option("top_k", int, 3, low=1, high=10_000), Option("filter", str, "")),
+    options=(Option("top_k", int, 3, low=1, high=10_000), Option("filter", str, ""), Option("returning", str, "")),
     build=build,
     backend="search",
 )

@@ -6,18 +6,19 @@ from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Par
 def build(call: Arguments) -> Answer:
     """Look in the index."""
     mode = call.text("mode")
-    return search_answer(call.index("index"), call.integer("top_k"), mode, call.text("filter"))
+    return search_answer(call.index("index"), call.integer("top_k"), mode, call.text("filter"), call.text("returning"))
 
 
 FUNCTION = AIFunction(
     name="vector_search",
     summary="The rows of a vector index nearest to a text or vector, by meaning, words or both.",
-    returns="list of struct: the index's columns, and score",
+    returns="list of struct: the index's columns, and score; of one column's values with returning",
     parameters=(Parameter("index", Kind.INDEX), Parameter("query", Kind.FIELD)),
     options=(
         Option("top_k", int, 3, low=1, high=10_000),
         Option("mode", str, "vector", choices=("vector", "text", "hybrid")),
         Option("filter", str, ""),
+        Option("returning", str, ""),
     ),
     build=build,
     backend="search",

@@ -78,8 +78,10 @@ COMMON_OPTIONS = (
     Option("temperature", float, 0.0, low=0.0, high=2.0),
     Option("on_error", str, "null", choices=("null", "struct", "fail")),
     Option("normalize", str),
+    Option("ordered", bool, default=False),
 )
-"""Options of every AI function. `max_tokens` defaults to what the function's answer needs."""
+"""Options of every AI function. `max_tokens` defaults to what the function's answer needs; the elements of lists keep
+their order if `ordered`."""
 
 
 @dataclass(frozen=True, slots=True)

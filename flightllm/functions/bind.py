@@ -44,6 +44,8 @@ class BoundCall:
 
     call: AICall
     arguments: tuple[str, ...]
+    ordered: bool = False
+    """The elements of lists keep their order."""
 
 
 def bind_call(
@@ -127,7 +129,8 @@ class _Binder:
         if isinstance(prompt, Constant):
             prompt = resolve_template(_text(prompt, "prompt"), fields.names())
         answer = self._answer(Arguments(prompt or "", values, self._indexes))
-        return BoundCall(self._call(answer, fields, values, text), tuple(item.sql for item in fields.items))
+        given = tuple(item.sql for item in fields.items)
+        return BoundCall(self._call(answer, fields, values, text), given, values.get("ordered") is True)
 
     def _answer(self, arguments: Arguments) -> Answer:
         try:

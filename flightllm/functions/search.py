@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pyarrow as pa
 
+from flightllm.errors import AICallError
 from flightllm.functions.base import Answer
 
 if TYPE_CHECKING:
@@ -29,19 +30,28 @@ class Searched(Protocol):
         """Check that it can be searched so; raises `SqlError`."""
 
 
-def search_answer(index: Searched, count: int, mode: str, condition: str) -> Answer:
-    """Answer with up to `count` rows of an index for which `condition` is true, as structs with a `score`."""
+def search_answer(index: Searched, count: int, mode: str, condition: str, returning: str = "") -> Answer:
+    """Answer with up to `count` rows of an index for which `condition` is true.
+
+    They are structs with a `score`, or the values of the one column that `returning` names.
+
+    Raises:
+        AICallError: the index has no such column.
+    """
     from flightllm.vector.engine import Search, found_of
 
     index.check(condition, mode)
     rows = index.rows
     score = "score" if "score" not in rows.schema.names else "score_2"
-    output = pa.list_(pa.struct([*rows.schema, pa.field(score, pa.float32())]))
+    kind = pa.struct([*rows.schema, pa.field(score, pa.float32())])
+    if returning and returning not in kind.names:
+        raise AICallError(f"the index has no column {returning!r} to return; it has {', '.join(kind.names)}")
 
-    def parse(text: str) -> list[dict[str, Any]]:
+    def parse(text: str) -> list[Any]:
         ids, scores = found_of(text)
         found = rows.take(pa.array(ids, pa.int64())).to_pylist()
-        return [{**row, score: value} for row, value in zip(found, scores, strict=True)]
+        structs = [{**row, score: value} for row, value in zip(found, scores, strict=True)]
+        return [struct[returning] for struct in structs] if returning else structs
 
     search = Search(index.name, index.generation, count, cast("Mode", mode), condition)
-    return Answer(search.as_text(), output, parse)
+    return Answer(search.as_text(), pa.list_(kind.field(returning).type if returning else kind), parse)

@@ -223,7 +223,8 @@ class _Pass:
             for name, column in zip(call.ai.fields, call.arguments, strict=False):
                 names.setdefault(column, name)
         readers = tuple(sum(c in call.arguments for call in self._calls) for c in self._columns)
-        return Arguments(self._columns, tuple(names.get(c, "") for c in self._columns), readers)
+        lists = frozenset(call.arguments[field] for call in self._calls for field in call.ai.lists)
+        return Arguments(self._columns, tuple(names.get(c, "") for c in self._columns), readers, lists)
 
     def _how(self, demand: Demand) -> How:
         settings, growing = self._runtime.settings, growing_sizes()
@@ -273,7 +274,7 @@ class _Pass:
         call = self._calls[place]
         return Site(
             call.ai,
-            tuple(self._columns.index(a) for a in call.arguments[: len(call.ai.fields)]),
+            tuple(arranged.places[self._columns.index(a)] for a in call.arguments[: len(call.ai.fields)]),
             arranged.order,
             call.when,
             call.guard,

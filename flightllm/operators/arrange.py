@@ -1,8 +1,8 @@
 """Put an operator's rows in the order in which their prompts are sent, and find their distinct argument tuples."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import accumulate, islice, pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from flightllm.llm.base import Engine
 from flightllm.operators.batches import Unit, split, units
+from flightllm.operators.elements import elements, places
 from flightllm.operators.relational import Batches
 from flightllm.operators.spool import Spooled
 from flightllm.order.base import CacheShape, Method, Ordering, order
@@ -35,6 +36,8 @@ class Arguments:
     """What the prompts call them."""
     readers: tuple[int, ...]
     """How many calls read each."""
+    lists: frozenset[int] = frozenset()
+    """The columns that hold lists as texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +47,10 @@ class Arranged:
     units: Iterator[Unit]
     distinct: int
     """Argument tuples to come; about so many where they did not fit into memory."""
+    places: tuple[tuple[int, ...], ...]
+    """For each argument its place in a unit's tuples; a list may have several, one for each element."""
     order: tuple[int, ...]
-    """The arguments in prompt order where that is the same for all units."""
+    """The places in prompt order where that is the same for all units."""
     ordering: Ordering | None
     """How the tuples were ordered, where they fit into memory."""
 
@@ -68,11 +73,18 @@ def arrange(spooled: Spooled, table: str, schema: pa.Schema, arguments: Argument
     if spooled.batches is None:
         return _by_sql(table, schema, arguments, how, sql)
     if not spooled.rows:
-        return Arranged(iter(()), 0, tuple(range(len(arguments.columns))), None)
+        as_given = tuple(range(len(arguments.columns)))
+        return Arranged(iter(()), 0, tuple((place,) for place in as_given), as_given, None)
     rows = pa.Table.from_batches(spooled.batches, schema).combine_chunks()
-    columns = [rows.column(c) for c in arguments.columns]
+    given = {c: rows.column(c) for c in arguments.columns}
+    lists = {c: places(given[c]) for c in arguments.lists}
+    ends = list(accumulate((lists.get(c, 1) for c in arguments.columns), initial=0))
+    placed = tuple(tuple(range(start, end)) for start, end in pairwise(ends))
+    columns = [part for c in arguments.columns for part in _parts(given[c], lists.get(c))]
+    names = [name for name, own in zip(arguments.names, placed, strict=True) for _ in own]
+    readers = [count for count, own in zip(arguments.readers, placed, strict=True) for _ in own]
     per_token = _characters_per_token(columns, how.engine)
-    encoded, tuples = encode(columns, arguments.names, arguments.readers, per_token)
+    encoded, tuples = encode(columns, names, readers, per_token, [own for own in placed if len(own) > 1])
     cache = how.engine.prefix_cache
     method, shape = how.method, CacheShape()
     if cache is not None:
@@ -81,12 +93,24 @@ def arrange(spooled: Spooled, table: str, schema: pa.Schema, arguments: Argument
         method = "none"
     ahead = 1 if cache is None or cache.at_once else how.window
     ordering = order(encoded, method, shape, ahead)
-    units = _units(rows, tuples, ordering, arguments, how)
-    return Arranged(units, len(ordering.rows), tuple(range(len(columns))), ordering)
+    units = _units(rows, tuples, ordering, arguments, how, lists)
+    return Arranged(units, len(ordering.rows), placed, tuple(range(len(columns))), ordering)
+
+
+def _parts(column: pa.ChunkedArray, count: int | None) -> list[pa.ChunkedArray]:
+    """Return a column, or `count` with the elements of its lists."""
+    if count is None:
+        return [column]
+    return [pa.chunked_array([part]) for part in elements(column.combine_chunks(), count)]
 
 
 def _units(
-    rows: pa.Table, tuples: NDArray[np.int64], ordering: Ordering, arguments: Arguments, how: How
+    rows: pa.Table,
+    tuples: NDArray[np.int64],
+    ordering: Ordering,
+    arguments: Arguments,
+    how: How,
+    lists: Mapping[int, int],
 ) -> Iterator[Unit]:
     rank = np.empty(len(ordering.rows), dtype=np.int64)
     rank[ordering.rows] = np.arange(len(rank))
@@ -102,7 +126,7 @@ def _units(
         end = starts[last] if last < len(starts) else len(ranks)
         (batch,) = rows.take(pa.array(taken[begin:end])).combine_chunks().to_batches()
         orders = [ordering.patterns[p] for p in ordering.pattern[ranks[starts[first:last]]].tolist()]
-        yield from split(batch, starts[first:last] - begin, arguments.columns, how.size, orders)
+        yield from split(batch, starts[first:last] - begin, arguments.columns, how.size, orders, lists)
         first = last
 
 
@@ -110,7 +134,8 @@ def _by_sql(table: str, schema: pa.Schema, arguments: Arguments, how: How, sql: 
     names = [schema.field(c).name for c in arguments.columns]
     fixed = fixed_order(sql, table, names)
     rows = sql(f"SELECT * FROM {table} ORDER BY {', '.join(names[i] for i in fixed.columns)}")
-    return Arranged(units(rows, arguments.columns, how.size), fixed.distinct, fixed.columns, None)
+    placed = tuple((place,) for place in range(len(names)))
+    return Arranged(units(rows, arguments.columns, how.size), fixed.distinct, placed, fixed.columns, None)
 
 
 def _characters_per_token(columns: Sequence[pa.ChunkedArray], engine: Engine) -> float:

@@ -15,7 +15,7 @@ from flightllm.operators.batches import Unit
 from flightllm.operators.budget import Reservation
 from flightllm.operators.means import Means, Site
 from flightllm.operators.ranking import Ranking
-from flightllm.operators.rows import given_fields, read_answer, sql_value
+from flightllm.operators.rows import Named, given_fields, read_answer, sql_value
 from flightllm.operators.trace import Trace
 from flightllm.plan.cost import Work
 from flightllm.plan.stages import BoundStep
@@ -63,7 +63,7 @@ class Asker:
         self._seen = [set[bytes]() if _repeats(site) else None for site in sites]
         """Keys of the calls whose keys repeat among distinct tuples."""
         self._last: dict[int, bytes] = {}
-        self._named: dict[tuple[int, tuple[int, ...]], list[tuple[str, int, bool]]] = {}
+        self._named: dict[tuple[int, tuple[int, ...]], list[Named]] = {}
         self._open: dict[int, Unit] = {}
         self._open_runs = self._open_bytes = 0
         self._done: deque[Unit] = deque()
@@ -266,7 +266,7 @@ class Asker:
             return self._means.conditions.true(site.guard, unit)
         return None if site.when is None else unit.true(site.when)
 
-    def _names(self, call: int, order: tuple[int, ...]) -> list[tuple[str, int, bool]]:
+    def _names(self, call: int, order: tuple[int, ...]) -> list[Named]:
         if (call, order) not in self._named:
             self._named[call, order] = self._sites[call].named(order)
         return self._named[call, order]
@@ -377,8 +377,9 @@ class Asker:
 
 
 def _repeats(site: Site) -> bool:
-    """Tell whether distinct tuples can have one key: where the call reads some columns only, or normalised values."""
-    return len(set(site.arguments)) < len(site.order) or bool(site.ai.normalize)
+    """Tell whether distinct tuples can have one key: lists, normalised values, or columns that the call reads not."""
+    read = {place for places in site.arguments for place in places}
+    return len(read) < len(site.order) or bool(site.ai.normalize or site.ai.lists)
 
 
 def all_at_once(calls: int) -> tuple[tuple[BoundStep, ...], Ranking]:

@@ -60,7 +60,8 @@ def _each_prompt(shared: BatchFunctions, call: AICall, backing: Backing) -> _Fun
     DataFusion may run it on several partitions at once, so each batch has an asker of its own.
     """
     fields = tuple(range(len(call.fields)))
-    site = Site(call, fields, fields, None, None, Keys(call, backing.engine.revision), shared.counters(call))
+    places = tuple((field,) for field in fields)
+    site = Site(call, places, fields, None, None, Keys(call, backing.engine.revision), shared.counters(call))
 
     def answer(*columns: pa.Array) -> pa.Array:
         runs: dict[tuple[str | None, ...], tuple[int, tuple[str | None, ...]]] = {}
@@ -104,7 +105,7 @@ class _Rows:
     def requests(self, columns: tuple[pa.Array, ...]) -> Iterator[Request | None]:
         """Yield a request for each row that needs one and that the budget allows; None while it has to wait."""
         call = self._call
-        named = [(name, i, i in call.required) for i, name in enumerate(call.fields)]
+        named = [(name, i, i in call.required, i in call.lists) for i, name in enumerate(call.fields)]
         for row, values in enumerate(zip(*(c.to_pylist() for c in columns), strict=True)):
             fields = given_fields(named, values)
             if fields is None:

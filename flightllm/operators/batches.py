@@ -1,13 +1,16 @@
 """Find the distinct argument tuples in rows sorted by them, and put the answers back on the rows."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from flightllm.operators.elements import elements
 
 _FIRST_RUNS, _MOST_RUNS = 16, 512
 """Distinct tuples in a unit of work; its rows are sent on as soon as all of its answers are there."""
@@ -106,15 +109,21 @@ def split(
     arguments: Sequence[int],
     size: Callable[[], int],
     orders: Sequence[tuple[int, ...]] = (),
+    lists: Mapping[int, int] = MappingProxyType({}),
 ) -> Iterator[Unit]:
-    """Split rows whose runs begin at `starts` into units; `orders` are those of the runs."""
+    """Split rows whose runs begin at `starts` into units; `orders` are those of the runs.
+
+    `lists` say how many places the elements of an argument take in a tuple.
+    """
     first = 0
     while first < len(starts):
         last = min(first + max(1, size()), len(starts))
         own = starts[first:last]
         end = starts[last] if last < len(starts) else rows.num_rows
         run = np.repeat(np.arange(len(own)), np.diff(np.append(own, end)))
-        columns = [rows.column(a).take(pa.array(own)).to_pylist() for a in arguments]
+        values = {a: rows.column(a).take(pa.array(own)) for a in arguments}
+        parts = [elements(values[a], lists[a]) if a in lists else [values[a]] for a in arguments]
+        columns = [column.to_pylist() for part in parts for column in part]
         yield Unit(rows.slice(own[0], end - own[0]), run, list(zip(*columns, strict=True)), orders[first:last])
         first = last
 

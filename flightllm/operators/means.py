@@ -9,7 +9,7 @@ from flightllm.operators.cache import Keys
 from flightllm.operators.conditions import Conditions
 from flightllm.operators.demand import Demand
 from flightllm.operators.flights import Claims
-from flightllm.operators.rows import Counters
+from flightllm.operators.rows import Counters, Named
 from flightllm.plan.stages import Condition
 
 
@@ -18,8 +18,8 @@ class Site:
     """One call of the pass."""
 
     ai: AICall
-    arguments: tuple[int, ...]
-    """For each field of `ai`, the place of its value in a unit's tuples."""
+    arguments: tuple[tuple[int, ...], ...]
+    """For each field of `ai`, the place of its value in a unit's tuples; of a list's elements, if they have places."""
     order: tuple[int, ...]
     """Positions in a unit's tuples in prompt order, for units that have no orders of their own."""
     when: int | None
@@ -31,11 +31,15 @@ class Site:
     fields_first: bool = False
     """The prompt begins with the fields, which several calls share, instead of the instruction."""
 
-    def named(self, order: Sequence[int]) -> list[tuple[str, int, bool]]:
-        """Return names, places and whether they must be given, of the fields in prompt order."""
+    def named(self, order: Sequence[int]) -> list[Named]:
+        """Return the fields in prompt order. Of a list only the first element must be there."""
         rank = {place: at for at, place in enumerate(order)}
-        fields = sorted(range(len(self.ai.fields)), key=lambda f: rank[self.arguments[f]])
-        return [(self.ai.fields[f], self.arguments[f], f in self.ai.required) for f in fields]
+        places = [(rank[place], place, f) for f, places in enumerate(self.arguments) for place in places]
+        ai = self.ai
+        return [
+            (ai.fields[f], place, f in ai.required and place == self.arguments[f][0], f in ai.lists)
+            for _, place, f in sorted(places)
+        ]
 
 
 @dataclass(frozen=True, slots=True)

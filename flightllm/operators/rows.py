@@ -1,9 +1,13 @@
 """What both ways of running a call share: which values of a row are sent, and what its answer becomes."""
 
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
 
-from flightllm.ai import AICall
+from flightllm.ai import ELEMENT_END, AICall
 from flightllm.errors import EngineError
+
+Named: TypeAlias = tuple[str, int, bool, bool]
+"""A field's name and place in a tuple, whether it must be given, and whether its value is a list."""
 
 
 class Counters(Protocol):
@@ -13,15 +17,15 @@ class Counters(Protocol):
         """Add to the named counters."""
 
 
-def given_fields(named: list[tuple[str, int, bool]], values: tuple[str | None, ...]) -> list[tuple[str, str]] | None:
+def given_fields(named: Sequence[Named], values: tuple[str | None, ...]) -> list[tuple[str, str]] | None:
     """Return the named values of one row that are not NULL, or None where the row is answered NULL without a call.
 
-    `named` gives for each field its name, its place in `values` and whether it is required.
+    The elements of a list become fields of the same name.
     """
-    fields = [(name, value) for name, at, _ in named if (value := values[at]) is not None]
-    if len(fields) < len(named) and (not fields or any(must and values[at] is None for _, at, must in named)):
+    given = [(name, value, many) for name, at, _, many in named if (value := values[at]) is not None]
+    if len(given) < len(named) and (not given or any(must and values[at] is None for _, at, must, _ in named)):
         return None
-    return fields
+    return [(name, one) for name, value, many in given for one in (value.split(ELEMENT_END) if many else (value,))]
 
 
 def read_answer(call: AICall, text: str | None, error: str | None) -> tuple[Any, str | None]:

@@ -1,13 +1,13 @@
 """AI calls in SQL text: found by tokens, checked, and replaced by stub functions that DataFusion can plan."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
 import pyarrow as pa
 
-from flightllm.ai import AICall
+from flightllm.ai import ELEMENT_END, AICall, name_stub
 from flightllm.errors import AICallError
 from flightllm.functions.base import AIFunction, ScalarFunction
 from flightllm.functions.bind import Argument, BoundCall, Expression, bind_call
@@ -52,17 +52,19 @@ def extract_calls(
     columns_of: Callable[[str], Sequence[str]],
     columns_of_query: Callable[[Extracted], Sequence[str]] | None = None,
     indexes: Callable[[str], Any] | None = None,
+    lists: Mapping[str, frozenset[int]] = MappingProxyType({}),
 ) -> Extracted:
     """Replace every AI call by `stub(argument, …)` and leave all other text byte for byte as it is.
 
     `columns_of` gives the columns of a table by its (dotted) name, for `t.*` and `*`; `columns_of_query` those of a
     query, for stars over a subquery or CTE (without it, such a star is an error). `indexes` opens a vector index.
+    `lists` gives by stub the arguments that are lists of values: these become texts, element by element.
 
     Raises:
         SqlError: the text ends inside a string, or brackets do not match.
         AICallError: a call is malformed; says where and how it is to be written.
     """
-    return _extract(sql, _Catalog(registry, columns_of, columns_of_query, indexes, {}), _MAX_NESTING)
+    return _extract(sql, _Catalog(registry, columns_of, columns_of_query, indexes, lists, {}), _MAX_NESTING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +75,7 @@ class _Catalog:
     columns_of: Callable[[str], Sequence[str]]
     columns_of_query: Callable[[Extracted], Sequence[str]] | None
     indexes: Callable[[str], Any] | None
+    lists: Mapping[str, frozenset[int]]
     known: dict[str, Sequence[str]]
 
 
@@ -169,7 +172,19 @@ class _Extractor:
             raise
         except AICallError as error:
             raise self._error(index, f": {error}") from error
-        return bound.call.type, self._stub(bound)
+        return bound.call.type, self._stub(self._with_lists(bound))
+
+    def _with_lists(self, bound: BoundCall) -> BoundCall:
+        """Pass lists as texts: their elements are lines of one field if they are ordered, else fields of one name."""
+        lists = self._catalog.lists.get(bound.call.stub)
+        if lists is None:
+            return bound
+        end = "\n" if bound.ordered else ELEMENT_END
+        arguments = tuple(
+            f"array_to_string({sql}, '{end}')" if place in lists else sql for place, sql in enumerate(bound.arguments)
+        )
+        call = bound.call if bound.ordered else name_stub(replace(bound.call, lists=lists))
+        return BoundCall(call, arguments)
 
     def _stub(self, bound: BoundCall) -> str:
         self.calls.setdefault(bound.call.stub, bound.call)

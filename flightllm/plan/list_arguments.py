@@ -1,0 +1,84 @@
+"""Which arguments of AI calls are lists: only DataFusion knows the types of expressions."""
+
+import re
+from collections.abc import Callable, Mapping
+
+import pyarrow as pa
+from datafusion import SessionContext, udf
+
+from flightllm.ai import MODEL, AICall
+from flightllm.errors import AICallError
+
+_NOTHING_FITS = pa.map_(pa.int8(), pa.int8())
+"""A type that DataFusion takes nothing for, and says what it was given."""
+_GIVEN = re.compile(r"a call to '(\w+)' function: coercion from (.*?) to the signature Exact\(", re.DOTALL)
+_LIST = re.compile(r"(?:Large|FixedSize)?List(?:View)?\((.*)\)$")
+_NESTED = re.compile(r"(?:non-null )?(?:\w*List\w*|Struct|Map)\(")
+
+
+def list_arguments(
+    context: SessionContext, plan: Callable[[], object], calls: Mapping[str, AICall]
+) -> Mapping[str, frozenset[int]]:
+    """Return by stub the arguments that are lists, of stubs that have any.
+
+    `plan` plans the query in `context`. It is planned once more for each call of the model; where it fails for another
+    reason, so it does when it is planned in earnest.
+
+    Raises:
+        AICallError: elements are structs or lists themselves.
+    """
+    unknown = {stub: call for stub, call in calls.items() if call.backend == MODEL and call.fields}
+    for stub, call in calls.items():
+        _register(context, stub, call, _NOTHING_FITS if stub in unknown else pa.string())
+    found: dict[str, frozenset[int]] = {}
+    while unknown:
+        given = _given(plan)
+        if given is None or given[0] not in unknown:
+            return found
+        stub, types = given
+        call = unknown.pop(stub)
+        _register(context, stub, call, pa.string())
+        if lists := frozenset(place for place, type_ in enumerate(types) if _is_list(type_, call, place)):
+            found[stub] = lists
+    return found
+
+
+def _register(context: SessionContext, stub: str, call: AICall, type_: pa.DataType) -> None:
+    context.register_udf(udf(_never, [type_] * max(1, len(call.fields)), call.type, "volatile", stub))
+
+
+def _never(*_: pa.Array) -> pa.Array:
+    raise AssertionError("a query of which only the types are asked was run")
+
+
+def _given(plan: Callable[[], object]) -> tuple[str, list[str]] | None:
+    """Return the function that was given other types than it takes, and these."""
+    try:
+        plan()
+    except Exception as error:  # noqa: BLE001 - the boundary to DataFusion, which raises builtin exceptions
+        if match := _GIVEN.search(str(error)):
+            return match[1], _split(match[2])
+    return None
+
+
+def _split(types: str) -> list[str]:
+    """Split at the commas outside of brackets and quotes."""
+    parts, start, depth, quoted = [], 0, 0, False
+    for place, character in enumerate(types):
+        quoted ^= character == '"'
+        if not quoted:
+            depth += (character == "(") - (character == ")")
+            if character == "," and not depth:
+                parts.append(types[start:place].strip())
+                start = place + 1
+    return [*parts, types[start:].strip()]
+
+
+def _is_list(type_: str, call: AICall, place: int) -> bool:
+    match = _LIST.match(type_)
+    if match and _NESTED.match(match[1]):
+        raise AICallError(
+            f"{call.text}: {call.fields[place]} is a list of {match[1].split('(')[0].lower()}s; pass a list of texts,"
+            " such as array_agg(column), or vector_search(…, returning => 'column')"
+        )
+    return match is not None

@@ -1,0 +1,93 @@
+"""Lists as arguments of AI calls: each element is a field of its own, in any order unless they are ordered."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from flightllm.errors import AICallError
+from flightllm.session import Database
+from tests.databases import ask, ask_both, open_database
+
+NOTES = """CREATE TABLE notes AS SELECT * FROM (VALUES
+    (1, 'who?', ['x', 'y']), (2, 'who?', ['y', 'x']), (3, 'what?', ['y']), (4, 'what?', NULL), (5, 'what?', []),
+    (6, 'when?', ['z', NULL, 'x', 'y'])) AS v(id, question, parts)"""
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """Return a database with lists, whose engine logs its prompts and has a prefix cache."""
+    opened = open_database(tmp_path, {"log_path": str(tmp_path / "log"), "cache_blocks": 1000})
+    opened.session().update(NOTES)
+    yield opened
+    opened.close()
+
+
+def prompts(folder: Path) -> list[str]:
+    """Return the prompts sent, in their order."""
+    lines = (folder / "log").read_text(encoding="utf-8").splitlines()
+    return [json.loads(line)["prompt"] for line in lines]
+
+
+def test_elements_are_fields(database: Database, tmp_path: Path) -> None:
+    """NULL elements are left out; a NULL list has no answer; an empty one is empty."""
+    sql = "SELECT id, ai_gen('Say', question, parts) AS said FROM notes"
+    found = ask(database.session(), sql, ordering="none").rows
+    assert [row["said"] is None for row in found] == [False, False, False, True, False, False]
+    assert "Say\n\nquestion: when?\nparts: z\nparts: x\nparts: y\nAnswer:" in prompts(tmp_path)
+    assert "Say\n\nquestion: what?\nparts: \nAnswer:" in prompts(tmp_path)
+
+
+def test_order_means_nothing(database: Database) -> None:
+    """Lists of the same elements share an answer; without the optimizer they have the same one."""
+    on, off = ask_both(database.session(), "SELECT id, ai_gen('Say', question, parts) AS said FROM notes")
+    assert (on.calls, off.calls) == (4, 5)
+    said = {row["id"]: row["said"] for row in on.rows}
+    assert said[1] == said[2]
+
+
+def test_ordered(database: Database, tmp_path: Path) -> None:
+    """The elements of an ordered list stay as they are, one line each."""
+    on, _ = ask_both(database.session(), "SELECT id, ai_gen('Say', question, parts, ordered => true) AS s FROM notes")
+    assert on.calls == 5
+    assert "Say\n\nquestion: who?\nparts: y\n  x\nAnswer:" in prompts(tmp_path)
+
+
+def test_common_elements_come_first(database: Database, tmp_path: Path) -> None:
+    """What lists have in common is what their prompts begin with."""
+    session = database.session()
+    session.update(
+        "CREATE TABLE pages AS SELECT 'question ' || value AS q, ['page ' || (value % 4), 'page 9'] AS pages"
+        " FROM generate_series(1, 12)"
+    )
+    ask(session, "SELECT ai_gen('Say', q, pages) FROM pages", ordering="greedy")
+    bodies = [prompt.split("\n\n")[1] for prompt in prompts(tmp_path)]
+    assert len(bodies) == 12
+    assert all(body.startswith("pages: page 9\npages: page ") for body in bodies)
+    groups = [body.split("\n")[1] for body in bodies]
+    assert groups == sorted(groups, key=groups.index)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT question, ai_gen('Say', question, array_agg(parts[1])) FROM notes GROUP BY question",
+        "SELECT id FROM notes WHERE ai_filter('ok', question, parts) ORDER BY ai_gen('Say', parts), id",
+        "SELECT ai_gen('p', parts) FROM notes GROUP BY ai_gen('p', parts)",
+        "SELECT ai_gen('Say', id, arrow_cast(parts, 'LargeList(Utf8)')) FROM notes",
+        "SELECT ai_gen('Say', question, [id, id + 1]) FROM notes",
+        "WITH n AS (SELECT * FROM notes) SELECT ai_gen('Say', n.*) FROM n WHERE id < 4",
+        "SELECT a.id FROM notes a JOIN notes b ON ai_filter('same', a.parts, b.parts) AND a.id < b.id",
+    ],
+)
+def test_lists_anywhere(database: Database, tmp_path: Path, sql: str) -> None:
+    """A list is one wherever it stands; no prompt has brackets or separators in it."""
+    ask_both(database.session(), sql)
+    assert not any(character in prompt for prompt in prompts(tmp_path) for character in "[]\x1e")
+
+
+def test_lists_of_structs(database: Database) -> None:
+    """The error says what to pass instead."""
+    with pytest.raises(AICallError, match="parts is a list of structs; pass a list of texts"):
+        ask(database.session(), "SELECT ai_gen('Say', parts => [struct(id)]) FROM notes")
