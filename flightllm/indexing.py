@@ -1,9 +1,10 @@
 """CREATE, REFRESH and DROP of vector indexes: the rows of a table, embedded by a query, become an index."""
 
-from collections.abc import Iterator
+from collections.abc import Generator, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,8 +13,7 @@ import pyarrow.compute as pc
 
 from flightllm.errors import CancelledError, InternalError, InvalidInputError, NotFoundError
 from flightllm.llm.embed.base import Vectors
-from flightllm.operators.relational import Batches
-from flightllm.query import plan
+from flightllm.query import SEARCH_CATALOG, plan
 from flightllm.services import Services
 from flightllm.settings import Settings
 from flightllm.sql.names import TableName, quoted
@@ -42,8 +42,7 @@ def change_index(statement: Statement, record: QueryRecord, services: Services, 
                 indexes.drop(name)
             return -1
         case "refresh_index":
-            known = indexes.manifest(name)
-            return builder.build(known.name, TableName(*known.table), known.column, known.options)
+            return builder.refresh(indexes.manifest(name))
         case _ if statement.target is None:
             raise InternalError("CREATE VECTOR INDEX without a table")
         case _ if there and statement.exists_ok:
@@ -56,6 +55,11 @@ def change_index(statement: Statement, record: QueryRecord, services: Services, 
     return builder.build(name, statement.target, statement.columns[0], options)
 
 
+_THERE, _NEW = f"{SEARCH_CATALOG}.public.there", f"{SEARCH_CATALOG}.public.new"
+_OUTGROWN = 2
+"""An index that would have so many times the rows that it was built with is built anew: it learned from too few."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Builder:
     """What an index is built with."""
@@ -66,27 +70,98 @@ class _Builder:
 
     def build(self, name: str, table: TableName, column: str, options: IndexOptions) -> int:
         """Build an index over a column and return the rows in it."""
-        services = self.services
-        schema = services.catalog.table(table).schema
+        manifest, kept = self._manifest(name, table, column, options)
+        chosen = ", ".join(f"{quoted(one)} AS c{place}" for place, one in enumerate([*kept.names, column]))
+        with closing(self._embedded(f"SELECT {chosen} FROM {table.sql}", manifest, kept)) as parts:
+            return self.services.indexes.build(manifest, kept, parts).rows
+
+    def refresh(self, known: Manifest) -> int:
+        """Add the rows that are new to an index, or build it anew if others are gone; return the rows in it."""
+        table = TableName(*known.table)
+        manifest, kept = self._manifest(known.name, table, known.column, known.options)
+        new = self._new_rows(known, manifest, kept)
+        if new is None:
+            return self.build(known.name, table, known.column, known.options)
+        nulls = self._run(f"SELECT count(*) AS c0 FROM {table.sql} WHERE {quoted(known.column)} IS NULL")
+        manifest = replace(manifest, nulls=nulls.column(0)[0].as_py())
+        chosen = ", ".join([*(f"c{place}" for place in range(len(kept))), f"c{kept.names.index(known.column)} AS text"])
+        with closing(self._embedded(f"SELECT {chosen} FROM {_NEW}", manifest, kept, {_NEW: new})) as parts:
+            return self.services.indexes.extend(manifest, kept, parts).rows
+
+    def _manifest(self, name: str, table: TableName, column: str, options: IndexOptions) -> tuple[Manifest, pa.Schema]:
+        """Return what an index over a column will be, before its rows are counted, and their schema."""
+        schema = self.services.catalog.table(table).schema
         kept = pa.schema([_field(schema, table, one) for one in options.columns or schema.names])
         kind = _field(schema, table, column).type
-        is_text = pa.types.is_string(kind)
-        if not is_text and not _is_vector(kind):
+        if not pa.types.is_string(kind) and not _is_vector(kind):
             raise InvalidInputError(
                 f"the column {column!r} of {table.display!r} is of type {kind}: an index is over a text column, or one"
                 " of lists of floating-point numbers"
             )
-        model, revision = self._model(options) if is_text else ("", "")
-        source = services.catalog.revision(table)
-        embedded = f"ai_embed({quoted(column)}, on_error => 'fail')" if is_text else quoted(column)
-        chosen = ", ".join(f"{quoted(one)} AS c{place}" for place, one in enumerate([*kept.names, column]))
-        query = plan(f"SELECT {chosen}, {embedded} AS vector FROM {table.sql}", services, self.settings)
+        model, revision = self._model(options) if pa.types.is_string(kind) else ("", "")
+        source = self.services.catalog.revision(table)
         created = datetime.now(UTC).isoformat(timespec="seconds")
-        manifest = Manifest(
-            name, (table.schema, table.name), column, options, model, revision, 0, 0, 0, source, created, ""
+        named = (table.schema, table.name)
+        return Manifest(name, named, column, options, model, revision, 0, 0, 0, 0, source, created, ""), kept
+
+    def _new_rows(self, known: Manifest, wanted: Manifest, kept: pa.Schema) -> pa.Table | None:
+        """Return the table's rows that an index has not; None where it has others, or is of no use for these."""
+        same = (known.model, known.revision) == (wanted.model, wanted.revision)
+        if not (same and known.rows and known.column in kept.names) or any(map(pa.types.is_nested, kept.types)):
+            return None
+        try:
+            there = self.services.indexes.open(known.name).rows
+        except InvalidInputError:
+            return None
+        if not there.schema.equals(kept):
+            return None
+        now, before = (_numbered(kept, known.column, source) for source in (TableName(*known.table).sql, _THERE))
+        if self._run(f"{before} EXCEPT {now}", {_THERE: there}).num_rows:
+            return None
+        new = self._run(f"{now} EXCEPT {before}", {_THERE: there})
+        return new if known.rows + new.num_rows <= _OUTGROWN * known.trained else None
+
+    def _run(self, sql: str, tables: Mapping[str, pa.Table] = MappingProxyType({})) -> pa.Table:
+        """Run a query to its end.
+
+        Raises:
+            CancelledError: the statement was cancelled.
+        """
+        query = plan(sql, self.services, self.settings, tables)
+        with closing(query.run(self.record)) as batches:
+            found = pa.Table.from_batches(batches, query.schema)
+        self._check_cancelled()
+        return found
+
+    def _embedded(
+        self, rows: str, manifest: Manifest, kept: pa.Schema, tables: Mapping[str, pa.Table] = MappingProxyType({})
+    ) -> "Generator[Part]":
+        """Yield the rows of a query, whose last column is the one to index, that have a value, with their vectors.
+
+        Raises:
+            CancelledError: the statement was cancelled.
+        """
+        from flightllm.vector.build import Part
+
+        vector = "ai_embed(indexed, on_error => 'fail')" if manifest.model else "indexed"
+        columns = [f"c{place}" for place in range(len(kept))]
+        query = plan(
+            f"SELECT *, {vector} AS vector FROM ({rows}) AS r({', '.join([*columns, 'indexed'])})",
+            self.services,
+            self.settings,
+            tables,
         )
         with closing(query.run(self.record)) as batches:
-            return services.indexes.build(manifest, kept, self._parts(batches, kept, is_text=is_text)).rows
+            for batch in batches:
+                there = batch.filter(batch.column(len(kept)).is_valid())
+                found = pa.RecordBatch.from_arrays(there.columns[: len(kept)], schema=kept)
+                texts = there.column(len(kept)) if manifest.model else None
+                yield Part(found, _vectors(there.column(len(kept) + 1)), texts, len(batch) - len(there))
+        self._check_cancelled()
+
+    def _check_cancelled(self) -> None:
+        if self.record.cancelled.is_set():
+            raise CancelledError("the statement was cancelled")
 
     def _model(self, options: IndexOptions) -> tuple[str, str]:
         """Return the name and revision of the embedding model."""
@@ -97,21 +172,13 @@ class _Builder:
             )
         return served, self.services.backends.embedder().revision
 
-    def _parts(self, batches: Batches, kept: pa.Schema, *, is_text: bool) -> "Iterator[Part]":
-        """Yield the rows that have a value, with their vectors.
 
-        Raises:
-            CancelledError: the statement was cancelled.
-        """
-        from flightllm.vector.build import Part
-
-        for batch in batches:
-            there = batch.filter(batch.column(len(kept)).is_valid())
-            rows = pa.RecordBatch.from_arrays(there.columns[: len(kept)], schema=kept)
-            texts = there.column(len(kept)) if is_text else None
-            yield Part(rows, _vectors(there.column(len(kept) + 1)), texts, len(batch) - len(there))
-        if self.record.cancelled.is_set():
-            raise CancelledError("the statement was cancelled")
+def _numbered(kept: pa.Schema, column: str, source: str) -> str:
+    """Return a query for the rows that have a value, equal ones numbered, so that differences of sets keep them all."""
+    names = [quoted(name) for name in kept.names]
+    shown = ", ".join(f"{name} AS c{place}" for place, name in enumerate(names))
+    number = f"row_number() OVER (PARTITION BY {', '.join(names)}) AS copy"
+    return f"SELECT {shown}, {number} FROM {source} WHERE {quoted(column)} IS NOT NULL"
 
 
 def _field(schema: pa.Schema, table: TableName, column: str) -> pa.Field:

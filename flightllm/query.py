@@ -73,8 +73,12 @@ class Query(Protocol):
         """Return titles and texts of its plan."""
 
 
-def plan(sql: str, services: Services, settings: Settings) -> "PlainQuery | BatchQuery | StagedQuery":
+def plan(
+    sql: str, services: Services, settings: Settings, tables: Mapping[str, pa.Table] = MappingProxyType({})
+) -> "PlainQuery | BatchQuery | StagedQuery":
     """Plan one SELECT, SHOW or DESCRIBE text whose parameters are bound.
+
+    `tables` are some that are this query's alone, by names in `SEARCH_CATALOG`.
 
     Raises:
         SqlError: the text cannot be planned; an `AICallError` where an AI call in it is wrong.
@@ -82,10 +86,10 @@ def plan(sql: str, services: Services, settings: Settings) -> "PlainQuery | Batc
     text = services.catalog.inline_views(sql)
     if text != sql:
         check_sql(text, services.config.limits)
-    extracted = Extracted(text, {})
+    extracted = Extracted(text, {}, tables)
     if services.functions.may_be_in(text):
-        text, tables = _searched(text, services)
-        extracted = _extract(text, services, tables)
+        text, found = _searched(text, services)
+        extracted = _extract(text, services, {**tables, **found})
     if not extracted.calls:
         return PlainQuery(services, extracted)
     _check_models(extracted.calls, services)

@@ -1,5 +1,6 @@
 """Vector indexes in SQL: built, searched, refreshed, dropped; what is wrong is said."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -131,6 +132,38 @@ def test_stale_and_refreshed(session: Session) -> None:
     assert row["id"] == 7
     session.update("DELETE FROM fruit WHERE id = 7")
     assert rows(session, status)[0]["status"].startswith("stale")
+
+
+def trained(folder: Path) -> int:
+    """Return how many rows the one index was last built with."""
+    [path] = (folder / "vectors").glob("*/manifest.json")
+    return int(json.loads(path.read_text())["trained"])
+
+
+@pytest.mark.parametrize("kind", ["flat", "ivf", "hnsw"])
+def test_refresh_adds_what_is_new(session: Session, tmp_path: Path, kind: str) -> None:
+    """New rows, also such as there are already, go after the others, which stay; where rows are gone all are new."""
+    session.update(f"CREATE OR REPLACE VECTOR INDEX names ON fruit(name) OPTIONS (type '{kind}')")
+    before = rows(session, "SELECT vector_search('names', 'apple pie', top_k => 9) AS near")
+    session.update("INSERT INTO fruit VALUES (7, 'a plum'), (1, 'a red apple'), (8, NULL)")
+    assert session.update("REFRESH VECTOR INDEX names") == 7
+    assert rows(session, "SELECT rows, nulls, status FROM system.vector_indexes") == [
+        {"rows": 7, "nulls": 2, "status": "ready"}
+    ]
+    [found] = rows(session, "SELECT vector_search('names', 'apple pie', top_k => 9) AS near")
+    assert sorted(row["id"] for row in found["near"]) == [1, 1, 2, 4, 5, 6, 7]
+    assert {row["id"]: row["score"] for row in before[0]["near"]}.items() <= {
+        row["id"]: pytest.approx(row["score"]) for row in found["near"]
+    }.items()
+    [row] = rows(session, "SELECT text_search('names', 'plum') AS near")
+    assert [one["id"] for one in row["near"]] == [7]
+    assert session.update("REFRESH VECTOR INDEX names") == 7
+    assert trained(tmp_path) == 5
+    session.update("DELETE FROM fruit WHERE id = 2")
+    assert session.update("REFRESH VECTOR INDEX names") == 6
+    assert trained(tmp_path) == 6
+    [found] = rows(session, "SELECT vector_search('names', 'a green pear', top_k => 9) AS near")
+    assert 2 not in {row["id"] for row in found["near"]}
 
 
 def test_after_a_restart(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -46,18 +47,48 @@ def build(folder: IndexFolder, manifest: Manifest, schema: pa.Schema, parts: Ite
     with folder.writing() as path:
         counted = _spool(path, manifest, schema, parts)
         if counted.rows:
-            vectors = np.memmap(path / _VECTORS, np.float32, "r", shape=(counted.rows, counted.dimensions))
+            vectors = _spooled(path, counted.rows, counted.dimensions)
             kind(manifest.options.type).build(vectors, manifest.options).write(path / INDEX)
-            del vectors
         (path / _VECTORS).unlink()
-        return folder.commit(path, counted)
+        return folder.commit(path, replace(counted, trained=counted.rows))
 
 
-def _spool(path: Path, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part]) -> Manifest:
-    """Write rows, vectors and words; return the manifest with their numbers."""
-    rows = dimensions = nulls = 0
+def extend(
+    folder: IndexFolder, there: Manifest, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part]
+) -> Manifest:
+    """Write an index of the rows that are there and of all parts in its place; return its manifest.
+
+    What was trained when it was built is not trained anew.
+
+    Raises:
+        InvalidInputError: as `build`.
+    """
+    before = folder.generation(there)
+    with folder.writing() as path:
+        if (before / WORDS).is_dir():
+            shutil.copytree(before / WORDS, path / WORDS)
+        counted = _spool(path, replace(manifest, rows=there.rows, dimensions=there.dimensions), schema, parts, before)
+        index = kind(manifest.options.type).read(before / INDEX, manifest.options)
+        if counted.rows > there.rows:
+            index.add(_spooled(path, counted.rows - there.rows, counted.dimensions))
+        index.write(path / INDEX)
+        (path / _VECTORS).unlink()
+        return folder.commit(path, replace(counted, trained=there.trained))
+
+
+def _spooled(path: Path, rows: int, dimensions: int) -> Vectors:
+    return np.memmap(path / _VECTORS, np.float32, "r", shape=(rows, dimensions))
+
+
+def _spool(
+    path: Path, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part], before: Path | None = None
+) -> Manifest:
+    """Write rows, vectors and words, the rows after those of `before`; return the manifest with their numbers."""
+    rows, dimensions, nulls = manifest.rows, manifest.dimensions, manifest.nulls
     with ExitStack() as opened:
         written = opened.enter_context(pa.ipc.new_file(path / ROWS, schema))
+        for batch in read_rows(before / ROWS).to_batches() if before else ():
+            written.write_batch(batch)
         raw = opened.enter_context((path / _VECTORS).open("wb"))
 
         def texts() -> Iterator[str]:
@@ -82,8 +113,7 @@ def _spool(path: Path, manifest: Manifest, schema: pa.Schema, parts: Iterable[Pa
         stream = texts()
         first = next(stream, None)
         if first is not None:
-            (path / WORDS).mkdir()
-            Words.build(_again(first, stream), path / WORDS)
+            Words.add(_again(first, stream), path / WORDS, manifest.rows)
     return replace(manifest, rows=rows, dimensions=dimensions, nulls=nulls)
 
 

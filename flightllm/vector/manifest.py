@@ -19,9 +19,9 @@ VERSION = 1
 class Manifest:
     """An index as it was built.
 
-    `rows` are in it, `nulls` are rows of the table that are not. `source` tells the table's content from another one;
-    `created` is a time in ISO 8601. `files` gives the size and digest of each file by its path in the folder of
-    `generation`.
+    `rows` are in it, `trained` were there when it was built, `nulls` are rows of the table that are not. `source` tells
+    the table's content from another one; `created` is a time in ISO 8601. `files` gives the size and digest of each
+    file by its path in the folder of `generation`.
     """
 
     name: str
@@ -33,6 +33,7 @@ class Manifest:
     revision: str
     dimensions: int
     rows: int
+    trained: int
     nulls: int
     source: str
     created: str

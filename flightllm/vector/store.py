@@ -94,6 +94,14 @@ class VectorIndexes:
         _log.info("vector index built", index=built.name, rows=built.rows, dimensions=built.dimensions)
         return built
 
+    def extend(self, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part]) -> Manifest:
+        """Add rows to an index, of which `manifest` says what is new; see `vector.build.extend`."""
+        from flightllm.vector.build import extend
+
+        extended = extend(self._at(manifest.name), self.manifest(manifest.name), manifest, schema, parts)
+        _log.info("vector index extended", index=extended.name, rows=extended.rows)
+        return extended
+
     def drop(self, name: str) -> None:
         """Remove an index, damaged or not.
 

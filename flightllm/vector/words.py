@@ -32,14 +32,15 @@ class Words:
         self._searcher = index.searcher()
 
     @classmethod
-    def build(cls, texts: Iterable[str], folder: Path) -> Self:
-        """Index texts in an empty folder."""
+    def add(cls, texts: Iterable[str], folder: Path, first: int = 0) -> Self:
+        """Index texts in a folder, numbered from `first` on, beside those that are there."""
+        folder.mkdir(exist_ok=True)
         schema = tantivy.SchemaBuilder()
         schema.add_text_field(_TEXT, stored=False, tokenizer_name="en_stem")
         schema.add_integer_field(_ROW, stored=True, indexed=False)
-        index = tantivy.Index(schema.build(), path=str(folder))
+        index = tantivy.Index(schema.build(), path=str(folder), reuse=True)
         writer = index.writer(_HEAP_BYTES, 1)
-        for row, text in enumerate(texts):
+        for row, text in enumerate(texts, first):
             writer.add_document(tantivy.Document(text=text, row=row))
         writer.commit()
         writer.wait_merging_threads()
@@ -48,7 +49,7 @@ class Words:
 
     @classmethod
     def read(cls, folder: Path) -> Self:
-        """Open what `build` wrote.
+        """Open what `add` wrote.
 
         Raises:
             InvalidInputError: tantivy cannot read the folder.

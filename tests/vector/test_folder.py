@@ -25,6 +25,7 @@ MANIFEST = Manifest(
     revision="1",
     dimensions=4,
     rows=3,
+    trained=2,
     nulls=1,
     source="abc",
     created="2026-01-02T03:04:05+00:00",

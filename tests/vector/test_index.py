@@ -26,7 +26,7 @@ TEXTS = [f"{kind} number {i} from {town}" for i in range(40) for kind in ("apple
 
 def manifest(options: IndexOptions) -> Manifest:
     """Return what is known of an index before it is built."""
-    return Manifest("fruit", ("public", "t"), "text", options, "fake", "1", 0, 0, 0, "", "", "")
+    return Manifest("fruit", ("public", "t"), "text", options, "fake", "1", 0, 0, 0, 0, "", "", "")
 
 
 def parts(texts: list[str], *, worded: bool = True) -> Iterator[Part]:

@@ -16,7 +16,7 @@ TEXTS = ["The battery lasts ten hours", "A film about batteries and love", "", "
 @pytest.fixture
 def words(tmp_path: Path) -> Words:
     """Return an index of a few texts."""
-    return Words.build(TEXTS, tmp_path)
+    return Words.add(TEXTS, tmp_path)
 
 
 def test_finds_words(words: Words) -> None:
