@@ -88,8 +88,8 @@ def plan(
         check_sql(text, services.config.limits)
     extracted = Extracted(text, {}, tables)
     if services.functions.may_be_in(text):
-        text, found = _searched(text, services)
-        extracted = _extract(text, services, {**tables, **found})
+        text, found, searched = _searched(text, services)
+        extracted = replace(_extract(text, services, {**tables, **found}), searched=searched)
     if not extracted.calls:
         return PlainQuery(services, extracted)
     _check_models(extracted.calls, services)
@@ -101,18 +101,29 @@ def plan(
         return BatchQuery(services, settings, extracted, str(reason))
 
 
-def _searched(sql: str, services: Services) -> tuple[str, Mapping[str, pa.Table]]:
-    """Run the searches in FROM; return the text with tables in their place, and these."""
+def _searched(sql: str, services: Services) -> tuple[str, Mapping[str, pa.Table], frozenset[str]]:
+    """Run the searches in FROM; return the text with tables in their place, these, and the indexes."""
     tables: dict[str, pa.Table] = {}
+    indexes: set[str] = set()
 
     def table(call: TableCall) -> str:
         from flightllm.searching import search_table
 
         name = f"{SEARCH_CATALOG}.public.found{len(tables)}"
-        tables[name] = search_table(call, services)
+        index, tables[name] = search_table(call, services)
+        indexes.add(index)
         return name
 
-    return replace_table_functions(sql, services.functions, table), tables
+    replaced = replace_table_functions(sql, services.functions, table)
+    return replaced, tables, frozenset(indexes)
+
+
+def _index_lines(extracted: Extracted, services: Services) -> list[tuple[str, str]]:
+    if not extracted.searched and all(call.backend != "search" for call in extracted.calls.values()):
+        return []
+    from flightllm.searching import index_lines
+
+    return index_lines(extracted, services)
 
 
 def _extract(sql: str, services: Services, tables: Mapping[str, pa.Table] = MappingProxyType({})) -> Extracted:
@@ -219,6 +230,7 @@ class PlainQuery:
 
     def __init__(self, services: Services, extracted: Extracted) -> None:
         self.services = services
+        self._extracted = extracted
         context = _scalar_context(services, extracted)
         self.frame = _frame(context, extracted)
         if settings := _join_settings(self.frame):
@@ -237,7 +249,7 @@ class PlainQuery:
 
     def explain(self) -> list[tuple[str, str]]:
         """Return DataFusion's plans."""
-        return _datafusion_plans(self.frame)
+        return [*_index_lines(self._extracted, self.services), *_datafusion_plans(self.frame)]
 
 
 def _width(kind: pa.DataType) -> int:
@@ -327,7 +339,8 @@ class BatchQuery:
         except Exception as error:  # noqa: BLE001 - DataFusion raises this class; VALUES are evaluated while planning
             _log.debug("no physical plan without calls", error=str(error))
             plans = [("logical_plan", self._planned.optimized_logical_plan().display_indent())]
-        return [(title, text), *((name, self._extracted.display_name(plan)) for name, plan in plans)]
+        indexes = _index_lines(self._extracted, self.services)
+        return [(title, text), *indexes, *((name, self._extracted.display_name(plan)) for name, plan in plans)]
 
 
 class StagedQuery:
@@ -381,7 +394,9 @@ class StagedQuery:
 
     def explain(self) -> list[tuple[str, str]]:
         """Return the rules that fired, the stages and the operators."""
-        return [("rules", ", ".join(self._rules) or "none fired"), *explain_stages(self._stage, self._context)]
+        rules = ("rules", ", ".join(self._rules) or "none fired")
+        indexes = _index_lines(self._extracted, self.services)
+        return [rules, *indexes, *explain_stages(self._stage, self._context)]
 
     def variants(self) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
         """Yield each rule that fired, and what else saves calls or tokens, with how to plan the query without it."""
@@ -416,5 +431,5 @@ def uses_ai(sql: str, services: Services) -> bool:
     text = services.catalog.inline_views(sql)
     if not services.functions.may_be_in(text):
         return False
-    text, tables = _searched(text, services)
+    text, tables, _ = _searched(text, services)
     return bool(_extract(text, services, tables).calls)

@@ -1,5 +1,6 @@
 """What searches in vector indexes need beside the indexes: vectors of queries that are kept, and conditions on rows."""
 
+import json
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
 
@@ -18,8 +19,11 @@ from flightllm.llm.embed.base import Embedder, Vectors
 from flightllm.llm.embed.engine import vector_of, vector_text
 from flightllm.operators.cache import AnswerCache
 from flightllm.services import Services
+from flightllm.sql.calls import Extracted
+from flightllm.sql.names import TableName
 from flightllm.sql.table_functions import TableCall
 from flightllm.vector.index import VectorIndex
+from flightllm.vector.status import status
 
 
 def embed_kept(embedder: Callable[[], Embedder], cache: AnswerCache) -> Callable[[Sequence[str]], Vectors]:
@@ -59,8 +63,8 @@ class PlannedIndex:
             _rows_where(self._index, condition)
 
 
-def search_table(call: TableCall, services: Services) -> pa.Table:
-    """Run a search in FROM and return the rows found, with their scores.
+def search_table(call: TableCall, services: Services) -> tuple[str, pa.Table]:
+    """Run a search in FROM; return the index and the rows found, with their scores.
 
     Raises:
         FlightLLMError: the call is wrong, or the index is.
@@ -79,7 +83,20 @@ def search_table(call: TableCall, services: Services) -> pa.Table:
     [answer] = engine.generate(iter([request]), lambda: False)
     if answer.text is None:
         raise SqlError(f"{call.text}: {answer.error}")
-    return pa.Table.from_pylist(bound.parse(answer.text), pa.schema(list(bound.output.value_type)))
+    found = pa.Table.from_pylist(bound.parse(answer.text), pa.schema(list(bound.output.value_type)))
+    return json.loads(bound.instruction)["index"], found
+
+
+def index_lines(extracted: Extracted, services: Services) -> list[tuple[str, str]]:
+    """Return a title and text for each index that a query searches: what it is over, and whether it is up to date."""
+    searched = {json.loads(c.instruction)["index"] for c in extracted.calls.values() if c.backend == "search"}
+    lines = []
+    for name in sorted(searched | extracted.searched):
+        manifest = services.indexes.manifest(name)
+        over = f"{TableName(*manifest.table).display}({manifest.column})"
+        state = status(manifest, services.catalog.revision)
+        lines.append((f"vector index {name}", f"{manifest.options.type} over {over}, {manifest.rows:,} rows: {state}"))
+    return lines
 
 
 def matching(index: VectorIndex, condition: str) -> NDArray[np.bool_]:

@@ -7,11 +7,11 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
-from flightllm.errors import FlightLLMError, NotFoundError
+from flightllm.errors import FlightLLMError
 from flightllm.operators.cache import AnswerCache
 from flightllm.sql.names import TableName
 from flightllm.system import QueryLog
-from flightllm.vector.manifest import Manifest
+from flightllm.vector.status import status
 from flightllm.vector.store import VectorIndexes
 
 _CACHE = pa.schema([(name, pa.int64()) for name in ("entries", "bytes", "max_bytes", "hits", "misses")])
@@ -71,7 +71,7 @@ class SystemTables:
             "type": manifest.options.type,
             "metric": manifest.options.metric,
             "model": manifest.model,
-            "status": self._status(manifest),
+            "status": status(manifest, self._revision),
             "dimensions": manifest.dimensions,
             "rows": manifest.rows,
             "nulls": manifest.nulls,
@@ -79,11 +79,3 @@ class SystemTables:
             "options": json.dumps(manifest.options.as_dict()),
             "created": manifest.created,
         }
-
-    def _status(self, manifest: Manifest) -> str:
-        table = TableName(*manifest.table)
-        try:
-            fresh = self._revision(table) == manifest.source
-        except NotFoundError:
-            return f"the table {table.display!r} is gone"
-        return "ready" if fresh else f"stale: {table.display!r} has changed; REFRESH VECTOR INDEX"

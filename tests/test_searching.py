@@ -125,7 +125,10 @@ def test_stale_and_refreshed(session: Session) -> None:
     status = "SELECT status, rows, nulls FROM system.vector_indexes"
     assert rows(session, status) == [{"status": "ready", "rows": 5, "nulls": 1}]
     session.update("INSERT INTO fruit VALUES (7, 'a plum')")
-    assert rows(session, status)[0]["status"].startswith("stale: 'fruit' has changed")
+    assert rows(session, status)[0]["status"] == "stale: 'fruit' has changed; REFRESH VECTOR INDEX names"
+    for sql in ("SELECT vector_search('names', name) FROM fruit", "SELECT * FROM vector_search('names', 'plum')"):
+        [told] = (row["plan"] for row in rows(session, f"EXPLAIN {sql}") if row["plan_type"] == "vector index names")
+        assert told == "flat over fruit(name), 5 rows: stale: 'fruit' has changed; REFRESH VECTOR INDEX names"
     assert session.update("REFRESH VECTOR INDEX names") == 6
     assert rows(session, "SHOW VECTOR INDEXES")[0]["status"] == "ready"
     [row] = rows(session, "SELECT vector_search('names', 'plum', top_k => 1)[1]['id'] AS id")

@@ -6,11 +6,12 @@ from flightllm import __version__
 from flightllm.cli.common import OneLineErrors
 from flightllm.cli.demo import demo
 from flightllm.cli.doctor import doctor
+from flightllm.cli.index import index
 from flightllm.cli.inspect import cancel, functions, queries, tables
 from flightllm.cli.query import query
 from flightllm.cli.serve import serve
 
-COMMANDS = (serve, query, demo, tables, functions, queries, cancel, doctor)
+COMMANDS = (serve, query, demo, tables, functions, queries, index, cancel, doctor)
 
 
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})

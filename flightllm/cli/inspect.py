@@ -30,7 +30,7 @@ FROM system.queries WHERE NOT starts_with(sql, '{BOOKKEEPING.strip()}') ORDER BY
 @server_options
 def tables(uri: str, token: str | None) -> None:
     """List a server's tables and columns."""
-    _print_query(uri, token, _TABLES)
+    print_query(uri, token, _TABLES)
 
 
 @click.command()
@@ -41,7 +41,7 @@ def queries(uri: str, token: str | None, limit: int) -> None:
 
     With the model calls of each, from the table system.queries.
     """
-    _print_query(uri, token, _QUERIES.format(limit=limit), width=80)
+    print_query(uri, token, _QUERIES.format(limit=limit), width=80)
 
 
 @click.command()
@@ -92,7 +92,8 @@ def _calls(function: AIFunction | ScalarFunction) -> tuple[str, str]:
     return call, ", ".join(f"{name}({', '.join(order)}{fields})" if order else name for name, order in orders)
 
 
-def _print_query(uri: str, token: str | None, sql: str, width: int | None = None) -> None:
+def print_query(uri: str, token: str | None, sql: str, width: int | None = None) -> None:
+    """Print the rows of a query as a table."""
     with connect(uri, token) as client:
         schema, batches = client.query(sql)
         rows, _ = first_rows(batches)

@@ -36,6 +36,8 @@ class Extracted:
     calls: Mapping[str, AICall]
     tables: Mapping[str, pa.Table] = field(default_factory=lambda: MappingProxyType({}))
     """The rows of searches in FROM, by the name of the table that stands there."""
+    searched: frozenset[str] = frozenset()
+    """The indexes of these searches."""
 
     def display_name(self, column: str) -> str:
         """Return a column's name as the user wrote its expression: DataFusion names unaliased columns after stubs."""

@@ -51,6 +51,25 @@ def test_query_prints_a_table(run: Run) -> None:
     assert lines[-1] == "(2 rows)"
 
 
+def test_index(run: Run) -> None:
+    """An index is built, listed, refreshed and dropped; what is wrong is said."""
+    pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
+    result = run("index", "create", "titles", "movies(title)", "-o", "type=ivf", "-o", "probes=3", "--replace")
+    assert result.exit_code == 0, result.output
+    assert "titles" in result.output
+    assert "ready" in run("index", "list").output
+    found = run("query", "--format", "json", "SELECT count(*) AS n FROM text_search('titles', 'the')")
+    assert json.loads(found.output)["n"] > 0
+    again = run("index", "create", "titles", "movies(title)")
+    assert again.exit_code == 1
+    assert "CREATE OR REPLACE" in again.output
+    assert "is not of the form TABLE(COLUMN)" in run("index", "create", "titles", "tickets").output
+    assert "is not of the form NAME=VALUE" in run("index", "create", "b", "movies(title)", "-o", "x").output
+    assert run("index", "refresh", "titles").exit_code == 0
+    assert run("index", "drop", "titles").output == "dropped titles\n"
+    assert "no vector index" in run("index", "drop", "titles").output
+
+
 def test_query_writes_each_format(run: Run, tmp_path: Path) -> None:
     """CSV, JSON lines and Parquet hold the same rows."""
     for name in ("csv", "json", "parquet"):

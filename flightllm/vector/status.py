@@ -1,0 +1,17 @@
+"""Whether an index still is that of its table."""
+
+from collections.abc import Callable
+
+from flightllm.errors import NotFoundError
+from flightllm.sql.names import TableName
+from flightllm.vector.manifest import Manifest
+
+
+def status(manifest: Manifest, revision: Callable[[TableName], str]) -> str:
+    """Return `ready`, or in which way an index is out of date; `revision` tells a table's content from another one."""
+    table = TableName(*manifest.table)
+    try:
+        fresh = revision(table) == manifest.source
+    except NotFoundError:
+        return f"the table {table.display!r} is gone"
+    return "ready" if fresh else f"stale: {table.display!r} has changed; REFRESH VECTOR INDEX {manifest.name}"
