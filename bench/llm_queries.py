@@ -92,10 +92,20 @@ def summed(parts: Sequence[Figures]) -> Figures:
 
 
 @contextmanager
-def cold_runs(engine: Callable[..., EngineConfig], files: Mapping[str, Path], *, prefix_cache: bool) -> Iterator[Run]:
-    """Yield a function that runs a query with an empty prefix cache, on one engine where that can forget."""
+def cold_runs(
+    engine: Callable[..., EngineConfig],
+    files: Mapping[str, Path],
+    *,
+    prefix_cache: bool,
+    prepare: Callable[[Database], object] = Database.session,
+) -> Iterator[Run]:
+    """Yield a function that runs a query with an empty prefix cache, on one engine where that can forget.
+
+    `prepare` is called with each database before the first query.
+    """
     config = engine(prefix_cache=prefix_cache)
     with open_database(config, files) as database:
+        prepare(database)
         for _ in database.session().execute(_WARM_UP, settings=_BASE).batches:
             pass
 
@@ -104,6 +114,7 @@ def cold_runs(engine: Callable[..., EngineConfig], files: Mapping[str, Path], *,
                 forget_prefixes(database.engine)
                 return run(database, sql, step)
             with open_database(config, files) as fresh:
+                prepare(fresh)
                 return run(fresh, sql, step)
 
         yield forget_and_run

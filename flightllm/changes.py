@@ -46,14 +46,14 @@ def change(statement: Statement, record: QueryRecord, services: Services, settin
             query = plan(statement.query or "", services, settings)
             with closing(_rows(query.run(record), record)) as rows:
                 return catalog.insert(statement, query.schema, rows)
-        case "create_view" if uses_ai(statement.query or "", services):
+        case "create_view" if uses_ai(statement.query or "", services, settings):
             catalog.create_ai_view(statement, plan(statement.query or "", services, settings).schema)
             return -1
         case "create_index" | "refresh_index" | "drop_index":
             return change_index(statement, record, services, settings)
         case "truncate":
             return services.cache.clear()
-        case "delete" | "update" if uses_ai(statement.text, services):
+        case "delete" | "update" if uses_ai(statement.text, services, settings):
             raise UnsupportedError(
                 "AI calls in DELETE and UPDATE are not supported: write CREATE OR REPLACE TABLE … AS"
             )

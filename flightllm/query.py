@@ -38,6 +38,7 @@ from flightllm.settings import Settings
 from flightllm.spending import AskingQuery, real_backings
 from flightllm.sql.calls import Extracted, extract_calls
 from flightllm.sql.guard import check_sql
+from flightllm.sql.semantic_joins import Pairs, SemanticJoin, replace_semantic_joins
 from flightllm.sql.table_functions import TableCall, replace_table_functions
 from flightllm.system import QueryRecord
 
@@ -88,7 +89,7 @@ def plan(
         check_sql(text, services.config.limits)
     extracted = Extracted(text, {}, tables)
     if services.functions.may_be_in(text):
-        text, found, searched = _searched(text, services)
+        text, found, searched = _searched(text, services, settings)
         extracted = replace(_extract(text, services, {**tables, **found}), searched=searched)
     if not extracted.calls:
         return PlainQuery(services, extracted)
@@ -101,20 +102,36 @@ def plan(
         return BatchQuery(services, settings, extracted, str(reason))
 
 
-def _searched(sql: str, services: Services) -> tuple[str, Mapping[str, pa.Table], frozenset[str]]:
-    """Run the searches in FROM; return the text with tables in their place, these, and the indexes."""
+def _searched(sql: str, services: Services, settings: Settings) -> tuple[str, Mapping[str, pa.Table], frozenset[str]]:
+    """Run the searches in FROM and ON; return the text with tables in their place, these, and the indexes."""
     tables: dict[str, pa.Table] = {}
     indexes: set[str] = set()
 
     def table(call: TableCall) -> str:
         from flightllm.searching import search_table
 
+        index, found = search_table(call, services)
+        return kept(index, found)
+
+    def pairs(join: SemanticJoin) -> Pairs:
+        from flightllm.searching import join_table
+
+        def rows(text: str) -> pa.Table:
+            query = plan(text, services, settings)
+            with closing(query.run(QueryRecord("", text))) as batches:
+                return pa.Table.from_batches(batches, query.schema)
+
+        found, column = join_table(join, services, rows)
+        return Pairs(kept(join.index, found), column)
+
+    def kept(index: str, found: pa.Table) -> str:
         name = f"{SEARCH_CATALOG}.public.found{len(tables)}"
-        index, tables[name] = search_table(call, services)
+        tables[name] = found
         indexes.add(index)
         return name
 
-    replaced = replace_table_functions(sql, services.functions, table)
+    joined = replace_semantic_joins(sql, services.functions, pairs)
+    replaced = replace_table_functions(joined, services.functions, table)
     return replaced, tables, frozenset(indexes)
 
 
@@ -426,10 +443,10 @@ def _datafusion_plans(frame: DataFrame) -> list[tuple[str, str]]:
     ]
 
 
-def uses_ai(sql: str, services: Services) -> bool:
+def uses_ai(sql: str, services: Services, settings: Settings) -> bool:
     """Tell whether the text has AI calls, its own or those of views it reads."""
     text = services.catalog.inline_views(sql)
     if not services.functions.may_be_in(text):
         return False
-    text, tables, _ = _searched(text, services)
+    text, tables, _ = _searched(text, services, settings)
     return bool(_extract(text, services, tables).calls)

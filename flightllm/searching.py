@@ -6,6 +6,7 @@ from hashlib import blake2b
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from datafusion import DataFrame, SessionContext
 from numpy.typing import NDArray
 
@@ -21,6 +22,7 @@ from flightllm.operators.cache import AnswerCache
 from flightllm.services import Services
 from flightllm.sql.calls import Extracted
 from flightllm.sql.names import TableName
+from flightllm.sql.semantic_joins import SemanticJoin
 from flightllm.sql.table_functions import TableCall
 from flightllm.vector.index import VectorIndex
 from flightllm.vector.status import status
@@ -85,6 +87,28 @@ def search_table(call: TableCall, services: Services) -> tuple[str, pa.Table]:
         raise SqlError(f"{call.text}: {answer.error}")
     found = pa.Table.from_pylist(bound.parse(answer.text), pa.schema(list(bound.output.value_type)))
     return json.loads(bound.instruction)["index"], found
+
+
+def join_table(join: SemanticJoin, services: Services, rows: Callable[[str], pa.Table]) -> tuple[pa.Table, str]:
+    """Return the rows found for each of a join's queries, and the name of their column that has the query.
+
+    `rows` runs SQL to its end.
+
+    Raises:
+        SqlError: the join is with another table than the index is over.
+    """
+    table = TableName(*services.indexes.manifest(join.index).table)
+    if table != join.table:
+        raise SqlError(
+            f"{join.text}: the index is over {table.display!r}, which is to be joined; not {join.table.display!r}"
+        )
+    found = rows(f"SELECT query, {join.search} AS near FROM ({join.queries}) AS queries")
+    near = found.column("near").combine_chunks()
+    columns = near.flatten().flatten()
+    names = [*near.type.value_type.names]
+    query = next(name for name in ("query", "query_2", "query_3") if name not in names)
+    queries = found.column("query").combine_chunks().take(pc.list_parent_indices(near))
+    return pa.table([*columns, queries], [*names, query]), query
 
 
 def index_lines(extracted: Extracted, services: Services) -> list[tuple[str, str]]:

@@ -233,3 +233,54 @@ def test_wrong_calls(session: Session, call: str, said: str) -> None:
     """A call that cannot be right fails before it runs."""
     with pytest.raises(FlightLLMError, match=said):
         session.execute(f"SELECT {call} FROM fruit")
+
+
+def test_join_on_a_search(session: Session) -> None:
+    """Each row meets the rows nearest to it, with their scores; NULL meets none."""
+    session.update(
+        "CREATE TABLE wishes AS SELECT * FROM (VALUES (1, 'red apple'), (2, 'apple pie'), (3, NULL)) AS v(n, wish)"
+    )
+    found = rows(
+        session,
+        "SELECT w.n, f.id, f.name, f.score FROM wishes AS w JOIN fruit AS f"
+        " ON vector_search('names', w.wish, top_k => 2) AND f.id <> 1 ORDER BY w.n, f.score DESC, f.id",
+    )
+    assert [(row["n"], row["id"]) for row in found] == [(1, 4), (2, 6), (2, found[2]["id"])]
+    assert found[1]["score"] == pytest.approx(1)
+    with_ai = "SELECT w.n, ai_gen('Why?', f.name) AS why FROM wishes w LEFT JOIN fruit f ON text_search('names', wish)"
+    assert {row["n"] for row in rows(session, f"{with_ai} WHERE ai_filter('Is it fruit?', wish) OR true")} == {1, 2, 3}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "wishes w JOIN fruit ON vector_search('names', upper(w.wish), top_k => 1)",
+        "(SELECT wish AS s FROM wishes) q JOIN fruit ON vector_search(query => q.s, index => 'names', top_k => 1)",
+        "wishes w JOIN wishes v ON w.n = v.n JOIN fruit f ON vector_search('names', v.wish || w.wish, top_k => 1)",
+    ],
+)
+def test_joins_on_searches(session: Session, source: str) -> None:
+    """Queries are any expression over one table or subquery."""
+    session.update("CREATE TABLE wishes AS SELECT 7 AS n, 'a green pear' AS wish")
+    if "v.wish || w.wish" in source:
+        with pytest.raises(SqlError, match="columns of one table"):
+            rows(session, f"SELECT * FROM {source}")
+        return
+    assert [row["id"] for row in rows(session, f"SELECT fruit.id FROM {source}")] == [2]
+    assert [row["id"] for row in rows(session, f"WITH w AS (SELECT 1) SELECT fruit.id FROM {source}")] == [2]
+
+
+@pytest.mark.parametrize(
+    ("join", "said"),
+    [
+        ("people ON vector_search('names', f.name)", "not 'people'"),
+        ("(SELECT 1) AS x ON vector_search('names', f.name)", "joins a table by its name"),
+        ("fruit g ON vector_search('names')", "takes the name of an index and what to search for"),
+        ("fruit g ON vector_search('nix', f.name)", "no vector index 'nix'"),
+        ("fruit g ON vector_search('names', ai_gen('x', f.name))", "without AI calls"),
+    ],
+)
+def test_wrong_joins(session: Session, join: str, said: str) -> None:
+    """The error says what to write instead."""
+    with pytest.raises(FlightLLMError, match=said):
+        rows(session, f"SELECT * FROM fruit f JOIN {join}")

@@ -1,0 +1,118 @@
+"""Retrieval and generation (the paper's Q5): a question, the contexts nearest to it, one answer for each.
+
+    python -m bench.rag [--questions 1190] [--top-k 3] [--model bench] [--json]
+
+Step by step, as in `bench.llm_queries`: no prefix cache, a prefix cache with the questions in the order of their file,
+rows in greedy order, contexts in any order too. Source: Liu et al., "Optimizing LLM Queries in Relational Workloads",
+arXiv 2403.05821, query 5 (SQuAD, K = 3). Contexts are found by the default embeddings in an exact index; the vectors of
+the questions are known before anything is timed. Also printed: for how many questions the context that answers them is
+the first found, among three, among five, by meaning, by words and by both.
+"""
+
+import argparse
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pyarrow.parquet as pq
+
+from bench.common import data_table, machine
+from bench.engines import CACHE_BLOCKS, engine_config
+from bench.llm_queries import STEPS, Figures, Step, cold_runs, table
+from bench.models import SHAPES
+from bench.samples import write
+from bench.setting import announce, open_database
+from flightllm.config import EngineConfig
+from flightllm.session import Database
+
+_GREEDY: Final = STEPS[1].settings | {"ordering": "greedy", "layout": "auto"}
+STEPS_OF_RAG: Final = (
+    *STEPS[:2],
+    Step("+ row order", prefix_cache=True, settings=_GREEDY),
+    Step("+ context order", prefix_cache=True, settings=_GREEDY),
+)
+_DEPTHS: Final = (1, 3, 5)
+
+
+def query(count: int, *, ordered: bool) -> str:
+    """Return Q5; the contexts stay in the order of their scores if they are `ordered`."""
+    found = f"vector_search('contexts', q.question, top_k => {count}, returning => 'context')"
+    keep = ", ordered => true" if ordered else ""
+    return (
+        f"SELECT q.question_id, ai_gen('Answer the question from the contexts.', contexts => {found}, q.question, "
+        f"max_tokens => 8{keep}) AS answer FROM squad_questions q"
+    )
+
+
+def found_shares(database: Database) -> dict[str, dict[str, float]]:
+    """Return by mode for which share of the questions the gold context is among the first 1, 3 and 5."""
+    shares = {}
+    for mode in ("vector", "text", "hybrid"):
+        near = (
+            f"vector_search('contexts', question, top_k => {max(_DEPTHS)}, mode => '{mode}', returning => 'context_id')"
+        )
+        result = database.session().execute(f"SELECT context_id, {near} AS near FROM squad_questions")
+        rows = [row for batch in result.batches for row in batch.to_pylist()]
+        places = [row["near"].index(row["context_id"]) if row["context_id"] in row["near"] else None for row in rows]
+        shares[mode] = {
+            f"top {depth}": round(sum(place is not None and place < depth for place in places) / len(rows), 4)
+            for depth in _DEPTHS
+        }
+    return shares
+
+
+def prepare(database: Database, count: int) -> None:
+    """Build the index, and search once for all questions, so that their vectors are known."""
+    session = database.session()
+    session.update("CREATE VECTOR INDEX contexts ON squad_contexts(context)")
+    near = f"vector_search('contexts', question, top_k => {count})"
+    for _ in session.execute(f"SELECT {near} FROM squad_questions").batches:
+        pass
+
+
+def measure(given: argparse.Namespace, files: Mapping[str, Path]) -> dict[str, dict[str, Figures]]:
+    """Return figures by step."""
+    engine = partial(engine_config, given.engine, SHAPES[given.model], given.cache_blocks)
+    ready = partial(prepare, count=given.top_k)
+    found: dict[str, dict[str, Figures]] = {}
+    for step in STEPS_OF_RAG:
+        with cold_runs(engine, files, prefix_cache=step.prefix_cache, prepare=ready) as run:
+            found[step.name] = {"q5": run(query(given.top_k, ordered=step is not STEPS_OF_RAG[-1]), step)}
+        print(f"{step.name}: {json.dumps(found[step.name]['q5'])}", flush=True)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the benchmark as the command line says."""
+    parser = argparse.ArgumentParser(description="Retrieval and generation, one optimisation after the other.")
+    parser.add_argument("--engine", default="vllm", choices=("vllm", "local", "fake"))
+    parser.add_argument("--model", default="bench", choices=tuple(SHAPES), help="vLLM's; 7b needs a GPU")
+    parser.add_argument("--questions", type=int, default=1_190, help="the first so many (default: all %(default)s)")
+    parser.add_argument("--top-k", type=int, default=3, help="contexts for each question (default %(default)s)")
+    parser.add_argument("--cache-blocks", type=int, default=CACHE_BLOCKS, help="of 32 tokens (default %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+    given = parser.parse_args(arguments)
+    announce("rag", arguments)
+    tables = {name: pq.read_table(data_table(name)) for name in ("squad_contexts", "squad_questions")}
+    tables["squad_questions"] = tables["squad_questions"].slice(0, given.questions)
+    with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
+        files = write(tables, Path(folder))
+        with open_database(EngineConfig("fake"), files) as database:
+            prepare(database, given.top_k)
+            shares = found_shares(database)
+        print(f"gold context found: {json.dumps(shares)}", flush=True)
+        found = measure(given, files)
+    print(
+        f"\n{given.questions} questions, {given.top_k} contexts each; the paper's speed-up is 1.4\n\n{table(found)}\n"
+    )
+    if given.json:
+        names = ("questions", "top_k", "engine", "model", "cache_blocks")
+        head = {"bench": "rag", **{name: getattr(given, name) for name in names}}
+        print(json.dumps({**head, "found": shares, "queries": found, "machine": machine()}))
+
+
+if __name__ == "__main__":
+    main()

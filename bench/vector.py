@@ -1,0 +1,171 @@
+"""Searches in a vector index by SQL against bare faiss on the same arrays, in one run.
+
+    python -m bench.vector [--vectors 1000000] [--queries 1000] [--types flat,ivf,hnsw,ivfpq] [--json]
+
+The vectors have 384 numbers and lie in clusters. One query in SQL searches for a whole table of them; bare faiss has
+the settings that the index chose, and searches for the same batch. Seconds are medians after one run that warms up; a
+ratio is SQL / faiss. Building: CREATE VECTOR INDEX, which reads the table and writes the index, against
+training, adding and writing by faiss. Recall is the share of the true neighbors among those found.
+"""
+
+import argparse
+import json
+import resource
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import faiss
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from bench.common import machine, median_seconds, timed
+from bench.setting import announce, open_database
+from flightllm.config import EngineConfig
+from flightllm.session import Database
+
+Vectors = NDArray[np.float32]
+SIZE: Final = 384
+_CLUSTERS: Final = 2_000
+_SPREAD: Final = 0.9
+"""Length of the noise around a cluster's center, whose length is one."""
+_NEIGHBORS: Final = 10
+_WRITTEN: Final = 50_000
+
+
+def clustered(count: int, seed: int) -> Vectors:
+    """Return vectors of length one around centers that are the same for every seed, some with many more than others."""
+    random = np.random.default_rng(seed)
+    centers = _unit(np.random.default_rng(0).standard_normal((_CLUSTERS, SIZE), np.float32))
+    weights = 1 / np.arange(1, _CLUSTERS + 1) ** 0.5
+    chosen = random.choice(_CLUSTERS, count, p=weights / weights.sum())
+    found = np.empty((count, SIZE), np.float32)
+    for start in range(0, count, _WRITTEN):
+        own = centers[chosen[start : start + _WRITTEN]]
+        found[start : start + _WRITTEN] = _unit(own + _SPREAD * _unit(random.standard_normal(own.shape, np.float32)))
+    return found
+
+
+def write(vectors: Vectors, path: Path, column: str) -> None:
+    """Write a table with the number and the vector of each row."""
+    schema = pa.schema([("id", pa.int64()), (column, pa.list_(pa.float32()))])
+    with pq.ParquetWriter(path, schema, compression="none") as file:
+        for start in range(0, len(vectors), _WRITTEN):
+            part = vectors[start : start + _WRITTEN]
+            lists = pa.ListArray.from_arrays(np.arange(len(part) + 1, dtype=np.int32) * SIZE, pa.array(part.ravel()))
+            file.write_table(pa.table([pa.array(np.arange(start, start + len(part))), lists], schema=schema))
+
+
+def bare(kind: str, vectors: Vectors, ours: Any) -> Any:
+    """Build faiss's own index with the parameters of ours."""
+    count, size = vectors.shape
+    centers = faiss.IndexFlatIP(size)
+    match kind:
+        case "flat":
+            index = faiss.IndexFlatIP(size)
+        case "ivf":
+            index = faiss.IndexIVFFlat(centers, size, ours.index.nlist, faiss.METRIC_INNER_PRODUCT)
+        case "hnsw":
+            index = faiss.IndexHNSWFlat(size, ours.options.neighbors, faiss.METRIC_INNER_PRODUCT)
+            index.hnsw.efConstruction = ours.options.build_depth
+        case _:
+            codes = ours.index.pq.M
+            inner = faiss.IndexIVFPQ(centers, size, ours.index.nlist, codes, 8, faiss.METRIC_INNER_PRODUCT)
+            index = faiss.IndexRefineFlat(inner)
+            index.k_factor = 10
+    index.train(vectors)
+    for start in range(0, count, _WRITTEN):
+        index.add(vectors[start : start + _WRITTEN])
+    if kind == "hnsw":
+        index.hnsw.efSearch = ours.depth
+    elif kind != "flat":
+        (index if kind == "ivf" else inner).nprobe = ours.depth
+    return index
+
+
+def measure(
+    kind: str, database: Database, given: argparse.Namespace, vectors: Vectors, queries: Vectors
+) -> dict[str, Any]:
+    """Build and search one kind of index, ours and faiss's own in turn; return seconds, ratios and recall."""
+    session = database.session()
+    create = f"CREATE OR REPLACE VECTOR INDEX i ON vectors(v) OPTIONS (type '{kind}', metric 'ip', columns 'id')"
+    build = timed(lambda: session.update(create))
+    opened = database.index("i")
+    ours = opened.neighbors
+    built: list[Any] = []
+    with tempfile.NamedTemporaryFile(dir=given.folder) as file:
+
+        def build_bare() -> None:
+            built.append(bare(kind, vectors, ours))
+            faiss.write_index(built[0], file.name)
+
+        bare_build = timed(build_bare)
+    sql = f"SELECT vector_search('i', q, top_k => {_NEIGHBORS}, returning => 'id') AS near FROM queries"
+
+    def ask() -> list[list[int]]:
+        result = session.execute(sql, settings={"cache": "off", "optimizer": "on"})
+        return [row for batch in result.batches for row in batch.column(0).to_pylist()]
+
+    seconds = median_seconds(ask, given.repeats)
+    bare_seconds = median_seconds(lambda: built[0].search(queries, _NEIGHBORS), given.repeats)
+    found = {"ours": ask(), "faiss": built[0].search(queries, _NEIGHBORS)[1].tolist()}
+    _, true = faiss.knn(queries, vectors, _NEIGHBORS, metric=faiss.METRIC_INNER_PRODUCT)
+    return {
+        "build_seconds": round(build, 2),
+        "faiss_build_seconds": round(bare_build, 2),
+        "build_ratio": round(build / bare_build, 3),
+        "seconds": round(seconds, 3),
+        "faiss_seconds": round(bare_seconds, 3),
+        "ratio": round(seconds / bare_seconds, 3),
+        "queries_per_second": round(len(queries) / seconds),
+        "depth": ours.depth,
+        **{f"{name}_recall": round(recall(near, true), 4) for name, near in found.items()},
+        "peak_gib": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20, 2),
+    }
+
+
+def recall(found: Sequence[Sequence[int]], true: NDArray[np.int64]) -> float:
+    """Return the share of true neighbors that are among those found."""
+    return float(np.mean([len(np.intersect1d(a, b)) / len(b) for a, b in zip(found, true, strict=True)]))
+
+
+def _unit(vectors: Vectors) -> Vectors:
+    found: Vectors = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the benchmark as the command line says."""
+    parser = argparse.ArgumentParser(description="Searches by SQL against bare faiss.")
+    parser.add_argument("--vectors", type=int, default=1_000_000)
+    parser.add_argument("--queries", type=int, default=1_000)
+    parser.add_argument("--types", default="flat,ivf,hnsw,ivfpq")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--folder", type=Path, help="where the table and the indexes go (default: a temporary one)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+    given = parser.parse_args(arguments)
+    announce("vector", arguments)
+    vectors, queries = clustered(given.vectors, 1), clustered(given.queries, 2)
+    found = {}
+    with tempfile.TemporaryDirectory(prefix="flightllm-bench-", dir=given.folder) as folder:
+        files = {name: Path(folder) / f"{name}.parquet" for name in ("vectors", "queries")}
+        write(vectors, files["vectors"], "v")
+        write(queries, files["queries"], "q")
+        with open_database(EngineConfig("fake"), files) as database:
+            for kind in given.types.split(","):
+                found[kind] = measure(kind, database, given, vectors, queries)
+                print(f"{kind}: {json.dumps(found[kind])}", flush=True)
+    if given.json:
+        names = ("vectors", "queries", "repeats")
+        print(
+            json.dumps(
+                {"bench": "vector", **{n: getattr(given, n) for n in names}, "types": found, "machine": machine()}
+            )
+        )
+
+
+if __name__ == "__main__":
+    main()
