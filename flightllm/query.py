@@ -27,12 +27,13 @@ from flightllm.operators.run import run
 from flightllm.operators.workers import parallel_parts
 from flightllm.plan.explain import explain_stages
 from flightllm.plan.list_arguments import list_arguments
-from flightllm.plan.nodes import Node
+from flightllm.plan.nodes import Node, Project, Scan
 from flightllm.plan.planner import Planned, plan_query, register_stubs
-from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational
-from flightllm.plan.substrait import NotExpressibleError
+from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational, scan, stage_frame
+from flightllm.plan.substrait import NotExpressibleError, to_plan
 from flightllm.rewrite import RULES, rewrite
 from flightllm.rewrite.fuse import fuse
+from flightllm.rewrite.nearest_by_index import Nearest, nearest_by_index
 from flightllm.services import Services
 from flightllm.settings import Settings
 from flightllm.spending import AskingQuery, real_backings
@@ -373,7 +374,12 @@ class StagedQuery:
         register_stubs(planning, extracted.calls)
         frame = _frame(planning, extracted)
         planned = plan_query(planning, frame, extracted.calls)
+        if settings.rules and left_out != nearest_by_index.__name__:
+            planned, extracted = _by_index(planned, services, extracted)
         root, self._rules = _rewritten(planned, left_out) if settings.rules else (planned.root, ())
+        if extracted is not self._extracted:
+            self._rules = (nearest_by_index.__name__, *self._rules)
+            self._extracted = extracted
         self._context = _scalar_context(services, extracted)
         self._ordered = _scalar_context(services, extracted, parallel=False)
         for setting in _join_settings(frame):
@@ -434,6 +440,33 @@ def _rewritten(planned: Planned, left_out: str) -> tuple[Node, tuple[str, ...]]:
     root, fired = rewrite(planned.root, planned.functions, tuple(r for r in RULES if r.__name__ != left_out))
     fused = root if left_out == fuse.__name__ else fuse(root, planned.functions)
     return fused, fired if fused is root else (*fired, fuse.__name__)
+
+
+def _by_index(planned: Planned, services: Services, extracted: Extracted) -> tuple[Planned, Extracted]:
+    """Read only the nearest rows of tables, by their indexes, where the query keeps no others."""
+    if not any(call.backend == "embedding" for call in extracted.calls.values()) or not services.indexes.names():
+        return planned, extracted
+    from flightllm.searching import nearest_rows
+
+    def find(nearest: Nearest) -> Scan | None:
+        nonlocal extracted
+
+        def matching(rows: pa.Table) -> pa.ChunkedArray:
+            name = f"{SEARCH_CATALOG}.public.rows"
+            context = _scalar_context(services, replace(extracted, tables={name: rows}), parallel=False)
+            condition = planned.functions.conjunction(nearest.conditions)
+            plan = to_plan(Project(scan(context, name), (condition,)), planned.functions)
+            return pa.chunked_array([b.column(0) for b in stage_frame(context, plan).collect()], pa.bool_())
+
+        found = nearest_rows(nearest, services, matching)
+        if found is None:
+            return None
+        name = f"{SEARCH_CATALOG}.public.found{len(extracted.tables)}"
+        tables, searched = {**extracted.tables, name: found.rows}, extracted.searched | {found.index}
+        extracted = replace(extracted, tables=tables, searched=searched)
+        return scan(_scalar_context(services, extracted, planning=True), name)
+
+    return replace(planned, root=nearest_by_index(planned.root, planned.functions, find)), extracted
 
 
 def _datafusion_plans(frame: DataFrame) -> list[tuple[str, str]]:

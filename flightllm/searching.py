@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import blake2b
 
 import numpy as np
@@ -13,15 +15,16 @@ from numpy.typing import NDArray
 from flightllm.catalog import QUERY_ONLY
 from flightllm.catalog.contexts import plain_config
 from flightllm.catalog.errors import mapped_error
-from flightllm.errors import SqlError
+from flightllm.errors import InvalidInputError, NotFoundError, SqlError
 from flightllm.functions.bind import bind_call
 from flightllm.llm.base import Request
 from flightllm.llm.embed.base import Embedder, Vectors
 from flightllm.llm.embed.engine import vector_of, vector_text
 from flightllm.operators.cache import AnswerCache
+from flightllm.rewrite.nearest_by_index import Nearest
 from flightllm.services import Services
 from flightllm.sql.calls import Extracted
-from flightllm.sql.names import TableName
+from flightllm.sql.names import TableName, table_name
 from flightllm.sql.semantic_joins import SemanticJoin
 from flightllm.sql.table_functions import TableCall
 from flightllm.vector.index import VectorIndex
@@ -109,6 +112,48 @@ def join_table(join: SemanticJoin, services: Services, rows: Callable[[str], pa.
     query = next(name for name in ("query", "query_2", "query_3") if name not in names)
     queries = found.column("query").combine_chunks().take(pc.list_parent_indices(near))
     return pa.table([*columns, queries], [*names, query]), query
+
+
+@dataclass(frozen=True, slots=True)
+class NearestRows:
+    """Rows of a table, and the index that found them."""
+
+    index: str
+    rows: pa.Table
+
+
+_SPARE = 10
+"""Rows beyond those wanted, so that what an index takes for equal is compared once more."""
+
+
+def nearest_rows(
+    nearest: Nearest, services: Services, matching: Callable[[pa.Table], pa.ChunkedArray]
+) -> NearestRows | None:
+    """Return the rows wanted by an index that is up to date and has all their columns; None where there is none.
+
+    `matching` tells for each row whether the conditions are true.
+    """
+    try:
+        table = table_name(list(nearest.scan.rel.named_table.names))
+    except SqlError:  # of a catalog of the query's own
+        return None
+    columns = nearest.scan.columns
+    for name in services.indexes.names():
+        with suppress(InvalidInputError, NotFoundError):  # damaged, or dropped meanwhile
+            manifest = services.indexes.manifest(name)
+            fits = manifest.table == (table.schema, table.name) and manifest.column == columns[nearest.column]
+            fits = fits and manifest.options.metric == "cosine" and not (manifest.nulls and nearest.nulls_first)
+            fits = fits and status(manifest, services.catalog.revision) == "ready"
+            if fits and manifest.revision == services.backends.embedder().revision:
+                index = services.indexes.open(name)
+                if set(columns) <= set(index.rows.schema.names):
+                    rows = index.rows.select(columns)
+                    within = np.asarray(pc.fill_null(matching(rows), fill_value=False)) if nearest.conditions else None
+                    vectors = services.backends.embedder().embed([nearest.text], "document")
+                    [found] = index.search(nearest.rows + _SPARE, "vector", None, vectors, within)
+                    if len(found.ids) >= nearest.rows or not manifest.nulls:
+                        return NearestRows(name, rows.take(pa.array(np.sort(found.ids))))
+    return None
 
 
 def index_lines(extracted: Extracted, services: Services) -> list[tuple[str, str]]:

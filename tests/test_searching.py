@@ -284,3 +284,38 @@ def test_wrong_joins(session: Session, join: str, said: str) -> None:
     """The error says what to write instead."""
     with pytest.raises(FlightLLMError, match=said):
         rows(session, f"SELECT * FROM fruit f JOIN {join}")
+
+
+BY_LIKENESS = "SELECT id FROM fruit {where} ORDER BY ai_similarity(name, 'an apple') DESC{nulls} LIMIT {limit}"
+
+
+@pytest.mark.parametrize(
+    ("where", "nulls", "limit", "uses"),
+    [
+        ("", " NULLS LAST", 2, True),
+        ("WHERE id > 1 AND name LIKE 'a%'", " NULLS LAST", 2, True),
+        ("WHERE id > 1 AND ai_filter('good', name)", " NULLS LAST", 2, False),
+        ("WHERE name IS NOT NULL", " NULLS LAST", "2 OFFSET 1", True),
+        ("", "", 2, False),
+        ("", " NULLS LAST", 6, False),
+    ],
+)
+def test_order_by_likeness(session: Session, where: str, nulls: str, limit: object, uses: bool) -> None:
+    """An index that fits finds the first rows; they are those that all rows, compared one by one, would give."""
+    sql = BY_LIKENESS.format(where=where, nulls=nulls, limit=limit)
+    told = rows(session, f"EXPLAIN {sql}")
+    assert ("nearest_by_index" in told[0]["plan"]) is uses
+    assert any(line["plan_type"] == "vector index names" for line in told) is uses
+    found = rows(session, sql)
+    session.update("DROP VECTOR INDEX names")
+    assert rows(session, sql) == found
+
+
+def test_a_stale_index_is_not_used(session: Session) -> None:
+    """New rows are found at once."""
+    session.update("INSERT INTO fruit VALUES (9, 'an apple')")
+    sql = BY_LIKENESS.format(where="", nulls=" NULLS LAST", limit=1)
+    assert rows(session, sql) == [{"id": 9}]
+    session.update("REFRESH VECTOR INDEX names")
+    assert rows(session, sql) == [{"id": 9}]
+    assert "nearest_by_index" in rows(session, f"EXPLAIN {sql}")[0]["plan"]

@@ -196,6 +196,15 @@ def key(expression: Expression | None) -> bytes:
     return b"" if expression is None else expression.SerializeToString(deterministic=True)
 
 
+def text(expression: Expression) -> str | None:
+    """Return the text that an expression is, or None where it is anything else than a text literal."""
+    if expression.WhichOneof("rex_type") == "cast":
+        return text(expression.cast.input)
+    if expression.WhichOneof("rex_type") != "literal" or expression.literal.WhichOneof("literal_type") != "string":
+        return None
+    return str(expression.literal.string)
+
+
 def bounds(rel: FetchRel) -> tuple[int, int | None] | None:
     """Return how many rows a Fetch skips and keeps (None: all); None as a whole where these are no literals."""
     offset = _literal(rel.offset_expr, 0) if rel.HasField("offset_expr") else 0

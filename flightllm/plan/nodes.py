@@ -31,6 +31,14 @@ class Scan:
             return len(self.rel.projection.select.struct_items)
         return len(self.rel.base_schema.struct.types)
 
+    @property
+    def columns(self) -> list[str]:
+        """Return the names of the columns."""
+        names = list(self.rel.base_schema.names)
+        if self.rel.HasField("projection"):
+            return [names[item.field] for item in self.rel.projection.select.struct_items]
+        return names
+
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Filter:

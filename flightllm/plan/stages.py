@@ -259,9 +259,14 @@ class Cutter:
 
     def _table(self, table: str, schema: pa.Schema) -> Scan:
         register(self._context, table, schema, [])
-        logical = self._context.table(table).logical_plan()
-        plan = Plan.FromString(Producer.to_substrait_plan(logical, self._context).encode())
-        return Scan(plan.relations[0].root.input.read)
+        return scan(self._context, table)
+
+
+def scan(context: SessionContext, table: str) -> Scan:
+    """Return how a plan reads a table of a context."""
+    logical = context.table(table).logical_plan()
+    plan = Plan.FromString(Producer.to_substrait_plan(logical, context).encode())
+    return Scan(plan.relations[0].root.input.read)
 
 
 def register(context: SessionContext, table: str, schema: pa.Schema, batches: Sequence[pa.RecordBatch]) -> None:
