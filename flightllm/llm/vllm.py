@@ -46,7 +46,7 @@ class VllmEngine:
     """An `AsyncLLM` on an event loop's thread of its own; its model runs in vLLM's own process."""
 
     def __init__(self, model: str, window: int, options: VllmOptions) -> None:
-        _prepare_environment()
+        prepare_environment()
         try:
             from vllm.v1.engine.async_llm import AsyncLLM
         except ImportError as exc:
@@ -56,7 +56,7 @@ class VllmEngine:
         self._name = f"vllm ({model})"
         self._window = window
         self._encoder = PromptEncoder(folder)
-        self._confidence = options.confidence if options.confidence is not None else not _on_cpu()
+        self._confidence = options.confidence if options.confidence is not None else not on_cpu()
         self._choice_tokens: dict[Choice, int] = {}
         self._numbers = count()
         self._closed = False
@@ -211,7 +211,7 @@ def _engine_args(folder: str, window: int, options: VllmOptions) -> Any:
         # this and knows most of JSON Schema is guidance, the local engine's library too.
         "structured_outputs_config": {"backend": "guidance", "disable_any_whitespace": True},
     }
-    if _on_cpu():
+    if on_cpu():
         arguments |= {"kv_cache_memory_bytes": _CPU_KV_BYTES, "block_size": 32, "enforce_eager": True}
     for name in ("max_model_len", "kv_cache_memory_bytes", "gpu_memory_utilization", "block_size"):
         if getattr(options, name):
@@ -225,17 +225,18 @@ def _engine_args(folder: str, window: int, options: VllmOptions) -> Any:
         raise ConfigError(f"[engine] engine_args: {exc}") from exc
 
 
-def _prepare_environment() -> None:
+def prepare_environment() -> None:
     """Set what vLLM reads from the environment, where the user has not; read when its process starts."""
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
-    if _on_cpu():
+    if on_cpu():
         # Bound threads make vLLM 3–10 times slower as soon as anything else uses the same cores.
         os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 2) // 2)))
 
 
-def _on_cpu() -> bool:
+def on_cpu() -> bool:
+    """Tell whether vLLM runs without a GPU here."""
     try:
         import torch
     except ImportError as exc:

