@@ -1,0 +1,56 @@
+"""A server killed while it builds an index: the index is as it was before, or as it was to be."""
+
+import threading
+import time
+from pathlib import Path
+
+import adbc_driver_manager
+import pytest
+
+from tests.servers import ServerProcess
+
+pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
+pytest.importorskip("tantivy", reason="the extra 'vector' is not installed")
+
+ROWS, ADDED = 30_000, 5_000
+DOCS = f"""CREATE TABLE docs AS SELECT value AS id, [sin(value), cos(value), sin(value * 1.7), cos(value * 0.3)] AS v
+    FROM generate_series(1, {ROWS})"""
+MORE = f"""INSERT INTO docs SELECT value, [sin(value), cos(value), sin(value * 1.7), cos(value * 0.3)]
+    FROM generate_series({ROWS} + 1, {ROWS + ADDED})"""
+NEAREST = "SELECT vector_search('i', v, top_k => 1)[1]['id'] FROM (SELECT id, v FROM docs WHERE id = {id})"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("statement", ["REFRESH VECTOR INDEX i", "CREATE OR REPLACE VECTOR INDEX i ON docs(v)"])
+@pytest.mark.parametrize("wait", [0.02, 0.1, 0.3])
+def test_killed_while_building(tmp_path: Path, statement: str, wait: float) -> None:
+    """Searches find the old rows at once, and all of them once it is built again."""
+    with ServerProcess(tmp_path, 1, 16) as first:
+        first.query(DOCS)
+        first.query("CREATE VECTOR INDEX i ON docs(v) OPTIONS (type 'ivf')")
+        first.query(MORE)
+        thread = threading.Thread(target=may_fail, args=(first, statement))
+        thread.start()
+        time.sleep(wait)
+        first.kill()
+        thread.join(30)
+    with ServerProcess(tmp_path, 1, 16) as second:
+        second.query(DOCS)
+        second.query(MORE)
+        [(rows, status)] = second.query("SELECT rows, status FROM system.vector_indexes")
+        assert rows in {ROWS, ROWS + ADDED}
+        assert "damaged" not in status
+        assert second.query(NEAREST.format(id=77)) == [(77,)]
+        assert second.query("REFRESH VECTOR INDEX i") == []
+        assert second.query("SELECT rows, status FROM system.vector_indexes") == [(ROWS + ADDED, "ready")]
+        assert second.query(NEAREST.format(id=ROWS + 7)) == [(ROWS + 7,)]
+        left = [path for path in (tmp_path / "vectors").glob("*/*") if path.is_dir()]
+        assert len(left) == 1
+
+
+def may_fail(server: ServerProcess, statement: str) -> None:
+    """Run a statement whose server may be killed."""
+    try:
+        server.query(statement)
+    except adbc_driver_manager.Error:
+        assert server.process.poll() is not None
