@@ -28,7 +28,7 @@ from bench.setting import announce, open_database
 from flightllm.config import EngineConfig
 from flightllm.session import Database
 
-_GREEDY: Final = STEPS[1].settings | {"ordering": "greedy", "layout": "auto"}
+_GREEDY: Final = {**STEPS[1].settings, "ordering": "greedy", "layout": "auto"}
 STEPS_OF_RAG: Final = (
     *STEPS[:2],
     Step("+ row order", prefix_cache=True, settings=_GREEDY),

@@ -158,7 +158,7 @@ def _extract(sql: str, services: Services, tables: Mapping[str, pa.Table] = Mapp
     def index(name: str) -> "PlannedIndex":
         from flightllm.searching import PlannedIndex
 
-        return PlannedIndex(services.indexes.open(name))
+        return PlannedIndex(services.indexes.open(name), services)
 
     extracted = extract_calls(sql, services.functions, columns_of, columns_of_query, index)
     extracted = replace(extracted, tables=tables)

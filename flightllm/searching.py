@@ -50,8 +50,9 @@ def embed_kept(embedder: Callable[[], Embedder], cache: AnswerCache) -> Callable
 class PlannedIndex:
     """An index as a call in SQL sees it while it is planned."""
 
-    def __init__(self, index: VectorIndex) -> None:
+    def __init__(self, index: VectorIndex, services: Services) -> None:
         self._index = index
+        self._services = services
         self.name = index.manifest.name
         self.generation = index.manifest.generation
         self.rows = index.rows
@@ -60,10 +61,21 @@ class PlannedIndex:
         """Check that an index can be searched so.
 
         Raises:
-            SqlError: `condition` is none over the index's columns, or there is no text to search.
+            SqlError: `condition` is none over the index's columns, there is no text to search, or the vectors are
+                those of another model than the server's.
         """
-        if mode != "vector" and not self._index.manifest.model:
+        built = self._index.manifest
+        if mode != "vector" and not built.model:
             raise SqlError(f"the vector index {self.name!r} is over vectors: it has no text to search")
+        if mode != "text" and built.model and built.revision != self._services.backends.embedder().revision:
+            served = self._services.config.embedding.model
+            other = (
+                f"the embedding model {built.model!r}" if built.model != served else f"another version of {served!r}"
+            )
+            raise SqlError(
+                f"the vector index {self.name!r} was built with {other}, this server has {served!r}: REFRESH"
+                f" VECTOR INDEX {self.name} builds it anew; mode => 'text' needs no model"
+            )
         if condition:
             _rows_where(self._index, condition)
 
@@ -75,7 +87,11 @@ def search_table(call: TableCall, services: Services) -> tuple[str, pa.Table]:
         FlightLLMError: the call is wrong, or the index is.
     """
     bound = bind_call(
-        call.function, call.name, call.arguments, call.text, lambda name: PlannedIndex(services.indexes.open(name))
+        call.function,
+        call.name,
+        call.arguments,
+        call.text,
+        lambda name: PlannedIndex(services.indexes.open(name), services),
     ).call
     query = next(
         argument.constant
@@ -143,7 +159,7 @@ def nearest_rows(
             manifest = services.indexes.manifest(name)
             fits = manifest.table == (table.schema, table.name) and manifest.column == columns[nearest.column]
             fits = fits and manifest.options.metric == "cosine" and not (manifest.nulls and nearest.nulls_first)
-            fits = fits and status(manifest, services.catalog.revision) == "ready"
+            fits = fits and status(manifest, services.catalog.revision, services.config.embedding.model) == "ready"
             if fits and manifest.revision == services.backends.embedder().revision:
                 index = services.indexes.open(name)
                 if set(columns) <= set(index.rows.schema.names):
@@ -163,7 +179,7 @@ def index_lines(extracted: Extracted, services: Services) -> list[tuple[str, str
     for name in sorted(searched | extracted.searched):
         manifest = services.indexes.manifest(name)
         over = f"{TableName(*manifest.table).display}({manifest.column})"
-        state = status(manifest, services.catalog.revision)
+        state = status(manifest, services.catalog.revision, services.config.embedding.model)
         lines.append((f"vector index {name}", f"{manifest.options.type} over {over}, {manifest.rows:,} rows: {state}"))
     return lines
 

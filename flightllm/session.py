@@ -132,7 +132,7 @@ class Database:
             def revision(table: TableName) -> str:
                 return catalog.revision(table)
 
-            catalog = Catalog(config.limits, SystemTables(queries, cache, indexes, revision))
+            catalog = Catalog(config.limits, SystemTables(queries, cache, indexes, revision, config.embedding.model))
             for name, path in config.tables.items():
                 catalog.register_file(name, path)
             costs = Costs(Prices.of(config.engine))

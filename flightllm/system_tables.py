@@ -35,12 +35,15 @@ class SystemTables:
         cache: AnswerCache,
         indexes: VectorIndexes,
         revision: Callable[[TableName], str],
+        model: str,
     ) -> None:
         self._queries = queries
         self._cache = cache
         self._indexes = indexes
         self._revision = revision
         """Tells the content of a table from another one."""
+        self._model = model
+        """The embedding model."""
 
     @property
     def schemas(self) -> Mapping[str, pa.Schema]:
@@ -71,7 +74,7 @@ class SystemTables:
             "type": manifest.options.type,
             "metric": manifest.options.metric,
             "model": manifest.model,
-            "status": status(manifest, self._revision),
+            "status": status(manifest, self._revision, self._model),
             "dimensions": manifest.dimensions,
             "rows": manifest.rows,
             "nulls": manifest.nulls,

@@ -196,6 +196,61 @@ def test_damaged(session: Session, tmp_path: Path) -> None:
     assert rows(session, "SELECT vector_search('names', 'pear') AS near")[0]["near"]
 
 
+def test_another_embedding_model(session: Session, tmp_path: Path) -> None:
+    """Vectors of another model are never compared: the index says so, and is built anew with the one there is."""
+    session.update("CREATE TABLE copy AS SELECT * FROM fruit")
+    config = Config(
+        engine=EngineConfig("fake"),
+        embedding=EmbeddingConfig("fake", "other", options={"dimensions": 16}),
+        data_folder=tmp_path,
+    )
+    other = Database.open(config)
+    there = other.session()
+    there.update(FRUIT)
+    assert rows(there, "SHOW VECTOR INDEXES")[0]["status"].startswith("stale: its embedding model was 'minilm'")
+    for search in ("SELECT vector_search('names', 'pear')", "SELECT * FROM vector_search('names', 'pear')"):
+        with pytest.raises(SqlError, match="was built with the embedding model 'minilm', this server has 'other'"):
+            rows(there, search)
+    assert rows(there, "SELECT text_search('names', 'pear')[1]['id'] AS id") == [{"id": 2}]
+    assert there.update("REFRESH VECTOR INDEX names") == 5
+    assert rows(there, "SELECT vector_search('names', 'a green pear')[1]['id'] AS id") == [{"id": 2}]
+    other.close()
+
+
+def test_vectors_of_another_length(session: Session) -> None:
+    """They fail the query, whatever rows fit; a table that has them cannot be indexed."""
+    session.update("CREATE TABLE points AS SELECT * FROM (VALUES (1, [0.5, 1.0]), (2, [0.2, 0.1])) AS v(id, v)")
+    session.update("CREATE VECTOR INDEX points ON points(v)")
+    for query, said in (
+        ("[1.0, 2.0, 3.0]", "vectors of 2 numbers, the query one of 3"),
+        ("'text'", "lists of numbers"),
+    ):
+        with pytest.raises(InvalidInputError, match=said):
+            rows(session, f"SELECT vector_search('points', {query})")
+    with pytest.raises(InvalidInputError, match="all of one length"):
+        rows(session, "SELECT vector_search('points', v) FROM (VALUES ([1.0, 2.0]), ([1.0])) AS t(v)")
+    session.update("INSERT INTO points VALUES (3, [1.0, 2.0, 3.0])")
+    for statement in ("REFRESH VECTOR INDEX points", "CREATE OR REPLACE VECTOR INDEX points ON points(v)"):
+        with pytest.raises(InvalidInputError, match=r"different lengths|of 2 and of 3 numbers"):
+            session.update(statement)
+    assert rows(session, "SELECT vector_search('points', [0.5, 1.0])[1]['id'] AS id") == [{"id": 1}]
+
+
+def test_nothing_to_find(session: Session) -> None:
+    """An index of no rows, or of NULLs, finds nothing; there may be rows later. More than there are finds all."""
+    session.update("CREATE TABLE notes AS SELECT * FROM fruit WHERE name IS NULL")
+    assert session.update("CREATE VECTOR INDEX notes ON notes(name)") == 0
+    for mode in ("vector", "text", "hybrid"):
+        near = f"vector_search('notes', 'pear', mode => '{mode}', top_k => 3)"
+        assert rows(session, f"SELECT {near} AS near") == [{"near": []}]
+        assert rows(session, f"SELECT * FROM {near}") == []
+    session.update("INSERT INTO notes VALUES (1, 'a plum')")
+    assert session.update("REFRESH VECTOR INDEX notes") == 1
+    assert rows(session, "SELECT id FROM vector_search('notes', 'pear', top_k => 10000)") == [{"id": 1}]
+    assert rows(session, "SELECT vector_search('notes', NULL) AS near") == [{"near": None}]
+    assert rows(session, "SELECT * FROM vector_search('names', 'pear', filter => 'id > 99')") == []
+
+
 @pytest.mark.parametrize(
     ("sql", "kind", "said"),
     [

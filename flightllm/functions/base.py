@@ -177,7 +177,12 @@ class AIFunction:
 
     @property
     def all_options(self) -> tuple[Option, ...]:
-        """Return the function's own options, then those of every AI function that it does not define itself."""
+        """Return the function's own options, then those of every AI function that it does not define itself.
+
+        A search fails as a whole or not at all, so it has none of these; embeddings are asked of no language model.
+        """
+        if self.backend == "search":
+            return self.options
         own = {option.name for option in self.options}
         common = COMMON_OPTIONS if self.backend == MODEL else tuple(o for o in COMMON_OPTIONS if o.name == "on_error")
         return (*self.options, *(option for option in common if option.name not in own))

@@ -225,7 +225,7 @@ class _Binder:
             ),
             output=answer.output,
             parse=answer.parse,
-            on_error=str(values["on_error"]),
+            on_error=str(values.get("on_error", "fail")),
             model=model if isinstance(model, str) else None,
             backend=self._function.backend,
             normalize=read_normalize(normalize) if isinstance(normalize, str) else frozenset(),

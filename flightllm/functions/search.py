@@ -1,5 +1,7 @@
 """The answer of a search in a vector index: rows of the index, each with its score."""
 
+from bisect import bisect_right
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pyarrow as pa
@@ -47,11 +49,22 @@ def search_answer(index: Searched, count: int, mode: str, condition: str, return
     if returning and returning not in kind.names:
         raise AICallError(f"the index has no column {returning!r} to return; it has {', '.join(kind.names)}")
 
+    batches = rows.to_batches()  # a value of a batch is read at once, one of a table of many batches is not
+    ends = [*accumulate(map(len, batches))]
+
+    def value(name: str, row: int) -> Any:
+        place = bisect_right(ends, row)
+        return batches[place].column(name)[row - ends[place]].as_py()  # counted from the batch's end
+
     def parse(text: str) -> list[Any]:
         ids, scores = found_of(text)
-        found = rows.take(pa.array(ids, pa.int64())).to_pylist()
-        structs = [{**row, score: value} for row, value in zip(found, scores, strict=True)]
-        return [struct[returning] for struct in structs] if returning else structs
+        if returning == score:
+            return scores
+        if returning:
+            return [value(returning, row) for row in ids]
+        names = rows.schema.names
+        found = ({name: value(name, row) for name in names} for row in ids)
+        return [{**row, score: near} for row, near in zip(found, scores, strict=True)]
 
     search = Search(index.name, index.generation, count, cast("Mode", mode), condition)
     return Answer(search.as_text(), pa.list_(kind.field(returning).type if returning else kind), parse)

@@ -67,15 +67,15 @@ class SearchEngine:
         """Do nothing: the indexes are the server's."""
 
     def _answer(self, batch: list[Request]) -> list[Completion]:
-        """Answer each search of the batch; what is wrong with one costs its own requests alone."""
+        """Answer each search of the batch.
+
+        Raises:
+            InvalidInputError: the index is damaged, or a query is a vector of another length than its vectors.
+        """
         answers: list[Completion] = []
         for instruction in dict.fromkeys(request.instruction for request in batch):
             some = [request for request in batch if request.instruction == instruction]
-            try:
-                found = self._search(Search(**json.loads(instruction)), [text_of(request) for request in some])
-            except InvalidInputError as error:
-                answers += [Completion(request.id, None, str(error)) for request in some]
-                continue
+            found = self._search(Search(**json.loads(instruction)), [text_of(request) for request in some])
             answers += [Completion(one.id, found_text(rows)) for one, rows in zip(some, found, strict=True)]
         return answers
 
@@ -119,5 +119,5 @@ def _vectors(texts: Sequence[str]) -> Vectors:
         return np.stack(rows)
     except ValueError as error:
         raise InvalidInputError(
-            f"an index over vectors is searched for a list of numbers, not {texts[0][:40]!r}"
+            f"an index over vectors is searched for lists of numbers, all of one length; not {texts[0][:40]!r}"
         ) from error

@@ -40,7 +40,7 @@ class VectorIndex:
     def __init__(self, manifest: Manifest, rows: pa.Table, neighbors: Neighbors | None, words: Words | None) -> None:
         self.manifest = manifest
         self.rows = rows
-        self._neighbors = neighbors
+        self.neighbors = neighbors
         self._words = words
 
     @classmethod
@@ -85,14 +85,14 @@ class VectorIndex:
     def _nearest(self, count: int, vectors: Vectors | None, within: NDArray[np.bool_] | None) -> list[Found]:
         if vectors is None:
             raise InvalidInputError("a search by meaning needs vectors")
-        if self._neighbors is None:
+        if self.neighbors is None:
             return [_NOTHING] * len(vectors)
-        if vectors.shape[1] != self._neighbors.dimensions:
+        if vectors.shape[1] != self.neighbors.dimensions:
             raise InvalidInputError(
-                f"the index {self.manifest.name} has vectors of {self._neighbors.dimensions} numbers, the query one of"
+                f"the index {self.manifest.name} has vectors of {self.neighbors.dimensions} numbers, the query one of"
                 f" {vectors.shape[1]}"
             )
-        scores, ids = self._neighbors.search(vectors, count, within)
+        scores, ids = self.neighbors.search(vectors, count, within)
         return [Found(s[i >= 0], i[i >= 0]) for s, i in zip(scores, ids, strict=True)]
 
     def _worded(self, count: int, texts: Sequence[str] | None, within: NDArray[np.bool_] | None) -> list[Found]:

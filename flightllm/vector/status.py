@@ -7,11 +7,16 @@ from flightllm.sql.names import TableName
 from flightllm.vector.manifest import Manifest
 
 
-def status(manifest: Manifest, revision: Callable[[TableName], str]) -> str:
-    """Return `ready`, or in which way an index is out of date; `revision` tells a table's content from another one."""
+def status(manifest: Manifest, revision: Callable[[TableName], str], model: str) -> str:
+    """Return `ready`, or in which way an index is out of date.
+
+    `revision` tells a table's content from another one; `model` is the server's embedding model.
+    """
     table = TableName(*manifest.table)
     try:
         fresh = revision(table) == manifest.source
     except NotFoundError:
         return f"the table {table.display!r} is gone"
+    if manifest.model not in {"", model}:
+        return f"stale: its embedding model was {manifest.model!r}; REFRESH VECTOR INDEX {manifest.name}"
     return "ready" if fresh else f"stale: {table.display!r} has changed; REFRESH VECTOR INDEX {manifest.name}"
