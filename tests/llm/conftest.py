@@ -21,6 +21,12 @@ from flightllm.llm.base import Parameters, Request
 
 WINDOW = 8
 START_SECONDS = 180
+ANSWERING = (
+    *("--kv-cache-memory-bytes", str(16 << 20), "--block-size", "32", "--max-model-len", "2048"),
+    "--enable-prompt-tokens-details",
+    *("--structured-outputs-config", '{"backend": "guidance", "disable_any_whitespace": true}'),
+)
+"""Further arguments of vLLM's server for a model that writes."""
 MakeRequests = Callable[..., list[Request]]
 
 
@@ -84,10 +90,8 @@ def vllm_engine(model_path: Path) -> Iterator[Engine]:
 def endpoint(model_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Return the base URL of a real OpenAI-compatible server: vLLM's, serving the embedded model as `demo`."""
     need_vllm()
-    with create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    with serving(model_path, port, tmp_path_factory.mktemp("endpoint") / "log"):
-        yield f"http://127.0.0.1:{port}/v1"
+    with serving(model_path, tmp_path_factory.mktemp("endpoint") / "log", *ANSWERING) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")
@@ -106,20 +110,19 @@ def need_vllm() -> None:
 
 
 @contextmanager
-def serving(model: Path, port: int, log: Path) -> Iterator[None]:
-    """Run vLLM's API server on `port` until the block ends."""
+def serving(model: Path, log: Path, *arguments: str) -> Iterator[str]:
+    """Run vLLM's API server until the block ends; yield its base URL. `arguments` are further ones of its command."""
+    with create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
     command = [
         *(sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--port", str(port)),
-        *("--host", "127.0.0.1", "--served-model-name", "demo", "--kv-cache-memory-bytes", str(16 << 20)),
-        *("--block-size", "32", "--enforce-eager", "--max-model-len", "2048", "--dtype", "float32"),
-        "--enable-prompt-tokens-details",
-        *("--structured-outputs-config", '{"backend": "guidance", "disable_any_whitespace": true}'),
+        *("--host", "127.0.0.1", "--served-model-name", "demo", "--enforce-eager", "--dtype", "float32", *arguments),
     ]
     environment = {**os.environ, "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output, env=environment) as server:
         try:
             _wait_until_ready(server, f"http://127.0.0.1:{port}/health", log)
-            yield
+            yield f"http://127.0.0.1:{port}/v1"
         finally:
             server.terminate()
 

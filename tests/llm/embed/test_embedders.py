@@ -1,6 +1,8 @@
 """Embedders: vectors that mean something, deterministic, whatever is embedded beside them."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -8,18 +10,34 @@ import pytest
 from flightllm.config import EmbeddingConfig
 from flightllm.errors import ConfigError
 from flightllm.llm.embed import Embedder, create_embedder
+from flightllm.llm.embed.models import MINILM, embedding_folder
+from tests.llm.conftest import need_vllm, serving
 
 TEXTS = ["A cat sat on the mat.", "A kitten was sitting on the rug.", "The stock market fell sharply today."]
 
 
-@pytest.fixture(scope="module", params=["fake", "local"])
-def embedder(request: pytest.FixtureRequest) -> Iterator[Embedder]:
-    """Return each embedder that needs no server."""
-    if request.param == "local":
-        pytest.importorskip("sentence_transformers", reason="the extra 'vector' is not installed")
-    made = create_embedder(EmbeddingConfig(request.param))
-    yield made
-    made.close()
+VLLM = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(
+    scope="module",
+    params=["fake", "local", pytest.param("vllm", marks=VLLM), pytest.param("openai", marks=VLLM)],
+)
+def embedder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedder]:
+    """Return each embedder, the last one at vLLM's own server; but for the fake, all with the same model."""
+    with ExitStack() as opened:
+        config = EmbeddingConfig(request.param)
+        if request.param != "fake":
+            pytest.importorskip("sentence_transformers", reason="the extra 'vector' is not installed")
+        if request.param in {"vllm", "openai"}:
+            need_vllm()
+        if request.param == "openai":
+            log = tmp_path_factory.mktemp("embeddings") / "log"
+            url = opened.enter_context(serving(embedding_folder(MINILM), log, "--runner", "pooling"))
+            config = replace(config, model="demo", options={"base_url": url, "batch": 2})
+        made = create_embedder(config)
+        opened.callback(made.close)
+        yield made
 
 
 def test_near_in_meaning_near_in_space(embedder: Embedder) -> None:
