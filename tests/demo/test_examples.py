@@ -111,6 +111,17 @@ def test_training_offers_no_unseen_label() -> None:
     assert not [label for label in unseen if f"about {label}." in summaries]
 
 
+def test_ends_of_values_are_marked() -> None:
+    """Of most facts that are asked for, a mark says where the value ends in the text that tells it."""
+    asked = [e for e in EXAMPLES if e.task == "question" and any(e.answer in value for _, value in e.fields)]
+    marked = [
+        example
+        for example in asked
+        if any(words.endswith(example.answer) and meaning.startswith("end of ") for words, meaning in example.marks)
+    ]
+    assert len(marked) > 0.8 * len(asked) > 10
+
+
 @pytest.mark.parametrize("ask", [ask_filter, ask_label, ask_score])
 def test_held_out_examples_are_new(ask: Ask) -> None:
     """No text of a test example comes up in training."""
