@@ -23,7 +23,7 @@ _MODEL = (
 
 @click.command()
 @click.option("--engine", type=click.Choice(ENGINES), default="local", show_default=True, help="Who answers.")
-@click.option("--model", help="Model of that engine; the local engine's default is the demo model.")
+@click.option("--model", help="Model of that engine; the demo model by default.")
 @click.option("--keep", is_flag=True, help="Leave the server running until Ctrl-C.")
 def demo(engine: str, model: str | None, keep: bool) -> None:  # noqa: FBT001 -- click passes it by name
     """See it work: AI queries on sample tables.
@@ -44,7 +44,7 @@ def demo(engine: str, model: str | None, keep: bool) -> None:  # noqa: FBT001 --
     console.print(f"Starting a server with the {engine} engine and the sample tables …")
     with ending_on_signals(), contextlib.ExitStack() as afterwards, running_server(arguments) as server:
         console.print(f"Ready at {server.uri} after {time.monotonic() - started:.1f} s.")
-        if engine == "local" and model is None:
+        if engine in {"local", "vllm"} and model in {None, "demo"}:
             console.print(_MODEL, style="yellow", soft_wrap=True)
         _tour(server.uri, console, afterwards)
         console.print(f"\n{connecting(server.uri)}", markup=False, soft_wrap=True)

@@ -175,9 +175,16 @@ def _part(example: Example, meanings: Mapping[str, int], asked: _Tokens, answere
         marks += [(len(asked.ids) + answered.at(start + len(words) - 1), number) for start in answered.find(words)]
     pointers: dict[int, set[int]] = {}
     for pointer in example.pointers:
+        first = answered.at(pointer.before)
         starts = [start + len(pointer.words) - pointer.length for start in asked.find(pointer.words)]
-        place = len(asked.ids) + answered.at(pointer.before) - 1
-        pointers.setdefault(place, set()).update(map(asked.at, starts) if pointer.words else [0])
+        for start in map(asked.at, starts) if pointer.words else [0]:
+            pointers.setdefault(len(asked.ids) + first - 1, set()).add(start)
+        for start in starts:  # and from each token that is copied to the one to copy next
+            copied = range(asked.at(start), asked.at(start + pointer.length - 1))
+            for own, place in zip(range(first, len(answered.ids)), copied, strict=False):
+                if answered.ids[own] != asked.ids[place]:
+                    break
+                pointers.setdefault(len(asked.ids) + own, set()).add(place + 1)
     return _Part(asked.ids, answered.ids, marks, {place: found for place, found in pointers.items() if found})
 
 

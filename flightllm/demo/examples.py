@@ -20,7 +20,7 @@ from flightllm.demo.tasks.copies import ask_copy
 from flightllm.demo.tasks.extracts import ask_extract, ask_question
 from flightllm.demo.tasks.filters import ask_filter
 from flightllm.demo.tasks.labels import ask_label, ask_sentiment
-from flightllm.demo.tasks.needles import ask_needle
+from flightllm.demo.tasks.needles import ask_needles
 from flightllm.demo.tasks.rows import row_of
 from flightllm.demo.tasks.scores import ask_score
 from flightllm.demo.tasks.texts import ask_in_vain, ask_summary
@@ -38,8 +38,9 @@ _TASKS: Sequence[tuple[Ask, float]] = (
     (ask_in_vain, 1),
     (ask_copy, 6),
 )
-_NEEDLE_SHARE = 0.08
-_NEEDLE_WORDS = (40, 1400)
+_NEEDLE_SHARE = 0.14
+_NEEDLE_WORDS = (40, 1150)
+_NEEDLES = 8
 _FIELDS_FIRST_SHARE = 0.2
 _FAMILY_SHARE = 0.4
 _FAMILY = 10
@@ -58,7 +59,7 @@ def training_family(seed: object, number: int, progress: float = 1.0) -> list[Ex
     if writer.chance(_NEEDLE_SHARE * min(1.0, 3 * progress)):
         writer.brief = False
         shortest, longest = map(math.log, _NEEDLE_WORDS)
-        return [ask_needle(writer, int(math.exp(writer.rng.uniform(shortest, longest))))]
+        return ask_needles(writer, int(math.exp(writer.rng.uniform(shortest, longest))), writer.count(1, _NEEDLES))
     asks, weights = zip(*_TASKS, strict=True)
     if not writer.chance(_FAMILY_SHARE):
         example = None
@@ -105,7 +106,7 @@ def held_out(ask: Ask, seed: int, count: int) -> list[Example]:
 
 def _passage(writer: Writer, *, samples: bool = True) -> Passage:
     kinds = ["record", "topic", "ticket", "review", "film", "neutral", *(["sample"] if samples else [])]
-    [kind] = writer.rng.choices(kinds, [30, 16, 12, 26, 11, 2, 10][: len(kinds)])
+    [kind] = writer.rng.choices(kinds, [30, 16, 12, 26, 11, 2, 14][: len(kinds)])
     match kind:
         case "record":
             return write_record(writer, writer.rng.choice(KINDS))

@@ -35,9 +35,14 @@ class Rotation:
 
 
 def rotation(model: Any, batch: Batch) -> Rotation:
-    """Return the rotary angles of a batch's tokens."""
-    weight = model.model.embed_tokens.weight
-    angles = batch.positions.to(weight.device)[:, None, :, None] * model.model.rotary_emb.inv_freq
+    """Return the rotary angles of a batch's tokens, computed in float32 whatever the model's precision.
+
+    In bfloat16, which the model's own frequencies have when it has, neighbours a thousand tokens on have equal angles.
+    """
+    weight, config = model.model.embed_tokens.weight, model.config
+    shares = torch.arange(0, config.head_dim, 2, dtype=torch.float32, device=weight.device) / config.head_dim
+    frequencies = 1.0 / config.rope_parameters["rope_theta"] ** shares
+    angles = batch.positions.to(weight.device)[:, None, :, None] * frequencies
     return Rotation(angles.cos().to(weight.dtype), angles.sin().to(weight.dtype))
 
 

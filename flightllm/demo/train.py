@@ -23,6 +23,7 @@ from flightllm.demo.forward import rotation, states
 from flightllm.demo.hints import mark_loss, pointer_loss
 from flightllm.demo.induction import MEANING, add_induction, add_pointing
 from flightllm.demo.meaning import meanings
+from flightllm.demo.model import CONTEXT_TOKENS
 from flightllm.demo.muon import Muon
 from flightllm.demo.tasks.base import Example
 from flightllm.demo.tokenizer import SPECIAL_TOKENS, VOCABULARY, train_tokenizer
@@ -57,7 +58,7 @@ class Recipe:
     layers: int = 6
     heads: int = 4
     kv_heads: int = 2
-    context_tokens: int = 2048
+    context_tokens: int = CONTEXT_TOKENS
     rope_theta: float = 500_000.0
     matrix_rate: float = 0.004
     vector_rate: float = 0.006
@@ -240,14 +241,15 @@ def calibrate(trainer: Trainer, families: int = 300) -> float:
     seed = f"{trainer.recipe.seed} calibration"
     examples = [example for number in range(families) for example in training_family(seed, number)]
     choices = [[example] for example in examples if isinstance(example.call().parameters.constraint, Choice)]
+    rows = [row for row in encode(trainer.tokenizer, choices) if len(row.ids) <= trainer.recipe.context_tokens]
     logits, targets = [], []
-    for batch in batches(encode(trainer.tokenizer, choices), trainer.recipe.batch_tokens, random.Random(seed)):
+    for batch in batches(rows, trainer.recipe.batch_tokens, random.Random(seed)):
         hidden = trainer.model.model(input_ids=batch.ids.to(trainer.device), use_cache=False).last_hidden_state.cpu()
         answered = batch.weights > 0
-        rows = answered.any(-1).nonzero()[:, 0]
-        first = answered.float().argmax(-1)[rows]
-        logits.append(trainer.model.lm_head(hidden[rows, first].to(trainer.device)).float().cpu())
-        targets.append(batch.targets[rows, first])
+        places = answered.any(-1).nonzero()[:, 0]
+        first = answered.float().argmax(-1)[places]
+        logits.append(trainer.model.lm_head(hidden[places, first].to(trainer.device)).float().cpu())
+        targets.append(batch.targets[places, first])
     values, wanted = torch.cat(logits), torch.cat(targets)
     losses = {one: float(functional.cross_entropy(values / one, wanted)) for one in _TEMPERATURES}
     best = min(losses, key=losses.__getitem__)
@@ -261,9 +263,8 @@ def save_model(trainer: Trainer, folder: Path) -> None:
     state = {name: value.to(torch.bfloat16) for name, value in model.state_dict().items() if name != "meanings.weight"}
     model.save_pretrained(folder, state_dict=state, safe_serialization=True)
     trainer.tokenizer.save_pretrained(folder)
-    for path in folder.iterdir():
-        if path.is_file():
-            path.chmod(0o644)
+    for name in ("model.safetensors", "tokenizer.json"):  # which their writers leave readable by one user alone
+        (folder / name).chmod(0o644)
 
 
 def main() -> None:

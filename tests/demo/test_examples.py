@@ -53,13 +53,18 @@ def test_tasks_are_mixed() -> None:
 
 
 def test_families_share_a_row() -> None:
-    """All prompts of a family begin with the same fields and ask different things."""
+    """All prompts of a family begin with the same fields, or the same long text, and ask different things."""
     several = [family for family in FAMILIES if len(family) > 1]
-    assert several
+    assert {family[0].task for family in several} > {"needle", "filter"}
     for family in several:
-        assert len({example.fields for example in family}) == 1
-        assert len({example.prompt() for example in family}) == len(family)
-        assert all(example.fields_first for example in family)
+        prompts = [example.prompt() for example in family]
+        assert len(set(prompts)) == len(family)
+        if family[0].task in {"needle", "long filter"}:
+            last_words = family[0].fields[0][1].splitlines()[-1]
+            assert len({prompt[: prompt.index(last_words)] for prompt in prompts}) == 1
+        else:
+            assert len({example.fields for example in family}) == 1
+            assert all(example.fields_first for example in family)
 
 
 class Recorder(random.Random):
@@ -109,6 +114,17 @@ def test_training_offers_no_unseen_label() -> None:
     assert not offered & unseen
     summaries = " ".join(example.answer for example in EXAMPLES if example.task == "summary")
     assert not [label for label in unseen if f"about {label}." in summaries]
+
+
+def test_ends_of_values_are_marked() -> None:
+    """Of most facts that are asked for, a mark says where the value ends in the text that tells it."""
+    asked = [e for e in EXAMPLES if e.task == "question" and any(e.answer in value for _, value in e.fields)]
+    marked = [
+        example
+        for example in asked
+        if any(words.endswith(example.answer) and meaning.startswith("end of ") for words, meaning in example.marks)
+    ]
+    assert len(marked) > 0.8 * len(asked) > 10
 
 
 @pytest.mark.parametrize("ask", [ask_filter, ask_label, ask_score])

@@ -1,5 +1,6 @@
 """The layers for training compute what the model computes elsewhere."""
 
+import copy
 import random
 from typing import Any
 
@@ -26,6 +27,18 @@ def row(length: int, trunk: int) -> Encoded:
     branches = [0] * trunk + [1] * half + [2] * (length - trunk - half)
     ids = [random.Random(place).randrange(10, 4000) for place in range(length)]
     return Encoded(tuple(ids), tuple(positions), tuple(branches), (0.0,) * length, (), (), text=True)
+
+
+def test_angles_are_exact_in_any_precision(model: Any) -> None:
+    """The copy that learns in bfloat16 turns every token as the model does: far on, neighbours differ too."""
+    [batch] = batches([row(2000, 2000)], 4000, random.Random(1))
+    fast = copy.deepcopy(model).to(torch.bfloat16)
+    states_ = torch.zeros(1, batch.ids.size(1), model.config.hidden_size)
+    cosines, sines = model.model.rotary_emb(states_, batch.positions)
+    turned = rotation(fast, batch)
+    half = model.config.head_dim // 2
+    assert torch.allclose(turned.cosines[:, 0].float(), cosines[..., :half], atol=0.01)
+    assert torch.allclose(turned.sines[:, 0].float(), sines[..., :half], atol=0.01)
 
 
 @pytest.mark.parametrize("length", [60, 700])

@@ -102,34 +102,42 @@ def test_hints_stand_where_words_do(trainer: Trainer) -> None:
     [family] = encode(trainer.tokenizer, [[asked, extracted]], {"city": 0})
     ids = family.ids
     marked = [text_of(trainer, ids[: place + 1]) for place, _ in family.marks]
-    assert marked[0].rstrip().endswith("lives in Oldham.")
+    assert marked[0].endswith("lives in Oldham. ")
     assert marked[1].endswith("Is it Oldham?")
     assert marked[2].rstrip("\n").endswith("<|assistant|>")
     assert [text.rstrip('{}[]":,')[-4:] for text in marked[3:]] == ["town"] * 3  # twice in the schema, then answered
     assert len({number for _, number in family.marks}) == 1
-    (filtered, evidence), (town, value), (age, nothing) = family.pointers
+    (filtered, evidence), (town, value), *copied, (age, nothing) = family.pointers
     assert text_of(trainer, ids[: filtered + 1]).rstrip("\n").endswith("<|assistant|>")
-    assert [text_of(trainer, ids[: place + 1]).rstrip()[-7:] for place in evidence] == ["Oldham."]
+    assert [text_of(trainer, ids[: place + 1])[-8:] for place in evidence] == ["Oldham. "]
     assert text_of(trainer, ids[: town + 1]).endswith('{"town":"')
     assert [text_of(trainer, ids[:place]).rstrip()[-8:] for place in value] == ["lives in"]
     assert text_of(trainer, ids[: age + 1]).endswith('"age":')
     assert nothing == (0,)
+    assert [place for place, _ in copied] == [town + 1 + number for number in range(len(copied))]
+    assert all(ids[one] == ids[place + 1] for place, found in copied for one in found)
+    assert text_of(trainer, ids[town + 1 : town + 2 + len(copied)]) == "Oldham"
 
 
 def test_pointers_lead_to_the_answer(trainer: Trainer) -> None:
-    """Whatever is copied from the prompt, one of its pointers leads to where it begins."""
-    followed = 0
+    """Whatever is copied from the prompt, one of its pointers leads to where it begins, and on from token to token."""
+    followed = further = 0
     for number in range(300):
         for example in training_family(2, number):
             if example.task not in {"question", "classify", "sentiment"} or not example.pointers or example.options:
                 continue
             [row] = encode(trainer.tokenizer, [[example]])
-            [(place, found)] = row.pointers
+            (place, found), *copied = row.pointers
             assert row.answers[place] == 0 < row.answers[place + 1]
             told = [text_of(trainer, row.ids[one:place]).lstrip().lower() for one in found]
             assert any(text.startswith(example.answer.lower()) for text in told), example
+            for own, next_ones in copied:
+                assert row.answers[own] > 0
+                assert {row.ids[one] for one in next_ones} == {row.ids[own + 1]}
             followed += 1
+            further += len(copied)
     assert followed > 100
+    assert further > followed
 
 
 def test_hint_losses(trainer: Trainer) -> None:

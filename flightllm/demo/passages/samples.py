@@ -1,6 +1,7 @@
 """Texts of the same sentences as the sample tables, in other rows than these."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from flightllm.demo.passages.base import Check, Classes, Fact, Passage, Rating
 from flightllm.demo.passages.films import genre_key, unseen_genres
@@ -43,7 +44,9 @@ def _film_review(writer: Writer) -> Passage:
         "director": _person(writer),
         "place": writer.rng.choice(phrases["movie"]["place"]),
     }
-    return _review(writer.over(phrases["review"]), values, _FILM_ASPECTS, "review_content", 10)
+    review = _review(writer.over(phrases["review"]), values, _FILM_ASPECTS, "review_content", 10)
+    synopsis = _movie(writer)
+    return replace(review, extras=((synopsis.column, synopsis.text),))
 
 
 def _product_review(writer: Writer) -> Passage:

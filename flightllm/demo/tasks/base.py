@@ -63,19 +63,33 @@ def pointers_to_value(passage: Passage, fact: Fact, before: int) -> tuple[Pointe
     """Point to a fact's value: in the sentences that tell it, if these are known, else wherever it stands."""
     if fact.value is None:
         return (Pointer(before, "", 0),)
-    told = [words[: words.find(fact.value) + len(fact.value)] for words, about in passage.marks if about == fact.about]
-    return tuple(Pointer(before, words, len(fact.value)) for words in told or [fact.value] if fact.value in words)
+    return tuple(Pointer(before, words, len(fact.value)) for words in _told(passage, fact) or [fact.value])
+
+
+def marks_of_facts(passage: Passage) -> tuple[Mark, ...]:
+    """Return the passage's marks, and some where the values of its facts end: there an answer is to end too."""
+    ends = ((words, f"end of {fact.about}") for fact in passage.facts if fact.about for words in _told(passage, fact))
+    return (*passage.marks, *ends)
+
+
+def _told(passage: Passage, fact: Fact) -> list[str]:
+    """Return the sentences that tell a fact, each up to the value's end."""
+    value = fact.value
+    if value is None:
+        return []
+    told = [words for words, about in passage.marks if about == fact.about and value in words]
+    return [words[: words.find(value) + len(value)] for words in told]
 
 
 def hints_of_question(passage: Passage, fact: Fact) -> tuple[tuple[Mark, ...], tuple[Pointer, ...]]:
     """Return the marks and pointers of a call that asks a fact's question."""
-    marks = (*passage.marks, *((words, fact.about) for words in (fact.question, "") if fact.about))
+    marks = (*marks_of_facts(passage), *((words, fact.about) for words in (fact.question, "") if fact.about))
     return marks, pointers_to_value(passage, fact, 0)
 
 
 def hints_of_check(passage: Passage, check: Check, prompt: str) -> tuple[tuple[Mark, ...], tuple[Pointer, ...]]:
     """Return the marks and pointers of a call that asks in the words of `prompt` whether a check holds."""
-    marks = (*passage.marks, *((words, key) for key in check.about for words in (prompt, "")))
+    marks = (*marks_of_facts(passage), *((words, key) for key in check.about for words in (prompt, "")))
     if check.named:
         marks = (*marks, (check.named, check.about[0]))
     return marks, _pointers_to_evidence(passage, check.about) if check.about else ()

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from flightllm.demo.passages.base import Fact, Passage
 from flightllm.demo.phrases import Split, Writer
-from flightllm.demo.tasks.base import Example, Pointer, hints_of_question, pointers_to_value
+from flightllm.demo.tasks.base import Example, Pointer, hints_of_question, marks_of_facts, pointers_to_value
 from flightllm.demo.tasks.rows import row_of
 
 _ASKED = (
@@ -43,7 +43,7 @@ def ask_extract(writer: Writer, passage: Passage, most: int = 4) -> Example | No
         _schema(wanted, whole) if typed else tuple(wanted),
         row,
         answer,
-        marks=(*passage.marks, *((f'"{name}"', fact.about) for name, fact in wanted.items() if fact.about)),
+        marks=(*marks_of_facts(passage), *((f'"{name}"', fact.about) for name, fact in wanted.items() if fact.about)),
         pointers=tuple(pointer for name, fact in wanted.items() for pointer in _pointers(passage, name, fact, answer)),
     )
     if not typed and writer.split is Split.TRAINING and writer.chance(0.15):
