@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Lock
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -37,6 +38,8 @@ class Neighbors(ABC):
     def __init__(self, index: Any, options: IndexOptions) -> None:
         self.index = index
         self.options = options
+        self._searched: Any = None
+        """The index or its copy on GPUs, once something was searched for."""
 
     @classmethod
     def build(cls, ready: Vectors, options: IndexOptions) -> Self:
@@ -116,8 +119,18 @@ class Neighbors(ABC):
 
     def nearest(self, queries: Vectors, count: int) -> tuple[Vectors, Ids]:
         """Search all vectors; scores are faiss's own."""
-        scores, ids = self.index.search(queries, count)
+        scores, ids = self.searched().search(queries, count)
         return scores, ids
+
+    def searched(self) -> Any:
+        """Return what to search all vectors in."""
+        if self._searched is None:
+            self._searched = on_gpus(self.index)
+        return self._searched
+
+    def changed(self) -> None:
+        """Forget the copy on GPUs: the index is another."""
+        self._searched = None
 
     @abstractmethod
     def among(self, queries: Vectors, count: int, within: NDArray[np.bool_]) -> tuple[Vectors, Ids]:
@@ -126,6 +139,7 @@ class Neighbors(ABC):
     def _append(self, ready: Vectors) -> None:
         for part in parts(ready):
             self.index.add(part)
+        self.changed()
 
     def _tune(self, ready: Vectors) -> None:
         """Look as far as it takes to find nearly all true neighbours of points between neighbours."""
@@ -140,6 +154,33 @@ class Neighbors(ABC):
             self.look(depth)
             _, found = self.nearest(queries, wanted)
             recall = float(np.mean([len(np.intersect1d(a, b)) / wanted for a, b in zip(true, found, strict=True)]))
+
+
+class _OneAtATime:
+    """An index on GPUs, which cannot search for several threads at once."""
+
+    def __init__(self, index: Any) -> None:
+        self._index = index
+        self._lock = Lock()
+
+    def search(self, queries: Vectors, count: int) -> tuple[Vectors, Ids]:
+        """Search as any faiss index does."""
+        with self._lock:
+            scores, ids = self._index.search(queries, count)
+        return scores, ids
+
+
+def on_gpus(index: Any) -> Any:
+    """Return a copy of an index on the GPUs that the installed faiss can use; the index itself where there is none.
+
+    Some kinds there are for CPUs alone, and a GPU's memory may be the language model's.
+    """
+    if not faiss.get_num_gpus():
+        return index
+    try:
+        return _OneAtATime(faiss.index_cpu_to_all_gpus(index))
+    except RuntimeError:
+        return index
 
 
 def metric(options: IndexOptions) -> int:

@@ -41,6 +41,7 @@ class Ivf(Neighbors):
     def look(self, depth: int) -> None:
         """Look through so many lists."""
         self.index.nprobe = min(depth, self.index.nlist)
+        self.changed()
 
     def among(self, queries: Vectors, count: int, within: NDArray[np.bool_]) -> tuple[Vectors, Ids]:
         """Compare the vectors with a flag, in all lists."""

@@ -65,7 +65,7 @@ class IvfPq(Ivf):
 
     def nearest(self, queries: Vectors, count: int) -> tuple[Vectors, Ids]:
         """Find candidates by their codes and compare these in full."""
-        _, candidates = self.index.search(queries, min(self.count, _CANDIDATES * count))
+        _, candidates = self.searched().search(queries, min(self.count, _CANDIDATES * count))
         scores = np.empty((len(queries), count), np.float32)
         ids = np.empty((len(queries), count), np.int64)
         step = max(1, _COMPARED // max(1, candidates.shape[1] * self.dimensions))
