@@ -18,7 +18,8 @@ from datafusion.catalog import Catalog, Schema
 from flightllm.ai import MODEL, AICall
 from flightllm.catalog import QUERY_ONLY
 from flightllm.catalog.errors import mapped_error
-from flightllm.errors import AICallError, FlightLLMError, LimitExceededError
+from flightllm.errors import AICallError, FlightLLMError, LimitExceededError, SqlError
+from flightllm.functions.search import VECTOR_TEXT, vector_texts
 from flightllm.operators.ai_map import Runtime
 from flightllm.operators.backing import Backing
 from flightllm.operators.batch_udf import BatchFunctions
@@ -108,19 +109,18 @@ def _searched(sql: str, services: Services, settings: Settings) -> tuple[str, Ma
     tables: dict[str, pa.Table] = {}
     indexes: set[str] = set()
 
+    def rows(text: str) -> pa.Table:
+        query = plan(text, services, settings)
+        with closing(query.run(QueryRecord("", text))) as batches:
+            return pa.Table.from_batches(batches, query.schema)
+
     def table(call: TableCall) -> str:
         from flightllm.searching import search_table
 
-        index, found = search_table(call, services)
-        return kept(index, found)
+        return kept(call.index, search_table(call, rows))
 
     def pairs(join: SemanticJoin) -> Pairs:
         from flightllm.searching import join_table
-
-        def rows(text: str) -> pa.Table:
-            query = plan(text, services, settings)
-            with closing(query.run(QueryRecord("", text))) as batches:
-                return pa.Table.from_batches(batches, query.schema)
 
         found, column = join_table(join, services, rows)
         return Pairs(kept(join.index, found), column)
@@ -198,6 +198,7 @@ def _scalar_context(
     for scalar in services.functions.scalars():
         function = scalar.bind(services.engine)
         context.register_udf(udf(function, list(scalar.arguments), scalar.output, "immutable", scalar.name))
+    context.register_udf(udf(vector_texts, [pa.list_(pa.float64())], pa.string(), "immutable", VECTOR_TEXT))
     return context
 
 
@@ -207,6 +208,8 @@ def _frame(context: SessionContext, extracted: Extracted) -> DataFrame:
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         mapped = mapped_error(error)
         text = extracted.display_name(str(mapped))
+        if f"'{VECTOR_TEXT}(" in text:
+            raise SqlError("an index over vectors is searched for a list of numbers, as in [0.1, 0.2]") from error
         if "automatically convert" in text and extracted.calls:
             text += "; an AI call takes texts, numbers, dates and lists: pass the parts of a struct, as in addr['city']"
         raise type(mapped)(text) from error

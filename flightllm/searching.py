@@ -16,8 +16,6 @@ from flightllm.catalog import QUERY_ONLY
 from flightllm.catalog.contexts import plain_config
 from flightllm.catalog.errors import mapped_error
 from flightllm.errors import InvalidInputError, NotFoundError, SqlError
-from flightllm.functions.bind import bind_call
-from flightllm.llm.base import Request
 from flightllm.llm.embed.base import Embedder, Vectors
 from flightllm.llm.embed.engine import vector_of, vector_text
 from flightllm.operators.cache import AnswerCache
@@ -56,6 +54,7 @@ class PlannedIndex:
         self.name = index.manifest.name
         self.generation = index.manifest.generation
         self.rows = index.rows
+        self.of_vectors = not index.manifest.model
 
     def check(self, condition: str, mode: str) -> None:
         """Check that an index can be searched so.
@@ -80,32 +79,20 @@ class PlannedIndex:
             _rows_where(self._index, condition)
 
 
-def search_table(call: TableCall, services: Services) -> tuple[str, pa.Table]:
-    """Run a search in FROM; return the index and the rows found, with their scores.
+def search_table(call: TableCall, rows: Callable[[str], pa.Table]) -> pa.Table:
+    """Run a search in FROM; return the rows found, with their scores.
+
+    `rows` runs SQL to its end.
 
     Raises:
         FlightLLMError: the call is wrong, or the index is.
     """
-    bound = bind_call(
-        call.function,
-        call.name,
-        call.arguments,
-        call.text,
-        lambda name: PlannedIndex(services.indexes.open(name), services),
-    ).call
-    query = next(
-        argument.constant
-        for place, argument in enumerate(call.arguments)
-        if argument.name == "query" or (argument.name is None and place == 1)
-    )
-    engine, _ = services.backends.get("search")
-    text = "" if query is None or query.value is None else str(query.value)
-    request = Request(0, text, bound.parameters, call.name, bound.instruction, (("query", text),))
-    [answer] = engine.generate(iter([request]), lambda: False)
-    if answer.text is None:
-        raise SqlError(f"{call.text}: {answer.error}")
-    found = pa.Table.from_pylist(bound.parse(answer.text), pa.schema(list(bound.output.value_type)))
-    return json.loads(bound.instruction)["index"], found
+    near = rows(f"SELECT {call.text} AS near").column("near").combine_chunks()
+    if not pa.types.is_struct(near.type.value_type):
+        raise SqlError(
+            f"{call.text}: in FROM all columns are found; take the one wanted in SELECT instead of returning"
+        )
+    return pa.table(near.flatten().flatten(), [*near.type.value_type.names])
 
 
 def join_table(join: SemanticJoin, services: Services, rows: Callable[[str], pa.Table]) -> tuple[pa.Table, str]:

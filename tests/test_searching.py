@@ -225,10 +225,15 @@ def test_vectors_of_another_length(session: Session) -> None:
         ("[1.0, 2.0, 3.0]", "vectors of 2 numbers, the query one of 3"),
         ("'text'", "lists of numbers"),
     ):
-        with pytest.raises(InvalidInputError, match=said):
-            rows(session, f"SELECT vector_search('points', {query})")
-    with pytest.raises(InvalidInputError, match="all of one length"):
+        for search in (f"SELECT vector_search('points', {query})", f"SELECT * FROM vector_search('points', {query})"):
+            with pytest.raises(FlightLLMError, match=said):
+                rows(session, search)
+    with pytest.raises(InvalidInputError, match="different lengths: 1, 2"):
         rows(session, "SELECT vector_search('points', v) FROM (VALUES ([1.0, 2.0]), ([1.0])) AS t(v)")
+    with pytest.raises(InvalidInputError, match="has NULL, NaN or infinity"):
+        rows(session, "SELECT vector_search('points', [1.0, NULL])")
+    assert rows(session, "SELECT vector_search('points', v) AS near FROM (SELECT [1.0] AS v) AS t WHERE v[1] > 2") == []
+    assert rows(session, "SELECT id FROM vector_search('points', [-0.5, -1], top_k => 1)") == [{"id": 2}]
     session.update("INSERT INTO points VALUES (3, [1.0, 2.0, 3.0])")
     for statement in ("REFRESH VECTOR INDEX points", "CREATE OR REPLACE VECTOR INDEX points ON points(v)"):
         with pytest.raises(InvalidInputError, match=r"different lengths|of 2 and of 3 numbers"):

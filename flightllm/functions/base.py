@@ -150,6 +150,8 @@ class Answer:
     constraint: Constraint = None
     max_tokens: int = 128
     """Bound on the answer's tokens unless the call says otherwise."""
+    through: str = ""
+    """The SQL function that makes texts of the fields, where they are no values to be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

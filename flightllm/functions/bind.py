@@ -129,7 +129,7 @@ class _Binder:
         if isinstance(prompt, Constant):
             prompt = resolve_template(_text(prompt, "prompt"), fields.names())
         answer = self._answer(Arguments(prompt or "", values, self._indexes))
-        given = tuple(item.sql for item in fields.items)
+        given = tuple(f"{answer.through}({item.sql})" for item in fields.items)
         return BoundCall(self._call(answer, fields, values, text), given, values.get("ordered") is True)
 
     def _answer(self, arguments: Arguments) -> Answer:

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from flightllm.vector.index import Mode
 
 
+VECTOR_TEXT = "__vector_text"
+"""The SQL function that `vector_texts` is."""
+
+
 class Searched(Protocol):
     """An open index."""
 
@@ -27,6 +31,10 @@ class Searched(Protocol):
     @property
     def name(self) -> str:
         """Return its name."""
+
+    @property
+    def of_vectors(self) -> bool:
+        """Tell whether it is searched for vectors, not texts."""
 
     def check(self, condition: str, mode: str) -> None:
         """Check that it can be searched so; raises `SqlError`."""
@@ -67,4 +75,15 @@ def search_answer(index: Searched, count: int, mode: str, condition: str, return
         return [{**row, score: near} for row, near in zip(found, scores, strict=True)]
 
     search = Search(index.name, index.generation, count, cast("Mode", mode), condition)
-    return Answer(search.as_text(), pa.list_(kind.field(returning).type if returning else kind), parse)
+    output = pa.list_(kind.field(returning).type if returning else kind)
+    return Answer(search.as_text(), output, parse, through=VECTOR_TEXT if index.of_vectors else "")
+
+
+def vector_texts(vectors: pa.Array) -> pa.Array:
+    """Return lists of numbers as texts; see `llm.embed.engine.vector_text`."""
+    from flightllm.llm.embed.engine import vector_text
+
+    numbers = vectors.values.to_numpy(zero_copy_only=False)
+    ends, there = vectors.offsets.to_numpy(), vectors.is_valid().to_pylist()
+    rows = zip(there, ends, ends[1:], strict=False)
+    return pa.array([vector_text(numbers[start:end]) if given else None for given, start, end in rows], pa.string())

@@ -4,10 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from flightllm.errors import AICallError
-from flightllm.functions.base import AIFunction
-from flightllm.functions.bind import Argument, Expression
 from flightllm.functions.registry import FunctionRegistry
-from flightllm.sql.arguments import read_constant, split_arguments
+from flightllm.sql.arguments import split_arguments
 from flightllm.sql.names import identifier
 from flightllm.sql.scopes import Scopes, read_scopes
 from flightllm.sql.tokens import Kind, Token, position, tokenize
@@ -16,16 +14,15 @@ _NO_ALIAS = (
     *("where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", "union", "intersect"),
     *("except", "on", "using", "inner", "left", "right", "full", "cross", "natural", "join", "tablesample"),
 )
+_CONSTANT_WORDS = ("null", "true", "false", "array", "make_array")
 
 
 @dataclass(frozen=True, slots=True)
 class TableCall:
-    """A call of a search in FROM: constants all."""
+    """A call of a search in FROM, constants all: its text, and the name of its index if that is where it should be."""
 
-    function: AIFunction
-    name: str
-    arguments: tuple[Argument, ...]
     text: str
+    index: str
 
 
 def replace_table_functions(sql: str, registry: FunctionRegistry, table: Callable[[TableCall], str]) -> str:
@@ -44,28 +41,31 @@ def replace_table_functions(sql: str, registry: FunctionRegistry, table: Callabl
         closing = scopes.closing.get(index + 1)
         if function is None or function.backend != "search" or closing is None or not scopes.names_table[index]:
             continue
-        call = _call(sql, tokens, index, function, scopes)
-        parts += [sql[start : token.start], table(call), "" if _has_alias(tokens, closing + 1) else f" AS {call.name}"]
+        alias = "" if _has_alias(tokens, closing + 1) else f" AS {function.name}"
+        parts += [sql[start : token.start], table(_call(sql, tokens, index, scopes)), alias]
         start = tokens[closing].end
     return "".join([*parts, sql[start:]])
 
 
-def _call(sql: str, tokens: Sequence[Token], index: int, function: AIFunction, scopes: Scopes) -> TableCall:
+def _call(sql: str, tokens: Sequence[Token], index: int, scopes: Scopes) -> TableCall:
     closing = scopes.closing[index + 1]
-    arguments = []
-    for first, last in split_arguments(tokens, index + 2, closing, scopes.closing):
+    searched = ""
+    for place, (first, last) in enumerate(split_arguments(tokens, index + 2, closing, scopes.closing)):
         given, name = tokens[first:last], None
         if len(given) > 1 and given[1].is_symbol("=>"):
             name, given = identifier(given[0]), given[2:]
-        constant = read_constant(given)
-        if constant is None:
+        if not all(map(_is_constant, given)):
             raise AICallError(
                 f"{tokens[index].text} at {position(sql, tokens[index].start)}: in FROM its arguments are constants;"
                 " to search for each row of a table, call it in SELECT"
             )
-        arguments.append(Argument((Expression(sql[given[0].start : given[-1].end]),), name, constant))
-    text = sql[tokens[index].start : tokens[closing].end]
-    return TableCall(function, tokens[index].text.lower(), tuple(arguments), text)
+        if name == "index" or (name is None and place == 0):
+            searched = given[0].text if given else ""
+    return TableCall(sql[tokens[index].start : tokens[closing].end], searched)
+
+
+def _is_constant(token: Token) -> bool:
+    return token.kind in {Kind.STRING, Kind.NUMBER, Kind.SYMBOL} or token.is_word(*_CONSTANT_WORDS)
 
 
 def _has_alias(tokens: Sequence[Token], index: int) -> bool:

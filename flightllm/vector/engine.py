@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from flightllm.errors import InvalidInputError
 from flightllm.llm.base import Completion, PrefixCache, Request
 from flightllm.llm.embed.base import Vectors
-from flightllm.llm.embed.engine import in_batches, text_of
+from flightllm.llm.embed.engine import in_batches, text_of, vector_of
 from flightllm.vector.index import Found, Mode, VectorIndex
 from flightllm.vector.store import VectorIndexes
 
@@ -109,15 +109,15 @@ def found_of(text: str) -> tuple[list[int], list[float]]:
 
 
 def _vectors(texts: Sequence[str]) -> Vectors:
-    """Read lists of numbers as DataFusion writes them.
+    """Read vectors that SQL passes.
 
     Raises:
-        InvalidInputError: one is none, or they have different lengths.
+        InvalidInputError: they have different lengths, or no numbers in them.
     """
-    try:
-        rows = [np.array(json.loads(text), np.float32) for text in texts]
-        return np.stack(rows)
-    except ValueError as error:
-        raise InvalidInputError(
-            f"an index over vectors is searched for lists of numbers, all of one length; not {texts[0][:40]!r}"
-        ) from error
+    vectors = [vector_of(text) for text in texts]
+    if len(lengths := sorted({len(vector) for vector in vectors})) > 1:
+        raise InvalidInputError(f"the vectors searched for have different lengths: {', '.join(map(str, lengths))}")
+    found = np.stack(vectors)
+    if not np.isfinite(found).all():
+        raise InvalidInputError("a vector searched for has NULL, NaN or infinity in it")
+    return found
