@@ -105,7 +105,7 @@ def measure(
     near = ask()
     memory = resident() - before
     seconds = median_seconds(ask, given.repeats)
-    ours = VectorIndexes(database.config.data_folder / "vectors").open("i").neighbors
+    ours: Any = VectorIndexes(database.config.data_folder / "vectors").open("i").neighbors
     built: list[Any] = []
     with tempfile.NamedTemporaryFile(dir=given.folder) as file:
 

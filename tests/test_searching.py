@@ -223,7 +223,7 @@ def test_vectors_of_another_length(session: Session) -> None:
     session.update("CREATE VECTOR INDEX points ON points(v)")
     for query, said in (
         ("[1.0, 2.0, 3.0]", "vectors of 2 numbers, the query one of 3"),
-        ("'text'", "lists of numbers"),
+        ("'text'", "a list of numbers"),
     ):
         for search in (f"SELECT vector_search('points', {query})", f"SELECT * FROM vector_search('points', {query})"):
             with pytest.raises(FlightLLMError, match=said):
