@@ -13,6 +13,11 @@ def packaged_folder(name: str) -> Path:
     return installed if installed.is_dir() else package.parent / name
 
 
+def demo_model() -> Path:
+    """Return the folder of the demo model, in transformers' format; `flightllm/demo/README.md` says what it can do."""
+    return Path(__file__).parent / "demo" / "weights"
+
+
 def sample_folder() -> Path:
     """Return the folder of the sample tables, one Parquet file each."""
     return Path(__file__).parent / "demo" / "data"

@@ -17,7 +17,8 @@ from flightllm.errors import EngineError
 _END_SECONDS = 5.0
 _LOOK_SECONDS = 0.1
 _MODEL = (
-    "A demonstration model of 6 million parameters answers; its yes/no answers are often wrong. The costs are real."
+    "A demonstration model of 6 million parameters answers: well on text like the samples', badly on other text. "
+    "The costs are real."
 )
 
 

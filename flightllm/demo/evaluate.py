@@ -22,24 +22,25 @@ from rich.table import Table
 
 from flightllm.config import EngineConfig
 from flightllm.demo.examples import Ask, held_out, held_out_writer
-from flightllm.demo.model import demo_model
 from flightllm.demo.passages.base import Passage
 from flightllm.demo.phrases import Writer
 from flightllm.demo.process import running_server, sample_tables
 from flightllm.demo.tasks.base import Example
-from flightllm.demo.tasks.extracts import ask_extract, ask_question
+from flightllm.demo.tasks.extracts import ask_extract, ask_question, respond, typed
 from flightllm.demo.tasks.filters import ask_filter
-from flightllm.demo.tasks.labels import ask_label, ask_sentiment
+from flightllm.demo.tasks.labels import ask_label, ask_sentiment, every_label
 from flightllm.demo.tasks.needles import ask_needle
 from flightllm.demo.tasks.scores import ask_score
 from flightllm.demo.tasks.texts import ask_in_vain, ask_summary
 from flightllm.llm import create_engine
 from flightllm.llm.base import Choice, Request
 from flightllm.llm.prompts import PromptEncoder
+from flightllm.resources import demo_model
 
 SEED = 2
 """Of the test examples; training has another."""
 _NEEDLE_TOKENS = (1400, 1600)
+_FIELD_ORDER = "same answer with the fields in another order"
 _BINS = 10
 
 Equal = Callable[[Any, Any], bool]
@@ -80,7 +81,10 @@ def measures() -> tuple[Measure, ...]:
             _on_five,
             lambda answer, wanted: answer is not None and abs(answer - wanted) <= 1,
         ),
+        _of("classify with multi, one label fits", _ask_every_label),
         _of("extract, all fields exact", ask_extract),
+        _of("answer in a response_format, all fields exact", _ask_response),
+        _of("extract by a schema with whole numbers, all fields exact", _ask_typed),
         _of("question, exact", ask_question),
         Measure(f"needle in {_NEEDLE_TOKENS[0]:,} to {_NEEDLE_TOKENS[1]:,} tokens, exact", needles),
         _of("summary, exact", ask_summary),
@@ -123,12 +127,14 @@ def field_order(cursor: Any, count: int) -> Result:
         several = [example for example in held_out(ask_one, SEED + 1, 3 * count) if len(example.fields) > 1]
         examples += several[: count // len(asks) + 1]
     agreed = 0
+    cursor.execute("SET flightllm.dedup = 'off'")  # kept answers do not depend on the order
     for example in track(examples[:count], "field order", console=Console(stderr=True), transient=True):
         fields = list(example.fields)
         while tuple(fields) == example.fields:
             writer.rng.shuffle(fields)
         agreed += ask(cursor, example) == ask(cursor, replace(example, fields=tuple(fields)))
-    return Result("same answer with the fields in another order", len(examples[:count]), agreed)
+    cursor.execute("SET flightllm.dedup = 'on'")
+    return Result(_FIELD_ORDER, len(examples[:count]), agreed)
 
 
 def ask(cursor: Any, example: Example) -> Any:
@@ -186,7 +192,7 @@ SAMPLES = (
     (
         "sample film reviews: positive or not",
         """SELECT review_type = 'positive' AS wanted, ai_filter('Is the review positive?', review_content) AS answer
-        FROM reviews WHERE review_content IS NOT NULL AND (review_score <= 2 OR review_score >= 4)""",
+        FROM reviews WHERE review_content IS NOT NULL AND (review_score < 2 OR review_score > 4)""",
     ),
     (
         "sample tickets: refund asked for or not",
@@ -209,7 +215,7 @@ SAMPLES = (
         """SELECT review_score >= 4 AS wanted,
         starts_with(ai_gen('Recommend it?', m.movie_info, r.review_content), 'Yes') AS answer
         FROM reviews r JOIN movies m USING (movie_id)
-        WHERE review_content IS NOT NULL AND (review_score <= 2 OR review_score >= 4)""",
+        WHERE review_content IS NOT NULL AND (review_score < 2 OR review_score > 4)""",
     ),
     (
         "sample product reviews: stars, within 1",
@@ -218,7 +224,7 @@ SAMPLES = (
         FROM product_reviews""",
     ),
 )
-"""Measures on the packaged tables, of which a column tells what is true."""
+"""Measures on the packaged tables, which tell what is true. Film reviews with a score of 2 to 4 say good and bad."""
 
 REAL = (
     (
@@ -283,12 +289,18 @@ class Report:
             console.print(f"{said}, mean confidence {self.confidence:.3f}")
 
 
-def report(engine: str, model: str, count: int, data: Path | None) -> Report:
-    """Measure a model on an engine with `count` examples of each measure; real text is in `data`."""
+def report(engine: str, model: str, count: int, data: Path | None, only: str = "") -> Report:
+    """Measure a model on an engine with `count` examples of each measure whose name contains `only`.
+
+    Real text is in `data`.
+    """
     with connected(["--engine", engine, "--model", model], data) as cursor:
-        results = [*evaluate(cursor, count, measures()), field_order(cursor, count)]
-        results += [on_tables(cursor, *measure) for measure in (*SAMPLES, *(REAL if data else ()))]
-    calibration = calibration_error(count, model) if engine == "local" else (None, None)
+        results = [*evaluate(cursor, count, [measure for measure in measures() if only in measure.name])]
+        if only in _FIELD_ORDER:
+            results.append(field_order(cursor, count))
+        tables = (*SAMPLES, *(REAL if data else ()))
+        results += [on_tables(cursor, name, sql) for name, sql in tables if only in name]
+    calibration = calibration_error(count, model) if engine == "local" and only in "calibration" else (None, None)
     return Report(engine, model, results, *calibration)
 
 
@@ -297,13 +309,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Measure the demo model through SQL on a running server.")
     parser.add_argument("--engine", default="local", choices=("local", "vllm"), help="who answers")
     parser.add_argument("--model", default="demo", help="its model")
-    parser.add_argument("--count", type=_positive, default=500, help="examples of each measure")
+    parser.add_argument("--count", type=positive, default=500, help="examples of each measure")
     parser.add_argument(
         "--data", type=Path, default=_data(), help="folder of movie_reviews and product_reviews.parquet"
     )
+    parser.add_argument("--only", default="", help="only measures whose name contains this")
     parser.add_argument("--json", action="store_true", help="print JSON")
     arguments = parser.parse_args()
-    found = report(arguments.engine, arguments.model, arguments.count, arguments.data)
+    names = [*(measure.name for measure in measures()), _FIELD_ORDER, "calibration", *(n for n, _ in (*SAMPLES, *REAL))]
+    if not any(arguments.only in name for name in names):
+        parser.error(f"--only {arguments.only}: no measure's name contains it; there are {'; '.join(names)}")
+    found = report(arguments.engine, arguments.model, arguments.count, arguments.data, arguments.only)
     if arguments.json:
         sys.stdout.write(found.as_json() + "\n")
     else:
@@ -320,11 +336,31 @@ def _ask_unseen_label(writer: Writer, passage: Passage) -> Example | None:
     return None if passage.kind == "synopsis" else ask_label(writer, passage, unseen=True)
 
 
+def _ask_every_label(writer: Writer, passage: Passage) -> Example | None:
+    example = ask_label(writer, passage)
+    return example and every_label(example)
+
+
+def _ask_response(writer: Writer, passage: Passage) -> Example | None:
+    example = ask_extract(writer, passage)
+    return example and respond(example, "Extract the facts.")
+
+
+def _ask_typed(writer: Writer, passage: Passage) -> Example | None:
+    example = ask_extract(writer, passage)
+    return example and typed(example)
+
+
 def _on_five(writer: Writer, passage: Passage) -> Example | None:
     return ask_score(writer, passage, (1, 5))
 
 
-def _positive(text: str) -> int:
+def positive(text: str) -> int:
+    """Read a command's number of things.
+
+    Raises:
+        ArgumentTypeError: it is no whole number from 1 on.
+    """
     if not text.isdecimal() or not int(text):
         raise argparse.ArgumentTypeError(f"a whole number from 1 on, not {text!r}")
     return int(text)

@@ -33,9 +33,9 @@ WHERE m.genre = 'Comedy' AND ai_filter('Does the review praise the acting? {revi
     ),
     Stop(
         "Projection: a film's reviews share its synopsis, so that prefix of the prompts is computed once",
-        """SELECT m.title, r.critic, ai_gen('Recommend it?', m.movie_info, r.review_content) AS verdict
+        """SELECT m.title, r.review_score, ai_gen('Recommend it?', m.movie_info, r.review_content) AS verdict
 FROM reviews r JOIN movies m USING (movie_id)
-WHERE m.movie_id <= 3 ORDER BY r.review_id LIMIT 20""",
+WHERE m.movie_id <= 3 AND r.review_content IS NOT NULL ORDER BY r.review_id LIMIT 20""",
     ),
     Stop(
         "Classify and count: labels are constrained, so every answer is one of them",

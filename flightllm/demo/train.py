@@ -17,13 +17,12 @@ from torch.nn import functional
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from flightllm.demo.batches import Batch, Encoded, batches, encode, repetitions
-from flightllm.demo.evaluate import report
+from flightllm.demo.evaluate import positive, report
 from flightllm.demo.examples import training_family, training_text
 from flightllm.demo.forward import rotation, states
 from flightllm.demo.hints import mark_loss, pointer_loss
 from flightllm.demo.induction import MEANING, add_induction, add_pointing
 from flightllm.demo.meaning import meanings
-from flightllm.demo.model import CONTEXT_TOKENS
 from flightllm.demo.muon import Muon
 from flightllm.demo.tasks.base import Example
 from flightllm.demo.tokenizer import SPECIAL_TOKENS, VOCABULARY, train_tokenizer
@@ -58,7 +57,7 @@ class Recipe:
     layers: int = 6
     heads: int = 4
     kv_heads: int = 2
-    context_tokens: int = CONTEXT_TOKENS
+    context_tokens: int = 2048
     rope_theta: float = 500_000.0
     matrix_rate: float = 0.004
     vector_rate: float = 0.006
@@ -170,8 +169,11 @@ class Trainer:
         progress = self.pool / self.recipe.pools
         numbers = range(first, first + self.recipe.pool_families)
         families = [training_family(self.recipe.seed, number, progress) for number in numbers]
-        rows = repetitions(self.recipe.pool_repetitions, _WORDS, rng)
-        rows += encode(self.tokenizer, families, self.meanings)
+        return [*repetitions(self.recipe.pool_repetitions, _WORDS, rng), *self.fitting(families)]
+
+    def fitting(self, families: Sequence[Sequence[Example]]) -> list[Encoded]:
+        """Encode the families that fit the context."""
+        rows = encode(self.tokenizer, families, self.meanings)
         return [row for row in rows if len(row.ids) <= self.recipe.context_tokens]
 
     def _meanings(self) -> torch.Tensor:
@@ -241,9 +243,8 @@ def calibrate(trainer: Trainer, families: int = 300) -> float:
     seed = f"{trainer.recipe.seed} calibration"
     examples = [example for number in range(families) for example in training_family(seed, number)]
     choices = [[example] for example in examples if isinstance(example.call().parameters.constraint, Choice)]
-    rows = [row for row in encode(trainer.tokenizer, choices) if len(row.ids) <= trainer.recipe.context_tokens]
     logits, targets = [], []
-    for batch in batches(rows, trainer.recipe.batch_tokens, random.Random(seed)):
+    for batch in batches(trainer.fitting(choices), trainer.recipe.batch_tokens, random.Random(seed)):
         hidden = trainer.model.model(input_ids=batch.ids.to(trainer.device), use_cache=False).last_hidden_state.cpu()
         answered = batch.weights > 0
         places = answered.any(-1).nonzero()[:, 0]
@@ -274,7 +275,7 @@ def main() -> None:
     parser.add_argument(
         "--work", type=Path, default=Path("demo-training"), help="where the state is kept to resume from"
     )
-    parser.add_argument("--pools", type=int, default=Recipe().pools, help="length of the training")
+    parser.add_argument("--pools", type=positive, default=Recipe().pools, help="length of the training")
     arguments = parser.parse_args()
     trainer = Trainer(Recipe(pools=arguments.pools))
     state = arguments.work / "state.pt"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hashlib import sha256
 from pathlib import Path
 
-from flightllm.demo.model import demo_model
 from flightllm.errors import ConfigError, MissingExtraError
+from flightllm.resources import demo_model
 
 _EDGE_BYTES = 1 << 20
 _OWN = {"engine": "demo", "embedding": "minilm"}

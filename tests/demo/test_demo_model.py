@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.demo.model import CONTEXT_TOKENS, demo_model
+from flightllm.resources import demo_model
 
 transformers = pytest.importorskip("transformers", reason="the extra 'local' is not installed")
 
@@ -20,7 +20,7 @@ def test_it_loads_as_any_model_does(folder: Path) -> None:
     model = transformers.AutoModelForCausalLM.from_pretrained(folder)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     assert 5_000_000 < model.num_parameters() < 12_000_000
-    assert model.config.max_position_embeddings == CONTEXT_TOKENS
+    assert model.config.max_position_embeddings == 2048
     assert len(tokenizer) == model.config.vocab_size
 
 
@@ -41,15 +41,15 @@ def test_text_survives_the_tokenizer(folder: Path) -> None:
     assert len(tokenizer.encode(text)) < len(text) / 2
 
 
-def test_names_and_numbers_are_the_same_tokens_anywhere(folder: Path) -> None:
-    """A name in a sentence, in JSON and as an answer is one run of tokens, so that copying it is copying tokens."""
+def test_words_and_numbers_are_the_same_tokens_anywhere(folder: Path) -> None:
+    """A word in a sentence, a list, JSON and as an answer is one run of tokens: copying it is copying tokens."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
 
     def tokens(text: str) -> str:
         return " ".join(map(str, tokenizer.encode(text, add_special_tokens=False)))
 
-    for value in ("Brisbane", "Okonjo Delacroix", "F-48213"):
-        for text in (f"He said {value} twice.", f'{{"city":"{value}"}}', value):
+    for value in ("Brisbane", "Okonjo Delacroix", "F-48213", "lighthouse keeping", "shipping"):
+        for text in (f"He said {value} twice.", f"one of: taxes, {value}, other", f'{{"city":"{value}"}}', value):
             assert f" {tokens(value)} " in f" {tokens(text)} "
 
 

@@ -41,6 +41,16 @@ def test_no_entry_is_repeated(name: str) -> None:
         assert len(set(entries)) == len(entries) or len(entries) < 8
 
 
+def test_no_held_out_entry_has_the_words_of_one_in_training() -> None:
+    """In whichever order, and in whichever list."""
+    said: dict[Split, set[tuple[str, ...]]] = {}
+    for split in (Split.TRAINING, Split.HELD_OUT):
+        lists = (found for name in FILES for found in patterns(load_language(name)) if len(found) >= 8)
+        said[split] = {tuple(sorted(re.findall(r"[\w$]+", text.lower()))) for one in lists for text in split.of(one)}
+    shared = said[Split.TRAINING] & said[Split.HELD_OUT]
+    assert not shared
+
+
 def test_there_are_thousands_of_patterns() -> None:
     """All files together, words left out."""
     assert sum(len(entries) for name in FILES for entries in patterns(load_language(name))) > 4000

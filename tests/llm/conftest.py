@@ -15,9 +15,9 @@ from socket import create_server
 import pytest
 
 from flightllm.config import EngineConfig
-from flightllm.demo.model import demo_model
 from flightllm.llm import Engine, create_engine
 from flightllm.llm.base import Parameters, Request
+from flightllm.resources import demo_model
 
 WINDOW = 8
 START_SECONDS = 180

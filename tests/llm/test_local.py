@@ -145,7 +145,7 @@ def test_temperature_draws(engine: Engine) -> None:
 def test_prompt_beyond_the_context(model_path: Path) -> None:
     """The error names the limit and how long the prompt is; the answer is cut where the context ends."""
     small = load(model_path, max_model_len=64)
-    long, short = run(small, [Request(i, "word " * n, Parameters(99), "f", "", ()) for i, n in enumerate((90, 40))])
+    long, short = run(small, [Request(i, "word " * n, Parameters(99), "f", "", ()) for i, n in enumerate((90, 20))])
     assert re.search(r"the prompt has \d+ tokens; the model's context limit is 64", long.error or "")
     assert short.error is None
     assert short.prompt_tokens + short.completion_tokens <= 64

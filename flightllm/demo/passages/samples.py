@@ -2,12 +2,16 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
+
+import pyarrow.parquet as pq
 
 from flightllm.demo.passages.base import Check, Classes, Fact, Passage, Rating
 from flightllm.demo.passages.films import genre_key, unseen_genres
 from flightllm.demo.passages.reviews import aspect_key, opinion_keys, sentiment_of
 from flightllm.demo.passages.tickets import has_word, part_key
 from flightllm.demo.phrases import Writer, load_language, load_phrases
+from flightllm.resources import sample_folder
 
 _FILM_ASPECTS = {
     0: ("acting", "the acting"), 1: ("pacing", "the pace"), 2: ("story", "the story"), 3: ("music", "the music"),
@@ -32,9 +36,20 @@ _TOPIC_LABELS = {
 
 
 def write_sample(writer: Writer) -> Passage:
-    """Write a text of one of the sample tables' columns."""
+    """Write a text such as those of one of the sample tables' columns, but none of these."""
     form = writer.rng.choice([_film_review, _film_review, _product_review, _product_review, _ticket, _movie])
-    return form(writer.over(load_phrases()))
+    passage = form(writer.over(load_phrases()))
+    while passage.text in _told():
+        passage = form(writer.over(load_phrases()))
+    return passage
+
+
+@cache
+def _told() -> frozenset[str]:
+    """Return the texts of the sample tables."""
+    columns = {"movies": "movie_info", "reviews": "review_content", "product_reviews": "review_text", "tickets": "body"}
+    tables = (pq.read_table(sample_folder() / f"{name}.parquet", columns=[columns[name]]) for name in columns)
+    return frozenset(text for table in tables for text in table.column(0).to_pylist() if text)
 
 
 def _film_review(writer: Writer) -> Passage:

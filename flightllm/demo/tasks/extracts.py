@@ -1,6 +1,7 @@
 """Facts as JSON, or one of them as the answer to a question."""
 
 import json
+from collections.abc import Container, Iterable
 from dataclasses import replace
 
 from flightllm.demo.passages.base import Fact, Passage
@@ -34,22 +35,34 @@ def ask_extract(writer: Writer, passage: Passage, most: int = 4) -> Example | No
     writer.rng.shuffle(facts)
     wanted = {writer.rng.choice(fact.fields): fact for fact in facts}
     row = row_of(writer, passage, plain=True)
-    typed = writer.split is Split.TRAINING and writer.chance(0.15)
-    whole = {name for name, fact in wanted.items() if typed and _is_whole(writer, fact)}
+    by_schema = writer.split is Split.TRAINING and writer.chance(0.15)
+    whole = {name for name, fact in wanted.items() if by_schema and _is_whole(writer, fact)}
     answer = _json(wanted, whole)
     example = Example(
         "extract",
         "ai_extract",
-        _schema(wanted, whole) if typed else tuple(wanted),
+        _schema(wanted, whole) if by_schema else tuple(wanted),
         row,
         answer,
         marks=(*marks_of_facts(passage), *((f'"{name}"', fact.about) for name, fact in wanted.items() if fact.about)),
         pointers=tuple(pointer for name, fact in wanted.items() for pointer in _pointers(passage, name, fact, answer)),
     )
-    if not typed and writer.split is Split.TRAINING and writer.chance(0.15):
-        options = (("response_format", tuple(wanted)),)
-        return replace(example, function="ai_gen", literal=writer.rng.choice(_ASKED), options=options)
+    if not by_schema and writer.split is Split.TRAINING and writer.chance(0.15):
+        return respond(example, writer.rng.choice(_ASKED))
     return example
+
+
+def respond(example: Example, prompt: str) -> Example:
+    """Ask for the same fields by `ai_gen`, as its `response_format`."""
+    return replace(example, function="ai_gen", literal=prompt, options=(("response_format", example.literal),))
+
+
+def typed(example: Example) -> Example | None:
+    """Ask for the same fields by a schema in which those are whole numbers that can be; None where there is none."""
+    values = json.loads(example.answer)
+    whole = {name: int(value) for name, value in values.items() if value is not None and _is_number(value)}
+    answer = json.dumps(values | whole, ensure_ascii=False, separators=(",", ":"))
+    return replace(example, literal=_schema(values, whole), answer=answer) if whole else None
 
 
 def ask_question(writer: Writer, passage: Passage) -> Example | None:
@@ -80,14 +93,18 @@ def _json(wanted: dict[str, Fact], whole: set[str]) -> str:
     return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
 
 
-def _schema(wanted: dict[str, Fact], whole: set[str]) -> str:
+def _schema(wanted: Iterable[str], whole: Container[str]) -> str:
     """Return a schema in which some are whole numbers."""
     properties = {name: {"type": ["integer" if name in whole else "string", "null"]} for name in wanted}
-    return json.dumps({"type": "object", "properties": properties, "required": list(wanted)})
+    return json.dumps({"type": "object", "properties": properties, "required": [*properties]})
 
 
 def _is_whole(writer: Writer, fact: Fact) -> bool:
     """Tell whether a value is a whole number; one that the text does not say may be, so that types tell nothing."""
     if fact.value is None:
         return writer.chance(0.2)
-    return fact.value.isdecimal() and not fact.value.startswith("0")
+    return _is_number(fact.value)
+
+
+def _is_number(value: str) -> bool:
+    return value.isdecimal() and not value.startswith("0")

@@ -1,6 +1,7 @@
 """One label of several, all given in the prompt."""
 
 import json
+from dataclasses import replace
 
 from flightllm.demo.passages.base import Passage
 from flightllm.demo.phrases import Split, Writer
@@ -24,16 +25,21 @@ def ask_label(writer: Writer, passage: Passage, *, unseen: bool = False) -> Exam
     task = "classify, unseen labels" if unseen else "classify"
     row = row_of(writer, passage)
     multi = writer.split is Split.TRAINING and writer.chance(0.08)
+    # for each label, the words of the prompt that it ends
     told = [labels[: place + 1] for place in range(len(labels))]
     ends = [json.dumps(one, separators=(",", ":"))[:-2] if multi else f": {', '.join(one)}" for one in told]
-    """For each label, the words of the prompt that it ends."""
-    answer = json.dumps({"labels": [chosen.label]}, separators=(",", ":")) if multi else chosen.label
+    answer = _labels(chosen.label) if multi else chosen.label
     pointer = Pointer(answer.index(chosen.label), ends[labels.index(chosen.label)], len(chosen.label))
     marks = (*passage.marks, *((end, about[one]) for end, one in zip(ends, labels, strict=True) if one in about))
     if chosen.label in about:
         marks = (*marks, ("", about[chosen.label]))
     options = (("multi", True),) if multi else ()
     return Example(task, "ai_classify", tuple(labels), row, answer, options, marks=marks, pointers=(pointer,))
+
+
+def every_label(example: Example) -> Example:
+    """Ask the same for every label that fits, of which there is one."""
+    return replace(example, answer=_labels(example.answer), options=(("multi", True),))
 
 
 def ask_sentiment(_: Writer, passage: Passage) -> Example | None:
@@ -43,3 +49,7 @@ def ask_sentiment(_: Writer, passage: Passage) -> Example | None:
     mood, row = passage.sentiment, ((passage.column, passage.text),)
     pointers = tuple(Pointer(0, before + mood, len(mood)) for before in ("of: ", ", "))
     return Example("sentiment", "ai_sentiment", None, row, mood, marks=passage.marks, pointers=pointers)
+
+
+def _labels(label: str) -> str:
+    return json.dumps({"labels": [label]}, separators=(",", ":"))

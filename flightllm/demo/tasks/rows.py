@@ -9,8 +9,8 @@ from flightllm.demo.phrases import Writer, load_language
 _COLUMNS = {
     "id": ("####", "##", "######"),
     "asin": ("B00####", "A#B##C#"),
-    "date": ("20##-0#-1#", "{month} 1#, 20##"),
-    "created_at": ("20##-0#-1# 0#:1#",),
+    "date": ("202#-03-1#", "201#-11-2#", "{month} 1#, 202#"),
+    "created_at": ("202#-04-1# 0#:1#", "202#-10-2# 1#:4#"),
     "critic": ("{first} {last}",),
     "author": ("{first} {last}",),
     "publisher": ("{publisher}",),

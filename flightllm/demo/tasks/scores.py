@@ -1,5 +1,7 @@
 """A number in a range."""
 
+from math import floor
+
 from flightllm.demo.passages.base import Passage
 from flightllm.demo.phrases import Writer
 from flightllm.demo.tasks.base import Example
@@ -15,7 +17,7 @@ def ask_score(writer: Writer, passage: Passage, scale: tuple[int, int] | None = 
     rating = writer.rng.choice(passage.ratings)
     low, high = scale or writer.rng.choice(RANGES)
     value = low + rating.level * (high - low)
-    answer = f"{value:.1f}" if high - low < 4 else str(round(value))
+    answer = f"{value:.1f}" if high - low < 4 else str(floor(value + 0.5))
     prompt = refer(writer, rating.prompt, passage.column)
     options = () if (low, high) == (0, 10) else (("low", low), ("high", high))
     return Example("score", "ai_score", prompt, row_of(writer, passage), answer, options, marks=passage.marks)
