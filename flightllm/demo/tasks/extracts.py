@@ -1,7 +1,7 @@
 """Facts as JSON, or one of them as the answer to a question."""
 
 import json
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
 
 from flightllm.demo.passages.base import Fact, Passage
@@ -37,7 +37,7 @@ def ask_extract(writer: Writer, passage: Passage, most: int = 4) -> Example | No
     row = row_of(writer, passage, plain=True)
     by_schema = writer.split is Split.TRAINING and writer.chance(0.15)
     whole = {name for name, fact in wanted.items() if by_schema and _is_whole(writer, fact)}
-    answer = _json(wanted, whole)
+    answer = _json({name: fact.value for name, fact in wanted.items()}, whole)
     example = Example(
         "extract",
         "ai_extract",
@@ -60,9 +60,8 @@ def respond(example: Example, prompt: str) -> Example:
 def typed(example: Example) -> Example | None:
     """Ask for the same fields by a schema in which those are whole numbers that can be; None where there is none."""
     values = json.loads(example.answer)
-    whole = {name: int(value) for name, value in values.items() if value is not None and _is_number(value)}
-    answer = json.dumps(values | whole, ensure_ascii=False, separators=(",", ":"))
-    return replace(example, literal=_schema(values, whole), answer=answer) if whole else None
+    whole = {name for name, value in values.items() if value is not None and _is_number(value)}
+    return replace(example, literal=_schema(values, whole), answer=_json(values, whole)) if whole else None
 
 
 def ask_question(writer: Writer, passage: Passage) -> Example | None:
@@ -88,9 +87,10 @@ def _pointers(passage: Passage, name: str, fact: Fact, answer: str) -> tuple[Poi
     return pointers_to_value(passage, fact, start + (answer[start] == '"'))
 
 
-def _json(wanted: dict[str, Fact], whole: set[str]) -> str:
-    values = {name: int(fact.value) if fact.value and name in whole else fact.value for name, fact in wanted.items()}
-    return json.dumps(values, ensure_ascii=False, separators=(",", ":"))
+def _json(values: Mapping[str, str | None], whole: Container[str]) -> str:
+    """Return values as JSON, those named in `whole` as numbers."""
+    typed_values = {name: int(value) if value and name in whole else value for name, value in values.items()}
+    return json.dumps(typed_values, ensure_ascii=False, separators=(",", ":"))
 
 
 def _schema(wanted: Iterable[str], whole: Container[str]) -> str:
