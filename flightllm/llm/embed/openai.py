@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -28,7 +28,9 @@ _CHARS_PER_TOKEN = 4
 class EmbeddingOptions:
     """Where the endpoint is; `dimensions` 0 leaves the vectors as long as the model makes them.
 
-    `query_prefix` and `document_prefix` go before texts, for models that are to be told what a text is.
+    Endpoints refuse texts longer than the model reads: `max_chars` cuts them (0 does not), and `extra_body` adds keys
+    to each request, for vLLM `{truncate_prompt_tokens = -1}`. `query_prefix` and `document_prefix` go before texts, for
+    models that are to be told what a text is.
     """
 
     base_url: str = OpenAIOptions().base_url
@@ -38,12 +40,14 @@ class EmbeddingOptions:
     batch: int = 128
     timeout: float = 120.0
     max_retries: int = 5
+    max_chars: int = 0
+    extra_body: Mapping[str, object] = field(default_factory=dict)
     query_prefix: str = ""
     document_prefix: str = ""
 
     def __post_init__(self) -> None:
-        if self.batch < 1 or self.dimensions < 0:
-            raise ValueError("batch, dimensions: must be positive")
+        if self.batch < 1 or self.dimensions < 0 or self.max_chars < 0:
+            raise ValueError("batch, dimensions, max_chars: must be positive")
         if self.timeout <= 0 or self.max_retries < 0:
             raise ValueError("timeout, max_retries: must be positive")
 
@@ -66,8 +70,7 @@ class OpenAIEmbedder:
         )
         self._dimensions = options.dimensions
         self.name = f"openai ({model} at {options.base_url})"
-        prefixes = f"{options.query_prefix!r} {options.document_prefix!r}"
-        self.revision = f"openai-1 {options.base_url} {model} {options.dimensions} {prefixes}"
+        self.revision = f"openai-1 {options.base_url} {model} {options.dimensions} {_told(options)}"
 
     @property
     def dimensions(self) -> int:
@@ -84,7 +87,8 @@ class OpenAIEmbedder:
             EngineError: it refuses, or answers something else.
         """
         prefix = self._options.query_prefix if role == "query" else self._options.document_prefix
-        told = [prefix + text or " " for text in texts]  # endpoints refuse an empty text
+        most = self._options.max_chars or None
+        told = [prefix + text[:most] or " " for text in texts]  # endpoints refuse an empty text
         parts = [
             self._post(told[start : start + self._options.batch]) for start in range(0, len(told), self._options.batch)
         ]
@@ -101,9 +105,16 @@ class OpenAIEmbedder:
     def _post(self, texts: list[str]) -> Vectors:
         dimensions = self._options.dimensions or openai.omit
         try:
-            answer = self._client.embeddings.create(model=self._model, input=texts, dimensions=dimensions)
+            answer = self._client.embeddings.create(
+                model=self._model, input=texts, dimensions=dimensions, extra_body=self._options.extra_body
+            )
         except openai.APIConnectionError as error:
             raise EngineUnavailableError(f"the embedding engine {self.name} cannot be reached: {error}") from error
+        except openai.BadRequestError as error:
+            raise EngineError(
+                f"the embedding engine {self.name} refuses: {error.message} (texts too long for the model are cut with "
+                "[embedding] max_chars, or by vLLM with extra_body = {truncate_prompt_tokens = -1})"
+            ) from error
         except openai.APIError as error:
             raise EngineError(f"the embedding engine {self.name} refuses: {error.message}") from error
         if len(answer.data) != len(texts):
@@ -112,6 +123,11 @@ class OpenAIEmbedder:
             )
         rows = sorted(answer.data, key=lambda one: one.index)
         return np.array([row.embedding for row in rows], np.float32)
+
+
+def _told(options: EmbeddingOptions) -> str:
+    """Return what else decides on the text that is embedded."""
+    return f"{options.query_prefix!r} {options.document_prefix!r} {options.max_chars} {dict(options.extra_body)!r}"
 
 
 def create(config: EmbeddingConfig) -> OpenAIEmbedder:

@@ -24,13 +24,15 @@ _STOP_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class VllmEmbeddingOptions:
-    """The engine arguments set most often; 0 leaves vLLM's default. `engine_args` holds any others.
+    """The engine arguments set most often; `engine_args` holds any others.
 
-    `query_prefix` and `document_prefix` go before texts, for models that are to be told what a text is.
+    `max_model_len` 0 is the model's own length. `gpu_memory_utilization` is low, as embedding models are small and
+    stand beside a model that answers; on a CPU it is a share of the main memory. `query_prefix` and `document_prefix`
+    go before texts, for models that are to be told what a text is.
     """
 
     max_model_len: int = 0
-    gpu_memory_utilization: float = 0.0
+    gpu_memory_utilization: float = 0.1
     dtype: str = "auto"
     query_prefix: str = ""
     document_prefix: str = ""
@@ -48,9 +50,9 @@ class VllmEmbedder:
             raise MissingExtraError("the embedding engine 'vllm'", "gpu") from error
         folder = embedding_folder(model)
         arguments: dict[str, Any] = {"runner": "pooling", "dtype": options.dtype, "enforce_eager": on_cpu()}
-        for name in ("max_model_len", "gpu_memory_utilization"):
-            if getattr(options, name):
-                arguments[name] = getattr(options, name)
+        arguments["gpu_memory_utilization"] = options.gpu_memory_utilization
+        if options.max_model_len:
+            arguments["max_model_len"] = options.max_model_len
         self.name = f"vllm ({model})"
         try:
             self._llm: Any = LLM(str(folder), **(arguments | dict(options.engine_args)))

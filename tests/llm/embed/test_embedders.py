@@ -1,14 +1,12 @@
 """Embedders: vectors that mean something, deterministic, whatever is embedded beside them."""
 
 from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from flightllm.config import EmbeddingConfig
-from flightllm.errors import ConfigError
+from flightllm.errors import ConfigError, EngineError
 from flightllm.llm.embed import Embedder, create_embedder
 from flightllm.llm.embed.models import MINILM, embedding_folder
 from tests.llm.conftest import need_vllm, serving
@@ -16,28 +14,37 @@ from tests.llm.conftest import need_vllm, serving
 TEXTS = ["A cat sat on the mat.", "A kitten was sitting on the rug.", "The stock market fell sharply today."]
 
 
+CUT = {"truncate_prompt_tokens": -1}
+POOLING = ("--runner", "pooling", "--gpu-memory-utilization", "0.1")
 VLLM = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def embeddings_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Return the base URL of vLLM's own server, with the default embedding model as `demo`."""
+    need_vllm()
+    pytest.importorskip("sentence_transformers", reason="the extra 'vector' is not installed")
+    with serving(embedding_folder(MINILM), tmp_path_factory.mktemp("embeddings") / "log", *POOLING) as url:
+        yield url
 
 
 @pytest.fixture(
     scope="module",
     params=["fake", "local", pytest.param("vllm", marks=VLLM), pytest.param("openai", marks=VLLM)],
 )
-def embedder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Embedder]:
-    """Return each embedder, the last one at vLLM's own server; but for the fake, all with the same model."""
-    with ExitStack() as opened:
-        config = EmbeddingConfig(request.param)
-        if request.param != "fake":
-            pytest.importorskip("sentence_transformers", reason="the extra 'vector' is not installed")
-        if request.param in {"vllm", "openai"}:
-            need_vllm()
-        if request.param == "openai":
-            log = tmp_path_factory.mktemp("embeddings") / "log"
-            url = opened.enter_context(serving(embedding_folder(MINILM), log, "--runner", "pooling"))
-            config = replace(config, model="demo", options={"base_url": url, "batch": 2})
-        made = create_embedder(config)
-        opened.callback(made.close)
-        yield made
+def embedder(request: pytest.FixtureRequest) -> Iterator[Embedder]:
+    """Return each embedder; but for the fake, all with the same model."""
+    config = EmbeddingConfig(request.param)
+    if request.param != "fake":
+        pytest.importorskip("sentence_transformers", reason="the extra 'vector' is not installed")
+    if request.param == "vllm":
+        need_vllm()
+    if request.param == "openai":
+        options = {"base_url": request.getfixturevalue("embeddings_url"), "batch": 2, "extra_body": CUT}
+        config = EmbeddingConfig("openai", "demo", options=options)
+    made = create_embedder(config)
+    yield made
+    made.close()
 
 
 def test_near_in_meaning_near_in_space(embedder: Embedder) -> None:
@@ -79,3 +86,15 @@ def test_bad_configuration(config: EmbeddingConfig, said: str) -> None:
         pytest.importorskip("sentence_transformers", reason="the extra 'vector' is not installed")
     with pytest.raises(ConfigError, match=said):
         create_embedder(config)
+
+
+@pytest.mark.vllm
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_text_too_long(embeddings_url: str) -> None:
+    """An endpoint's refusal says how to cut texts, and that works."""
+    options = {"base_url": embeddings_url}
+    with pytest.raises(EngineError, match=r"maximum context length is 256.*max_chars"):
+        create_embedder(EmbeddingConfig("openai", "demo", options=options)).embed(["word " * 2_000])
+    cut = create_embedder(EmbeddingConfig("openai", "demo", options={**options, "max_chars": 500}))
+    assert np.array_equal(cut.embed(["word " * 2_000]), cut.embed(["word " * 100]))
