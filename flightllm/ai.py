@@ -13,6 +13,8 @@ from flightllm.llm.base import Parameters
 Backend = Literal["model", "embedding", "search"]
 """Who answers a call: the language model, the embedding model or a vector index."""
 MODEL: Backend = "model"
+EMBEDDING: Backend = "embedding"
+SEARCH: Backend = "search"
 ELEMENT_END = "\x1e"
 """Between the elements of a list that is passed as one text (ASCII's record separator)."""
 CUE = "Answer:"
@@ -49,6 +51,8 @@ class AICall:
     on_error: str
     model: str | None = None
     backend: Backend = MODEL
+    takes: pa.DataType = field(default_factory=pa.string, kw_only=True)
+    """The type of its fields: text, but for searches of vectors, which take their bytes."""
     normalize: frozenset[str] = frozenset()
     """What does not count when values are compared (see `normalised`): rows that agree share one answer, that of the
     row sent first."""
@@ -87,6 +91,7 @@ def name_stub(call: AICall) -> AICall:
         call.on_error,
         call.model,
         call.backend,
+        str(call.takes),
         sorted(call.normalize),
     )
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()

@@ -2,13 +2,12 @@
 
 from threading import Lock
 
-from flightllm.ai import Backend
 from flightllm.config import EmbeddingConfig
-from flightllm.errors import InternalError
 from flightllm.llm.base import Engine
 from flightllm.llm.embed import Embedder, create_embedder
 from flightllm.llm.embed.engine import EmbeddingEngine
 from flightllm.operators.cache import AnswerCache
+from flightllm.operators.searches import Searcher
 from flightllm.vector.store import VectorIndexes
 
 
@@ -22,24 +21,26 @@ class Backends:
         self._lock = Lock()
         self._embedder: Embedder | None = None
 
-    def get(self, backend: Backend) -> tuple[Engine, int]:
-        """Return what answers calls of a backend, and how many at once.
+    def embeddings(self) -> tuple[Engine, int]:
+        """Return what answers calls of the embedding model, and how many at once.
 
         Raises:
             ConfigError: the embedding model cannot be loaded.
             MissingExtraError: the extra `vector` is not installed.
         """
-        match backend:
-            case "embedding":
-                window = self._config.max_in_flight
-                return EmbeddingEngine(self.embedder(), window), window
-            case "search":
-                from flightllm.searching import embed_kept, matching
-                from flightllm.vector.engine import WINDOW, SearchEngine
+        window = self._config.max_in_flight
+        return EmbeddingEngine(self.embedder(), window), window
 
-                return SearchEngine(self._indexes, embed_kept(self.embedder, self._cache), matching), WINDOW
-            case _:
-                raise InternalError(f"the backend {backend} is the engine's own")
+    def searcher(self) -> Searcher:
+        """Return what answers searches.
+
+        Raises:
+            MissingExtraError: the extra `vector` is not installed.
+        """
+        from flightllm.searching import embed_kept, matching
+        from flightllm.vector.engine import IndexSearcher
+
+        return IndexSearcher(self._indexes, embed_kept(self.embedder, self._cache), matching)
 
     def embedder(self) -> Embedder:
         """Return the embedding model, loaded once."""

@@ -14,12 +14,13 @@ import pyarrow as pa
 import structlog
 from datafusion import DataFrame, SessionContext, udf
 from datafusion.catalog import Catalog, Schema
+from google.protobuf.message import DecodeError
 
-from flightllm.ai import MODEL, AICall
+from flightllm.ai import EMBEDDING, MODEL, SEARCH, AICall
 from flightllm.catalog import QUERY_ONLY
 from flightllm.catalog.errors import mapped_error
 from flightllm.errors import AICallError, FlightLLMError, LimitExceededError, SqlError
-from flightllm.functions.search import VECTOR_TEXT, vector_texts
+from flightllm.functions.search import VECTOR_BYTES, vector_bytes
 from flightllm.operators.ai_map import Runtime
 from flightllm.operators.backing import Backing
 from flightllm.operators.batch_udf import BatchFunctions
@@ -102,6 +103,8 @@ def plan(
         return StagedQuery(services, settings, extracted)
     except NotExpressibleError as reason:
         return BatchQuery(services, settings, extracted, str(reason))
+    except DecodeError:  # protobuf's limit
+        return BatchQuery(services, settings, extracted, "its expressions are too deep")
 
 
 def _searched(sql: str, services: Services, settings: Settings) -> tuple[str, Mapping[str, pa.Table], frozenset[str]]:
@@ -137,7 +140,7 @@ def _searched(sql: str, services: Services, settings: Settings) -> tuple[str, Ma
 
 
 def _index_lines(extracted: Extracted, services: Services) -> list[tuple[str, str]]:
-    if not extracted.searched and all(call.backend != "search" for call in extracted.calls.values()):
+    if not extracted.searched and all(call.backend != SEARCH for call in extracted.calls.values()):
         return []
     from flightllm.searching import index_lines
 
@@ -198,7 +201,7 @@ def _scalar_context(
     for scalar in services.functions.scalars():
         function = scalar.bind(services.engine)
         context.register_udf(udf(function, list(scalar.arguments), scalar.output, "immutable", scalar.name))
-    context.register_udf(udf(vector_texts, [pa.list_(pa.float64())], pa.string(), "immutable", VECTOR_TEXT))
+    context.register_udf(udf(vector_bytes, [pa.list_(pa.float32())], pa.binary(), "immutable", VECTOR_BYTES))
     return context
 
 
@@ -208,7 +211,7 @@ def _frame(context: SessionContext, extracted: Extracted) -> DataFrame:
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         mapped = mapped_error(error)
         text = extracted.display_name(str(mapped))
-        if f"'{VECTOR_TEXT}(" in text:
+        if f"'{VECTOR_BYTES}(" in text:
             raise SqlError("an index over vectors is searched for a list of numbers, as in [0.1, 0.2]") from error
         if "automatically convert" in text and extracted.calls:
             text += "; an AI call takes texts, numbers, dates and lists: pass the parts of a struct, as in addr['city']"
@@ -337,6 +340,7 @@ class BatchQuery:
             self.settings.optimizer,
             lambda call: record.call_site(call.function, call.text, backend=call.backend),
             record.cancelled.is_set,
+            self.services.backends.searcher,
             errors,
         )
         functions.register(context, self._extracted.calls)
@@ -407,6 +411,7 @@ class StagedQuery:
                 context=self._context,
                 ordered=self._ordered,
                 backings=backings,
+                searcher=self.services.backends.searcher,
                 costs=self.services.costs,
                 settings=self.settings,
                 loop=self.services.loop,
@@ -447,7 +452,7 @@ def _rewritten(planned: Planned, left_out: str) -> tuple[Node, tuple[str, ...]]:
 
 def _by_index(planned: Planned, services: Services, extracted: Extracted) -> tuple[Planned, Extracted]:
     """Read only the nearest rows of tables, by their indexes, where the query keeps no others."""
-    if not any(call.backend == "embedding" for call in extracted.calls.values()) or not services.indexes.names():
+    if not any(call.backend == EMBEDDING for call in extracted.calls.values()) or not services.indexes.names():
         return planned, extracted
     from flightllm.searching import nearest_rows
 

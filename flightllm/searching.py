@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from datafusion import DataFrame, SessionContext
 from numpy.typing import NDArray
 
+from flightllm.ai import SEARCH
 from flightllm.catalog import QUERY_ONLY
 from flightllm.catalog.contexts import plain_config
 from flightllm.catalog.errors import mapped_error
@@ -153,7 +154,7 @@ def nearest_rows(
                     rows = index.rows.select(columns)
                     within = np.asarray(pc.fill_null(matching(rows), fill_value=False)) if nearest.conditions else None
                     vectors = services.backends.embedder().embed([nearest.text], "document")
-                    [found] = index.search(nearest.rows + _SPARE, "vector", None, vectors, within)
+                    found = index.search(nearest.rows + _SPARE, "vector", None, vectors, within)
                     if len(found.ids) >= nearest.rows or not manifest.nulls:
                         return NearestRows(name, rows.take(pa.array(np.sort(found.ids))))
     return None
@@ -161,7 +162,7 @@ def nearest_rows(
 
 def index_lines(extracted: Extracted, services: Services) -> list[tuple[str, str]]:
     """Return a title and text for each index that a query searches: what it is over, and whether it is up to date."""
-    searched = {json.loads(c.instruction)["index"] for c in extracted.calls.values() if c.backend == "search"}
+    searched = {json.loads(c.instruction)["index"] for c in extracted.calls.values() if c.backend == SEARCH}
     lines = []
     for name in sorted(searched | extracted.searched):
         manifest = services.indexes.manifest(name)

@@ -6,7 +6,7 @@ from typing import Protocol
 
 import structlog
 
-from flightllm.ai import MODEL, AICall
+from flightllm.ai import EMBEDDING, MODEL, AICall
 from flightllm.dry_run import MOST_PROMPTS, MOST_SECONDS, DryRun
 from flightllm.llm.base import Engine
 from flightllm.llm.predict import PromptTokens, Tokenizing
@@ -98,16 +98,11 @@ def real_backings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
 
 
 def _others(query: AskingQuery, cache: Answers, flights: Flights) -> dict[str, Backing]:
-    """Return what answers the query's calls that are not the model's.
-
-    What an index finds is not kept: it is found as quickly again.
-    """
-    backings: dict[str, Backing] = {}
-    for backend in {call.backend for call in query.calls} - {MODEL}:
-        engine, window = query.services.backends.get(backend)
-        kept = cache if backend == "embedding" else Overlay(None)
-        backings[backend] = Backing(engine, kept, flights if backend == "embedding" else Flights(), window)
-    return backings
+    """Return what answers the query's calls of the embedding model, if it has any."""
+    if all(call.backend != EMBEDDING for call in query.calls):
+        return {}
+    engine, window = query.services.backends.embeddings()
+    return {EMBEDDING: Backing(engine, cache, flights, window)}
 
 
 @contextmanager

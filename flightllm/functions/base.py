@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from flightllm.ai import MODEL, Backend
+from flightllm.ai import MODEL, SEARCH, Backend
 from flightllm.errors import AICallError
 from flightllm.llm.base import Constraint, Engine
 
@@ -146,12 +146,15 @@ class Answer:
     """What the model is told before the fields; never contains values of a row."""
     output: pa.DataType
     parse: Callable[[str], Any]
-    """Turn the model's text into a Python value of `output`; raises `ValueError` saying what was expected."""
+    """Turn the model's text into a Python value of `output`; raises `ValueError` saying what was expected.
+
+    What searches find is no text, theirs is not used.
+    """
     constraint: Constraint = None
     max_tokens: int = 128
     """Bound on the answer's tokens unless the call says otherwise."""
     through: str = ""
-    """The SQL function that makes texts of the fields, where they are no values to be read."""
+    """The SQL function that makes bytes of the fields, where they are no texts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +186,7 @@ class AIFunction:
 
         A search fails as a whole or not at all, so it has none of these; embeddings are asked of no language model.
         """
-        if self.backend == "search":
+        if self.backend == SEARCH:
             return self.options
         own = {option.name for option in self.options}
         common = COMMON_OPTIONS if self.backend == MODEL else tuple(o for o in COMMON_OPTIONS if o.name == "on_error")

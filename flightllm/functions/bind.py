@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Any
 
+import pyarrow as pa
+
 from flightllm.ai import AICall, name_stub
 from flightllm.errors import AICallError, FlightLLMError
 from flightllm.functions.base import AIFunction, Answer, Arguments, Kind, Literal, Option, Parameter
@@ -129,7 +131,7 @@ class _Binder:
         if isinstance(prompt, Constant):
             prompt = resolve_template(_text(prompt, "prompt"), fields.names())
         answer = self._answer(Arguments(prompt or "", values, self._indexes))
-        given = tuple(f"{answer.through}({item.sql})" for item in fields.items)
+        given = tuple(f"{answer.through}({item.sql})" if answer.through else item.sql for item in fields.items)
         return BoundCall(self._call(answer, fields, values, text), given, values.get("ordered") is True)
 
     def _answer(self, arguments: Arguments) -> Answer:
@@ -228,6 +230,7 @@ class _Binder:
             on_error=str(values.get("on_error", "fail")),
             model=model if isinstance(model, str) else None,
             backend=self._function.backend,
+            takes=pa.binary() if answer.through else pa.string(),
             normalize=read_normalize(normalize) if isinstance(normalize, str) else frozenset(),
         )
         return name_stub(call)

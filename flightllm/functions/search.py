@@ -1,8 +1,6 @@
 """The answer of a search in a vector index: rows of the index, each with its score."""
 
-from bisect import bisect_right
-from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 import pyarrow as pa
 
@@ -13,8 +11,8 @@ if TYPE_CHECKING:
     from flightllm.vector.index import Mode
 
 
-VECTOR_TEXT = "__vector_text"
-"""The SQL function that `vector_texts` is."""
+VECTOR_BYTES = "__vector_bytes"
+"""The SQL function that `vector_bytes` is."""
 
 
 class Searched(Protocol):
@@ -48,42 +46,21 @@ def search_answer(index: Searched, count: int, mode: str, condition: str, return
     Raises:
         AICallError: the index has no such column.
     """
-    from flightllm.vector.engine import Search, found_of
+    from flightllm.vector.engine import Search, found_type
 
     index.check(condition, mode)
-    rows = index.rows
-    score = "score" if "score" not in rows.schema.names else "score_2"
-    kind = pa.struct([*rows.schema, pa.field(score, pa.float32())])
+    kind = found_type(index.rows.schema)
     if returning and returning not in kind.names:
         raise AICallError(f"the index has no column {returning!r} to return; it has {', '.join(kind.names)}")
-
-    batches = rows.to_batches()  # a value of a batch is read at once, one of a table of many batches is not
-    ends = [*accumulate(map(len, batches))]
-
-    def value(name: str, row: int) -> Any:
-        place = bisect_right(ends, row)
-        return batches[place].column(name)[row - ends[place]].as_py()  # counted from the batch's end
-
-    def parse(text: str) -> list[Any]:
-        ids, scores = found_of(text)
-        if returning == score:
-            return scores
-        if returning:
-            return [value(returning, row) for row in ids]
-        names = rows.schema.names
-        found = ({name: value(name, row) for name in names} for row in ids)
-        return [{**row, score: near} for row, near in zip(found, scores, strict=True)]
-
-    search = Search(index.name, index.generation, count, cast("Mode", mode), condition)
+    search = Search(index.name, index.generation, count, cast("Mode", mode), condition, returning)
     output = pa.list_(kind.field(returning).type if returning else kind)
-    return Answer(search.as_text(), output, parse, through=VECTOR_TEXT if index.of_vectors else "")
+    return Answer(search.as_text(), output, parse=str, through=VECTOR_BYTES if index.of_vectors else "")
 
 
-def vector_texts(vectors: pa.Array) -> pa.Array:
-    """Return lists of numbers as texts; see `llm.embed.engine.vector_text`."""
-    from flightllm.llm.embed.engine import vector_text
-
-    numbers = vectors.values.to_numpy(zero_copy_only=False)
-    ends, there = vectors.offsets.to_numpy(), vectors.is_valid().to_pylist()
-    rows = zip(there, ends, ends[1:], strict=False)
-    return pa.array([vector_text(numbers[start:end]) if given else None for given, start, end in rows], pa.string())
+def vector_bytes(vectors: pa.Array) -> pa.Array:
+    """Return lists of numbers as their bytes, those of NULL being those of NaN; NULL where there is no list."""
+    numbers = vectors.values.to_numpy(zero_copy_only=False).astype("<f4", copy=False)
+    ends = vectors.offsets.to_numpy() * numbers.itemsize
+    there = pa.array(vectors.is_valid().to_numpy(zero_copy_only=False)).buffers()[1]
+    buffers = [there, pa.py_buffer(ends), pa.py_buffer(numbers)]
+    return pa.Array.from_buffers(pa.binary(), len(vectors), buffers)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 from datafusion import SessionContext
 
+from flightllm.ai import SEARCH
 from flightllm.errors import InternalError
 from flightllm.operators.arrange import Arguments, Arranged, How, arrange
 from flightllm.operators.asking import Asker, all_at_once
@@ -21,6 +22,7 @@ from flightllm.operators.layout import fields_first, reach
 from flightllm.operators.means import Means, Site
 from flightllm.operators.ranking import Ranking
 from flightllm.operators.relational import Batches, Loop
+from flightllm.operators.searches import Searcher, run_searches
 from flightllm.operators.spool import Spooled, spool
 from flightllm.plan.cost import Costs, Work
 from flightllm.plan.stages import BoundStep, Operator
@@ -36,7 +38,8 @@ class Runtime:
     ordered: SessionContext
     """The same tables, in a context that keeps the order of rows where the plan does not sort."""
     backings: Mapping[str, Backing]
-    """What answers calls, by backend."""
+    """What answers calls, by backend; searches are `searcher`'s."""
+    searcher: Callable[[], Searcher]
     settings: Settings
     loop: Loop
     record: QueryRecord
@@ -64,6 +67,10 @@ class Runtime:
             folder=self.folder,
             cancelled=self.cancelled,
         )
+
+    def rows(self, spooled: Spooled, table: str) -> Iterable[pa.RecordBatch]:
+        """Return the rows that were drained into a joint, in their order."""
+        return self.sql(f"SELECT * FROM {table}") if spooled.batches is None else spooled.batches
 
     def sql(self, text: str) -> Batches:
         """Run SQL over joints."""
@@ -124,10 +131,13 @@ def _run(
     spooled = runtime.spool(source, schema, rows)
     passes = _passes(operator)
     for number, members in enumerate(passes):
-        one = _Pass(operator, members, runtime, counters)
         schema = pa.schema([*schema, *(pa.field(f"a{i}", operator.calls[i].ai.type) for i in members)])
         last = number + 1 == len(passes)
-        batches = one.run(spooled, source, schema, demand if last else Demand())
+        above = demand if last else Demand()
+        if operator.calls[members[0]].ai.backend == SEARCH:
+            batches = _search(operator, members, runtime, counters, runtime.rows(spooled, source), schema, above)
+        else:
+            batches = _Pass(operator, members, runtime, counters).run(spooled, source, schema, above)
         if not last:
             source = f"{operator.table}_rows{number}"
             spooled = runtime.spool(source, schema, batches)
@@ -141,6 +151,21 @@ def _run(
     with closing(batches):
         for batch in batches:
             yield pa.RecordBatch.from_arrays([batch.column(i) for i in kept], schema=operator.schema)
+
+
+def _search(
+    operator: Operator,
+    members: Sequence[int],
+    runtime: Runtime,
+    counters: Sequence[CallRecord],
+    rows: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    demand: Demand,
+) -> Batches:
+    """Yield the rows with one column for each of the searches `members`."""
+    searcher = runtime.searcher()
+    calls = [(operator.calls[i], searcher.open(operator.calls[i].ai.instruction), counters[i]) for i in members]
+    yield from run_searches(calls, rows, schema, demand, runtime.cancelled)
 
 
 def _passes(operator: Operator) -> list[tuple[int, ...]]:

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from datafusion import SessionContext, udf
 
-from flightllm.ai import AICall
+from flightllm.ai import SEARCH, AICall
 from flightllm.llm.base import Completion, Request
 from flightllm.normalised import normalised_tuple
 from flightllm.operators.asking import Asker, all_at_once
@@ -18,6 +18,7 @@ from flightllm.operators.budget import Budget, Reservation
 from flightllm.operators.cache import Keys
 from flightllm.operators.means import Means, Site
 from flightllm.operators.rows import Counters, given_fields, read_answer, sql_value
+from flightllm.operators.searches import Searched, Searcher
 from flightllm.operators.trace import Trace
 
 _Function: TypeAlias = Callable[..., pa.Array]
@@ -32,15 +33,23 @@ class BatchFunctions:
     """Each prompt of a batch is asked once; else there is one call per row and no reuse at all."""
     counters: Callable[[AICall], Counters]
     cancelled: Callable[[], bool]
+    searcher: Callable[[], Searcher]
+    """Gives what answers searches."""
     errors: list[Exception]
     """What functions raised: DataFusion makes one text of an exception and its traceback."""
 
     def register(self, context: SessionContext, calls: Mapping[str, AICall]) -> None:
         """Register a function under each call's stub name that asks the engine for the rows of its batch."""
         for stub, call in calls.items():
-            answer = (_each_prompt if self.distinct else _each_row)(self, call, self.backings[call.backend])
-            inputs = [pa.string()] * max(1, len(call.fields))
+            answer = self._answer(call)
+            inputs = [call.takes] * max(1, len(call.fields))
             context.register_udf(udf(self._kept(answer, call.function), inputs, call.type, "volatile", stub))
+
+    def _answer(self, call: AICall) -> _Function:
+        if call.backend == SEARCH:
+            search, counters = self.searcher().open(call.instruction), self.counters(call)
+            return lambda queries: Searched(search, queries, counters).answers(0, len(queries))
+        return (_each_prompt if self.distinct else _each_row)(self, call, self.backings[call.backend])
 
     def _kept(self, answer: _Function, name: str) -> _Function:
         def function(*columns: pa.Array) -> pa.Array:

@@ -29,7 +29,7 @@ def list_arguments(
     """
     unknown = {stub: call for stub, call in calls.items() if call.backend == MODEL and call.fields}
     for stub, call in calls.items():
-        _register(context, stub, call, _NOTHING_FITS if stub in unknown else pa.string())
+        _register(context, stub, call, _NOTHING_FITS if stub in unknown else call.takes)
     found: dict[str, frozenset[int]] = {}
     while unknown:
         given = _given(plan)
@@ -37,7 +37,7 @@ def list_arguments(
             return found
         stub, types = given
         call = unknown.pop(stub)
-        _register(context, stub, call, pa.string())
+        _register(context, stub, call, call.takes)
         if lists := frozenset(place for place, type_ in enumerate(types) if _is_list(type_, call, place)):
             found[stub] = lists
     return found

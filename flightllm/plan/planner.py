@@ -35,7 +35,7 @@ def register_stubs(context: SessionContext, calls: Mapping[str, AICall]) -> None
         def never(*_: pa.Array, text: str = call.text) -> pa.Array:
             raise SqlError(f"{text} was evaluated while planning; this is a defect of the planner")
 
-        inputs = [pa.string()] * max(1, len(call.fields))
+        inputs = [call.takes] * max(1, len(call.fields))
         context.register_udf(udf(never, inputs, call.type, "volatile", stub))
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from substrait.algebra_pb2 import Expression
 
+from flightllm.ai import SEARCH
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import AiMap, Call, Filter, Node, Project, Step, children, with_children
@@ -45,8 +46,12 @@ class _Parts:
 
     def needs(self, expression: Expression | None) -> frozenset[int]:
         """Return the calls whose column an expression reads, and those that their guards read."""
-        direct = _answers(expression, self.width)
-        return direct.union(*(self.needs(self.calls[c].when) for c in direct))
+        found: set[int] = set()
+        new = _answers(expression, self.width)
+        while new:
+            found |= new
+            new = frozenset().union(*(_answers(self.calls[c].when, self.width) for c in new)) - found
+        return frozenset(found)
 
 
 def fuse(root: Node, functions: Functions) -> Node:
@@ -59,8 +64,12 @@ def fuse(root: Node, functions: Functions) -> Node:
 
 
 def _gains(parts: _Parts) -> bool:
-    """Tell whether rows are dropped between calls, or a call waits for another's answer; all of one backend."""
-    if len({call.ai.backend for call in parts.calls}) > 1:
+    """Tell whether rows are dropped between calls, or a call waits for another's answer.
+
+    All are of one backend; searches are done for all rows together.
+    """
+    backends = {call.ai.backend for call in parts.calls}
+    if len(backends) > 1 or SEARCH in backends:
         return False
     return bool(parts.conditions) or any(_answers(c.when, parts.width) for c in parts.calls)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from flightllm.ai import SEARCH
 from flightllm.errors import AICallError
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.sql.arguments import read_constant, split_arguments
@@ -40,7 +41,7 @@ def replace_semantic_joins(sql: str, registry: FunctionRegistry, find: Callable[
     Raises:
         AICallError: the join is not of the form `JOIN table [AS] alias ON search('index', expression, …)`.
     """
-    if not any(function.backend == "search" and function.name in sql.lower() for function in registry.ai_functions()):
+    if not any(function.backend == SEARCH and function.name in sql.lower() for function in registry.ai_functions()):
         return sql
     tokens = tokenize(sql)
     reader = _Reader(sql, tokens, read_scopes(sql, tokens), registry)
@@ -97,7 +98,7 @@ class _Reader:
     def is_condition(self, index: int) -> bool:
         """Tell whether a search stands at a token as the first condition of ON."""
         function = self._registry.get(self._tokens[index].text) if self._tokens[index].kind is Kind.WORD else None
-        if function is None or function.backend != "search" or not self._tokens[index + 1].is_symbol("("):
+        if function is None or function.backend != SEARCH or not self._tokens[index + 1].is_symbol("("):
             return False
         return self._tokens[index - 1].is_word("on") and not self._tokens[index - 2].is_word("distinct")
 

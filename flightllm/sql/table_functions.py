@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from flightllm.ai import SEARCH
 from flightllm.errors import AICallError
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.sql.arguments import split_arguments
@@ -31,7 +32,7 @@ def replace_table_functions(sql: str, registry: FunctionRegistry, table: Callabl
     Raises:
         AICallError: an argument is no constant.
     """
-    if not any(function.backend == "search" and function.name in sql.lower() for function in registry.ai_functions()):
+    if not any(function.backend == SEARCH and function.name in sql.lower() for function in registry.ai_functions()):
         return sql
     tokens = tokenize(sql)
     scopes = read_scopes(sql, tokens)
@@ -39,7 +40,7 @@ def replace_table_functions(sql: str, registry: FunctionRegistry, table: Callabl
     for index, token in enumerate(tokens):
         function = registry.get(token.text) if token.kind is Kind.WORD else None
         closing = scopes.closing.get(index + 1)
-        if function is None or function.backend != "search" or closing is None or not scopes.names_table[index]:
+        if function is None or function.backend != SEARCH or closing is None or not scopes.names_table[index]:
             continue
         alias = "" if _has_alias(tokens, closing + 1) else f" AS {function.name}"
         parts += [sql[start : token.start], table(_call(sql, tokens, index, scopes)), alias]

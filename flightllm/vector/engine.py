@@ -1,26 +1,25 @@
-"""Searches as an engine: a request's one field is what to look for, the answer the numbers and scores of rows."""
+"""Searches of whole columns: queries in, the numbers and scores of rows out, and the values of these rows."""
 
 from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from threading import Lock
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from flightllm.errors import InvalidInputError
-from flightllm.llm.base import Completion, PrefixCache, Request
 from flightllm.llm.embed.base import Vectors
-from flightllm.llm.embed.engine import in_batches, text_of, vector_of
 from flightllm.vector.index import Found, Mode, VectorIndex
 from flightllm.vector.store import VectorIndexes
 
-WINDOW = 8_192
-"""Searches of one batch."""
 _FILTERS = 16
+_FOUND = pa.struct([("row", pa.int64()), ("score", pa.float32())])
 Embed = Callable[[Sequence[str]], Vectors]
 Matching = Callable[[VectorIndex, str], NDArray[np.bool_]]
 """Tells for each row of an index whether a condition, in SQL, is true for it."""
@@ -28,21 +27,27 @@ Matching = Callable[[VectorIndex, str], NDArray[np.bool_]]
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What a call looks for its queries in; `generation` is the one that it was planned for."""
+    """What a call looks for its queries in, and what it returns; `generation` is the one that it was planned for."""
 
     index: str
     generation: str
     count: int
     mode: Mode = "vector"
     filter: str = ""
+    returning: str = ""
 
     def as_text(self) -> str:
         """Return the search as an instruction."""
         return json.dumps(asdict(self))
 
 
-class SearchEngine:
-    """Answers all searches of a batch together."""
+def found_type(rows: pa.Schema) -> pa.StructType:
+    """Return the type of a row found: the index's columns and its score."""
+    return pa.struct([*rows, pa.field("score" if "score" not in rows.names else "score_2", pa.float32())])
+
+
+class IndexSearcher:
+    """Opens searches in the server's indexes."""
 
     def __init__(self, indexes: VectorIndexes, embed: Embed, matching: Matching) -> None:
         self._indexes = indexes
@@ -50,42 +55,16 @@ class SearchEngine:
         self._matching = matching
         self._lock = Lock()
         self._masks: OrderedDict[tuple[str, str], NDArray[np.bool_]] = OrderedDict()
-        self.name = "vector indexes"
-        self.revision = "search-1"
-        self.prefix_cache: PrefixCache | None = None
 
-    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
-        """Search; see `Engine.generate`."""
-        return in_batches(requests, cancelled, WINDOW, self._answer)
-
-    def count_tokens(self, text: str) -> int:
-        """Return nothing: a search costs no tokens."""
-        del text
-        return 0
-
-    def close(self) -> None:
-        """Do nothing: the indexes are the server's."""
-
-    def _answer(self, batch: list[Request]) -> list[Completion]:
-        """Answer each search of the batch.
+    def open(self, instruction: str) -> IndexSearch:
+        """Open the index that a call's instruction names.
 
         Raises:
-            InvalidInputError: the index is damaged, or a query is a vector of another length than its vectors.
+            InvalidInputError: the index is damaged.
         """
-        answers: list[Completion] = []
-        for instruction in dict.fromkeys(request.instruction for request in batch):
-            some = [request for request in batch if request.instruction == instruction]
-            found = self._search(Search(**json.loads(instruction)), [text_of(request) for request in some])
-            answers += [Completion(one.id, found_text(rows)) for one, rows in zip(some, found, strict=True)]
-        return answers
-
-    def _search(self, search: Search, queries: Sequence[str]) -> list[Found]:
+        search = Search(**json.loads(instruction))
         index = self._indexes.open(search.index, search.generation)
-        within = self._mask(index, search.filter) if search.filter else None
-        if not index.manifest.model:
-            return index.search(search.count, search.mode, None, _vectors(queries), within)
-        vectors = None if search.mode == "text" else self._embed(queries)
-        return index.search(search.count, search.mode, queries, vectors, within)
+        return IndexSearch(index, search, self._embed, self._mask(index, search.filter) if search.filter else None)
 
     def _mask(self, index: VectorIndex, condition: str) -> NDArray[np.bool_]:
         key = index.manifest.generation, condition
@@ -97,27 +76,59 @@ class SearchEngine:
             return self._masks[key]
 
 
-def found_text(found: Found) -> str:
-    """Return what was found as text."""
-    return json.dumps([found.ids.tolist(), found.scores.tolist()])
+@dataclass(frozen=True, slots=True)
+class IndexSearch:
+    """One call's search in an open index; `within` flags the rows that may be found."""
+
+    index: VectorIndex
+    search: Search
+    embed: Embed
+    within: NDArray[np.bool_] | None
+
+    def find(self, queries: pa.Array) -> pa.ListArray:
+        """Return for each query the numbers and scores of the rows found, the best first.
+
+        Raises:
+            InvalidInputError: a query is a vector of another length than the index's.
+            EngineError: the embedding model is gone.
+        """
+        found = self._found(queries.to_pylist()) if len(queries) else Found.of([])
+        rows = pa.StructArray.from_arrays([pa.array(found.ids), pa.array(found.scores)], fields=[*_FOUND])
+        return pa.ListArray.from_arrays(pa.array(found.offsets), rows)
+
+    def values(self, found: pa.ListArray) -> pa.ListArray:
+        """Return what the call returns of rows found: their values, or structs of all of them and the score."""
+        offsets = np.zeros(len(found) + 1, np.int32)
+        np.cumsum(found.value_lengths().fill_null(0), out=offsets[1:])
+        rows, scores = found.flatten().flatten()
+        kind = found_type(self.index.rows.schema)
+        if not self.search.returning:
+            taken = self.index.take(rows.to_numpy(), kind.names[:-1])
+            values = pa.StructArray.from_arrays([*taken.columns, scores], fields=[*kind])
+        elif self.search.returning == kind.names[-1]:
+            values = scores
+        else:
+            [values] = self.index.take(rows.to_numpy(), [self.search.returning]).columns
+        return pa.ListArray.from_arrays(pa.array(offsets), values, mask=found.is_null())
+
+    def _found(self, queries: list[Any]) -> Found:
+        search, index = self.search, self.index
+        if not index.manifest.model:
+            return index.search(search.count, search.mode, None, _vectors(queries), self.within)
+        vectors = None if search.mode == "text" else self.embed(queries)
+        return index.search(search.count, search.mode, queries, vectors, self.within)
 
 
-def found_of(text: str) -> tuple[list[int], list[float]]:
-    """Return the numbers and scores of rows that `found_text` wrote."""
-    ids, scores = json.loads(text)
-    return ids, scores
-
-
-def _vectors(texts: Sequence[str]) -> Vectors:
-    """Read vectors that SQL passes.
+def _vectors(vectors: Sequence[bytes]) -> Vectors:
+    """Read vectors that SQL passes as bytes.
 
     Raises:
         InvalidInputError: they have different lengths, or no numbers in them.
     """
-    vectors = [vector_of(text) for text in texts]
-    if len(lengths := sorted({len(vector) for vector in vectors})) > 1:
+    lengths = sorted({len(vector) // np.dtype(np.float32).itemsize for vector in vectors})
+    if len(lengths) > 1:
         raise InvalidInputError(f"the vectors searched for have different lengths: {', '.join(map(str, lengths))}")
-    found = np.stack(vectors)
+    found = np.frombuffer(b"".join(vectors), "<f4").reshape(len(vectors), lengths[0])
     if not np.isfinite(found).all():
         raise InvalidInputError("a vector searched for has NULL, NaN or infinity in it")
     return found

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -28,10 +29,23 @@ _FUSED = 50
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The rows found for one query, the best first: their scores and numbers."""
+    """The rows found for some queries, of each the best first: those of query i are at offsets[i] to offsets[i + 1]."""
 
-    scores: Vectors
+    offsets: NDArray[np.int32]
     ids: Ids
+    scores: Vectors
+
+    @classmethod
+    def of(cls, lists: Sequence[tuple[Vectors, Ids]]) -> Found:
+        """Join the scores and numbers found for each query."""
+        offsets = np.cumsum([0, *(len(ids) for _, ids in lists)], dtype=np.int32)
+        ids = np.concatenate([np.empty(0, np.int64), *(ids for _, ids in lists)])
+        return cls(offsets, ids, np.concatenate([np.empty(0, np.float32), *(scores for scores, _ in lists)]))
+
+    def __iter__(self) -> Iterator[tuple[Vectors, Ids]]:
+        """Yield the scores and numbers of each query."""
+        for start, end in pairwise(self.offsets):
+            yield self.scores[start:end], self.ids[start:end]
 
 
 class VectorIndex:
@@ -42,6 +56,8 @@ class VectorIndex:
         self.rows = rows
         self.neighbors = neighbors
         self._words = words
+        self._batches = rows.to_batches()
+        self._ends = np.cumsum([len(batch) for batch in self._batches], dtype=np.int64)
 
     @classmethod
     def open(cls, folder: IndexFolder, manifest: Manifest) -> VectorIndex:
@@ -58,6 +74,22 @@ class VectorIndex:
         except (pa.ArrowInvalid, OSError) as error:
             raise InvalidInputError("its rows cannot be read") from error
 
+    def take(self, ids: Ids, columns: Sequence[str]) -> pa.RecordBatch:
+        """Return some columns of rows by their numbers, in the order of these.
+
+        pyarrow's own take would read all rows, to join the batches of the table.
+        """
+        order = np.argsort(ids, kind="stable")
+        cuts = np.searchsorted(ids[order], self._ends)
+        parts = [pa.RecordBatch.from_pylist([], self.rows.select(columns).schema)]
+        for number, (first, last) in enumerate(pairwise([0, *cuts])):
+            if first < last:
+                start = self._ends[number] - len(self._batches[number])
+                parts.append(self._batches[number].select(columns).take(pa.array(ids[order[first:last]] - start)))
+        back = np.empty(len(order), np.int64)
+        back[order] = np.arange(len(order))
+        return pa.concat_batches(parts).take(pa.array(back))
+
     def search(
         self,
         count: int,
@@ -65,7 +97,7 @@ class VectorIndex:
         texts: Sequence[str] | None,
         vectors: Vectors | None,
         within: NDArray[np.bool_] | None = None,
-    ) -> list[Found]:
+    ) -> Found:
         """Return up to `count` rows per query; with `within`, a flag per row, only among those.
 
         `vector` needs the queries' vectors, `text` their texts and `hybrid` both: its score is the sum of 1 / (60 +
@@ -80,39 +112,42 @@ class VectorIndex:
             return self._worded(count, texts, within)
         most = max(_FUSED, count)
         lists = zip(self._nearest(most, vectors, within), self._worded(most, texts, within), strict=True)
-        return [fuse([one.ids for one in both], count) for both in lists]
+        return Found.of([fuse([ids for _, ids in both], count) for both in lists])
 
-    def _nearest(self, count: int, vectors: Vectors | None, within: NDArray[np.bool_] | None) -> list[Found]:
+    def _nearest(self, count: int, vectors: Vectors | None, within: NDArray[np.bool_] | None) -> Found:
         if vectors is None:
             raise InvalidInputError("a search by meaning needs vectors")
         if self.neighbors is None:
-            return [_NOTHING] * len(vectors)
+            return _nothing(len(vectors))
         if vectors.shape[1] != self.neighbors.dimensions:
             raise InvalidInputError(
                 f"the index {self.manifest.name} has vectors of {self.neighbors.dimensions} numbers, the query one of"
                 f" {vectors.shape[1]}"
             )
         scores, ids = self.neighbors.search(vectors, count, within)
-        return [Found(s[i >= 0], i[i >= 0]) for s, i in zip(scores, ids, strict=True)]
+        there = ids >= 0
+        offsets = np.concatenate([np.zeros(1, np.int32), np.cumsum(there.sum(axis=1), dtype=np.int32)])
+        return Found(offsets, ids[there], scores[there])
 
-    def _worded(self, count: int, texts: Sequence[str] | None, within: NDArray[np.bool_] | None) -> list[Found]:
+    def _worded(self, count: int, texts: Sequence[str] | None, within: NDArray[np.bool_] | None) -> Found:
         if texts is None:
             raise InvalidInputError("a text search needs texts")
         if self._words is None:
             if not self.manifest.rows:
-                return [_NOTHING] * len(texts)
+                return _nothing(len(texts))
             raise InvalidInputError(f"the index {self.manifest.name} is over vectors: it has no text to search")
-        return [Found(*self._words.search(text, count, within)) for text in texts]
+        return Found.of([self._words.search(text, count, within) for text in texts])
 
 
-_NOTHING = Found(np.empty(0, np.float32), np.empty(0, np.int64))
+def _nothing(queries: int) -> Found:
+    return Found(np.zeros(queries + 1, np.int32), np.empty(0, np.int64), np.empty(0, np.float32))
 
 
-def fuse(lists: Sequence[Ids], count: int) -> Found:
-    """Fuse ranked lists into one of up to `count` rows; of equal ones those of the first list come first."""
+def fuse(lists: Sequence[Ids], count: int) -> tuple[Vectors, Ids]:
+    """Fuse ranked lists into the scores and numbers of `count` rows; of equal ones the first list's come first."""
     scores: dict[int, float] = {}
     for ids in lists:
         for rank, row in enumerate(ids.tolist(), 1):
             scores[row] = scores.get(row, 0.0) + 1 / (_RANK_CONSTANT + rank)
     best = sorted(scores, key=lambda row: -scores[row])[:count]
-    return Found(np.array([scores[row] for row in best], np.float32), np.array(best, np.int64))
+    return np.array([scores[row] for row in best], np.float32), np.array(best, np.int64)

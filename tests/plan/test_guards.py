@@ -5,7 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flightllm.session import Database, Session
-from tests.databases import ask, ask_both, planned
+from tests.databases import ask, ask_both, explained, planned
 
 VALUES = "(VALUES (true, 'a'), (false, 'b'), (NULL, 'c')) AS t(p, x)"
 AI = "ai_filter('q', x)"
@@ -105,3 +105,12 @@ def test_any_condition(session: Session, first: str, second: str) -> None:
     assert on.calls <= off.calls
     on, off = ask_both(session, f"SELECT id, {second} AS b FROM people WHERE {first}")
     assert on.calls <= off.calls
+
+
+def test_deeper_than_a_plan_can_be(session: Session) -> None:
+    """Conditions within conditions, which DataFusion multiplies, run as plain functions."""
+    condition = "ai_filter('0', note)"
+    for number in range(1, 9):
+        condition = f"CASE WHEN {condition} THEN ai_filter('{number}', note) END"
+    ask_both(session, f"SELECT id FROM people WHERE {condition}")
+    assert "batch functions" in explained(session, f"SELECT id FROM people WHERE {condition}")

@@ -15,7 +15,7 @@ from flightllm.errors import InvalidInputError
 from flightllm.llm.embed import create_embedder
 from flightllm.vector.build import Part, build
 from flightllm.vector.folder import IndexFolder
-from flightllm.vector.index import Found, VectorIndex, fuse
+from flightllm.vector.index import VectorIndex, fuse
 from flightllm.vector.manifest import Manifest
 from flightllm.vector.options import IndexOptions
 
@@ -52,7 +52,7 @@ def test_finds_rows(tmp_path: Path, kind: str) -> None:
     index = opened(tmp_path, IndexOptions(type=kind), TEXTS)
     query = ["number 7 pear Oslo"]
     for mode in ("vector", "text", "hybrid"):
-        [found] = index.search(3, mode, query, EMBEDDER.embed(query))
+        found = index.search(3, mode, query, EMBEDDER.embed(query))
         assert index.rows.take(found.ids)["text"][0].as_py() == "pear number 7 from Oslo", mode
         assert len(found.ids) == 3
         assert (np.diff(found.scores) <= 0).all()
@@ -71,7 +71,7 @@ def test_within(tmp_path: Path) -> None:
     index = opened(tmp_path, IndexOptions(), TEXTS)
     within = np.array([text.endswith("Rome") for text in TEXTS])
     for mode in ("vector", "text", "hybrid"):
-        [found] = index.search(60, mode, ["pear Oslo"], EMBEDDER.embed(["pear Oslo"]), within)
+        found = index.search(60, mode, ["pear Oslo"], EMBEDDER.embed(["pear Oslo"]), within)
         assert len(found.ids) >= 40
         assert within[found.ids].all()
 
@@ -80,7 +80,7 @@ def test_nothing_in_it(tmp_path: Path) -> None:
     """An index of no rows finds none."""
     index = opened(tmp_path, IndexOptions(type="ivf"), [])
     for mode in ("vector", "text", "hybrid"):
-        assert [len(one.ids) for one in index.search(3, mode, ["a", "b"], EMBEDDER.embed(["a", "b"]))] == [0, 0]
+        assert index.search(3, mode, ["a", "b"], EMBEDDER.embed(["a", "b"])).offsets.tolist() == [0, 0, 0]
 
 
 def test_vectors_only(tmp_path: Path) -> None:
@@ -105,6 +105,6 @@ def test_vectors_that_do_not_fit(tmp_path: Path) -> None:
 def test_fuse() -> None:
     """What is high in both lists comes first."""
     lists = [np.array([1, 2, 3]), np.array([3, 4, 1])]
-    found: Found = fuse(lists, 3)
-    assert found.ids.tolist() == [1, 3, 2]
-    assert found.scores.tolist() == pytest.approx([1 / 61 + 1 / 63, 1 / 63 + 1 / 61, 1 / 62])
+    scores, ids = fuse(lists, 3)
+    assert ids.tolist() == [1, 3, 2]
+    assert scores.tolist() == pytest.approx([1 / 61 + 1 / 63, 1 / 63 + 1 / 61, 1 / 62])

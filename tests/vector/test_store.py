@@ -16,7 +16,7 @@ from tests.vector.test_index import EMBEDDER, SCHEMA, TEXTS, manifest, parts
 def first_row(indexes: VectorIndexes, query: str, generation: str | None = None) -> int:
     """Return the id of the row that fits a query best."""
     index = indexes.open("fruit", generation)
-    [found] = index.search(1, "vector", None, EMBEDDER.embed([query]))
+    found = index.search(1, "vector", None, EMBEDDER.embed([query]))
     row: int = index.rows.take(found.ids)["id"][0].as_py()
     return row
 

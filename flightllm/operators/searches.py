@@ -1,0 +1,101 @@
+"""Run searches in vector indexes over the rows of an operator: many queries at once, equal ones once."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flightllm.errors import CancelledError
+from flightllm.operators.demand import Demand
+from flightllm.operators.rows import Counters
+from flightllm.plan.stages import BoundCall
+
+_ROWS: Final = 65_536
+"""Rows among which equal queries are searched for once."""
+_QUERIES: Final = 1_024
+"""Queries of one search, and rows sent on at a time."""
+
+
+class Search(Protocol):
+    """What one call looks for, in an open index."""
+
+    def find(self, queries: pa.Array) -> pa.ListArray:
+        """Return for each query, which is a text, the rows found: lists of their numbers and scores, the best first."""
+
+    def values(self, found: pa.ListArray) -> pa.ListArray:
+        """Return lists of what the call returns of rows found; NULL where `found` is."""
+
+
+class Searcher(Protocol):
+    """What answers calls of the backend `search`."""
+
+    def open(self, instruction: str) -> Search:
+        """Open what a call searches in; `instruction` is the call's."""
+
+
+class Searched:
+    """A column of queries; each distinct one is searched for once, when a row is first answered that has it."""
+
+    def __init__(self, search: Search, queries: pa.Array, counters: Counters) -> None:
+        encoded = queries.dictionary_encode()
+        self._places, self._distinct = encoded.indices, encoded.dictionary
+        self._search = search
+        self._counters = counters
+        self._found = search.find(self._distinct[:0])
+        counters.add(prompts_expected=len(self._distinct))
+
+    def answers(self, start: int, count: int) -> pa.ListArray:
+        """Return the answers of some rows."""
+        places = self._places.slice(start, count)
+        last = pc.max(places).as_py()
+        while last is not None and len(self._found) <= last:
+            queries = self._distinct.slice(len(self._found), _QUERIES)
+            self._found = pa.concat_arrays([self._found, self._search.find(queries)])
+            self._counters.add(distinct_prompts=len(queries), calls=len(queries))
+        self._counters.add(rows=len(places))
+        return self._search.values(self._found.take(places))
+
+
+def run_searches(
+    calls: Sequence[tuple[BoundCall, Search, Counters]],
+    batches: Iterable[pa.RecordBatch],
+    schema: pa.Schema,
+    demand: Demand,
+    cancelled: Callable[[], bool],
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows with one more column per call; `schema` is that of the result. Rows keep their order.
+
+    Raises:
+        CancelledError: `cancelled()` turned true.
+    """
+    for rows in _joined(batches):
+        columns = [Searched(search, _queries(call, rows), counters) for call, search, counters in calls]
+        start = 0
+        while start < len(rows):
+            if cancelled():
+                raise CancelledError("the query was cancelled")
+            count = min(_QUERIES, demand.room()) if demand.limited else _QUERIES
+            some = rows.slice(start, count)
+            answers = [column.answers(start, count) for column in columns]
+            yield pa.RecordBatch.from_arrays([*some.columns, *answers], schema=schema)
+            demand.seen(len(some))
+            start += count
+
+
+def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Join batches to some of about `_ROWS` rows."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(map(len, held)) >= _ROWS:
+            yield pa.concat_batches(held)
+            held = []
+    if held:
+        yield pa.concat_batches(held)
+
+
+def _queries(call: BoundCall, rows: pa.RecordBatch) -> pa.Array:
+    """Return the queries of a call, NULL where a row does not need its answer."""
+    queries = rows.column(call.arguments[0])
+    return queries if call.when is None else pc.if_else(rows.column(call.when), queries, None)
