@@ -153,7 +153,8 @@ class _Builder:
         )
         with closing(query.run(self.record)) as batches:
             for batch in batches:
-                there = batch.filter(batch.column(len(kept)).is_valid())
+                indexed = batch.column(len(kept))
+                there = batch.filter(indexed.is_valid()) if indexed.null_count else batch
                 found = pa.RecordBatch.from_arrays(there.columns[: len(kept)], schema=kept)
                 texts = there.column(len(kept)) if manifest.model else None
                 yield Part(found, _vectors(there.column(len(kept) + 1)), texts, len(batch) - len(there))

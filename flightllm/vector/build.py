@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from flightllm.errors import InvalidInputError
 from flightllm.llm.embed.base import Vectors
 from flightllm.vector.folder import IndexFolder
 from flightllm.vector.kinds import kind
-from flightllm.vector.kinds.base import prepared
+from flightllm.vector.kinds.base import Neighbors, prepared
 from flightllm.vector.manifest import Manifest
 from flightllm.vector.words import Words
 
@@ -44,12 +43,27 @@ def build(folder: IndexFolder, manifest: Manifest, schema: pa.Schema, parts: Ite
     Raises:
         InvalidInputError: vectors have different lengths or no numbers in them, or an option does not fit them.
     """
+    made, options = kind(manifest.options.type), manifest.options
     with folder.writing() as path:
-        counted = _spool(path, manifest, schema, parts)
-        if counted.rows:
-            vectors = _spooled(path, counted.rows, counted.dimensions)
-            kind(manifest.options.type).build(vectors, manifest.options).write(path / INDEX)
-        (path / _VECTORS).unlink()
+        if made.trains:
+            with (path / _VECTORS).open("wb") as raw:
+                counted = _written(path, manifest, schema, parts, lambda ready: raw.write(ready.data))
+            if counted.rows:
+                shape = counted.rows, counted.dimensions
+                made.build(np.memmap(path / _VECTORS, np.float32, "r", shape=shape), options).write(path / INDEX)
+            (path / _VECTORS).unlink()
+        else:
+            found: list[Neighbors] = []
+
+            def add(ready: Vectors) -> None:
+                if not found:
+                    found.append(made(made.create(ready[:0], options), options))
+                found[0].append(ready)
+
+            counted = _written(path, manifest, schema, parts, add)
+            for index in found:
+                index.settle(index.vectors())
+                index.write(path / INDEX)
         return folder.commit(path, replace(counted, trained=counted.rows))
 
 
@@ -67,29 +81,26 @@ def extend(
     with folder.writing() as path:
         if (before / WORDS).is_dir():
             shutil.copytree(before / WORDS, path / WORDS)
-        counted = _spool(path, replace(manifest, rows=there.rows, dimensions=there.dimensions), schema, parts, before)
         index = kind(manifest.options.type).read(before / INDEX, manifest.options)
-        if counted.rows > there.rows:
-            index.add(_spooled(path, counted.rows - there.rows, counted.dimensions))
+        known = replace(manifest, rows=there.rows, dimensions=there.dimensions)
+        counted = _written(path, known, schema, parts, index.append, before)
         index.write(path / INDEX)
-        (path / _VECTORS).unlink()
         return folder.commit(path, replace(counted, trained=there.trained))
 
 
-def _spooled(path: Path, rows: int, dimensions: int) -> Vectors:
-    return np.memmap(path / _VECTORS, np.float32, "r", shape=(rows, dimensions))
-
-
-def _spool(
-    path: Path, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part], before: Path | None = None
+def _written(
+    path: Path,
+    manifest: Manifest,
+    schema: pa.Schema,
+    parts: Iterable[Part],
+    take: Callable[[Vectors], object],
+    before: Path | None = None,
 ) -> Manifest:
-    """Write rows, vectors and words, the rows after those of `before`; return the manifest with their numbers."""
+    """Write rows and words, after those of `before`, and let `take` have the vectors; return the manifest, counted."""
     rows, dimensions, nulls = manifest.rows, manifest.dimensions, manifest.nulls
-    with ExitStack() as opened:
-        written = opened.enter_context(pa.ipc.new_file(path / ROWS, schema))
+    with pa.ipc.new_file(path / ROWS, schema) as written:
         for batch in read_rows(before / ROWS).to_batches() if before else ():
             written.write_batch(batch)
-        raw = opened.enter_context((path / _VECTORS).open("wb"))
 
         def texts() -> Iterator[str]:
             nonlocal rows, dimensions, nulls
@@ -107,7 +118,7 @@ def _spool(
                 dimensions = ready.shape[1]
                 rows += len(ready)
                 written.write_batch(part.rows)
-                raw.write(ready.tobytes())
+                take(ready)
                 yield from () if part.texts is None else part.texts.to_pylist()
 
         stream = texts()

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Lock
-from typing import Any, Self, TypeAlias
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +28,19 @@ _TUNED_QUERIES, _TUNED_NEIGHBORS, _TUNED_RECALL = 200, 10, 0.98
 """Left to itself an index looks as far as finds this share of the true neighbours of points among its vectors."""
 _DEEPEST = 1 << 14
 
+faiss.cvar.distance_compute_blas_threshold = 4_096
+"""Numbers in a batch of queries from which on faiss multiplies matrices; its own 128,000 makes a search for 100 vectors
+of 384 numbers twelve times as slow."""
+
 
 class Neighbors(ABC):
     """Vectors by number, 0 on. Searches may run at the same time, not beside `add`.
 
     A score is higher for what is closer: the cosine, the inner product, or minus the Euclidean distance.
     """
+
+    trains: ClassVar[bool]
+    """Whether an index learns from the vectors before any is added."""
 
     def __init__(self, index: Any, options: IndexOptions) -> None:
         self.index = index
@@ -49,12 +56,8 @@ class Neighbors(ABC):
             InvalidInputError: an option does not fit the vectors.
         """
         built = cls(cls.create(ready, options), options)
-        built._append(ready)
-        depth = built.wanted_depth()
-        if depth:
-            built.look(depth)
-        elif depth is not None:
-            built._tune(ready)
+        built.append(ready)
+        built.settle(ready)
         return built
 
     @classmethod
@@ -103,7 +106,21 @@ class Neighbors(ABC):
 
     def add(self, vectors: Vectors) -> None:
         """Add vectors after those that are there; the index is not trained anew."""
-        self._append(prepared(vectors, self.options.metric))
+        self.append(prepared(vectors, self.options.metric))
+
+    def append(self, ready: Vectors) -> None:
+        """Add vectors that `prepared` returned."""
+        for part in parts(ready):
+            self.index.add(part)
+        self.changed()
+
+    def settle(self, ready: Vectors) -> None:
+        """Choose how far searches look, once all vectors are in: as the options say, else by trying on `ready`."""
+        depth = self.wanted_depth()
+        if depth:
+            self.look(depth)
+        elif depth is not None:
+            self._tune(ready)
 
     def search(self, queries: Vectors, count: int, within: NDArray[np.bool_] | None = None) -> tuple[Vectors, Ids]:
         """Return the scores and numbers of the `count` nearest vectors of each query, -1 where there are no more.
@@ -132,14 +149,16 @@ class Neighbors(ABC):
         """Forget the copy on GPUs: the index is another."""
         self._searched = None
 
+    def vectors(self) -> Vectors:
+        """Return the vectors of an index that keeps them one after the other; a view, good until the next is added."""
+        stored = faiss.downcast_index(getattr(self.index, "storage", self.index))
+        numbers = faiss.rev_swig_ptr(stored.get_xb(), stored.ntotal * stored.d)
+        found: Vectors = numbers.reshape(stored.ntotal, stored.d)
+        return found
+
     @abstractmethod
     def among(self, queries: Vectors, count: int, within: NDArray[np.bool_]) -> tuple[Vectors, Ids]:
         """Search the vectors with a flag exactly; scores are faiss's own."""
-
-    def _append(self, ready: Vectors) -> None:
-        for part in parts(ready):
-            self.index.add(part)
-        self.changed()
 
     def _tune(self, ready: Vectors) -> None:
         """Look as far as it takes to find nearly all true neighbours of points between neighbours."""

@@ -15,6 +15,8 @@ from flightllm.vector.options import IndexOptions
 class Flat(Neighbors):
     """Every search compares every vector."""
 
+    trains = False
+
     @classmethod
     def create(cls, vectors: Vectors, options: IndexOptions) -> Any:
         """Return an empty index."""

@@ -15,6 +15,8 @@ from flightllm.vector.options import IndexOptions
 class Hnsw(Neighbors):
     """A graph with `neighbors` edges per vector; a search keeps `search_depth` candidates."""
 
+    trains = False
+
     @classmethod
     def create(cls, vectors: Vectors, options: IndexOptions) -> Any:
         """Return an empty graph."""

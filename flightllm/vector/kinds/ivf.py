@@ -21,6 +21,8 @@ _LEAST_PER_LIST = 39
 class Ivf(Neighbors):
     """Vectors in `lists` lists, of which a search looks through `probes`."""
 
+    trains = True
+
     @classmethod
     def create(cls, vectors: Vectors, options: IndexOptions) -> Any:
         """Return an empty index whose centers are those of a sample of the vectors."""

@@ -88,8 +88,9 @@ class IvfPq(Ivf):
         heap.finalize()
         return heap.D, heap.I
 
-    def _append(self, ready: Vectors) -> None:
-        super()._append(ready)
+    def append(self, ready: Vectors) -> None:
+        """Add the codes, and the full vectors."""
+        super().append(ready)
         self._full = np.concatenate([self._full, *parts(ready)])
 
     def _best(self, queries: Vectors, candidates: Ids, count: int) -> tuple[Vectors, Ids]:
