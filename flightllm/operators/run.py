@@ -55,6 +55,10 @@ def _joint(joint: Joint, runtime: Runtime, demand: Demand | None = None) -> Batc
 
 def _stream(stage: Relational, joint: Joint, runtime: Runtime, demand: Demand) -> Batches:
     with closing(_joint(joint, runtime, demand)) as rows:
+        if stage.picks is not None:
+            for batch in rows:
+                yield pa.RecordBatch.from_arrays([batch.column(c) for c in stage.picks], schema=stage.schema)
+            return
         for batches in ([batch] for batch in rows) if demand.limited else _steps(rows):
             register(runtime.ordered, joint.table, joint.schema, batches)
             yield from _rows(stage, runtime.ordered, runtime)

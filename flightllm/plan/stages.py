@@ -83,6 +83,8 @@ class Relational:
     """Each row of the one input can be processed by itself, so the stage runs batch by batch as the input arrives."""
     ordered: bool
     """Its rows must come in the order of a sort, which DataFusion loses where parts of a stage run side by side."""
+    picks: tuple[int, ...] | None = None
+    """The columns of its one input that it returns, where it streams and does nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +169,9 @@ class Cutter:
         plan = self._replace(root, joints, ordered=ordered)
         encoded = to_plan(plan, self._functions)
         schema = positional(stage_frame(self._context, encoded).schema().types)
-        return Relational(encoded, tuple(joints), schema, _streams(plan, joints), ordered and _is_ordered(root))
+        streams = _streams(plan, joints)
+        picks = _picks(plan) if streams else None
+        return Relational(encoded, tuple(joints), schema, streams, ordered and _is_ordered(root), picks)
 
     def _replace(self, node: Node, joints: list[Joint], *, ordered: bool) -> Node:
         """Replace the topmost operators by scans of their joints."""
@@ -288,6 +292,15 @@ def _streams(plan: Node, joints: Sequence[Joint]) -> bool:
     row_wise = all(isinstance(n, Filter | Project | Scan) for n in walk(plan))
     windows = any(isinstance(n, Project) and has_window(n) for n in walk(plan))
     return len(joints) == 1 and not isinstance(joints[0], Numbered) and row_wise and not windows
+
+
+def _picks(plan: Node) -> tuple[int, ...] | None:
+    """Return which columns of the scan below a plan returns, None where it does anything else."""
+    if isinstance(plan, Scan):
+        return tuple(range(plan.width))
+    below = _picks(plan.input) if isinstance(plan, Project) else None
+    places = [ex.field_index(e) for e in plan.expressions] if isinstance(plan, Project) else []
+    return None if below is None or None in places else tuple(below[place] for place in places if place is not None)
 
 
 def _is_ordered(node: Node) -> bool:
