@@ -9,6 +9,7 @@ them would be misread.) Its keywords are switched off: an unquoted name is a wor
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 from typing import ClassVar
 
 from sqlglot.errors import TokenError
@@ -58,6 +59,7 @@ class Token:
         return self.kind is Kind.WORD and self.text.lower() in words
 
 
+@lru_cache(maxsize=2)  # each step of planning looks at the same text
 def tokenize(sql: str) -> tuple[Token, ...]:
     """Split SQL into tokens, in order; the text between two tokens is white space or comments.
 

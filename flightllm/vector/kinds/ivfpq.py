@@ -66,13 +66,13 @@ class IvfPq(Ivf):
     def nearest(self, queries: Vectors, count: int) -> tuple[Vectors, Ids]:
         """Find candidates by their codes and compare these in full."""
         _, candidates = self.searched().search(queries, min(self.count, _CANDIDATES * count))
-        scores = np.empty((len(queries), count), np.float32)
-        ids = np.empty((len(queries), count), np.int64)
-        step = max(1, _COMPARED // max(1, candidates.shape[1] * self.dimensions))
-        for start in range(0, len(queries), step):
-            some = slice(start, start + step)
-            scores[some], ids[some] = self._best(queries[some], candidates[some], count)
-        return scores, ids
+        scores = np.empty(candidates.shape, np.float32)
+        l2 = self.options.metric == "l2"
+        compare = faiss.fvec_L2sqr_by_idx if l2 else faiss.fvec_inner_products_by_idx
+        pointers = map(faiss.swig_ptr, (scores, queries, self._full, candidates))
+        compare(*pointers, self.dimensions, *candidates.shape)  # of a candidate that is none, infinitely far
+        order = (scores if l2 else -scores).argsort(axis=1, kind="stable")[:, :count]
+        return np.take_along_axis(scores, order, 1), np.take_along_axis(candidates, order, 1)
 
     def among(self, queries: Vectors, count: int, within: NDArray[np.bool_]) -> tuple[Vectors, Ids]:
         """Compare the full vectors with a flag, a part of them at a time."""
@@ -92,16 +92,6 @@ class IvfPq(Ivf):
         """Add the codes, and the full vectors."""
         super().append(ready)
         self._full = np.concatenate([self._full, *parts(ready)])
-
-    def _best(self, queries: Vectors, candidates: Ids, count: int) -> tuple[Vectors, Ids]:
-        full = self._full[candidates.clip(0)]
-        if self.options.metric == "l2":
-            scores = np.square(full - queries[:, None]).sum(-1)
-            order = np.where(candidates < 0, np.inf, scores).argsort(axis=1, kind="stable")[:, :count]
-        else:
-            scores = np.einsum("qd,qcd->qc", queries, full)
-            order = np.where(candidates < 0, np.inf, -scores).argsort(axis=1, kind="stable")[:, :count]
-        return np.take_along_axis(scores, order, 1), np.take_along_axis(candidates, order, 1)
 
 
 def _most_codes(size: int) -> int:
