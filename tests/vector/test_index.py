@@ -59,6 +59,15 @@ def test_finds_rows(tmp_path: Path, kind: str) -> None:
     assert index.manifest.rows == len(TEXTS)
 
 
+def test_take(tmp_path: Path) -> None:
+    """Rows come by their numbers, in the order asked for, again and again, and whatever batch they are in."""
+    index = opened(tmp_path, IndexOptions(), TEXTS)
+    ids = np.array([159, 0, 49, 50, 51, 0, 120])
+    assert index.take(ids, ["id"]).column("id").to_pylist() == ids.tolist()
+    assert index.take(ids, ["text", "id"]).schema.names == ["text", "id"]
+    assert index.take(ids[:0], ["id"]).num_rows == 0
+
+
 def test_files_stay_as_checked(tmp_path: Path) -> None:
     """Opening and searching an index changes none of its files."""
     index = opened(tmp_path, IndexOptions(), TEXTS)
