@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from flightllm.ai import SEARCH
 from flightllm.errors import NotFoundError
 
 QueryStatus = Literal["planned", "running", "done", "failed", "cancelled"]
@@ -150,11 +151,11 @@ class QueryRecord:
         self.cancelled.set()
 
     def row(self) -> dict[str, Any]:
-        """Return the query's row of `system.queries`, its counters summed over its call sites."""
+        """Return the query's row of `system.queries`, its counters summed over its calls of models."""
         with self._lock:
             seconds = self._elapsed() if self._seconds is None else self._seconds
             own = {"query_id": self.query_id, "sql": self.sql, "status": self.status, "error": self.error}
-            calls, rows = [call.counts() for call in self._calls], self.rows
+            calls, rows = [call.counts() for call in self._calls if call.backend != SEARCH], self.rows
         totals = {name: sum(counts[name] for counts in calls) for name in COUNTERS}
         return {**own, "started_at": self._started_at, "seconds": seconds, **totals, "rows": rows}
 

@@ -78,10 +78,12 @@ def test_search_in_from(session: Session) -> None:
 
 
 def test_searches_are_one_batch(session: Session) -> None:
-    """Distinct inputs are searched once."""
+    """Distinct inputs are searched once, which costs no call of a model."""
     rows(session, "SELECT vector_search('names', name) FROM fruit")
     [call] = rows(session, "SELECT calls, rows FROM system.ai_calls WHERE function = 'vector_search'")
     assert call == {"calls": 4, "rows": 6}
+    [query] = rows(session, "SELECT calls FROM system.queries WHERE sql LIKE '%FROM fruit'")
+    assert query == {"calls": 0}
 
 
 def test_similarity(session: Session) -> None:

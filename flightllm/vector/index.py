@@ -101,7 +101,7 @@ class VectorIndex:
         """Return up to `count` rows per query; with `within`, a flag per row, only among those.
 
         `vector` needs the queries' vectors, `text` their texts and `hybrid` both: its score is the sum of 1 / (60 +
-        rank) over both lists (Cormack et al. 2009, reciprocal rank fusion).
+        rank) over both lists (Cormack et al. 2009, reciprocal rank fusion); of equal ones the better in words is first.
 
         Raises:
             InvalidInputError: vectors of another length, or a text search in an index of vectors.
@@ -111,7 +111,7 @@ class VectorIndex:
         if mode == "text":
             return self._worded(count, texts, within)
         most = max(_FUSED, count)
-        lists = zip(self._nearest(most, vectors, within), self._worded(most, texts, within), strict=True)
+        lists = zip(self._worded(most, texts, within), self._nearest(most, vectors, within), strict=True)
         return Found.of([fuse([ids for _, ids in both], count) for both in lists])
 
     def _nearest(self, count: int, vectors: Vectors | None, within: NDArray[np.bool_] | None) -> Found:
