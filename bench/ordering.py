@@ -1,7 +1,7 @@
 """Order the rows of a table for a prefix cache: hit rates, seconds and peak memory.
 
-    python -m bench.ordering TABLE.parquet [--columns a,b,c] [--method none|fixed|greedy|auto] [--weigh values|prompt]
-        [--blocks N] [--out FILE.parquet] [--json]
+    python -m bench.ordering TABLE.parquet [--columns a,b,c] [--list a,b] [--method none|fixed|greedy|auto]
+        [--weigh values|prompt] [--blocks N] [--out FILE.parquet] [--json]
     python -m bench.ordering --generate 1000000 --method greedy
 
 Hit rates are counted on the text of the prompts, 4 characters to a token, not taken from the solver: `unlimited` is
@@ -9,8 +9,9 @@ what a cache that forgets nothing serves, `lru` what N blocks of 16 tokens do. S
 processor, are for encoding and ordering; peak memory is the process's before the count. By default the text is the
 values alone, end to end, which anyone can recount from `--out`: one row per input row in sending order, `row` (its
 place in the input) and `fields` (columns in prompt order). With `--weigh prompt` it is what the product sends, a line
-`name: value` for each field. `--generate` makes a table of so many rows and six columns. With `--blocks` the order is
-chosen for a cache of that size, else for one without limit.
+`name: value` for each field. The columns of `--list` are the elements of one list, which may stand in any order.
+`--generate` makes a table of so many rows and six columns. With `--blocks` the order is chosen for a cache of that
+size, else for one without limit.
 """
 
 import argparse
@@ -47,24 +48,31 @@ class Sent:
     places: NDArray[np.int64]
 
 
-def solve(table: pa.Table, method: Method, cache: CacheShape, *, names: bool) -> tuple[Ordering, Sent]:
+def solve(
+    table: pa.Table, method: Method, cache: CacheShape, *, names: bool, elements: Sequence[str] = ()
+) -> tuple[Ordering, Sent]:
     """Order the rows of `table`, all of whose columns are fields, weighing values with their names or without.
+
+    `elements` are the columns that hold the elements of one list.
 
     Values end to end may begin alike by chance across columns, which shows in small tables and which no solver sees
     that knows values only as wholes. So there the fixed order is counted too, and the better one taken.
     """
-    found = _solve(table, method, cache, names=names)
+    found = _solve(table, method, cache, names=names, elements=elements)
     if names or method in {"none", "fixed"} or table.nbytes > _COUNTED_BYTES:
         return found
-    fixed = _solve(table, "fixed", cache, names=names)
+    fixed = _solve(table, "fixed", cache, names=names, elements=elements)
     return max(found, fixed, key=lambda solved: unlimited(prompts(table, *solved, names=names)))
 
 
-def _solve(table: pa.Table, method: Method, cache: CacheShape, *, names: bool) -> tuple[Ordering, Sent]:
+def _solve(
+    table: pa.Table, method: Method, cache: CacheShape, *, names: bool, elements: Sequence[str]
+) -> tuple[Ordering, Sent]:
     heads, columns = table.schema.names, table.columns
+    lists = [tuple(heads.index(name) for name in elements)] if elements else []
     if not names:
         heads, columns = [""] * len(columns), [c.cast(pa.large_string()).fill_null(str(None)) for c in columns]
-    encoded, tuples = encode(columns, heads, [1] * len(columns), float(CHARACTERS))
+    encoded, tuples = encode(columns, heads, [1] * len(columns), float(CHARACTERS), lists)
     ordering = order(encoded, method, cache)
     if method == "none":
         place = tuples
@@ -83,11 +91,12 @@ def field_names(table: pa.Table, ordering: Ordering, sent: Sent) -> pa.Table:
     return pa.table({"row": sent.rows, "fields": fields})
 
 
-def prompts(table: pa.Table, ordering: Ordering, sent: Sent, *, names: bool) -> list[str]:
-    """Return the text of each prompt's fields."""
+def prompts(table: pa.Table, ordering: Ordering, sent: Sent, *, names: bool, elements: Sequence[str] = ()) -> list[str]:
+    """Return the text of each prompt's fields; `elements` have one name."""
+    shown = dict.fromkeys(elements, elements[0]) if elements else {}
     columns = [
         [
-            (str(value) if not names else "" if value is None else f"{name}: {value}\n")
+            (str(value) if not names else "" if value is None else f"{shown.get(name, name)}: {value}\n")
             for value in table[name].to_pylist()
         ]
         for name in table.schema.names
@@ -149,12 +158,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     names = options.weigh == "prompt"
     cache = CacheShape(BLOCK, options.blocks) if options.blocks else CacheShape(block_tokens=1)
     started, working = time.perf_counter(), time.process_time()
-    ordering, sent = solve(table, options.method, cache, names=names)
+    elements = options.list.split(",") if options.list else []
+    ordering, sent = solve(table, options.method, cache, names=names, elements=elements)
     seconds, busy = time.perf_counter() - started, time.process_time() - working
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if options.out:
         pq.write_table(field_names(table, ordering, sent), options.out)
-    texts = prompts(table, ordering, sent, names=names)
+    texts = prompts(table, ordering, sent, names=names, elements=elements)
     characters, blocks = max(sum(map(len, texts)), 1), options.blocks or 20_000
     figures = {
         "rows": table.num_rows,
@@ -179,6 +189,7 @@ def _parse(arguments: Sequence[str] | None) -> Any:
     parser.add_argument("table", nargs="?", type=Path, help="a Parquet file")
     parser.add_argument("--generate", type=int, metavar="ROWS", help="order a generated table of six columns instead")
     parser.add_argument("--columns", help="the fields, with commas between (default: all columns)")
+    parser.add_argument("--list", help="columns that are elements of one list, with commas between")
     parser.add_argument("--method", choices=("none", "fixed", "greedy", "auto"), default="greedy")
     parser.add_argument("--weigh", choices=("values", "prompt"), default="values", help="values alone, or with names")
     parser.add_argument(

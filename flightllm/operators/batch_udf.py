@@ -18,7 +18,7 @@ from flightllm.operators.budget import Budget, Reservation
 from flightllm.operators.cache import Keys
 from flightllm.operators.means import Means, Site
 from flightllm.operators.rows import Counters, given_fields, read_answer, sql_value
-from flightllm.operators.searches import Searched, Searcher
+from flightllm.operators.searches import QueryColumn, Searcher
 from flightllm.operators.trace import Trace
 
 _Function: TypeAlias = Callable[..., pa.Array]
@@ -48,7 +48,7 @@ class BatchFunctions:
     def _answer(self, call: AICall) -> _Function:
         if call.backend == SEARCH:
             search, counters = self.searcher().open(call.instruction), self.counters(call)
-            return lambda queries: Searched(search, queries, counters).answers(0, len(queries))
+            return lambda queries: QueryColumn(search, queries, counters).answers(0, len(queries))
         return (_each_prompt if self.distinct else _each_row)(self, call, self.backings[call.backend])
 
     def _kept(self, answer: _Function, name: str) -> _Function:

@@ -34,7 +34,7 @@ class Searcher(Protocol):
         """Open what a call searches in; `instruction` is the call's."""
 
 
-class Searched:
+class QueryColumn:
     """A column of queries; each distinct one is searched for once, when a row is first answered that has it."""
 
     def __init__(self, search: Search, queries: pa.Array, counters: Counters) -> None:
@@ -70,7 +70,7 @@ def run_searches(
         CancelledError: `cancelled()` turned true.
     """
     for rows in _joined(batches):
-        columns = [Searched(search, _queries(call, rows), counters) for call, search, counters in calls]
+        columns = [QueryColumn(search, _queries(call, rows), counters) for call, search, counters in calls]
         start = 0
         while start < len(rows):
             if cancelled():
