@@ -1,6 +1,6 @@
 """Retrieval and generation (the paper's Q5): a question, the contexts nearest to it, one answer for each.
 
-    python -m bench.rag [--questions 1190] [--top-k 3] [--contexts-first] [--model bench] [--json]
+    python -m bench.rag [--questions 1190] [--top-k 3] [--contexts-first] [--model bench] [--quick] [--json]
 
 Step by step, as in `bench.llm_queries`: no prefix cache, a prefix cache with the questions in the order of their file,
 rows in greedy order, contexts in any order too. The question comes before its contexts, as in the paper, or after them
@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from bench.common import data_table, machine
@@ -99,11 +100,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--top-k", type=int, default=3, help="contexts for each question (default %(default)s)")
     parser.add_argument("--contexts-first", action="store_true", help="the question comes after its contexts")
     parser.add_argument("--cache-blocks", type=int, default=CACHE_BLOCKS, help="of 32 tokens (default %(default)s)")
+    parser.add_argument("--quick", action="store_true", help="40 questions on the fake engine")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     given = parser.parse_args(arguments)
+    if given.quick:
+        given.questions, given.engine = 40, "fake"
     announce("rag", arguments)
     tables = {name: pq.read_table(data_table(name)) for name in ("squad_contexts", "squad_questions")}
-    tables["squad_questions"] = tables["squad_questions"].slice(0, given.questions)
+    questions = tables["squad_questions"] = tables["squad_questions"].slice(0, given.questions)
+    if given.quick:
+        near = pc.is_in(tables["squad_contexts"]["context_id"], questions["context_id"].combine_chunks())
+        tables["squad_contexts"] = tables["squad_contexts"].filter(near)
     with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
         files = write(tables, Path(folder))
         with open_database(EngineConfig("fake"), files) as database:
@@ -115,7 +122,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f"\n{given.questions} questions, {given.top_k} contexts each; the paper's speed-up is 1.4\n\n{table(found)}\n"
     )
     if given.json:
-        names = ("questions", "top_k", "engine", "model", "cache_blocks", "contexts_first")
+        names = ("quick", "questions", "top_k", "engine", "model", "cache_blocks", "contexts_first")
         head = {"bench": "rag", **{name: getattr(given, name) for name in names}}
         print(json.dumps({**head, "found": shares, "queries": found, "machine": machine()}))
 

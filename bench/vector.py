@@ -1,6 +1,6 @@
 """Searches in a vector index by SQL against bare faiss on the same arrays, in one run.
 
-    python -m bench.vector [--vectors 1000000] [--queries 1000] [--types flat,ivf,hnsw,ivfpq] [--json]
+    python -m bench.vector [--vectors 1000000] [--queries 1000] [--types flat,ivf,hnsw,ivfpq] [--quick] [--json]
 
 The vectors have 384 numbers and lie in clusters. One query in SQL searches for a whole table of them; bare faiss has
 the settings that the index chose, and searches for the same batch. Seconds are medians after one run that warms up; a
@@ -162,8 +162,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--types", default="flat,ivf,hnsw,ivfpq")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="where the table and the indexes go (default: a temporary one)")
+    parser.add_argument("--quick", action="store_true", help="20,000 vectors, flat and ivf")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     given = parser.parse_args(arguments)
+    if given.quick:
+        given.vectors, given.queries, given.types = 20_000, 100, "flat,ivf"
     announce("vector", arguments)
     vectors, queries = clustered(given.vectors, 1), clustered(given.queries, 2)
     found = {}
@@ -176,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 found[kind] = measure(kind, database, given, vectors, queries)
                 print(f"{kind}: {json.dumps(found[kind])}", flush=True)
     if given.json:
-        names = ("vectors", "queries", "repeats")
+        names = ("quick", "vectors", "queries", "repeats")
         print(
             json.dumps(
                 {"bench": "vector", **{n: getattr(given, n) for n in names}, "types": found, "machine": machine()}

@@ -13,9 +13,10 @@ import pytest
 _ROOT = Path(__file__).parents[2]
 
 
-def run(script: str, *arguments: str) -> dict[str, Any]:
-    """Run a benchmark as a person does and return the JSON object on its last line."""
+def run(script: str, *arguments: str, data: str | None = None) -> dict[str, Any]:
+    """Run a benchmark as a person does and return the JSON object on its last line; `data` has the tables, if given."""
     environment = {name: value for name, value in os.environ.items() if name != "FLIGHTLLM_DATA"}
+    environment |= {} if data is None else {"FLIGHTLLM_DATA": data}
     command = [sys.executable, "-m", f"bench.{script}", "--quick", "--json", *arguments]
     done = subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -73,3 +74,23 @@ def test_llm_queries_takes_every_step(tmp_path: Path) -> None:
         assert steps[-1]["calls"] <= steps[1]["calls"]
         assert steps[-1]["computed_tokens"] <= steps[1]["computed_tokens"]
     assert not drawn or plot.read_text(encoding="utf-8").startswith("<?xml")
+
+
+@pytest.mark.skipif("FLIGHTLLM_DATA" not in os.environ, reason="needs the real tables, in the folder FLIGHTLLM_DATA")
+def test_rag_orders_contexts() -> None:
+    """Each step answers all questions; ordered contexts share no less than contexts as found."""
+    pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
+    figures = run("rag", data=os.environ["FLIGHTLLM_DATA"])
+    steps = [step["q5"] for step in figures["queries"].values()]
+    assert [step["rows"] for step in steps] == [40] * 4
+    assert steps[0]["cached_tokens"] == 0
+    assert steps[3]["computed_tokens"] <= steps[2]["computed_tokens"] < steps[1]["computed_tokens"]
+    assert all(mode["top 1"] <= mode["top 3"] <= mode["top 5"] for mode in figures["found"].values())
+
+
+def test_vector_beside_faiss() -> None:
+    """What SQL finds is what faiss finds; an exact index finds all true neighbors."""
+    pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
+    figures = run("vector", "--repeats", "1")
+    assert figures["types"]["flat"]["ours_recall"] == figures["types"]["flat"]["faiss_recall"] == 1
+    assert figures["types"]["ivf"]["ours_recall"] > 0.9

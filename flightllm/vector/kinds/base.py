@@ -25,7 +25,7 @@ Ids: TypeAlias = NDArray[np.int64]
 
 _ADDED = 65_536
 _TUNED_QUERIES, _TUNED_NEIGHBORS, _TUNED_RECALL = 200, 10, 0.98
-"""Left to itself an index looks as far as finds this share of the true neighbours of points among its vectors."""
+"""Left to itself an index looks as far as finds this share of the true neighbours of some of its vectors."""
 _DEEPEST = 1 << 14
 
 faiss.cvar.distance_compute_blas_threshold = 4_096
@@ -161,18 +161,18 @@ class Neighbors(ABC):
         """Search the vectors with a flag exactly; scores are faiss's own."""
 
     def _tune(self, ready: Vectors) -> None:
-        """Look as far as it takes to find nearly all true neighbours of points between neighbours."""
-        wanted = min(_TUNED_NEIGHBORS, len(ready))
-        some = ready[np.unique(np.linspace(0, len(ready) - 1, _TUNED_QUERIES).astype(np.int64))]
-        _, near = faiss.knn(some, ready, wanted, metric=metric(self.options))
-        queries = (some + ready[near[:, -1]]) / 2
+        """Look as far as it takes to find nearly all true neighbours of some of the vectors, these aside."""
+        wanted = min(_TUNED_NEIGHBORS + 1, len(ready))
+        places = np.unique(np.linspace(0, len(ready) - 1, _TUNED_QUERIES).astype(np.int64))
+        queries = np.ascontiguousarray(ready[places])
         _, true = faiss.knn(queries, ready, wanted, metric=metric(self.options))
+        others = [np.setdiff1d(near, place) for near, place in zip(true, places, strict=True)]
         depth, recall = 1, 0.0
         while recall < _TUNED_RECALL and depth < _DEEPEST:
             depth *= 2
             self.look(depth)
             _, found = self.nearest(queries, wanted)
-            recall = float(np.mean([len(np.intersect1d(a, b)) / wanted for a, b in zip(true, found, strict=True)]))
+            recall = float(np.mean([np.isin(a, b).mean() if len(a) else 1 for a, b in zip(others, found, strict=True)]))
 
 
 class _OneAtATime:
