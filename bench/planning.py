@@ -22,7 +22,7 @@ from datafusion.substrait import Producer
 
 from bench.common import median_seconds, parse_options, report, timed
 from bench.setting import announce, open_database, topics
-from flightllm import query, session
+from flightllm import frames, query, session
 from flightllm.config import EngineConfig
 from flightllm.plan import planner
 from flightllm.plan.stages import Cutter
@@ -90,10 +90,10 @@ def clocks(clock: Clock) -> Iterator[None]:
         (session, "check_sql", "check"),
         (session, "classify", "check"),
         (session, "bind", "check"),
-        (query, "extract_calls", "extract"),
-        (query, "_scalar_context", "contexts"),
-        (query, "register_stubs", "contexts"),
-        (query, "_frame", "resolve (DataFusion)"),
+        (frames, "extract_calls", "extract"),
+        *((module, "scalar_context", "contexts") for module in (frames, query)),
+        *((module, "register_stubs", "contexts") for module in (frames, query)),
+        *((module, "frame_of", "resolve (DataFusion)") for module in (frames, query)),
         (query, "plan_query", "optimize (DataFusion)"),
         (Reader, "read", "read"),
         (planner, "hoist", "hoist"),

@@ -1,8 +1,9 @@
 """What answers calls that are not the language model's: the embedding model and the vector indexes."""
 
+from functools import partial
 from threading import Lock
 
-from flightllm.config import EmbeddingConfig
+from flightllm.config import EmbeddingConfig, LimitsConfig
 from flightllm.llm.base import Engine
 from flightllm.llm.embed import Embedder, create_embedder
 from flightllm.llm.embed.engine import EmbeddingEngine
@@ -14,8 +15,11 @@ from flightllm.vector.store import VectorIndexes
 class Backends:
     """Made when they are first needed: a model takes seconds to load. Safe to use from several threads."""
 
-    def __init__(self, config: EmbeddingConfig, indexes: VectorIndexes, cache: AnswerCache) -> None:
+    def __init__(
+        self, config: EmbeddingConfig, limits: LimitsConfig, indexes: VectorIndexes, cache: AnswerCache
+    ) -> None:
         self._config = config
+        self._limits = limits
         self._indexes = indexes
         self._cache = cache
         self._lock = Lock()
@@ -40,7 +44,9 @@ class Backends:
         from flightllm.searching import embed_kept, matching
         from flightllm.vector.engine import IndexSearcher
 
-        return IndexSearcher(self._indexes, embed_kept(self.embedder, self._cache), matching)
+        return IndexSearcher(
+            self._indexes, embed_kept(self.embedder, self._cache), partial(matching, limits=self._limits)
+        )
 
     def embedder(self) -> Embedder:
         """Return the embedding model, loaded once."""

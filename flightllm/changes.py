@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 
 import pyarrow as pa
 
@@ -46,7 +47,7 @@ def change(statement: Statement, record: QueryRecord, services: Services, settin
             query = plan(statement.query or "", services, settings)
             with closing(_rows(query.run(record), record)) as rows:
                 return catalog.insert(statement, query.schema, rows)
-        case "create_view" if uses_ai(statement.query or "", services, settings):
+        case "create_view" if _is_ai_view(statement.query or "", services, settings):
             catalog.create_ai_view(statement, plan(statement.query or "", services, settings).schema)
             return -1
         case "create_index" | "refresh_index" | "drop_index":
@@ -59,6 +60,15 @@ def change(statement: Statement, record: QueryRecord, services: Services, settin
             )
         case _:
             return catalog.execute(statement, partial(services.loop.stream, cancelled=record.cancelled.is_set))
+
+
+def _is_ai_view(query: str, services: Services, settings: Settings) -> bool:
+    """Tell whether a view's text has AI calls, its own or those of views it reads, or searches in FROM or ON."""
+    text, functions = services.catalog.inline_views(query), services.functions
+    if not functions.may_be_in(text):
+        return False
+    called = (token.text for token, after in pairwise(tokenize(text)) if after.is_symbol("("))
+    return any(map(functions.get, called)) or uses_ai(query, services, settings)
 
 
 def _create_table_as(statement: Statement, record: QueryRecord, services: Services, settings: Settings) -> int:

@@ -44,12 +44,12 @@ class DryRun:
     window: int
     tokens: PromptTokens
     others: Mapping[str, Backing]
-    """What answers calls that are not the model's: these are cheap, so they are made."""
+    """What answers calls of the embedding model: these are cheap, so they are made, and kept for the query itself."""
     most_prompts: int = MOST_PROMPTS
     most_seconds: float = MOST_SECONDS
 
     def figures(self, run: Run, cancelled: Callable[[], bool]) -> Figures:
-        """Run a query on predicted answers and return what it counted; nothing is asked and nothing is kept.
+        """Run a query on predicted answers and return what it counted; the language model is asked nothing.
 
         Where there are too many prompts, or it takes too long, figures are concluded from what was tried. Where answers
         decide what is asked next, and few prompts might be an unlucky sample, it is run several times.

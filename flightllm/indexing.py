@@ -12,8 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from flightllm.errors import CancelledError, InternalError, InvalidInputError, NotFoundError
+from flightllm.frames import SEARCH_CATALOG
 from flightllm.llm.embed.base import Vectors
-from flightllm.query import SEARCH_CATALOG, plan
+from flightllm.query import plan
 from flightllm.services import Services
 from flightllm.settings import Settings
 from flightllm.sql.names import TableName, quoted
@@ -33,8 +34,15 @@ def change_index(statement: Statement, record: QueryRecord, services: Services, 
         CancelledError: the record was cancelled; the index is as it was.
         FlightLLMError: the statement is wrong.
     """
-    indexes, name = services.indexes, statement.key or ""
-    builder = _Builder(record, services, settings)
+    name = statement.key or ""
+    if not 0 < len(name) <= _LONGEST_NAME:
+        raise InvalidInputError(f"the name of a vector index has 1 to {_LONGEST_NAME} characters")
+    with services.indexes.changing(name):
+        return _change(name, statement, _Builder(record, services, settings))
+
+
+def _change(name: str, statement: Statement, builder: "_Builder") -> int:
+    indexes = builder.services.indexes
     there = name in indexes.names()
     match statement.kind:
         case "drop_index":
@@ -56,6 +64,7 @@ def change_index(statement: Statement, record: QueryRecord, services: Services, 
 
 
 _THERE, _NEW = f"{SEARCH_CATALOG}.public.there", f"{SEARCH_CATALOG}.public.new"
+_LONGEST_NAME = 60
 _OUTGROWN = 2
 """An index that would have so many times the rows that it was built with is built anew: it learned from too few."""
 

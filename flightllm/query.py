@@ -1,9 +1,8 @@
 """One query from SQL text to batches: extract AI calls, plan, rewrite, cut, run; or hand it to DataFusion as it is."""
 
-import re
 import shutil
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -12,15 +11,21 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 import structlog
-from datafusion import DataFrame, SessionContext, udf
-from datafusion.catalog import Catalog, Schema
 from google.protobuf.message import DecodeError
 
-from flightllm.ai import EMBEDDING, MODEL, SEARCH, AICall
-from flightllm.catalog import QUERY_ONLY
-from flightllm.catalog.errors import mapped_error
-from flightllm.errors import AICallError, FlightLLMError, LimitExceededError, SqlError
-from flightllm.functions.search import VECTOR_BYTES, vector_bytes
+from flightllm.ai import EMBEDDING, SEARCH, AICall
+from flightllm.errors import FlightLLMError, LimitExceededError
+from flightllm.frames import (
+    SEARCH_CATALOG,
+    check_models,
+    datafusion_plans,
+    extract,
+    frame_of,
+    join_settings,
+    named,
+    scalar_context,
+    shown,
+)
 from flightllm.operators.ai_map import Runtime
 from flightllm.operators.backing import Backing
 from flightllm.operators.batch_udf import BatchFunctions
@@ -28,7 +33,6 @@ from flightllm.operators.relational import Batches
 from flightllm.operators.run import run
 from flightllm.operators.workers import parallel_parts
 from flightllm.plan.explain import explain_stages
-from flightllm.plan.list_arguments import list_arguments
 from flightllm.plan.nodes import Node, Project, Scan
 from flightllm.plan.planner import Planned, plan_query, register_stubs
 from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational, scan, stage_frame
@@ -39,28 +43,23 @@ from flightllm.rewrite.nearest_by_index import Nearest, nearest_by_index
 from flightllm.services import Services
 from flightllm.settings import Settings
 from flightllm.spending import AskingQuery, real_backings
-from flightllm.sql.calls import Extracted, extract_calls
+from flightllm.sql.calls import Extracted
 from flightllm.sql.guard import check_sql
 from flightllm.sql.semantic_joins import Pairs, SemanticJoin, replace_semantic_joins
 from flightllm.sql.table_functions import TableCall, replace_table_functions
 from flightllm.system import QueryRecord
 
 if TYPE_CHECKING:
-    from flightllm.searching import PlannedIndex
+    pass
 
 _log = structlog.get_logger(__name__)
 
-SEARCH_CATALOG = "search"
-"""The catalog of a query's own context that holds the rows of searches in FROM."""
 _BATCH_ROWS = 8_192
 """Rows in a batch as DataFusion makes it of itself."""
 _MOST_BATCH_ROWS = 131_072
 _BATCH_BYTES = 2 << 20
 """Rows so narrow that their batches are smaller than this come in larger ones: fewer are quicker to send."""
 _TEXT_BYTES = 32
-
-_OUTER_JOIN = re.compile(r"^ *(Left|Right|Full) Join:", re.MULTILINE)
-_JOIN_FILTER = re.compile(r"^ *\w+ Join:.* Filter: ", re.MULTILINE)
 
 
 class Query(Protocol):
@@ -93,10 +92,10 @@ def plan(
     extracted = Extracted(text, {}, tables)
     if services.functions.may_be_in(text):
         text, found, searched = _searched(text, services, settings)
-        extracted = replace(_extract(text, services, {**tables, **found}), searched=searched)
+        extracted = replace(extract(text, services, {**tables, **found}), searched=searched)
     if not extracted.calls:
         return PlainQuery(services, extracted)
-    _check_models(extracted.calls, services)
+    check_models(extracted.calls, services)
     if not settings.optimizer:
         return BatchQuery(services, settings, extracted, "the setting flightllm.optimizer is off")
     try:
@@ -147,133 +146,31 @@ def _index_lines(extracted: Extracted, services: Services) -> list[tuple[str, st
     return index_lines(extracted, services)
 
 
-def _extract(sql: str, services: Services, tables: Mapping[str, pa.Table] = MappingProxyType({})) -> Extracted:
-    def columns_of(name: str) -> Sequence[str]:
-        found: Sequence[str] = tables[name].schema.names if name in tables else services.catalog.columns_of(name)
-        return found
-
-    def columns_of_query(inner: Extracted) -> list[str]:
-        inner = replace(inner, tables=tables)
-        context = _scalar_context(services, inner, planning=True)
-        register_stubs(context, inner.calls)
-        return list(_frame(context, inner).schema().names)
-
-    def index(name: str) -> "PlannedIndex":
-        from flightllm.searching import PlannedIndex
-
-        return PlannedIndex(services.indexes.open(name), services)
-
-    extracted = extract_calls(sql, services.functions, columns_of, columns_of_query, index)
-    extracted = replace(extracted, tables=tables)
-    if lists := _lists(extracted, services):
-        extracted = extract_calls(sql, services.functions, columns_of, columns_of_query, index, lists)
-    return replace(extracted, tables=tables)
-
-
-def _lists(extracted: Extracted, services: Services) -> Mapping[str, frozenset[int]]:
-    if all(call.backend != MODEL for call in extracted.calls.values()):
-        return {}
-    context = _scalar_context(services, extracted, planning=True)
-
-    def planned() -> object:
-        return context.sql_with_options(extracted.sql, QUERY_ONLY).optimized_logical_plan()
-
-    return list_arguments(context, planned, extracted.calls)
-
-
-def _check_models(calls: Mapping[str, AICall], services: Services) -> None:
-    served = services.config.engine.model
-    for call in calls.values():
-        if call.model is not None and call.model != served:
-            raise AICallError(f"{call.text}: this server has no model {call.model!r}; it serves {served!r}")
-
-
-def _scalar_context(
-    services: Services, extracted: Extracted, *, planning: bool = False, parallel: bool = True
-) -> SessionContext:
-    context = services.catalog.context(planning=planning, parallel=parallel)
-    if extracted.tables:
-        context.register_catalog_provider(SEARCH_CATALOG, Catalog.memory_catalog())
-        context.catalog(SEARCH_CATALOG).register_schema("public", Schema.memory_schema())
-    for name, table in extracted.tables.items():
-        batches = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
-        context.register_record_batches(name, [batches])
-    for scalar in services.functions.scalars():
-        function = scalar.bind(services.engine)
-        context.register_udf(udf(function, list(scalar.arguments), scalar.output, "immutable", scalar.name))
-    context.register_udf(udf(vector_bytes, [pa.list_(pa.float32())], pa.binary(), "immutable", VECTOR_BYTES))
-    return context
-
-
-def _frame(context: SessionContext, extracted: Extracted) -> DataFrame:
-    try:
-        return context.sql_with_options(extracted.sql, QUERY_ONLY)
-    except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
-        mapped = mapped_error(error)
-        text = extracted.display_name(str(mapped))
-        if f"'{VECTOR_BYTES}(" in text:
-            raise SqlError("an index over vectors is searched for a list of numbers, as in [0.1, 0.2]") from error
-        if "automatically convert" in text and extracted.calls:
-            text += "; an AI call takes texts, numbers, dates and lists: pass the parts of a struct, as in addr['city']"
-        raise type(mapped)(text) from error
-
-
-def _join_settings(planned: DataFrame) -> list[str]:
-    """Return what to set in a context so that the outer joins of a plan run right in it; nothing where there are none.
-
-    DataFusion pushes a filter on one side of a right or full hash join to the other side, where columns have the same
-    name and place: rows that the filter should drop then stay, and others go. It may turn a left join into a right one.
-    The sort-merge joins to take instead lose columns that only a further condition of an ON reads: where there is one,
-    hash joins are the smaller evil.
-    """
-    try:
-        text = planned.optimized_logical_plan().display_indent()
-    except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
-        raise mapped_error(error) from error
-    kinds = set(_OUTER_JOIN.findall(text))
-    settings = ["SET datafusion.optimizer.join_reordering = false"] if kinds else []
-    if kinds - {"Left"} and not _JOIN_FILTER.search(text):
-        settings.append("SET datafusion.optimizer.prefer_hash_join = false")
-    return settings
-
-
-def _shown(schema: pa.Schema, extracted: Extracted) -> pa.Schema:
-    """Return the schema its user sees: AI calls named as written, and any column may be NULL."""
-    return pa.schema([pa.field(extracted.display_name(f.name), f.type) for f in schema])
-
-
-def _named(batches: Batches, schema: pa.Schema) -> Batches:
-    with closing(batches):
-        for batch in batches:
-            columns = [c if c.type == f.type else c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)]
-            yield pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
 class PlainQuery:
     """A query without AI calls: DataFusion's own."""
 
     def __init__(self, services: Services, extracted: Extracted) -> None:
         self.services = services
         self._extracted = extracted
-        context = _scalar_context(services, extracted)
-        self.frame = _frame(context, extracted)
-        if settings := _join_settings(self.frame):
+        context = scalar_context(services, extracted)
+        self.frame = frame_of(context, extracted)
+        if settings := join_settings(self.frame):
             for setting in settings:
                 context.sql(setting)
-            self.frame = _frame(context, extracted)
-        self.schema = _shown(self.frame.schema(), extracted)
+            self.frame = frame_of(context, extracted)
+        self.schema = shown(self.frame.schema(), extracted)
         rows = _BATCH_BYTES // max(1, sum(_width(f.type) for f in self.schema))
         if rows > _BATCH_ROWS:
             context.sql(f"SET datafusion.execution.batch_size = {min(rows, _MOST_BATCH_ROWS)}")
-            self.frame = _frame(context, extracted)
+            self.frame = frame_of(context, extracted)
 
     def run(self, record: QueryRecord) -> Batches:
         """Stream DataFusion's batches."""
-        return _named(self.services.loop.stream(self.frame, record.cancelled.is_set, ahead=True), self.schema)
+        return named(self.services.loop.stream(self.frame, record.cancelled.is_set, ahead=True), self.schema)
 
     def explain(self) -> list[tuple[str, str]]:
         """Return DataFusion's plans."""
-        return [*_index_lines(self._extracted, self.services), *_datafusion_plans(self.frame)]
+        return [*_index_lines(self._extracted, self.services), *datafusion_plans(self.frame)]
 
 
 def _width(kind: pa.DataType) -> int:
@@ -294,10 +191,10 @@ class BatchQuery:
         self.settings = settings
         self._extracted = extracted
         self._reason = reason
-        context = _scalar_context(services, extracted, parallel=False)
+        context = scalar_context(services, extracted, parallel=False)
         register_stubs(context, extracted.calls)
-        self._planned = _frame(context, extracted)
-        self.schema = _shown(self._planned.schema(), extracted)
+        self._planned = frame_of(context, extracted)
+        self.schema = shown(self._planned.schema(), extracted)
         self.calls: Collection[AICall] = extracted.calls.values()
 
     def run(self, record: QueryRecord) -> Batches:
@@ -333,7 +230,7 @@ class BatchQuery:
         return parts
 
     def _run(self, record: QueryRecord, backings: Mapping[str, Backing]) -> Batches:
-        context = _scalar_context(self.services, self._extracted, parallel=False)
+        context = scalar_context(self.services, self._extracted, parallel=False)
         errors: list[Exception] = []
         functions = BatchFunctions(
             backings,
@@ -344,11 +241,11 @@ class BatchQuery:
             errors,
         )
         functions.register(context, self._extracted.calls)
-        for setting in _join_settings(self._planned):
+        for setting in join_settings(self._planned):
             context.sql(setting)
-        frame = _frame(context, self._extracted)
+        frame = frame_of(context, self._extracted)
         try:
-            yield from _named(self.services.loop.stream(frame, record.cancelled.is_set), self.schema)
+            yield from named(self.services.loop.stream(frame, record.cancelled.is_set), self.schema)
         except FlightLLMError as error:
             if errors:
                 raise errors[0] from error
@@ -360,7 +257,7 @@ class BatchQuery:
         how = "one call per distinct prompt of a batch" if self.settings.optimizer else "one call per row"
         title, text = "batch functions", f"{how}: {self._reason}\n{calls}"
         try:
-            plans = _datafusion_plans(self._planned)
+            plans = datafusion_plans(self._planned)
         except Exception as error:  # noqa: BLE001 - DataFusion raises this class; VALUES are evaluated while planning
             _log.debug("no physical plan without calls", error=str(error))
             plans = [("logical_plan", self._planned.optimized_logical_plan().display_indent())]
@@ -377,9 +274,9 @@ class StagedQuery:
         self.services = services
         self.settings = settings
         self._extracted = extracted
-        planning = _scalar_context(services, extracted, planning=True)
+        planning = scalar_context(services, extracted, planning=True)
         register_stubs(planning, extracted.calls)
-        frame = _frame(planning, extracted)
+        frame = frame_of(planning, extracted)
         planned = plan_query(planning, frame, extracted.calls)
         if settings.rules and left_out != nearest_by_index.__name__:
             planned, extracted = _by_index(planned, services, extracted)
@@ -387,14 +284,14 @@ class StagedQuery:
         if extracted is not self._extracted:
             self._rules = (nearest_by_index.__name__, *self._rules)
             self._extracted = extracted
-        self._context = _scalar_context(services, extracted)
-        self._ordered = _scalar_context(services, extracted, parallel=False)
-        for setting in _join_settings(frame):
+        self._context = scalar_context(services, extracted)
+        self._ordered = scalar_context(services, extracted, parallel=False)
+        for setting in join_settings(frame):
             self._context.sql(setting)
             self._ordered.sql(setting)
         self._stage: Relational = Cutter(self._context, planned.functions).cut(root)
         self._ordered.register_catalog_provider(STAGE_CATALOG, self._context.catalog(STAGE_CATALOG))
-        self.schema = _shown(frame.schema(), extracted)
+        self.schema = shown(frame.schema(), extracted)
         self.calls: Collection[AICall] = extracted.calls.values()
 
     def run(self, record: QueryRecord) -> Batches:
@@ -419,7 +316,7 @@ class StagedQuery:
                 folder=folder,
                 memory_bytes=limits.memory_bytes // 8,
             )
-            yield from _named(run(self._stage, runtime), self.schema)
+            yield from named(run(self._stage, runtime), self.schema)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -461,7 +358,7 @@ def _by_index(planned: Planned, services: Services, extracted: Extracted) -> tup
 
         def matching(rows: pa.Table) -> pa.ChunkedArray:
             name = f"{SEARCH_CATALOG}.public.rows"
-            context = _scalar_context(services, replace(extracted, tables={name: rows}), parallel=False)
+            context = scalar_context(services, replace(extracted, tables={name: rows}), parallel=False)
             condition = planned.functions.conjunction(nearest.conditions)
             plan = to_plan(Project(scan(context, name), (condition,)), planned.functions)
             return pa.chunked_array([b.column(0) for b in stage_frame(context, plan).collect()], pa.bool_())
@@ -472,16 +369,9 @@ def _by_index(planned: Planned, services: Services, extracted: Extracted) -> tup
         name = f"{SEARCH_CATALOG}.public.found{len(extracted.tables)}"
         tables, searched = {**extracted.tables, name: found.rows}, extracted.searched | {found.index}
         extracted = replace(extracted, tables=tables, searched=searched)
-        return scan(_scalar_context(services, extracted, planning=True), name)
+        return scan(scalar_context(services, extracted, planning=True), name)
 
     return replace(planned, root=nearest_by_index(planned.root, planned.functions, find)), extracted
-
-
-def _datafusion_plans(frame: DataFrame) -> list[tuple[str, str]]:
-    return [
-        ("logical_plan", frame.optimized_logical_plan().display_indent()),
-        ("physical_plan", frame.execution_plan().display_indent()),
-    ]
 
 
 def uses_ai(sql: str, services: Services, settings: Settings) -> bool:
@@ -490,4 +380,4 @@ def uses_ai(sql: str, services: Services, settings: Settings) -> bool:
     if not services.functions.may_be_in(text):
         return False
     text, tables, _ = _searched(text, services, settings)
-    return bool(_extract(text, services, tables).calls)
+    return bool(extract(text, services, tables).calls)

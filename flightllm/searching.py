@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import accumulate, count
 
 import numpy as np
 import pyarrow as pa
@@ -16,29 +17,34 @@ from flightllm.ai import SEARCH
 from flightllm.catalog import QUERY_ONLY
 from flightllm.catalog.contexts import plain_config
 from flightllm.catalog.errors import mapped_error
+from flightllm.config import LimitsConfig
 from flightllm.errors import InvalidInputError, NotFoundError, SqlError
-from flightllm.llm.embed.base import Embedder, Vectors
+from flightllm.llm.embed.base import Embedder, Role, Vectors
 from flightllm.llm.embed.engine import vector_of, vector_text
 from flightllm.operators.cache import AnswerCache
 from flightllm.rewrite.nearest_by_index import Nearest
 from flightllm.services import Services
 from flightllm.sql.calls import Extracted
+from flightllm.sql.guard import check_sql
 from flightllm.sql.names import TableName, table_name
 from flightllm.sql.semantic_joins import SemanticJoin
 from flightllm.sql.table_functions import TableCall
+from flightllm.sql.tokens import tokenize
 from flightllm.vector.index import VectorIndex
 from flightllm.vector.status import status
 
 
-def embed_kept(embedder: Callable[[], Embedder], cache: AnswerCache) -> Callable[[Sequence[str]], Vectors]:
-    """Return how to embed queries; each is embedded once, its vector is kept like an answer."""
+def embed_kept(
+    embedder: Callable[[], Embedder], cache: AnswerCache, role: Role = "query"
+) -> Callable[[Sequence[str]], Vectors]:
+    """Return how to embed texts of a role; each is embedded once, its vector is kept like an answer."""
 
     def embed(texts: Sequence[str]) -> Vectors:
         model = embedder()
-        keys = [blake2b(f"query\0{model.revision}\0{text}".encode(), digest_size=16).digest() for text in texts]
+        keys = [blake2b(f"{role}\0{model.revision}\0{text}".encode(), digest_size=16).digest() for text in texts]
         known = cache.get(keys)
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
-        for key, vector in zip(new, model.embed(list(new.values()), "query"), strict=True):
+        for key, vector in zip(new, model.embed(list(new.values()), role), strict=True):
             known[key] = vector_text(vector)
             cache.put(key, known[key])
         return np.stack([vector_of(known[key]) for key in keys])
@@ -77,7 +83,7 @@ class PlannedIndex:
                 f" VECTOR INDEX {self.name} builds it anew; mode => 'text' needs no model"
             )
         if condition:
-            _rows_where(self._index, condition)
+            _rows_where(self._index, condition, self._services.config.limits)
 
 
 def search_table(call: TableCall, rows: Callable[[str], pa.Table]) -> pa.Table:
@@ -88,12 +94,7 @@ def search_table(call: TableCall, rows: Callable[[str], pa.Table]) -> pa.Table:
     Raises:
         FlightLLMError: the call is wrong, or the index is.
     """
-    near = rows(f"SELECT {call.text} AS near").column("near").combine_chunks()
-    if not pa.types.is_struct(near.type.value_type):
-        raise SqlError(
-            f"{call.text}: in FROM all columns are found; take the one wanted in SELECT instead of returning"
-        )
-    return pa.table(near.flatten().flatten(), [*near.type.value_type.names])
+    return _columns(rows(f"SELECT {call.text} AS near"), f"{call.text}: in FROM")
 
 
 def join_table(join: SemanticJoin, services: Services, rows: Callable[[str], pa.Table]) -> tuple[pa.Table, str]:
@@ -102,20 +103,30 @@ def join_table(join: SemanticJoin, services: Services, rows: Callable[[str], pa.
     `rows` runs SQL to its end.
 
     Raises:
-        SqlError: the join is with another table than the index is over.
+        SqlError: the join is with another table than the index is over, or not all its columns are to be returned.
     """
     table = TableName(*services.indexes.manifest(join.index).table)
     if table != join.table:
         raise SqlError(
             f"{join.text}: the index is over {table.display!r}, which is to be joined; not {join.table.display!r}"
         )
-    found = rows(f"SELECT query, {join.search} AS near FROM ({join.queries}) AS queries")
+    found = rows(join.pairs)
+    columns = _columns(found, f"{join.text}: after ON")
+    query = next(name for name in map(_query_column, count(1)) if name not in columns.column_names)
+    parents = pc.list_parent_indices(found.column("near").combine_chunks())
+    return columns.append_column(query, found.column("query").combine_chunks().take(parents)), query
+
+
+def _query_column(place: int) -> str:
+    return "__query" if place == 1 else f"__query_{place}"
+
+
+def _columns(found: pa.Table, where: str) -> pa.Table:
+    """Return the rows in the lists of the column `near`."""
     near = found.column("near").combine_chunks()
-    columns = near.flatten().flatten()
-    names = [*near.type.value_type.names]
-    query = next(name for name in ("query", "query_2", "query_3") if name not in names)
-    queries = found.column("query").combine_chunks().take(pc.list_parent_indices(near))
-    return pa.table([*columns, queries], [*names, query]), query
+    if not pa.types.is_struct(near.type.value_type):
+        raise SqlError(f"{where} all columns are found; take the one wanted in SELECT instead of returning")
+    return pa.table(near.flatten().flatten(), [*near.type.value_type.names])
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,9 +164,10 @@ def nearest_rows(
                 if set(columns) <= set(index.rows.schema.names):
                     rows = index.rows.select(columns)
                     within = np.asarray(pc.fill_null(matching(rows), fill_value=False)) if nearest.conditions else None
-                    vectors = services.backends.embedder().embed([nearest.text], "document")
-                    found = index.search(nearest.rows + _SPARE, "vector", None, vectors, within)
-                    if len(found.ids) >= nearest.rows or not manifest.nulls:
+                    embed = embed_kept(services.backends.embedder, services.cache, "document")
+                    found = index.search(nearest.rows + _SPARE, "vector", None, embed([nearest.text]), within)
+                    there = len(rows) if within is None else int(within.sum())
+                    if len(found.ids) >= (nearest.rows if manifest.nulls else min(nearest.rows, there)):
                         return NearestRows(name, rows.take(pa.array(np.sort(found.ids))))
     return None
 
@@ -172,14 +184,14 @@ def index_lines(extracted: Extracted, services: Services) -> list[tuple[str, str
     return lines
 
 
-def matching(index: VectorIndex, condition: str) -> NDArray[np.bool_]:
+def matching(index: VectorIndex, condition: str, limits: LimitsConfig) -> NDArray[np.bool_]:
     """Tell for each row of an index whether a condition in SQL over its columns is true.
 
     Raises:
         SqlError: it is no condition over these columns.
     """
     try:
-        found = _rows_where(index, condition).collect()
+        found = _rows_where(index, condition, limits).collect()
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         raise mapped_error(error) from error
     within = np.zeros(len(index.rows), np.bool_)
@@ -188,8 +200,23 @@ def matching(index: VectorIndex, condition: str) -> NDArray[np.bool_]:
     return within
 
 
-def _rows_where(index: VectorIndex, condition: str) -> DataFrame:
-    """Plan the numbers of the rows for which a condition is true."""
+def _check_condition(condition: str, limits: LimitsConfig) -> None:
+    """Check that a text is one expression, for an SQL text to have it in parentheses."""
+    tokens = tokenize(condition)
+    depth = list(accumulate(token.is_symbol("(") - token.is_symbol(")") for token in tokens))
+    if min(depth, default=0) < 0 or any(token.is_word("select") or token.is_symbol(";") for token in tokens):
+        raise SqlError(f"filter => {condition!r}: a condition over the index's columns is wanted, as in 'price < 10'")
+    check_sql(f"SELECT 1 WHERE ({condition})", limits)
+
+
+def _rows_where(index: VectorIndex, condition: str, limits: LimitsConfig) -> DataFrame:
+    """Plan the numbers of the rows for which a condition is true.
+
+    Raises:
+        SqlError: it is more than a condition, or none over the index's columns.
+        LimitExceededError: it is too long.
+    """
+    _check_condition(condition, limits)
     context = SessionContext(plain_config())
     rows = index.rows.append_column("__row", pa.array(np.arange(len(index.rows))))
     context.register_record_batches("rows", [rows.to_batches()])

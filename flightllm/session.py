@@ -136,7 +136,7 @@ class Database:
             for name, path in config.tables.items():
                 catalog.register_file(name, path)
             costs = Costs(Prices.of(config.engine))
-            backends = Backends(config.embedding, indexes, cache)
+            backends = Backends(config.embedding, config.limits, indexes, cache)
             engine = create_engine(config.engine)
             services = Services(
                 config, catalog, functions, engine, cache, Flights(), Loop(), workers, costs, indexes, backends

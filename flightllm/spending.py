@@ -61,7 +61,7 @@ def predict(
         services.cache if reads else None,
         services.config.engine.max_in_flight,
         tokens or PromptTokens(services.engine),
-        _others(query, Overlay(services.cache if reads else None), Flights()),
+        _others(query, services.cache if reads else Overlay(None), Flights()),
         most_seconds=most_seconds,
         most_prompts=most_prompts,
     )

@@ -9,9 +9,9 @@ import pyarrow as pa
 
 import flightllm.demo
 from flightllm.config import CacheConfig, Config, EngineConfig, LimitsConfig
+from flightllm.frames import extract, frame_of, scalar_context
 from flightllm.plan.nodes import AiMap, Node, Scan, children
 from flightllm.plan.planner import Planned, plan_query, register_stubs
-from flightllm.query import _extract, _frame, _scalar_context
 from flightllm.rewrite import rewrite
 from flightllm.rewrite.rules import Rule
 from flightllm.session import Database, Session
@@ -119,10 +119,10 @@ def ask_both(session: Session, sql: str) -> tuple[Ran, Ran]:
 def plan_of(database: Database, sql: str) -> Planned:
     """Return a query's plan before any rule."""
     services = database._services
-    extracted = _extract(services.catalog.inline_views(sql), services)
-    context = _scalar_context(services, extracted, planning=True)
+    extracted = extract(services.catalog.inline_views(sql), services)
+    context = scalar_context(services, extracted, planning=True)
     register_stubs(context, extracted.calls)
-    return plan_query(context, _frame(context, extracted), extracted.calls)
+    return plan_query(context, frame_of(context, extracted), extracted.calls)
 
 
 def planned(database: Database, sql: str, *rules: Rule) -> tuple[str, str, tuple[str, ...]]:

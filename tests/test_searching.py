@@ -14,6 +14,7 @@ pytest.importorskip("tantivy", reason="the extra 'vector' is not installed")
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
 from flightllm.errors import BudgetExceededError, FlightLLMError, InvalidInputError, NotFoundError, SqlError
 from flightllm.session import Database, Session
+from flightllm.vector.store import VectorIndexes
 
 FRUIT = """CREATE TABLE fruit AS SELECT * FROM (VALUES
     (1, 'a red apple'), (2, 'a green pear'), (3, NULL), (4, 'a red apple'), (5, 'the stock market'), (6, 'apple pie')
@@ -381,3 +382,93 @@ def test_a_stale_index_is_not_used(session: Session) -> None:
     session.update("REFRESH VECTOR INDEX names")
     assert rows(session, sql) == [{"id": 9}]
     assert "nearest_by_index" in rows(session, f"EXPLAIN {sql}")[0]["plan"]
+
+
+@pytest.mark.parametrize("kind", ["flat", "ivf', lists '16', probes '1", "hnsw', neighbors '4', search_depth '4"])
+def test_order_by_likeness_of_many(session: Session, kind: str) -> None:
+    """No index returns fewer rows than the LIMIT, nor other rows where a second key decides between equal ones."""
+    name = "CASE WHEN value % 3 = 0 THEN 'the same note' ELSE concat('note ', value) END"
+    session.update(f"CREATE TABLE notes AS SELECT value AS id, {name} AS name FROM generate_series(1, 600)")
+    count, sql = "SELECT count(*) AS n FROM ({})", BY_LIKENESS.replace("fruit", "notes")
+    ties = sql.format(where="", nulls=" NULLS LAST, id DESC", limit=20)
+    nearest = sql.format(where="", nulls=" NULLS LAST", limit=3)
+    wanted = rows(session, ties)
+    scores = "SELECT ai_similarity(name, 'an apple') AS score FROM notes WHERE id IN ({}) ORDER BY 1"
+    near = rows(session, scores.format(nearest))
+    session.update(f"CREATE VECTOR INDEX notes ON notes(name) OPTIONS (type '{kind}')")
+    assert rows(session, ties) == wanted
+    assert rows(session, count.format(sql.format(where="", nulls=" NULLS LAST", limit=300))) == [{"n": 300}]
+    if kind == "flat":
+        assert "nearest_by_index" in rows(session, f"EXPLAIN {nearest}")[0]["plan"]
+        assert rows(session, scores.format(nearest)) == near
+
+
+def test_index_of_the_plan(session: Session) -> None:
+    """A query searches the index that it was planned for, whatever becomes of it before its rows are fetched."""
+    sql = "SELECT id, vector_search('names', name, top_k => 1) AS near FROM fruit WHERE id = 5"
+    wanted = rows(session, sql)
+    result = session.execute(sql)
+    session.update("CREATE OR REPLACE VECTOR INDEX names ON fruit(name) OPTIONS (columns 'name')")
+    assert rows(session, "SELECT vector_search('names', 'x')[1]['name'] AS name")[0]["name"]
+    assert [row for batch in result.batches for row in batch.to_pylist()] == wanted
+
+
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        ("true) UNION ALL SELECT 9999 WHERE (true", "a condition over the index's columns is wanted"),
+        ("true) LIMIT (1", "a condition over the index's columns is wanted"),
+        ("id IN (SELECT 1)", "a condition over the index's columns is wanted"),
+        (" OR ".join(["id = 1"] * 3_000), r"\[limits\] sql_terms"),
+        ("price < 3", "price"),
+    ],
+)
+def test_filters_are_conditions(session: Session, condition: str, said: str) -> None:
+    """What is more than a condition, or too long for a plan, is refused before anything is searched."""
+    with pytest.raises(FlightLLMError, match=said):
+        rows(session, f"SELECT vector_search('names', 'x', filter => '{condition}')")
+
+
+def test_filters_beside_all_rows(session: Session) -> None:
+    """A filtered search finds the best of the rows that fulfil its condition, each of them and no other."""
+    session.update(
+        "CREATE TABLE notes AS SELECT value AS id, value % 7 AS kind, concat('note ', value) AS name"
+        " FROM generate_series(1, 500)"
+    )
+    session.update("CREATE VECTOR INDEX notes ON notes(name) OPTIONS (type 'hnsw')")
+    for condition in ("kind = 3", "id % 50 = 1 OR kind IS NULL", "name LIKE '%9' AND id > 100", "false"):
+        text = condition.replace("'", "''")
+        [row] = rows(session, f"SELECT vector_search('notes', 'note 44', top_k => 5, filter => '{text}') AS near")
+        wanted = rows(
+            session,
+            f"SELECT ai_similarity(name, 'note 44') AS score FROM notes WHERE {condition} ORDER BY 1 DESC LIMIT 5",
+        )
+        assert [near["score"] for near in row["near"]] == pytest.approx([one["score"] for one in wanted], abs=1e-4)
+        ids = [str(near["id"]) for near in row["near"]]
+        found = f"SELECT count(*) AS n FROM notes WHERE ({condition}) AND id IN ({', '.join(ids) or 'NULL'})"
+        assert rows(session, found) == [{"n": len(ids)}]
+
+
+def test_one_change_at_a_time(session: Session, tmp_path: Path) -> None:
+    """While one statement changes an index, others that would are refused, in other processes too."""
+    with VectorIndexes(tmp_path / "vectors").changing("names"):
+        for statement in ("REFRESH VECTOR INDEX names", "DROP VECTOR INDEX names"):
+            with pytest.raises(InvalidInputError, match="by another statement; try again"):
+                session.update(statement)
+    session.update("REFRESH VECTOR INDEX names")
+
+
+@pytest.mark.parametrize("name", ['""', "x" * 200])
+def test_names(session: Session, name: str) -> None:
+    """A name that no folder can have is refused."""
+    with pytest.raises(InvalidInputError, match="1 to 60 characters"):
+        session.update(f"CREATE VECTOR INDEX {name} ON fruit(name)")
+
+
+def test_explain_embeds_once(session: Session) -> None:
+    """What EXPLAIN embeds is known to the query itself."""
+    sql = "SELECT ai_embed(concat(name, '!')) FROM fruit"
+    rows(session, f"EXPLAIN {sql}")
+    rows(session, sql)
+    [query] = rows(session, "SELECT calls, cache_hits FROM system.queries WHERE sql LIKE 'SELECT ai_embed%'")
+    assert query == {"calls": 0, "cache_hits": 5}

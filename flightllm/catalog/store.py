@@ -146,8 +146,10 @@ class TableStore:
             raise self.missing(name)
         if entry.path is not None:
             return files_revision(entry.path)
-        changes = self._changes[name] if entry.kind == "memory" else self._changes.total()
-        return f"{self._run} {changes}"
+        if entry.kind == "memory":
+            return f"{self._run} {self._changes[name]}"
+        files = [files_revision(other.path) for other in self._entries.values() if other.path is not None]
+        return " ".join([f"{self._run} {self._changes.total()}", *files])
 
     def put(self, entry: Entry) -> None:
         """Add an entry, or put it in place of the one of its name, and bring the views up to date."""

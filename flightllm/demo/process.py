@@ -38,7 +38,7 @@ def sample_tables() -> Mapping[str, Path]:
 def running_server(
     arguments: Sequence[str] = (), tables: Mapping[str, Path] | None = None, ready_seconds: float = 120.0
 ) -> Iterator[RunningServer]:
-    """Start `flightllm serve` on a free port with a new answer cache, and stop it at the end.
+    """Start `flightllm serve` on a free port with a new data folder, and stop it at the end.
 
     `arguments` are further ones of `serve`, without `--config` and `--listen`; `tables` default to the samples.
 
@@ -126,8 +126,8 @@ def _end(number: int) -> NoReturn:
 
 
 def _settings(tables: Mapping[str, Path]) -> str:
-    """Return TOML with the tables and a cache of its own, so that every run asks the model anew."""
-    lines = ['[cache]\npath = "answers.sqlite"\n[tables]']
+    """Return TOML with the tables and a data folder of its own, so that every run asks the model anew."""
+    lines = ['data_folder = "data"\n[tables]']
     return "\n".join([*lines, *(f"{json.dumps(name)} = {json.dumps(str(path))}" for name, path in tables.items())])
 
 

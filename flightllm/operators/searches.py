@@ -15,10 +15,16 @@ _ROWS: Final = 65_536
 """Rows among which equal queries are searched for once."""
 _QUERIES: Final = 1_024
 """Queries of one search, and rows sent on at a time."""
+_FOUND: Final = 262_144
+"""Rows found that a search may return at once; those among which equal queries are searched for once, sixteen times."""
 
 
 class Search(Protocol):
     """What one call looks for, in an open index."""
+
+    @property
+    def most(self) -> int:
+        """Return how many rows there are for a query at most."""
 
     def find(self, queries: pa.Array) -> pa.ListArray:
         """Return for each query, which is a text, the rows found: lists of their numbers and scores, the best first."""
@@ -50,7 +56,7 @@ class QueryColumn:
         places = self._places.slice(start, count)
         last = pc.max(places).as_py()
         while last is not None and len(self._found) <= last:
-            queries = self._distinct.slice(len(self._found), _QUERIES)
+            queries = self._distinct.slice(len(self._found), _at_once(self._search))
             self._found = pa.concat_arrays([self._found, self._search.find(queries)])
             self._counters.add(distinct_prompts=len(queries), calls=len(queries))
         self._counters.add(rows=len(places))
@@ -69,13 +75,15 @@ def run_searches(
     Raises:
         CancelledError: `cancelled()` turned true.
     """
-    for rows in _joined(batches):
+    most = min((_at_once(search) for _, search, _ in calls), default=_QUERIES)
+    kept = min((16 * _FOUND // search.most for _, search, _ in calls), default=_ROWS)
+    for rows in _joined(batches, min(_ROWS, kept)):
         columns = [QueryColumn(search, _queries(call, rows), counters) for call, search, counters in calls]
         start = 0
         while start < len(rows):
             if cancelled():
                 raise CancelledError("the query was cancelled")
-            count = min(_QUERIES, demand.room()) if demand.limited else _QUERIES
+            count = min(most, demand.room()) if demand.limited else most
             some = rows.slice(start, count)
             answers = [column.answers(start, count) for column in columns]
             yield pa.RecordBatch.from_arrays([*some.columns, *answers], schema=schema)
@@ -83,12 +91,16 @@ def run_searches(
             start += count
 
 
-def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Join batches to some of about `_ROWS` rows."""
+def _at_once(search: Search) -> int:
+    return max(1, min(_QUERIES, _FOUND // search.most))
+
+
+def _joined(batches: Iterable[pa.RecordBatch], count: int) -> Iterator[pa.RecordBatch]:
+    """Join batches to some of about `count` rows."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
         held.append(batch)
-        if sum(map(len, held)) >= _ROWS:
+        if sum(map(len, held)) >= count:
             yield pa.concat_batches(held)
             held = []
     if held:

@@ -48,6 +48,8 @@ def _nearest(node: Fetch, functions: Functions) -> Nearest | None:
         sort = sort.input
     if not isinstance(sort, Sort) or bounds is None or bounds[1] is None:
         return None
+    if len(sort.rel.sorts) > 1:  # which of equally near rows come first is for all of them to tell
+        return None
     chain = peel(sort.input, functions)
     if chain is None or any(isinstance(step, Expression) for step in chain.steps):
         return None

@@ -38,6 +38,8 @@ class Extracted:
     """The rows of searches in FROM, by the name of the table that stands there."""
     searched: frozenset[str] = frozenset()
     """The indexes of these searches."""
+    opened: tuple[object, ...] = ()
+    """The indexes that the calls search, held so that they stay as the query was planned for."""
 
     def display_name(self, column: str) -> str:
         """Return a column's name as the user wrote its expression: DataFusion names unaliased columns after stubs."""

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -18,7 +16,6 @@ from flightllm.llm.embed.base import Vectors
 from flightllm.vector.index import Found, Mode, VectorIndex
 from flightllm.vector.store import VectorIndexes
 
-_FILTERS = 16
 _FOUND = pa.struct([("row", pa.int64()), ("score", pa.float32())])
 Embed = Callable[[Sequence[str]], Vectors]
 Matching = Callable[[VectorIndex, str], NDArray[np.bool_]]
@@ -53,8 +50,6 @@ class IndexSearcher:
         self._indexes = indexes
         self._embed = embed
         self._matching = matching
-        self._lock = Lock()
-        self._masks: OrderedDict[tuple[str, str], NDArray[np.bool_]] = OrderedDict()
 
     def open(self, instruction: str) -> IndexSearch:
         """Open the index that a call's instruction names.
@@ -64,16 +59,7 @@ class IndexSearcher:
         """
         search = Search(**json.loads(instruction))
         index = self._indexes.open(search.index, search.generation)
-        return IndexSearch(index, search, self._embed, self._mask(index, search.filter) if search.filter else None)
-
-    def _mask(self, index: VectorIndex, condition: str) -> NDArray[np.bool_]:
-        key = index.manifest.generation, condition
-        with self._lock:
-            if key not in self._masks:
-                self._masks[key] = self._matching(index, condition)
-                if len(self._masks) > _FILTERS:
-                    self._masks.popitem(last=False)
-            return self._masks[key]
+        return IndexSearch(index, search, self._embed, self._matching(index, search.filter) if search.filter else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +70,11 @@ class IndexSearch:
     search: Search
     embed: Embed
     within: NDArray[np.bool_] | None
+
+    @property
+    def most(self) -> int:
+        """Return how many rows there are for a query at most."""
+        return max(1, min(self.search.count, len(self.index.rows)))
 
     def find(self, queries: pa.Array) -> pa.ListArray:
         """Return for each query the numbers and scores of the rows found, the best first.

@@ -8,7 +8,15 @@ from flightllm.errors import InvalidInputError
 
 KINDS = ("flat", "ivf", "hnsw", "ivfpq")
 METRICS = ("cosine", "l2", "ip")
-_NUMBERS = ("lists", "probes", "neighbors", "build_depth", "search_depth", "codes")
+_NUMBERS = {
+    "lists": (1, 1 << 20),
+    "probes": (1, 1 << 20),
+    "neighbors": (2, 512),
+    "build_depth": (1, 4_096),
+    "search_depth": (1, 1 << 16),
+    "codes": (1, 4_096),
+}
+"""The least and the most of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,9 @@ class IndexOptions:
 
 
 def _number(name: str, text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) <= 1 << 20:
-        raise InvalidInputError(f"the option {name} of a vector index is a whole number from 1 on; not {text!r}")
+    low, high = _NUMBERS[name]
+    if not text.isdecimal() or len(text) > len(str(high)) or not low <= int(text) <= high:
+        raise InvalidInputError(
+            f"the option {name} of a vector index is a whole number from {low} to {high:,}; not {text!r}"
+        )
     return int(text)

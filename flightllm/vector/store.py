@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
@@ -36,8 +38,11 @@ class VectorIndexes:
         """The latest generation of each index that was opened."""
         self._open: WeakValueDictionary[tuple[str, str], VectorIndex] = WeakValueDictionary()
         """By name and generation, those that somebody still uses too."""
-        for name in self.names():
-            self._at(name).clean()
+        for path in folder.glob(f"{_PREFIX}*"):
+            if path.is_dir():
+                self._at(unquote(path.name.removeprefix(_PREFIX))).clean()
+                with suppress(OSError):  # it is not empty
+                    path.rmdir()
 
     def names(self) -> list[str]:
         """Return the names of all indexes, damaged ones too."""
@@ -77,14 +82,34 @@ class VectorIndexes:
                 return used
             manifest = self.manifest(name)
             current = self._current.get(name)
-            if current is None or current.manifest.generation != manifest.generation:
+            while current is None or current.manifest.generation != manifest.generation:
                 try:
                     self._at(name).check(manifest)
                     current = VectorIndex.open(self._at(name), manifest)
+                    self._current[name] = self._open[name, manifest.generation] = current
                 except InvalidInputError as error:
-                    raise self._damaged(name, error) from error
-                self._current[name] = self._open[name, manifest.generation] = current
+                    before, manifest = manifest, self.manifest(name)
+                    if manifest.generation == before.generation:  # else it was replaced while it was read
+                        raise self._damaged(name, error) from error
             return current
+
+    @contextmanager
+    def changing(self, name: str) -> Iterator[None]:
+        """Keep other statements, those of other processes too, from changing an index until the block ends.
+
+        Raises:
+            InvalidInputError: another one is changing it.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        with (self._folder / f"{_PREFIX}{quote(name, safe='')}.lock").open("wb") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise InvalidInputError(
+                    f"the vector index {name!r} is being built, refreshed or dropped by another statement; try again"
+                    " when that is done"
+                ) from error
+            yield
 
     def build(self, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part]) -> Manifest:
         """Build an index, in place of the one of its name if there is one; see `vector.build.build`."""

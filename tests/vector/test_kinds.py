@@ -116,7 +116,12 @@ def test_what_cannot_be_compressed(count: int, codes: int, said: str) -> None:
 
 @pytest.mark.parametrize(
     ("given", "said"),
-    [({"typ": "ivf"}, "did you mean type"), ({"type": "tree"}, "flat, ivf"), ({"lists": "many"}, "whole number")],
+    [
+        ({"typ": "ivf"}, "did you mean type"),
+        ({"type": "tree"}, "flat, ivf"),
+        ({"lists": "many"}, "whole number"),
+        ({"neighbors": "1"}, "from 2 to 512"),
+    ],
 )
 def test_wrong_options(given: dict[str, str], said: str) -> None:
     """What is wrong and what there is instead."""

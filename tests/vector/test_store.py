@@ -8,6 +8,8 @@ import pytest
 pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
 
 from flightllm.errors import InvalidInputError, NotFoundError
+from flightllm.vector.folder import IndexFolder
+from flightllm.vector.manifest import Manifest
 from flightllm.vector.options import IndexOptions
 from flightllm.vector.store import VectorIndexes
 from tests.vector.test_index import EMBEDDER, SCHEMA, TEXTS, manifest, parts
@@ -47,6 +49,31 @@ def test_replaced_while_in_use(tmp_path: Path) -> None:
     assert first_row(indexes, TEXTS[0]) == len(TEXTS) - 1
     assert indexes.open("fruit", old.generation) is used
     assert first_row(indexes, TEXTS[0], old.generation) == 0
+
+
+def test_what_a_killed_first_build_leaves(tmp_path: Path) -> None:
+    """Half an index, of which there is no manifest, is gone with the next start."""
+    left = tmp_path / "index-fruit" / "abc-999999"
+    left.mkdir(parents=True)
+    (left / "vectors.raw").write_bytes(b"1")
+    assert VectorIndexes(tmp_path).names() == []
+    assert not list(tmp_path.iterdir())
+
+
+def test_replaced_while_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An index whose files go while they are read, as a new one takes its place, is not damaged."""
+    indexes, others = VectorIndexes(tmp_path), VectorIndexes(tmp_path)
+    indexes.build(manifest(IndexOptions()), SCHEMA, parts(TEXTS))
+    check = IndexFolder.check
+    replaced: list[Manifest] = []
+
+    def replace_first(folder: IndexFolder, checked: Manifest) -> None:
+        if not replaced:
+            replaced.append(others.build(manifest(IndexOptions()), SCHEMA, parts(TEXTS[::-1])))
+        check(folder, checked)
+
+    monkeypatch.setattr(IndexFolder, "check", replace_first)
+    assert indexes.open("fruit").manifest == replaced[0]
 
 
 def test_damaged(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ _ADDED = 65_536
 _TUNED_QUERIES, _TUNED_NEIGHBORS, _TUNED_RECALL = 200, 10, 0.98
 """Left to itself an index looks as far as finds this share of the true neighbours of some of its vectors."""
 _DEEPEST = 1 << 14
+_MOST_ON_GPU = 2_048
+"""Neighbours that faiss can look for on a GPU."""
 
 faiss.cvar.distance_compute_blas_threshold = 4_096
 """Numbers in a batch of queries from which on faiss multiplies matrices; its own 128,000 makes a search for 100 vectors
@@ -136,11 +138,13 @@ class Neighbors(ABC):
 
     def nearest(self, queries: Vectors, count: int) -> tuple[Vectors, Ids]:
         """Search all vectors; scores are faiss's own."""
-        scores, ids = self.searched().search(queries, count)
+        scores, ids = self.searched(count).search(queries, count)
         return scores, ids
 
-    def searched(self) -> Any:
-        """Return what to search all vectors in."""
+    def searched(self, count: int) -> Any:
+        """Return what to search all vectors in for `count` neighbours."""
+        if count > _MOST_ON_GPU:
+            return self.index
         if self._searched is None:
             self._searched = on_gpus(self.index)
         return self._searched
@@ -171,6 +175,8 @@ class Neighbors(ABC):
         while recall < _TUNED_RECALL and depth < _DEEPEST:
             depth *= 2
             self.look(depth)
+            if self.depth != depth:  # there is no more to look at
+                return
             _, found = self.nearest(queries, wanted)
             recall = float(np.mean([np.isin(a, b).mean() if len(a) else 1 for a, b in zip(others, found, strict=True)]))
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from flightllm.vector.kinds.base import Ids, Neighbors, Vectors, metric, selector
 from flightllm.vector.options import IndexOptions
 
-_TRAINED_PER_LIST = 64
+TRAINED_PER_LIST = 64
 """Vectors per list that training sees: with more it takes longer, and the lists are hardly better."""
 _LEAST_PER_LIST = 39
 """With fewer vectors per list faiss warns that its centers mean little."""
@@ -28,7 +28,7 @@ class Ivf(Neighbors):
         """Return an empty index whose centers are those of a sample of the vectors."""
         lists = number_of_lists(len(vectors), options)
         index = faiss.IndexIVFFlat(centers(vectors, options), vectors.shape[1], lists, metric(options))
-        index.train(sample(vectors, _TRAINED_PER_LIST * lists))
+        index.train(sample(vectors, TRAINED_PER_LIST * lists))
         return index
 
     @property

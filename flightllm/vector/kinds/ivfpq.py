@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.errors import InvalidInputError
-from flightllm.vector.kinds.base import Ids, Vectors, metric, parts
+from flightllm.vector.kinds.base import Ids, Vectors, metric
 from flightllm.vector.kinds.ivf import Ivf, centers, number_of_lists, sample
 from flightllm.vector.options import IndexOptions
 
@@ -30,6 +30,8 @@ class IvfPq(Ivf):
     def __init__(self, index: Any, options: IndexOptions, full: Vectors | None = None) -> None:
         super().__init__(index, options)
         self._full = np.empty((0, index.d), np.float32) if full is None else full
+        self._added: list[Vectors] = []
+        """Further full vectors, joined to the others when they are next read."""
 
     @classmethod
     def create(cls, vectors: Vectors, options: IndexOptions) -> Any:
@@ -61,15 +63,16 @@ class IvfPq(Ivf):
     def write(self, path: Path) -> None:
         """Write the codes to a file, and the full vectors to one beside it."""
         super().write(path)
-        np.save(path.with_suffix(".npy"), self._full)
+        np.save(path.with_suffix(".npy"), self.full)
 
     def nearest(self, queries: Vectors, count: int) -> tuple[Vectors, Ids]:
         """Find candidates by their codes and compare these in full."""
-        _, candidates = self.searched().search(queries, min(self.count, _CANDIDATES * count))
+        wanted = min(self.count, _CANDIDATES * count)
+        _, candidates = self.searched(wanted).search(queries, wanted)
         scores = np.empty(candidates.shape, np.float32)
         l2 = self.options.metric == "l2"
         compare = faiss.fvec_L2sqr_by_idx if l2 else faiss.fvec_inner_products_by_idx
-        pointers = map(faiss.swig_ptr, (scores, queries, self._full, candidates))
+        pointers = map(faiss.swig_ptr, (scores, queries, self.full, candidates))
         compare(*pointers, self.dimensions, *candidates.shape)  # of a candidate that is none, infinitely far
         order = (scores if l2 else -scores).argsort(axis=1, kind="stable")[:, :count]
         return np.take_along_axis(scores, order, 1), np.take_along_axis(candidates, order, 1)
@@ -82,7 +85,7 @@ class IvfPq(Ivf):
         for start in range(0, len(places), step):
             some = places[start : start + step]
             found, at = faiss.knn(
-                queries, np.ascontiguousarray(self._full[some]), min(count, len(some)), metric(self.options)
+                queries, np.ascontiguousarray(self.full[some]), min(count, len(some)), metric(self.options)
             )
             heap.add_result(found, some[at])
         heap.finalize()
@@ -91,7 +94,15 @@ class IvfPq(Ivf):
     def append(self, ready: Vectors) -> None:
         """Add the codes, and the full vectors."""
         super().append(ready)
-        self._full = np.concatenate([self._full, *parts(ready)])
+        self._added.append(ready)
+
+    @property
+    def full(self) -> Vectors:
+        """Return the full vectors."""
+        if self._added:
+            given = [self._full, *self._added] if len(self._full) else self._added
+            self._full, self._added = given[0] if len(given) == 1 else np.concatenate(given), []
+        return self._full
 
 
 def _most_codes(size: int) -> int:

@@ -1,0 +1,158 @@
+"""From SQL text to DataFusion's frames: AI calls become stubs, contexts know what stands for them."""
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from datafusion import DataFrame, SessionContext, udf
+from datafusion.catalog import Catalog, Schema
+
+from flightllm.ai import MODEL, AICall
+from flightllm.catalog import QUERY_ONLY
+from flightllm.catalog.errors import mapped_error
+from flightllm.errors import AICallError, SqlError
+from flightllm.functions.search import VECTOR_BYTES, vector_bytes
+from flightllm.operators.relational import Batches
+from flightllm.plan.list_arguments import list_arguments
+from flightllm.plan.planner import register_stubs
+from flightllm.services import Services
+from flightllm.sql.calls import Extracted, extract_calls
+
+if TYPE_CHECKING:
+    from flightllm.searching import PlannedIndex
+    from flightllm.vector.index import VectorIndex
+
+SEARCH_CATALOG = "search"
+"""The catalog of a query's own context that holds the rows of searches in FROM."""
+_OUTER_JOIN = re.compile(r"^ *(Left|Right|Full) Join:", re.MULTILINE)
+_JOIN_FILTER = re.compile(r"^ *\w+ Join:.* Filter: ", re.MULTILINE)
+
+
+def extract(sql: str, services: Services, tables: Mapping[str, pa.Table] = MappingProxyType({})) -> Extracted:
+    """Replace the AI calls of an SQL text by stubs; `tables` are the query's own.
+
+    Raises:
+        SqlError: the text cannot be read; an `AICallError` where a call in it is wrong.
+    """
+
+    def columns_of(name: str) -> Sequence[str]:
+        found: Sequence[str] = tables[name].schema.names if name in tables else services.catalog.columns_of(name)
+        return found
+
+    def columns_of_query(inner: Extracted) -> list[str]:
+        inner = replace(inner, tables=tables)
+        context = scalar_context(services, inner, planning=True)
+        register_stubs(context, inner.calls)
+        return list(frame_of(context, inner).schema().names)
+
+    def index(name: str) -> "PlannedIndex":
+        from flightllm.searching import PlannedIndex
+
+        opened.append(services.indexes.open(name))
+        return PlannedIndex(opened[-1], services)
+
+    opened: list[VectorIndex] = []
+    extracted = extract_calls(sql, services.functions, columns_of, columns_of_query, index)
+    extracted = replace(extracted, tables=tables)
+    if lists := _lists(extracted, services):
+        extracted = extract_calls(sql, services.functions, columns_of, columns_of_query, index, lists)
+    return replace(extracted, tables=tables, opened=tuple(opened))
+
+
+def _lists(extracted: Extracted, services: Services) -> Mapping[str, frozenset[int]]:
+    if all(call.backend != MODEL for call in extracted.calls.values()):
+        return {}
+    context = scalar_context(services, extracted, planning=True)
+
+    def planned() -> object:
+        return context.sql_with_options(extracted.sql, QUERY_ONLY).optimized_logical_plan()
+
+    return list_arguments(context, planned, extracted.calls)
+
+
+def check_models(calls: Mapping[str, AICall], services: Services) -> None:
+    """Check that calls name no other model than the one served; raises `AICallError`."""
+    served = services.config.engine.model
+    for call in calls.values():
+        if call.model is not None and call.model != served:
+            raise AICallError(f"{call.text}: this server has no model {call.model!r}; it serves {served!r}")
+
+
+def scalar_context(
+    services: Services, extracted: Extracted, *, planning: bool = False, parallel: bool = True
+) -> SessionContext:
+    """Return a context with all tables, those of the query too, and the functions that need no answers of a model."""
+    context = services.catalog.context(planning=planning, parallel=parallel)
+    if extracted.tables:
+        context.register_catalog_provider(SEARCH_CATALOG, Catalog.memory_catalog())
+        context.catalog(SEARCH_CATALOG).register_schema("public", Schema.memory_schema())
+    for name, table in extracted.tables.items():
+        batches = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+        context.register_record_batches(name, [batches])
+    for scalar in services.functions.scalars():
+        function = scalar.bind(services.engine)
+        context.register_udf(udf(function, list(scalar.arguments), scalar.output, "immutable", scalar.name))
+    context.register_udf(udf(vector_bytes, [pa.list_(pa.float32())], pa.binary(), "immutable", VECTOR_BYTES))
+    return context
+
+
+def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
+    """Plan a query in a context that knows its stubs.
+
+    Raises:
+        SqlError: DataFusion cannot plan it.
+    """
+    try:
+        return context.sql_with_options(extracted.sql, QUERY_ONLY)
+    except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
+        mapped = mapped_error(error)
+        text = extracted.display_name(str(mapped))
+        if f"'{VECTOR_BYTES}(" in text:
+            raise SqlError("an index over vectors is searched for a list of numbers, as in [0.1, 0.2]") from error
+        if "automatically convert" in text and extracted.calls:
+            text += "; an AI call takes texts, numbers, dates and lists: pass the parts of a struct, as in addr['city']"
+        raise type(mapped)(text) from error
+
+
+def join_settings(planned: DataFrame) -> list[str]:
+    """Return what to set in a context so that the outer joins of a plan run right in it; nothing where there are none.
+
+    DataFusion pushes a filter on one side of a right or full hash join to the other side, where columns have the same
+    name and place: rows that the filter should drop then stay, and others go. It may turn a left join into a right one.
+    The sort-merge joins to take instead lose columns that only a further condition of an ON reads: where there is one,
+    hash joins are the smaller evil.
+    """
+    try:
+        text = planned.optimized_logical_plan().display_indent()
+    except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
+        raise mapped_error(error) from error
+    kinds = set(_OUTER_JOIN.findall(text))
+    settings = ["SET datafusion.optimizer.join_reordering = false"] if kinds else []
+    if kinds - {"Left"} and not _JOIN_FILTER.search(text):
+        settings.append("SET datafusion.optimizer.prefer_hash_join = false")
+    return settings
+
+
+def shown(schema: pa.Schema, extracted: Extracted) -> pa.Schema:
+    """Return the schema its user sees: AI calls named as written, and any column may be NULL."""
+    return pa.schema([pa.field(extracted.display_name(f.name), f.type) for f in schema])
+
+
+def named(batches: Batches, schema: pa.Schema) -> Batches:
+    """Yield batches with the names and types that a query's user sees."""
+    with closing(batches):
+        for batch in batches:
+            columns = [c if c.type == f.type else c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)]
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def datafusion_plans(frame: DataFrame) -> list[tuple[str, str]]:
+    """Return titles and texts of DataFusion's own plans."""
+    return [
+        ("logical_plan", frame.optimized_logical_plan().display_indent()),
+        ("physical_plan", frame.execution_plan().display_indent()),
+    ]

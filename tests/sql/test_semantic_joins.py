@@ -1,0 +1,223 @@
+"""Joins on searches: those that find the right pairs run, all others say what to write instead."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
+pytest.importorskip("tantivy", reason="the extra 'vector' is not installed")
+
+from flightllm.config import Config, EmbeddingConfig, EngineConfig
+from flightllm.errors import SqlError, UnsupportedError
+from flightllm.session import Database, Session
+
+FRUIT = """CREATE TABLE fruit AS SELECT * FROM (VALUES
+    (1, 'a red apple'), (2, 'a green pear'), (3, NULL), (5, 'the stock market'), (6, 'apple pie')
+) AS v(id, name)"""
+WISHES = "CREATE TABLE wishes AS SELECT * FROM (VALUES (1, 'a red apple'), (2, 'apple pie'), (3, NULL)) AS v(n, wish)"
+SEARCH = "vector_search('names', w.wish, top_k => 1)"
+
+
+@pytest.fixture
+def session(tmp_path: Path) -> Iterator[Session]:
+    """Return a session with a table, an index over it, and queries for it."""
+    config = Config(engine=EngineConfig("fake"), embedding=EmbeddingConfig("fake"), data_folder=tmp_path)
+    opened = Database.open(config)
+    session = opened.session()
+    session.update(FRUIT)
+    session.update(WISHES)
+    session.update("CREATE VECTOR INDEX names ON fruit(name)")
+    yield session
+    opened.close()
+
+
+def rows(session: Session, sql: str) -> list[dict[str, Any]]:
+    """Run a query and return its rows."""
+    result = session.execute(sql)
+    found: list[dict[str, Any]] = pa.Table.from_batches(list(result.batches), result.schema).to_pylist()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("join", "found"),
+    [
+        ("JOIN", [(1, 1), (2, 6)]),
+        ("INNER JOIN", [(1, 1), (2, 6)]),
+        ("GLOBAL JOIN", [(1, 1), (2, 6)]),
+        ("LEFT JOIN", [(1, 1), (2, 6), (3, None)]),
+        ("LEFT OUTER JOIN", [(1, 1), (2, 6), (3, None)]),
+    ],
+)
+def test_kinds_of_join(session: Session, join: str, found: list[tuple[int, int | None]]) -> None:
+    """Joins that keep the queries' rows, or those with pairs alone, are right."""
+    got = rows(session, f"SELECT w.n, f.id FROM wishes w {join} fruit f ON {SEARCH} ORDER BY w.n")
+    assert [(row["n"], row["id"]) for row in got] == found
+
+
+def test_semi_and_anti_joins(session: Session) -> None:
+    """Queries with a pair, and those without; a further condition is one on the pairs."""
+    for join, more, found in (("SEMI", "", [1, 2]), ("ANTI", "", [3]), ("ANTI", "AND f.id < 6", [2, 3])):
+        sql = f"SELECT w.n FROM wishes w LEFT {join} JOIN fruit f ON {SEARCH} {more} ORDER BY w.n"
+        assert [row["n"] for row in rows(session, sql)] == found
+
+
+@pytest.mark.parametrize(
+    "join",
+    ["RIGHT", "RIGHT OUTER", "FULL", "FULL OUTER", "RIGHT SEMI", "RIGHT ANTI", "SEMI", "CROSS", "NATURAL"],
+)
+def test_joins_of_all_rows(session: Session, join: str) -> None:
+    """A join that would need rows without a pair is refused."""
+    said = f"{join} JOIN would need all rows of fruit: write the queries' table first, with JOIN or LEFT JOIN"
+    with pytest.raises(SqlError, match=said):
+        rows(session, f"SELECT * FROM wishes w {join} JOIN fruit f ON {SEARCH}")
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("AND f.id > 1", [2]),
+        ("AND (f.id = 6 OR w.n = 3)", [2]),
+        ("AND CASE WHEN f.id = 6 OR w.n = 3 THEN true ELSE false END", [2]),
+        ("AND left(f.name, 1) = 'a' AND f.id BETWEEN 2 AND 9", [2]),
+        ("AND f.id IS DISTINCT FROM 6 LEFT JOIN fruit g ON g.id = f.id OR g.id = f.id", [1]),
+        ("JOIN wishes x ON x.n = w.n OR false", [1, 2]),
+        ("WHERE f.id = 6 OR w.n = 3", [2]),
+    ],
+)
+def test_further_conditions(session: Session, condition: str, found: list[int]) -> None:
+    """What follows AND without OR beside it is a condition on the pairs."""
+    got = rows(session, f"SELECT w.n FROM wishes w JOIN fruit f ON {SEARCH} {condition} ORDER BY w.n")
+    assert [row["n"] for row in got] == found
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "OR f.id = 5",
+        "IS NOT NULL",
+        "= true",
+        "[1]['id'] = f.id",
+        "AND f.id = 5 OR f.id = 6",
+        "AND CASE WHEN f.id = 6 THEN true ELSE false END OR f.id = 5",
+    ],
+)
+def test_other_conditions(session: Session, condition: str) -> None:
+    """What would not be true of pairs alone is refused."""
+    said = r"after ON is a condition of its own: write ON vector_search\(…\), or .* any OR in the parentheses"
+    with pytest.raises(SqlError, match=said):
+        rows(session, f"SELECT * FROM wishes w JOIN fruit f ON {SEARCH} {condition}")
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [f"f.id > 0 AND {SEARCH}", f"({SEARCH})", f"(({SEARCH} AND f.id > 0))", f"NOT {SEARCH}", f"f.id = 1 OR ({SEARCH})"],
+)
+def test_searches_later_in_on(session: Session, condition: str) -> None:
+    """A search that is a condition comes first."""
+    with pytest.raises(SqlError, match="comes first in ON, outside parentheses"):
+        rows(session, f"SELECT * FROM wishes w JOIN fruit f ON {condition}")
+
+
+def test_answers_of_searches_in_on(session: Session) -> None:
+    """A part of a condition is a call for each row, as anywhere else."""
+    near = "vector_search('names', w.wish, top_k => 1, returning => 'id')[1]"
+    got = rows(session, f"SELECT w.n, f.id FROM wishes w JOIN fruit f ON f.id = {near} ORDER BY w.n")
+    assert [(row["n"], row["id"]) for row in got] == [(1, 1), (2, 6)]
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("(SELECT 'apple ' || CAST(random() AS VARCHAR) AS wish) w", "random makes differ"),
+        ("(SELECT 'apple ' || CAST(now() AS VARCHAR) AS wish) w", "now makes differ"),
+        ("(SELECT wish FROM wishes WHERE current_date > '2020-01-01') w", "current_date makes differ"),
+        ("(SELECT wish FROM wishes LIMIT 1) w", "LIMIT without ORDER BY .* order them, or write these rows"),
+        ("(SELECT wish FROM (SELECT wish FROM wishes ORDER BY n) OFFSET 1) w", "OFFSET without ORDER BY"),
+        ("(SELECT ai_gen('x', wish) AS wish FROM wishes) w", "not for answers of ai_gen"),
+    ],
+)
+def test_sources_that_differ(session: Session, source: str, said: str) -> None:
+    """What cannot be read twice, nor before the query runs, goes into a table first; also from a WITH query."""
+    said += r".* a table first: CREATE TABLE … AS"
+    with pytest.raises(SqlError, match=said):
+        rows(session, f"SELECT * FROM {source} JOIN fruit f ON {SEARCH}")
+    for statement in ("", "EXPLAIN "):
+        text = f"WITH inner_one AS {source[:-2]}, outer_one AS (SELECT * FROM inner_one)"
+        with pytest.raises(SqlError, match=said):
+            rows(session, f"{statement}{text} SELECT * FROM outer_one w JOIN fruit f ON {SEARCH}")
+    assert rows(session, "SELECT calls FROM system.ai_calls WHERE function = 'ai_gen'") == []
+
+
+def test_queries_that_differ(session: Session) -> None:
+    """What is searched for does not differ either."""
+    with pytest.raises(SqlError, match="random makes differ"):
+        rows(session, "SELECT * FROM wishes w JOIN fruit f ON vector_search('names', w.wish || random())")
+
+
+def test_sources_that_stay(session: Session) -> None:
+    """Ordered rows are read; what only other tables hold may differ, and is asked once."""
+    ordered = "(SELECT wish, wish AS now, n AS limit FROM wishes ORDER BY n LIMIT 1) w"
+    assert rows(session, f"SELECT f.id FROM {ordered} JOIN fruit f ON {SEARCH}") == [{"id": 1}]
+    sql = f"""WITH told AS (SELECT n, ai_gen('x', wish) AS told FROM wishes LIMIT 9), asked (n, wish) AS (
+            WITH two AS (SELECT * FROM wishes WHERE n = 2) SELECT * FROM two
+        )
+        SELECT w.n, f.id, random() > 2 AS no FROM told JOIN asked w ON told.n = w.n JOIN fruit f ON {SEARCH}"""
+    assert rows(session, sql) == [{"n": 2, "id": 6, "no": False}]
+
+
+def test_with_queries_at_two_levels(session: Session) -> None:
+    """The queries' table may be made of WITH queries of the SELECT and of those around it."""
+    sql = f"""WITH a AS (SELECT * FROM wishes WHERE n > 1)
+        SELECT * FROM (WITH w AS (SELECT * FROM a WHERE n < 3) SELECT w.n, f.id FROM w JOIN fruit f ON {SEARCH}) AS x"""
+    assert rows(session, sql) == [{"n": 2, "id": 6}]
+
+
+def test_arguments_that_ask(session: Session) -> None:
+    """A search in FROM takes constants, so that nothing is asked while the query is planned."""
+    with pytest.raises(SqlError, match="in FROM its arguments are constants"):
+        rows(session, "EXPLAIN SELECT * FROM vector_search('names', ai_gen('x', 'y'))")
+    with pytest.raises(SqlError, match="without AI calls"):
+        rows(session, "SELECT * FROM wishes w JOIN fruit f ON vector_search('names', w.wish, top_k => ai_gen('x'))")
+    assert rows(session, "SELECT calls FROM system.ai_calls WHERE function = 'ai_gen'") == []
+
+
+def test_returning(session: Session) -> None:
+    """Single columns cannot stand for a table."""
+    one = "vector_search('names', {}, returning => 'id')"
+    with pytest.raises(SqlError, match="after ON all columns are found; take the one wanted in SELECT"):
+        rows(session, f"SELECT * FROM wishes w JOIN fruit f ON {one.format('w.wish')}")
+    with pytest.raises(SqlError, match="in FROM all columns are found; take the one wanted in SELECT"):
+        rows(session, f"SELECT * FROM {one.format(repr('pear'))}")
+
+
+def test_name_of_the_query(session: Session) -> None:
+    """The column that has the query takes no other's name."""
+    session.update("CREATE TABLE asked AS SELECT wish AS query, wish AS __query FROM wishes WHERE n = 2")
+    join = "asked JOIN fruit f ON vector_search('names', query, top_k => 1)"
+    assert rows(session, f"SELECT query, f.__query FROM {join}") == [{"query": "apple pie", "__query": "apple pie"}]
+    session.update("CREATE VECTOR INDEX asked ON asked(query)")
+    join = "wishes w JOIN asked a ON vector_search('asked', w.wish || '!', top_k => 1)"
+    [row] = rows(session, f"SELECT a.__query, a.__query_2 FROM {join} AND w.n = 1")
+    assert row == {"__query": "apple pie", "__query_2": "a red apple!"}
+
+
+def test_views_of_searches(session: Session) -> None:
+    """A view searches when it is read; it can be joined and searched for."""
+    session.update("CREATE VIEW best AS SELECT * FROM vector_search('names', 'a plum', top_k => 1)")
+    session.update(f"CREATE VIEW met AS SELECT w.n, w.wish, f.id FROM wishes w JOIN fruit f ON {SEARCH}")
+    session.update("CREATE VIEW near AS SELECT n, vector_search('names', wish, top_k => 1)[1]['id'] AS id FROM wishes")
+    assert rows(session, "SELECT n, id FROM met ORDER BY n") == [{"n": 1, "id": 1}, {"n": 2, "id": 6}]
+    assert [row["id"] for row in rows(session, "SELECT id FROM near ORDER BY n")] == [1, 6, None]
+    session.update("INSERT INTO fruit VALUES (7, 'a plum')")
+    session.update("REFRESH VECTOR INDEX names")
+    assert rows(session, "SELECT id FROM best") == [{"id": 7}]
+    got = rows(session, f"SELECT w.n, f.id FROM met w JOIN fruit f ON {SEARCH} JOIN best ON true ORDER BY w.n")
+    assert got == [{"n": 1, "id": 1}, {"n": 2, "id": 6}]
+    session.update("CREATE VIEW plain AS SELECT n AS ai_n FROM wishes")
+    assert len(rows(session, "SELECT ai_n FROM plain")) == 3
+    session.update("CREATE SCHEMA other")
+    with pytest.raises(UnsupportedError, match="must be in the schema public"):
+        session.update("CREATE VIEW other.best AS SELECT * FROM vector_search('names', 'a plum')")
