@@ -139,12 +139,15 @@ def measure(
 def memory_of_search(folder: Path, queries: Vectors) -> int:
     """Open the index and search in it; return by how many bytes that made this process larger."""
     before = _resident()
-    VectorIndexes(folder).open("i").search(_NEIGHBORS, "vector", None, queries)
+    index = VectorIndexes(folder).open("i")
+    index.search(_NEIGHBORS, "vector", None, queries)
     return _resident() - before
 
 
 def _resident() -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+    """Return the bytes that this process holds itself, beside pages of files."""
+    _, resident, of_files, *_ = map(int, Path("/proc/self/statm").read_text().split())
+    return (resident - of_files) * resource.getpagesize()
 
 
 def recall(found: Sequence[Sequence[int]], true: NDArray[np.int64]) -> float:
