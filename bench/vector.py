@@ -86,7 +86,7 @@ def bare(kind: str, vectors: Vectors, ours: Any) -> Any:
     for start in range(0, count, _WRITTEN):
         index.add(vectors[start : start + _WRITTEN])
     if kind == "hnsw":
-        index.hnsw.efSearch = ours.depth
+        index.hnsw.efSearch = max(ours.depth, 2 * _NEIGHBORS)  # as ours, which keeps as many at least
     elif kind != "flat":
         (index if kind == "ivf" else inner).nprobe = ours.depth
     return index
