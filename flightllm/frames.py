@@ -11,7 +11,7 @@ import pyarrow as pa
 from datafusion import DataFrame, SessionContext, udf
 from datafusion.catalog import Catalog, Schema
 
-from flightllm.ai import MODEL, AICall
+from flightllm.ai import AICall
 from flightllm.catalog import QUERY_ONLY
 from flightllm.catalog.errors import mapped_error
 from flightllm.errors import AICallError, SqlError
@@ -64,7 +64,7 @@ def extract(sql: str, services: Services, tables: Mapping[str, pa.Table] = Mappi
 
 
 def _lists(extracted: Extracted, services: Services) -> Mapping[str, frozenset[int]]:
-    if all(call.backend != MODEL for call in extracted.calls.values()):
+    if all(call.takes != pa.string() for call in extracted.calls.values()):
         return {}
     context = scalar_context(services, extracted, planning=True)
 

@@ -94,7 +94,7 @@ def search_table(call: TableCall, rows: Callable[[str], pa.Table]) -> pa.Table:
     Raises:
         FlightLLMError: the call is wrong, or the index is.
     """
-    return _columns(rows(f"SELECT {call.text} AS near"), f"{call.text}: in FROM")
+    return _columns(rows(f"SELECT {call.text} AS __near"), f"{call.text}: in FROM")
 
 
 def join_table(join: SemanticJoin, services: Services, rows: Callable[[str], pa.Table]) -> tuple[pa.Table, str]:
@@ -113,7 +113,7 @@ def join_table(join: SemanticJoin, services: Services, rows: Callable[[str], pa.
     found = rows(join.pairs)
     columns = _columns(found, f"{join.text}: after ON")
     query = next(name for name in map(_query_column, count(1)) if name not in columns.column_names)
-    parents = pc.list_parent_indices(found.column("near").combine_chunks())
+    parents = pc.list_parent_indices(found.column("__near").combine_chunks())
     return columns.append_column(query, found.column("query").combine_chunks().take(parents)), query
 
 
@@ -122,8 +122,8 @@ def _query_column(place: int) -> str:
 
 
 def _columns(found: pa.Table, where: str) -> pa.Table:
-    """Return the rows in the lists of the column `near`."""
-    near = found.column("near").combine_chunks()
+    """Return the rows in the lists of the column `__near`."""
+    near = found.column("__near").combine_chunks()
     if not pa.types.is_struct(near.type.value_type):
         raise SqlError(f"{where} all columns are found; take the one wanted in SELECT instead of returning")
     return pa.table(near.flatten().flatten(), [*near.type.value_type.names])
@@ -223,4 +223,7 @@ def _rows_where(index: VectorIndex, condition: str, limits: LimitsConfig) -> Dat
     try:
         return context.sql_with_options(f"SELECT __row FROM rows WHERE ({condition})", QUERY_ONLY)
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
-        raise mapped_error(error) from error
+        said = str(mapped_error(error)).replace("rows.", "").replace(", __row", "")
+        raise SqlError(
+            f"filter => {condition!r} is no condition over the columns of the index {index.manifest.name!r}: {said}"
+        ) from error

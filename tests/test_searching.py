@@ -12,7 +12,14 @@ pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
 pytest.importorskip("tantivy", reason="the extra 'vector' is not installed")
 
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
-from flightllm.errors import BudgetExceededError, FlightLLMError, InvalidInputError, NotFoundError, SqlError
+from flightllm.errors import (
+    AICallError,
+    BudgetExceededError,
+    FlightLLMError,
+    InvalidInputError,
+    NotFoundError,
+    SqlError,
+)
 from flightllm.session import Database, Session
 from flightllm.vector.store import VectorIndexes
 
@@ -472,3 +479,17 @@ def test_explain_embeds_once(session: Session) -> None:
     rows(session, sql)
     [query] = rows(session, "SELECT calls, cache_hits FROM system.queries WHERE sql LIKE 'SELECT ai_embed%'")
     assert query == {"calls": 0, "cache_hits": 5}
+
+
+@pytest.mark.parametrize("query", ["ai_embed('an apple')", "[1.0, 2.0]"])
+def test_texts_are_searched_for_texts(session: Session, query: str) -> None:
+    """A list is no text, though SQL could make one of it."""
+    with pytest.raises(AICallError, match="is a list, a text is wanted"):
+        rows(session, f"SELECT vector_search('names', {query})")
+
+
+def test_view_of_any_name(session: Session) -> None:
+    """No name of a view over a search meets those that searches use themselves."""
+    session.update("CREATE VIEW near AS SELECT id FROM vector_search('names', 'apple pie', top_k => 1)")
+    assert rows(session, "SELECT * FROM near") == [{"id": 6}]
+    assert rows(session, "SELECT vector_search('names', 'apple pie', top_k => 1)[1]['id'] AS near") == [{"near": 6}]

@@ -21,13 +21,13 @@ def list_arguments(
 ) -> Mapping[str, frozenset[int]]:
     """Return by stub the arguments that are lists, of stubs that have any.
 
-    `plan` plans the query in `context`. It is planned once more for each call of the model; where it fails for another
-    reason, so it does when it is planned in earnest.
+    `plan` plans the query in `context`. It is planned once more for each call that takes texts; where it fails for
+    another reason, so it does when it is planned in earnest.
 
     Raises:
-        AICallError: elements are structs or lists themselves.
+        AICallError: elements are structs or lists themselves, or a call that is not the language model's has a list.
     """
-    unknown = {stub: call for stub, call in calls.items() if call.backend == MODEL and call.fields}
+    unknown = {stub: call for stub, call in calls.items() if call.takes == pa.string() and call.fields}
     for stub, call in calls.items():
         _register(context, stub, call, _NOTHING_FITS if stub in unknown else call.takes)
     found: dict[str, frozenset[int]] = {}
@@ -39,6 +39,11 @@ def list_arguments(
         call = unknown.pop(stub)
         _register(context, stub, call, call.takes)
         if lists := frozenset(place for place, type_ in enumerate(types) if _is_list(type_, call, place)):
+            if call.backend != MODEL:
+                raise AICallError(
+                    f"{call.text}: {call.fields[min(lists)]} is a list, a text is wanted; only an index over a column"
+                    " of vectors is searched for a list of numbers"
+                )
             found[stub] = lists
     return found
 

@@ -28,7 +28,7 @@ class SemanticJoin:
 
     index: str
     pairs: str
-    """SQL with the columns `query`, all that is searched for, and `near`, the rows found for it."""
+    """SQL with the columns `query`, all that is searched for, and `__near`, the rows found for it."""
     table: TableName
     """What is joined: the table that the index is over."""
     text: str
@@ -214,7 +214,7 @@ class _Reader:
         for start in starts[:0:-1]:
             source = f"{self._with(start, needed)} SELECT query FROM ({source}) AS queries"
         outer = f"{self._with(starts[0], needed)} " if starts else ""
-        return f"{outer}SELECT query, {search} AS near FROM ({source}) AS queries"
+        return f"{outer}SELECT query, {search} AS __near FROM ({source}) AS queries"
 
     def _needed(self, index: int, table: Table) -> list[CommonTable]:
         """Return the WITH queries that a table is made of, in their order."""

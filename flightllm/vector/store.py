@@ -59,7 +59,9 @@ class VectorIndexes:
         try:
             manifest = self._at(name).manifest()
         except InvalidInputError as error:
-            raise self._damaged(name, error) from error
+            raise InvalidInputError(
+                f"the vector index {name!r} is damaged: {error}; CREATE OR REPLACE VECTOR INDEX builds it anew"
+            ) from error
         if manifest is None:
             known = ", ".join(self.names()) or "none yet"
             raise NotFoundError(f"there is no vector index {name!r}; the indexes are: {known}")
