@@ -65,6 +65,7 @@ class SystemTables:
     def _index(self, name: str) -> dict[str, object]:
         try:
             manifest = self._indexes.manifest(name)
+            self._indexes.check_sizes(name)
         except FlightLLMError as error:
             return {"name": name, "status": str(error)}
         return {

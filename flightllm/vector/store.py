@@ -67,6 +67,19 @@ class VectorIndexes:
             raise NotFoundError(f"there is no vector index {name!r}; the indexes are: {known}")
         return manifest
 
+    def check_sizes(self, name: str) -> None:
+        """Check that the files of an index are there, as long as they were written.
+
+        Raises:
+            NotFoundError: there is no such index.
+            InvalidInputError: a file is missing or damaged.
+        """
+        manifest = self.manifest(name)
+        try:
+            self._at(name).check(manifest, sizes_only=True)
+        except InvalidInputError as error:
+            raise self._damaged(name, error) from error
+
     def open(self, name: str, generation: str | None = None) -> VectorIndex:
         """Return an index, opened and checked when it is first asked for.
 

@@ -82,8 +82,12 @@ def test_damaged(tmp_path: Path) -> None:
     built = indexes.build(manifest(IndexOptions()), SCHEMA, parts(TEXTS))
     path = tmp_path / "index-fruit" / built.generation / "vectors.faiss"
     path.write_bytes(path.read_bytes()[:-9] + b"x" * 9)
+    indexes.check_sizes("fruit")
     with pytest.raises(InvalidInputError, match=r"'fruit' is damaged: its file vectors.faiss .* REFRESH"):
         indexes.open("fruit")
+    path.write_bytes(path.read_bytes()[:-9])
+    with pytest.raises(InvalidInputError, match=r"'fruit' is damaged: its file vectors.faiss .* REFRESH"):
+        indexes.check_sizes("fruit")
     indexes.build(manifest(IndexOptions()), SCHEMA, parts(TEXTS))
     assert first_row(indexes, TEXTS[3]) == 3
     (tmp_path / "index-fruit" / "manifest.json").write_text("{}", encoding="utf-8")
