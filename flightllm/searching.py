@@ -221,7 +221,7 @@ def _rows_where(index: VectorIndex, condition: str, limits: LimitsConfig) -> Dat
     rows = index.rows.append_column("__row", pa.array(np.arange(len(index.rows))))
     context.register_record_batches("rows", [rows.to_batches()])
     try:
-        return context.sql_with_options(f"SELECT __row FROM rows WHERE ({condition})", QUERY_ONLY)
+        return context.sql_with_options(f"SELECT __row FROM rows WHERE ({condition}\n)", QUERY_ONLY)
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         said = str(mapped_error(error)).replace("rows.", "").replace(", __row", "")
         raise SqlError(
