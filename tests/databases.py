@@ -96,6 +96,11 @@ def ask(session: Session, sql: str, parameters: pa.RecordBatch | None = None, **
     return Ran(pa.Table.from_batches(list(result.batches), result.schema), result.query)
 
 
+def rows(session: Session, sql: str) -> list[dict[str, Any]]:
+    """Run a query and return its rows."""
+    return ask(session, sql).rows
+
+
 def explained(session: Session, sql: str) -> dict[str, str]:
     """Return what EXPLAIN says of a query, by title."""
     lines = ask(session, f"EXPLAIN {sql}").rows

@@ -3,9 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
 pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
@@ -22,6 +20,7 @@ from flightllm.errors import (
 )
 from flightllm.session import Database, Session
 from flightllm.vector.store import VectorIndexes
+from tests.databases import rows
 
 FRUIT = """CREATE TABLE fruit AS SELECT * FROM (VALUES
     (1, 'a red apple'), (2, 'a green pear'), (3, NULL), (4, 'a red apple'), (5, 'the stock market'), (6, 'apple pie')
@@ -42,13 +41,6 @@ def session(tmp_path: Path) -> Iterator[Session]:
     assert session.update("CREATE VECTOR INDEX names ON fruit(name)") == 5
     yield session
     opened.close()
-
-
-def rows(session: Session, sql: str) -> list[dict[str, Any]]:
-    """Run a query and return its rows."""
-    result = session.execute(sql)
-    found: list[dict[str, Any]] = pa.Table.from_batches(list(result.batches), result.schema).to_pylist()
-    return found
 
 
 def test_search_of_each_row(session: Session) -> None:

@@ -2,9 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
 import pytest
 
 pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
@@ -13,6 +11,7 @@ pytest.importorskip("tantivy", reason="the extra 'vector' is not installed")
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.session import Database, Session
+from tests.databases import rows
 
 FRUIT = """CREATE TABLE fruit AS SELECT * FROM (VALUES
     (1, 'a red apple'), (2, 'a green pear'), (3, NULL), (5, 'the stock market'), (6, 'apple pie')
@@ -32,13 +31,6 @@ def session(tmp_path: Path) -> Iterator[Session]:
     session.update("CREATE VECTOR INDEX names ON fruit(name)")
     yield session
     opened.close()
-
-
-def rows(session: Session, sql: str) -> list[dict[str, Any]]:
-    """Run a query and return its rows."""
-    result = session.execute(sql)
-    found: list[dict[str, Any]] = pa.Table.from_batches(list(result.batches), result.schema).to_pylist()
-    return found
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,7 @@ def test_round_trip(name: str, tmp_path: Path) -> None:
     queries = clustered(10, 1)
     assert np.array_equal(built.search(queries, 7)[1], read.search(queries, 7)[1])
     assert (read.count, read.dimensions, read.depth) == (1_400, SIZE, built.depth)
-    read.add(vectors[1_400:])
+    read.append(prepared(vectors[1_400:], "cosine"))
     scores, ids = read.search(vectors[1_400:], 1)
     assert (ids[:, 0] >= 1_400).mean() > 0.95
     assert scores[:, 0].max() == pytest.approx(1, abs=1e-3)

@@ -36,7 +36,7 @@ of 384 numbers twelve times as slow."""
 
 
 class Neighbors(ABC):
-    """Vectors by number, 0 on. Searches may run at the same time, not beside `add`.
+    """Vectors by number, 0 on. Searches may run at the same time, not beside `append`.
 
     A score is higher for what is closer: the cosine, the inner product, or minus the Euclidean distance.
     """
@@ -106,12 +106,8 @@ class Neighbors(ABC):
         """Let searches look so far; a kind that looks at all vectors is not asked to."""
         raise NotImplementedError
 
-    def add(self, vectors: Vectors) -> None:
-        """Add vectors after those that are there; the index is not trained anew."""
-        self.append(prepared(vectors, self.options.metric))
-
     def append(self, ready: Vectors) -> None:
-        """Add vectors that `prepared` returned."""
+        """Add vectors that `prepared` returned after those that are there; the index is not trained anew."""
         for part in parts(ready):
             self.index.add(part)
         self.changed()
