@@ -11,6 +11,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from flightllm.errors import InvalidInputError
+from flightllm.files import sync, write_atomically
 from flightllm.vector.manifest import Manifest, digest
 
 _MANIFEST = "manifest.json"
@@ -73,14 +74,10 @@ class IndexFolder:
         """Make what was written to a folder of `writing` the index; return its manifest, made complete."""
         paths = sorted(path for path in written.rglob("*") if path.is_file() and not path.name.endswith(".lock"))
         for path in (*paths, *(path for path in written.rglob("*") if path.is_dir()), written, self.path):
-            _sync(path)
+            sync(path)
         files = {str(path.relative_to(written)): (path.stat().st_size, digest(path)) for path in paths}
         complete = replace(manifest, generation=written.name, files=files)
-        fresh = written / _MANIFEST
-        fresh.write_text(complete.as_json(), encoding="utf-8")
-        _sync(fresh)
-        fresh.replace(self.path / _MANIFEST)
-        _sync(self.path)
+        write_atomically(self.path / _MANIFEST, complete.as_json().encode())
         return complete
 
     def clean(self) -> None:
@@ -98,15 +95,6 @@ class IndexFolder:
         """Remove the index; the manifest goes first, so that no half of it is taken for one."""
         (self.path / _MANIFEST).unlink(missing_ok=True)
         shutil.rmtree(self.path, ignore_errors=True)
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file or folder is on disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _written_by_another(name: str) -> bool:

@@ -1,0 +1,32 @@
+"""Who a session belongs to."""
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+Role = Literal["admin", "user", "readonly"]
+ROLES: tuple[Role, ...] = get_args(Role)
+"""`admin` may do everything; `user` also creates and changes tables; `readonly` only asks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A user as sessions know it: its role, further roles that grants and policies may name, and its tenant."""
+
+    name: str
+    role: Role
+    groups: frozenset[str] = frozenset()
+    tenant: str = ""
+
+    @property
+    def is_admin(self) -> bool:
+        """Tell whether it may do everything."""
+        return self.role == "admin"
+
+    @property
+    def grantees(self) -> frozenset[str]:
+        """Return the names under which something may be granted to it."""
+        return self.groups | {self.name, self.role}
+
+
+LOCAL = Principal("local", "admin")
+"""Whoever asks a server that has no users and asks for no token, and whoever holds the server's own token."""

@@ -1,0 +1,59 @@
+"""The models of a server: inference engine, embeddings, and the functions that ask them."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import MappingProxyType
+
+from flightllm.config.checks import at_least_one, one_of
+from flightllm.errors import ConfigError
+
+ENGINES = ("local", "vllm", "openai", "fake")
+EMBEDDERS = ("local", "vllm", "openai", "fake")
+
+
+@dataclass(frozen=True, slots=True)
+class EngineConfig:
+    """Which inference engine answers; `options` are the keys of `[engine]` that only this kind of engine knows.
+
+    Prices are per million tokens, in any one currency: of prompts, of their part that a prefix cache serves (without a
+    price of its own as much as the rest), and of answers.
+    """
+
+    kind: str = "local"
+    model: str = "demo"
+    max_in_flight: int = 128
+    options: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    price_input: float | None = None
+    price_cached: float | None = None
+    price_output: float | None = None
+
+    def __post_init__(self) -> None:
+        one_of("[engine] kind", self.kind, ENGINES)
+        at_least_one("engine", max_in_flight=self.max_in_flight)
+        for key in ("price_input", "price_cached", "price_output"):
+            price = getattr(self, key)
+            if price is not None and not 0 <= price < math.inf:
+                raise ConfigError(f"[engine] {key}: expected a number from 0 on, got {price}")
+
+
+@dataclass(frozen=True, slots=True)
+class EmbeddingConfig:
+    """Which model turns texts into vectors; `options` are the keys that only this kind knows. Loaded at first use."""
+
+    kind: str = "local"
+    model: str = "minilm"
+    max_in_flight: int = 512
+    options: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        one_of("[embedding] kind", self.kind, EMBEDDERS)
+        at_least_one("embedding", max_in_flight=self.max_in_flight)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionsConfig:
+    """Folders of AI functions beside the shipped ones; no two files may define the same name."""
+
+    folders: tuple[Path, ...] = ()
