@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 SEARCH_CATALOG = "search"
 """The catalog of a query's own context that holds the rows of searches in FROM."""
 _OUTER_JOIN = re.compile(r"^ *(Left|Right|Full) Join:", re.MULTILINE)
+_FILE_GROUPS, _FOLDERS = re.compile(r"file_groups=\{[^}]*\}"), re.compile(r"[^\[\],\s]+/")
+"""What physical plans say of files, whose folders are no client's business."""
 _JOIN_FILTER = re.compile(r"^ *\w+ Join:.* Filter: ", re.MULTILINE)
 
 
@@ -152,7 +154,8 @@ def named(batches: Batches, schema: pa.Schema) -> Batches:
 
 def datafusion_plans(frame: DataFrame) -> list[tuple[str, str]]:
     """Return titles and texts of DataFusion's own plans."""
+    physical = frame.execution_plan().display_indent()
     return [
         ("logical_plan", frame.optimized_logical_plan().display_indent()),
-        ("physical_plan", frame.execution_plan().display_indent()),
+        ("physical_plan", _FILE_GROUPS.sub(lambda groups: _FOLDERS.sub("", groups[0]), physical)),
     ]

@@ -10,12 +10,12 @@ from datafusion import DataFrame, SessionContext, col
 from datafusion.catalog import Table
 
 from flightllm.catalog import files, statements, uploads, views
-from flightllm.catalog.entries import STORED_SUFFIX, Entry, SystemTables, TableInfo
+from flightllm.catalog.entries import Entry, SystemTables, TableInfo
 from flightllm.catalog.store import RESERVED, TableStore
 from flightllm.catalog.uploads import Collect, IngestMode
 from flightllm.config import LimitsConfig
 from flightllm.errors import ConfigError, SqlError
-from flightllm.sql.names import DEFAULT_SCHEMA, TableName, parse_name, quoted
+from flightllm.sql.names import DEFAULT_SCHEMA, STORED_SUFFIX, TableName, parse_name, quoted
 from flightllm.sql.statement import Statement
 
 _log = structlog.get_logger(__name__)
@@ -25,7 +25,10 @@ class Catalog:
     """All tables of one server. Safe to use from several threads; a query sees a table before or after a change."""
 
     def __init__(self, limits: LimitsConfig, system: SystemTables | None = None) -> None:
-        self._store = TableStore(limits, system)
+        self.store = TableStore(limits, system)
+
+    def check_unrestricted(self, name: TableName) -> None:
+        """Raise `PermissionDeniedError` where a table is not seen as a whole; here each one is."""
 
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
         """Return a fresh context over these tables; a planning one leaves AI calls where the SQL put them.
@@ -34,16 +37,16 @@ class Catalog:
 
         Run clients' text in it with `sql_with_options(text, QUERY_ONLY)` alone.
         """
-        return self._store.context(planning=planning, parallel=parallel)
+        return self.store.context(planning=planning, parallel=parallel)
 
     def schemas(self) -> list[str]:
         """Return the names of all schemas, `system` last."""
-        return self._store.schemas()
+        return self.store.schemas()
 
     def tables(self) -> list[TableInfo]:
         """Return all tables by schema and name, the system tables included; touches no data."""
-        listed = [entry.info for entry in self._store.entries.values()]
-        return sorted([*listed, *self._store.system_tables()], key=lambda info: info.name)
+        listed = [entry.info for entry in self.store.entries.values()]
+        return sorted([*listed, *self.store.system_tables()], key=lambda info: info.name)
 
     def table(self, name: TableName | str) -> TableInfo:
         """Return one table, by its exact name or by SQL text such as `movies` or `x."Movies"`.
@@ -51,13 +54,13 @@ class Catalog:
         Raises:
             NotFoundError: there is no such table; names the ones there are.
         """
-        wanted = self._store.named(name)
-        if entry := self._store.entries.get(wanted):
+        wanted = self.store.named(name)
+        if entry := self.store.entries.get(wanted):
             return entry.info
-        for info in self._store.system_tables():
+        for info in self.store.system_tables():
             if info.name == wanted:
                 return info
-        raise self._store.missing(wanted)
+        raise self.store.missing(wanted)
 
     def columns_of(self, name: TableName | str) -> list[str]:
         """Return the names of a table's columns, in order.
@@ -73,7 +76,7 @@ class Catalog:
         Raises:
             NotFoundError: there is no such table.
         """
-        return self._store.revision(name)
+        return self.store.revision(name)
 
     def register_file(self, name: str, path: Path) -> None:
         """Register a file or folder under a SQL name: unquoted folds to lower case, as in a query.
@@ -86,18 +89,18 @@ class Catalog:
         except SqlError as error:
             raise ConfigError(f"table {name!r}: {error}") from error
         opened = files.open_file(name, path)
-        with self._store.lock:
-            if table in self._store.entries or table.schema in RESERVED:
+        with self.store.lock:
+            if table in self.store.entries or table.schema in RESERVED:
                 raise ConfigError(f"table {name!r}: the name is taken")
-            self._store.add_schema(table.schema)
-            self._store.put(self._cast(Entry(table, "file", opened.stored, opened.table, path=path), opened))
+            self.store.add_schema(table.schema)
+            self.store.put(self._cast(Entry(table, "file", opened.stored, opened.table, path=path), opened))
         _log.info("table registered", table=table.display, path=str(path), columns=len(opened.schema))
 
     def _cast(self, entry: Entry, opened: files.FileTable) -> Entry:
         """Return the entry of a file, with a cast over it where its columns are not stored as clients see them."""
         if not opened.needs_cast:
             return entry
-        self._store.put(Entry(entry.name, "file", opened.stored, None, stored=opened.table))
+        self.store.put(Entry(entry.name, "file", opened.stored, None, stored=opened.table))
         stored = TableName(entry.name.schema, entry.name.name + STORED_SUFFIX)
         columns = [col(quoted(field.name)).cast(field.type).alias(field.name) for field in opened.schema]
         view = Table(self.context().sql(f"SELECT * FROM {stored.sql}").select(*columns))
@@ -115,7 +118,7 @@ class Catalog:
             LimitExceededError: the upload is too large.
         """
         table = name if isinstance(name, TableName) else TableName(DEFAULT_SCHEMA, name)
-        return uploads.ingest(self._store, table, schema, batches, mode)
+        return uploads.ingest(self.store, table, schema, batches, mode)
 
     def values(self, statement: Statement) -> DataFrame:
         """Plan the rows of an INSERT … VALUES without AI calls, with all columns of its table, for `insert` to add.
@@ -124,7 +127,7 @@ class Catalog:
             PermissionDeniedError: the table is a file, a view or a system table.
             SqlError: the values do not fit the table's columns.
         """
-        return uploads.values(self._store, statements.target_of(statement), statement.text)
+        return uploads.values(self.store, statements.target_of(statement), statement.text)
 
     def insert(self, statement: Statement, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Add the rows of an INSERT statement's query, matched by position as SQL does; return their number.
@@ -136,7 +139,7 @@ class Catalog:
             SqlError: the rows do not fit the table's columns; known before the first batch is pulled.
         """
         table = statements.target_of(statement)
-        return uploads.insert(self._store, table, statement.columns, schema, batches)
+        return uploads.insert(self.store, table, statement.columns, schema, batches)
 
     def execute(self, statement: Statement, collect: Collect = DataFrame.collect) -> int:
         """Run a statement that changes tables and adds no rows; return the rows affected, or -1.
@@ -147,7 +150,7 @@ class Catalog:
         Raises:
             FlightLLMError: the statement is wrong or not supported; nothing was changed.
         """
-        return statements.execute(self._store, statement, collect)
+        return statements.execute(self.store, statement, collect)
 
     def check_create(self, statement: Statement) -> bool:
         """Tell whether CREATE … has anything to do: False where the name exists and IF NOT EXISTS was written.
@@ -157,7 +160,7 @@ class Catalog:
             NotFoundError: the schema does not exist.
             PermissionDeniedError: OR REPLACE would replace a file or a system table.
         """
-        return statements.check_create(self._store, statement)
+        return statements.check_create(self.store, statement)
 
     def create_ai_view(self, statement: Statement, schema: pa.Schema) -> None:
         """Keep a CREATE VIEW statement whose query has AI calls as text; `schema` is what the query returns.
@@ -166,9 +169,9 @@ class Catalog:
             InvalidInputError: the name exists; see `check_create`.
             UnsupportedError: the view is not in the default schema.
         """
-        statements.create_ai_view(self._store, statement, schema)
+        statements.create_ai_view(self.store, statement, schema)
 
     def inline_views(self, sql: str) -> str:
         """Return a query with the AI views it names put before it as WITH queries; other text comes back as it is."""
-        kept = {name: entry for name, entry in self._store.entries.items() if entry.kind == "ai_view"}
+        kept = {name: entry for name, entry in self.store.entries.items() if entry.kind == "ai_view"}
         return views.inline_views(sql, kept)

@@ -9,8 +9,9 @@ import pyarrow as pa
 from datafusion.catalog import Table
 from pyarrow import dataset
 
+from flightllm.access.principal import LOCAL
 from flightllm.errors import NotFoundError
-from flightllm.sql.names import CATALOG, TableName
+from flightllm.sql.names import CATALOG, STORED_SUFFIX, TableName
 
 EntryKind = Literal["file", "memory", "view", "ai_view", "system"]
 _TYPES: dict[EntryKind, str] = {
@@ -61,17 +62,20 @@ class Entry:
     query: str = ""
     columns: tuple[str, ...] = ()
     stored: Table | None = None
+    owner: str = LOCAL.name
+    """The principal who made it."""
     path: Path | None = None
     """Where a file's or folder's rows are; clients never see it."""
+
+    @property
+    def whole(self) -> Table | None:
+        """Return what is found under the hidden name: the rows as they are stored, for views of them."""
+        return self.stored or self.provider
 
     @property
     def info(self) -> TableInfo:
         """Return what clients may know of the table."""
         return TableInfo(self.name, _TYPES[self.kind], self.schema)
-
-
-STORED_SUFFIX = " (as stored)"
-"""Ends the hidden name under which an entry's `stored` table is found."""
 
 
 class SchemaTables:
@@ -108,7 +112,7 @@ class SchemaTables:
                 raise NotFoundError(f"the file of the table {entry.name.display!r} is gone from the server's disk")
             return entry.provider
         stored = entries.get(TableName(self._schema, name.removesuffix(STORED_SUFFIX)))
-        return stored.stored if stored else None
+        return stored.whole if stored and name.endswith(STORED_SUFFIX) else None
 
     def table_exist(self, name: str) -> bool:
         """Tell whether the schema has the table."""

@@ -1,7 +1,7 @@
 """The mapping of names to tables that all contexts of a server look up."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from threading import RLock
 from typing import cast
@@ -32,7 +32,7 @@ class TableStore:
     def __init__(self, limits: LimitsConfig, system: SystemTables | None) -> None:
         self.limits = limits
         self.lock = RLock()
-        self._system = system
+        self.system = system
         self._entries: Mapping[TableName, Entry] = {}
         self._schemas: tuple[str, ...] = ()
         self._run = uuid4().hex
@@ -65,12 +65,12 @@ class TableStore:
 
     def system_tables(self) -> list[TableInfo]:
         """Return the tables of the schema `system`."""
-        schemas = self._system.schemas if self._system else {}
+        schemas = self.system.schemas if self.system else {}
         return [TableInfo(TableName(SYSTEM_SCHEMA, name), "SYSTEM TABLE", schema) for name, schema in schemas.items()]
 
     def schemas(self) -> list[str]:
         """Return the names of all schemas, `system` last."""
-        return [*self._schemas, *([SYSTEM_SCHEMA] if self._system else [])]
+        return [*self._schemas, *([SYSTEM_SCHEMA] if self.system else [])]
 
     def named(self, name: TableName | str) -> TableName:
         """Return the table that an exact name, an exact dotted name or SQL text means, tried in this order."""
@@ -82,9 +82,10 @@ class TableStore:
                 return exact
         return parse_name(name)
 
-    def missing(self, name: TableName) -> NotFoundError:
-        """Return the error that a table does not exist; it names the ones there are."""
-        known = ", ".join(sorted(entry.display for entry in self._entries)[:20]) or "none yet"
+    def missing(self, name: TableName, known_entries: Iterable[TableName] | None = None) -> NotFoundError:
+        """Return the error that a table does not exist; it names those there are, or those of them that are given."""
+        names = self._entries if known_entries is None else known_entries
+        known = ", ".join(sorted(entry.display for entry in names)[:20]) or "none yet"
         return NotFoundError(f"there is no table {name.display!r}; the tables are: {known}")
 
     def writable(self, name: TableName) -> Entry:
@@ -177,8 +178,8 @@ class TableStore:
                 fresh = replace(entry, provider=None)
             self._entries = {**self._entries, entry.name: fresh}
 
-    def planned(self, view: Entry) -> Entry:
-        """Return a plain view with its plan and schema.
+    def planned(self, view: Entry, context: SessionContext | None = None) -> Entry:
+        """Return a plain view with its plan and schema, in `context` where it is to read other tables than all.
 
         Raises:
             SqlError: the query cannot be planned.
@@ -188,7 +189,7 @@ class TableStore:
             columns = ", ".join(quoted(column) for column in view.columns)
             text = f"SELECT * FROM ({text}) AS {quoted(view.name.name)} ({columns})"
         try:
-            table = Table(self.context().sql_with_options(text, QUERY_ONLY))
+            table = Table((context or self.context()).sql_with_options(text, QUERY_ONLY))
         except Exception as error:
             raise mapped_error(error) from error
         return replace(view, provider=table, schema=table.schema)
