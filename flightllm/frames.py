@@ -21,6 +21,7 @@ from flightllm.plan.list_arguments import list_arguments
 from flightllm.plan.planner import register_stubs
 from flightllm.services import Services
 from flightllm.sql.calls import Extracted, extract_calls
+from flightllm.sql.names import TableName
 
 if TYPE_CHECKING:
     from flightllm.searching import PlannedIndex
@@ -55,6 +56,7 @@ def extract(sql: str, services: Services, tables: Mapping[str, pa.Table] = Mappi
         from flightllm.searching import PlannedIndex
 
         opened.append(services.indexes.open(name))
+        services.catalog.check_unrestricted(TableName(*opened[-1].manifest.table))
         return PlannedIndex(opened[-1], services)
 
     opened: list[VectorIndex] = []

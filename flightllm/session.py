@@ -12,6 +12,7 @@ import structlog
 
 from flightllm.access.control import open_access
 from flightllm.access.principal import LOCAL, Principal
+from flightllm.access.tables import AccessTables
 from flightllm.backends import Backends
 from flightllm.catalog import Catalog, IngestMode
 from flightllm.catalog.errors import mapped_error
@@ -137,11 +138,12 @@ class Database:
             def revision(table: TableName) -> str:
                 return catalog.revision(table)
 
-            catalog = Catalog(config.limits, SystemTables(queries, cache, indexes, revision, config.embedding.model))
-            for name, path in config.tables.items():
-                catalog.register_file(name, path)
             access = open_access(config)
             opened.callback(access.close)
+            model, users = config.embedding.model, AccessTables(access.store)
+            catalog = Catalog(config.limits, SystemTables(queries, cache, indexes, revision, model, users))
+            for name, path in config.tables.items():
+                catalog.register_file(name, path)
             costs = Costs(Prices.of(config.engine))
             backends = Backends(config.embedding, config.limits, indexes, cache)
             engine = create_engine(config.engine)

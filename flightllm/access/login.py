@@ -16,7 +16,8 @@ from flightllm.access.store import AccessStore, Snapshot
 from flightllm.config.auth import AuthConfig
 from flightllm.errors import UnauthenticatedError
 
-_LOGIN_PREFIX = "login."
+LOGIN_PREFIX = "login."
+"""What the tokens given out for passwords begin with."""
 _HOW = "send a bearer token (`authorization: Bearer …`), or user name and password"
 
 
@@ -40,6 +41,8 @@ class Login:
         self._config = config
         self._secret = secret
         self._claims = claims
+        self._spare_key = hashlib.sha256((secret or secrets.token_hex()).encode()).digest()
+        """Signs logins while no users are kept."""
 
     @property
     def is_open(self) -> bool:
@@ -90,7 +93,7 @@ class Login:
             UnauthenticatedError: it is not valid, or not any more.
         """
         snapshot = self._store.snapshot()
-        if token.startswith(_LOGIN_PREFIX):
+        if token.startswith(LOGIN_PREFIX):
             return self._by_login(token, snapshot)
         if token.startswith(TOKEN_PREFIX):
             return self._by_api_token(token, snapshot)
@@ -160,17 +163,19 @@ class Login:
     def _issue(self, name: str, proof: str) -> str:
         payload = json.dumps([name, _digest(proof), int(time.time()), secrets.token_hex(8)])
         text = base64.urlsafe_b64encode(payload.encode()).decode().rstrip("=")
-        return f"{_LOGIN_PREFIX}{text}.{self._signature(text)}"
+        return f"{LOGIN_PREFIX}{text}.{self._signature(text)}"
 
     def _by_login(self, token: str, snapshot: Snapshot) -> Principal:
-        text, _, signature = token.removeprefix(_LOGIN_PREFIX).partition(".")
+        if self._is_open(snapshot):
+            return LOCAL
+        text, _, signature = token.removeprefix(LOGIN_PREFIX).partition(".")
         if not _same(signature, self._signature(text)):
             raise UnauthenticatedError("the login token is not valid here; log in again")
         name, proof, issued, _ = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         if time.time() - issued > self._config.login_seconds:
             raise UnauthenticatedError("the login expired; log in again")
         if not name:
-            proofs = ["open"] if self._is_open(snapshot) else [self._secret] if self._secret else []
+            proofs = [self._secret] if self._secret else []
         else:
             user = snapshot.users.get(name)
             tokens = [hash_ for hash_, kept in snapshot.tokens.items() if kept.user == name]
@@ -180,7 +185,7 @@ class Login:
         return snapshot.users[name].principal if name else LOCAL
 
     def _signature(self, text: str) -> str:
-        return hmac.new(self._store.signing_key(), text.encode(), "sha256").hexdigest()
+        return hmac.new(self._store.signing_key() or self._spare_key, text.encode(), "sha256").hexdigest()
 
 
 def _digest(proof: str) -> str:

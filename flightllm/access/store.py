@@ -121,10 +121,12 @@ class AccessStore:
                     self._snapshot, self._version = _read(database), version
             return self._snapshot
 
-    def signing_key(self) -> bytes:
-        """Return the secret that login tokens are signed with: the same for as long as the file lives."""
+    def signing_key(self) -> bytes | None:
+        """Return the secret that login tokens are signed with, the same for as long as the file lives, if it does."""
         with self._lock, _readable():
-            database = self._writing()
+            database = self._existing()
+            if database is None:
+                return None
             database.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?)", (_SIGNING_KEY, secrets.token_hex(32)))
             query = "SELECT value FROM secrets WHERE name = ?"
             return bytes.fromhex(database.execute(query, (_SIGNING_KEY,)).fetchone()[0])

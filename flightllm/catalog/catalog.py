@@ -30,6 +30,9 @@ class Catalog:
     def check_unrestricted(self, name: TableName) -> None:
         """Raise `PermissionDeniedError` where a table is not seen as a whole; here each one is."""
 
+    def check_owned(self, name: TableName) -> None:
+        """Raise `PermissionDeniedError` where a table is not the principal's own; here each one is."""
+
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
         """Return a fresh context over these tables; a planning one leaves AI calls where the SQL put them.
 

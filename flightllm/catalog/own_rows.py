@@ -7,7 +7,6 @@ import pyarrow as pa
 
 from flightllm.access.rights import Rights
 from flightllm.catalog.entries import SystemTables
-from flightllm.sql.names import TableName
 
 Row = Mapping[str, Any]
 
@@ -15,7 +14,7 @@ Row = Mapping[str, Any]
 class OwnRows:
     """System tables of which a principal sees its own queries and sessions, and objects that it may use."""
 
-    def __init__(self, system: SystemTables, rights: Rights, readable: Callable[[TableName], bool]) -> None:
+    def __init__(self, system: SystemTables, rights: Rights, readable: Callable[[str], bool]) -> None:
         self._system = system
         self._rights = rights
         self._readable = readable
@@ -42,7 +41,7 @@ class OwnRows:
             "users": lambda row: row["name"] == principal.name,
             "models": lambda row: self._rights.may_use("MODEL", row["name"], row["owner"]),
             "prompts": lambda row: self._rights.may_use("PROMPT", row["name"], row["owner"]),
-            "vector_indexes": lambda row: self._readable(TableName(row["schema"], row["table"])),
+            "vector_indexes": lambda row: self._readable(row["table"]),
             "cache": lambda _: True,
         }
         return rules.get(name, lambda _: False)

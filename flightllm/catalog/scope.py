@@ -69,8 +69,8 @@ class Scope:
             parallel=parallel,
         )
 
-    def _reads(self, name: TableName) -> bool:
-        return name in self._entries
+    def _reads(self, name: str) -> bool:
+        return any(name == entry.display for entry in self._entries)
 
     def _is_readable(self, entry: Entry, rights: Rights) -> bool:
         try:

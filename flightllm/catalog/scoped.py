@@ -95,6 +95,12 @@ class ScopedCatalog(Catalog):
                 f"you see a part of {name.display!r} only: use it in FROM, not where the whole table is needed"
             )
 
+    def check_owned(self, name: TableName) -> None:
+        """Raise `PermissionDeniedError` unless the principal made a table, and sees it as a whole."""
+        entry = self.store.entries.get(name)
+        self._rights.check_change(repr(name.display), entry.owner if entry else None)
+        self.check_unrestricted(name)
+
     # --- changing
 
     def ingest(

@@ -5,7 +5,9 @@ from collections.abc import Iterable, Iterator
 
 from pyarrow import flight
 
-from flightllm.config import LimitsConfig, ServerConfig
+from flightllm.access.login import Login
+from flightllm.access.store import AccessStore
+from flightllm.config import AuthConfig, LimitsConfig, ServerConfig
 from flightllm.flight.actions import ACTIONS, act
 from flightllm.flight.auth import CallFactory, Handshake
 from flightllm.flight.backend import Database
@@ -34,20 +36,22 @@ class FlightSqlServer(flight.FlightServerBase):
         *,
         functions: Iterable[str] = (),
         flight_limits: FlightLimits | None = None,
+        login: Login | None = None,
     ) -> None:
+        login = login or Login(AccessStore(None), AuthConfig(), config.read_token())
         given = limits or LimitsConfig()
         bounds = flight_limits or FlightLimits(
             batch_bytes=given.batch_bytes,
             upload_bytes=given.upload_bytes,
             concurrent_queries=given.concurrent_queries,
         )
-        self._core = Core(database, bounds, sql_info(functions, statement_bytes=given.sql_bytes))
+        self._core = Core(database, bounds, sql_info(functions, statement_bytes=given.sql_bytes), login)
         hide_tracebacks()
         self.host, port = config.address
         super().__init__(
             flight.Location.for_grpc_tcp(self.host, port),
             auth_handler=Handshake(),
-            middleware={CALL: CallFactory(config.read_token())},
+            middleware={CALL: CallFactory(login)},
         )
 
     @property
@@ -73,11 +77,13 @@ class FlightSqlServer(flight.FlightServerBase):
         """Stream a result."""
         command = unpack(ticket.ticket)
         if is_metadata(command):
-            return flight.RecordBatchStream(metadata_table(command, self._core.database.catalog, self._core.info))
+            return flight.RecordBatchStream(
+                metadata_table(command, self._core.database.catalog_of(self._core.principal(context)), self._core.info)
+            )
         handle = unpack_as("TicketStatementQuery", ticket.ticket).statement_handle
         if handle == DONE:
             return flight.GeneratorStream(NO_COLUMNS, iter(()))
-        result = self._core.statements.get(handle).take()
+        result = self._core.statement_of(context, handle).take()
         rows = ResultStream(result, self._core.limits, self._core.slots, context.is_cancelled)
         return flight.GeneratorStream(result.schema, rows)
 
