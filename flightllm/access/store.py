@@ -139,14 +139,12 @@ class AccessStore:
         Raises:
             InvalidInputError: the name is taken, by a role or a group too, or the password is too short.
         """
-        _check_user(user)
         with self._lock:
             snapshot = self.snapshot()
+            _check_user(user, snapshot)
             groups = frozenset[str]().union(*(other.groups for other in snapshot.users.values()))
             if user.name in snapshot.users or user.name in groups:
                 raise InvalidInputError(f"the name {user.name!r} is taken: choose another")
-            if shared := user.groups & snapshot.users.keys():
-                raise InvalidInputError(f"{min(shared)!r} is a user, so it cannot be a group: choose another name")
             hashed = None if password is None else hash_password(password)
             self._change("INSERT INTO users VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *_row(replace(user, password=hashed)))
 
@@ -156,8 +154,8 @@ class AccessStore:
         Raises:
             NotFoundError: there is no such user.
         """
-        _check_user(user)
         self.user(user.name)
+        _check_user(user, self.snapshot())
         kept = user if password is None else replace(user, password=hash_password(password))
         self._change("INSERT OR REPLACE INTO users VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *_row(kept))
 
@@ -325,10 +323,12 @@ def _row(user: User) -> tuple[object, ...]:
     return (user.name, user.role, groups, user.tenant, user.password, *astuple(user.allowance))
 
 
-def _check_user(user: User) -> None:
+def _check_user(user: User, snapshot: Snapshot) -> None:
     for name in (user.name, *user.groups):
         if not name or name in ROLES or not name.isprintable() or ":" in name:
             raise InvalidInputError(f"{name!r} cannot be a name: not empty, no ':', and not {', '.join(ROLES)}")
+    if shared := user.groups & {user.name, *snapshot.users}:
+        raise InvalidInputError(f"{min(shared)!r} is a user, so it cannot be a group: choose another name")
     if user.role not in ROLES:
         raise InvalidInputError(f"there is no role {user.role!r}; there are: {', '.join(ROLES)}")
 
