@@ -20,6 +20,9 @@ from flightllm.errors import FlightLLMError, NotFoundError, UnsupportedError
 from flightllm.sql.names import STORED_SUFFIX, TableName, quoted
 from flightllm.sql.tokens import tokenize
 
+_BARRIER = f" LIMIT {10**15}"
+"""Keeps conditions of the query behind the row filter: they would run on hidden rows too, and fail telling a value."""
+
 
 class Scope:
     """What one principal sees of the tables there are at one moment.
@@ -134,7 +137,7 @@ def restricted(store: TableStore, entry: Entry, rights: Rights) -> Entry:
     ]
     text = f"SELECT {', '.join(columns)} FROM {name.sql} AS {quoted(entry.name.name)}"
     if filters:
-        text += " WHERE " + " AND ".join(f"({_bound(condition, user)})" for condition in filters)
+        text += " WHERE " + " AND ".join(f"({_bound(condition, user)})" for condition in filters) + _BARRIER
     try:
         frame = store.context().sql_with_options(text, QUERY_ONLY)
         types = [col(quoted(field.name)).cast(field.type).alias(field.name) for field in entry.provider.schema]

@@ -138,6 +138,17 @@ def test_what_is_copied_is_what_is_seen(database: Database, alice: Session) -> N
     assert notes == {"secret of calm", "secret of well"}
 
 
+@pytest.mark.parametrize("optimizer", ["on", "off"])
+@pytest.mark.parametrize("also", ["", " AND ai_filter('Fine?', n)"])
+def test_conditions_never_reach_hidden_rows(database: Database, alice: Session, also: str, optimizer: str) -> None:
+    """One that fails on a hidden row's value would tell it in its message."""
+    admin = database.session()
+    admin.update("CREATE TABLE numbers AS SELECT * FROM (VALUES (1, '1'), (2, 'hidden'), (3, '3')) AS v(id, n)")
+    admin.update("CREATE ROW FILTER ON numbers TO alice AS id <> 2")
+    found = ask(alice, f"SELECT id FROM numbers WHERE CAST(n AS INT) > 0{also}", optimizer=optimizer)
+    assert {row["id"] for row in found.rows} <= {1, 3}
+
+
 def test_the_user_s_name_in_a_policy(database: Database) -> None:
     """`current_user` is whoever asks, a name with quotes included."""
     admin, store = database.session(), database.access.store
