@@ -74,7 +74,13 @@ class _Change:
         if path is None:
             return 0
         table = rows_table(str(path), path.suffix, self._entry.schema)
-        return _total(self._collect(_sql(self._context(table), self._counting)))
+        return _total(self._rows(_sql(self._context(table), self._counting)))
+
+    def _rows(self, frame: DataFrame) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._collect(frame)
+        except Exception as error:
+            raise mapped_error(error) from error
 
     def _rewritten(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows as they are after the change."""
@@ -85,7 +91,7 @@ class _Change:
                 self._changed += _total(context.sql_with_options(self._text, ROWS_ONLY).collect())
             except Exception as error:
                 raise mapped_error(error) from error
-            for batch in self._collect(_sql(context, f"SELECT * FROM {self._entry.name.sql}")):
+            for batch in self._rows(_sql(context, f"SELECT * FROM {self._entry.name.sql}")):
                 yield with_schema(batch, schema)
 
     def _context(self, table: Table) -> SessionContext:

@@ -9,6 +9,7 @@ from typing import Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from flightllm.errors import InvalidInputError
 from flightllm.storage.disk import disk_errors
 from flightllm.storage.folder import TablesFolder
 
@@ -31,17 +32,25 @@ def suffix_for(schema: pa.Schema) -> str:
 
 
 def _parquet_holds(kind: pa.DataType) -> bool:
-    """Tell whether a type comes back from Parquet as it was."""
+    """Tell whether a type comes back from Parquet as it was.
+
+    Parts that may not be NULL are left out: Arrow's writer finds NULLs in them where the whole is NULL.
+    """
     types = pa.types
     if types.is_interval(kind) or (types.is_decimal(kind) and kind.scale < 0):
         return False
     if types.is_struct(kind):
-        return kind.num_fields > 0 and all(_parquet_holds(field.type) for field in kind.fields)
+        return kind.num_fields > 0 and all(map(_field_held, kind.fields))
     if types.is_map(kind):
-        return _parquet_holds(kind.key_type) and _parquet_holds(kind.item_type)
-    if types.is_fixed_size_list(kind):
-        return kind.list_size > 0 and _parquet_holds(kind.value_type)
-    return not (types.is_list(kind) or types.is_large_list(kind)) or _parquet_holds(kind.value_type)
+        return _parquet_holds(kind.key_type) and _field_held(kind.item_field)
+    if types.is_fixed_size_list(kind) and not kind.list_size:
+        return False
+    listed = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return _field_held(kind.value_field) if listed else True
+
+
+def _field_held(field: pa.Field) -> bool:
+    return bool(field.nullable) and _parquet_holds(field.type)
 
 
 def write_rows(folder: TablesFolder, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> StoredFile | None:
@@ -50,13 +59,17 @@ def write_rows(folder: TablesFolder, schema: pa.Schema, batches: Iterable[pa.Rec
     The file is not yet sure to be on disk: see `TablesFolder.sync`. Whatever `batches` raises leaves no file.
 
     Raises:
+        InvalidInputError: Arrow cannot write these rows.
         LimitExceededError: the disk is full.
         InternalError: the file cannot be written for another reason.
     """
     with _File(folder.new_file(suffix_for(schema)), schema) as file:
         for group in _groups(batches):
-            with disk_errors():
-                file.write(group)
+            try:
+                with disk_errors():
+                    file.write(group)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise InvalidInputError(f"the rows cannot be stored: {error}") from error
     return file.stored
 
 
