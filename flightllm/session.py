@@ -36,6 +36,7 @@ from flightllm.sql.guard import check_sql
 from flightllm.sql.names import TableName
 from flightllm.sql.parameters import bind, count_parameters
 from flightllm.sql.statement import Statement
+from flightllm.storage.readers import Reader
 from flightllm.system import QueryLog, QueryRecord
 from flightllm.system_tables import SystemTables
 from flightllm.vector.store import VectorIndexes
@@ -67,9 +68,11 @@ class QueryResult:
 class ResultBatches(Iterator[pa.RecordBatch]):
     """The rows of a query; keeps its record. One thread at a time pulls or closes."""
 
-    def __init__(self, batches: Batches, record: QueryRecord) -> None:
+    def __init__(self, batches: Batches, record: QueryRecord, reader: Reader) -> None:
         self._batches = batches
         self._record = record
+        self._reader = reader
+        """Keeps the files of tables that are changed meanwhile until this is closed, at its end or forgotten."""
 
     def __next__(self) -> pa.RecordBatch:
         """Return the next batch; any failure comes out as one of our errors."""
@@ -77,6 +80,7 @@ class ResultBatches(Iterator[pa.RecordBatch]):
         try:
             batch = next(self._batches)
         except StopIteration:
+            self._reader.close()
             self._record.finish("done")
             self._report()
             raise
@@ -97,6 +101,7 @@ class ResultBatches(Iterator[pa.RecordBatch]):
         """Stop the query if it still runs. Idempotent."""
         self._record.finish("cancelled")
         self._batches.close()
+        self._reader.close()
 
     def _report(self) -> None:
         row = self._record.row()
@@ -140,8 +145,10 @@ class Database:
 
             access = open_access(config)
             opened.callback(access.close)
-            model, users = config.embedding.model, AccessTables(access.store)
-            catalog = Catalog(config.limits, SystemTables(queries, cache, indexes, revision, model, users))
+            users = AccessTables(access.store)
+            system = SystemTables(queries, cache, indexes, revision, config.embedding.model, users)
+            catalog = Catalog(config.limits, system, config.data_folder / "tables")
+            opened.callback(catalog.close)
             for name, path in config.tables.items():
                 catalog.register_file(name, path)
             costs = Costs(Prices.of(config.engine))
@@ -182,6 +189,7 @@ class Database:
         self._services.backends.close()
         self._services.loop.close()
         self.access.close()
+        self.catalog.close()
 
 
 class Session:
@@ -255,9 +263,10 @@ class Session:
         statement = classify(bind(sql, parameters))
         if statement.is_update:
             raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
+        reader = self._services.catalog.reading()
         query = self._plan(statement, chosen)
         record = self._queries.plan(sql)
-        return QueryResult(query.schema, ResultBatches(query.run(record), record), record)
+        return QueryResult(query.schema, ResultBatches(query.run(record), record, reader), record)
 
     def _plan(self, statement: Statement, settings: Settings) -> Query:
         if statement.kind == "show":
@@ -303,7 +312,8 @@ class Session:
                 raise UnsupportedError("transactions are not supported: every statement takes effect by itself")
         record = self._queries.start(sql, cancelled)
         try:
-            affected = change(statement, record, self._services, settings)
+            with self._services.catalog.reading():
+                affected = change(statement, record, self._services, settings)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
             record.finish("cancelled" if isinstance(mapped, CancelledError) else "failed", error=str(mapped))
@@ -320,7 +330,7 @@ class Session:
         *,
         temporary: bool = False,
     ) -> int:
-        """Store uploaded batches in an in-memory table and return their number of rows.
+        """Store uploaded batches in a table and return their number of rows.
 
         Tables are shared by all sessions, so a temporary one is refused.
         """

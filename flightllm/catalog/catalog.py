@@ -1,31 +1,65 @@
 """One server's catalog: registers tables, answers metadata, and runs the statements that change tables."""
 
+import weakref
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pyarrow as pa
 import structlog
 from datafusion import DataFrame, SessionContext, col
 from datafusion.catalog import Table
 
+from flightllm.access.principal import LOCAL
 from flightllm.catalog import files, statements, uploads, views
 from flightllm.catalog.entries import Entry, SystemTables, TableInfo
+from flightllm.catalog.rewriting import Collect
 from flightllm.catalog.store import RESERVED, TableStore
-from flightllm.catalog.uploads import Collect, IngestMode
+from flightllm.catalog.uploads import IngestMode
 from flightllm.config import LimitsConfig
 from flightllm.errors import ConfigError, SqlError
 from flightllm.sql.names import DEFAULT_SCHEMA, STORED_SUFFIX, TableName, parse_name, quoted
 from flightllm.sql.statement import Statement
+from flightllm.storage.folder import TablesFolder
+from flightllm.storage.readers import Reader
 
 _log = structlog.get_logger(__name__)
 
 
 class Catalog:
-    """All tables of one server. Safe to use from several threads; a query sees a table before or after a change."""
+    """All tables of one server, those that clients make on disk.
 
-    def __init__(self, limits: LimitsConfig, system: SystemTables | None = None) -> None:
-        self.store = TableStore(limits, system)
+    Safe to use from several threads; a query sees a table before or after a change.
+    """
+
+    def __init__(self, limits: LimitsConfig, system: SystemTables | None = None, folder: Path | None = None) -> None:
+        """Open the tables that `folder` has from earlier runs; without a folder tables go with the catalog.
+
+        Raises:
+            ConfigError: another server uses the folder, or its list of tables is damaged.
+        """
+        self.owner = LOCAL.name
+        """Whose tables and views are that are made through it."""
+        temporary = folder is None
+        self._folder = TablesFolder(folder or Path(mkdtemp(prefix="flightllm-tables-")))
+        self._close = weakref.finalize(self, self._folder.close, remove=temporary)
+        try:
+            self.store = TableStore(limits, system, self._folder)
+        except BaseException:
+            self._close()
+            raise
+
+    def close(self) -> None:
+        """Give the folder free. Idempotent."""
+        self._close()
+
+    def reading(self) -> Reader:
+        """Say that tables are read from now on: as long as the reader is open, none is taken from under a query.
+
+        Whoever plans and runs queries holds one from before the first look-up on.
+        """
+        return self.store.folder.readers.open()
 
     def check_unrestricted(self, name: TableName) -> None:
         """Raise `PermissionDeniedError` where a table is not seen as a whole; here each one is."""
@@ -93,7 +127,13 @@ class Catalog:
             raise ConfigError(f"table {name!r}: {error}") from error
         opened = files.open_file(name, path)
         with self.store.lock:
-            if table in self.store.entries or table.schema in RESERVED:
+            taken = self.store.entries.get(table)
+            if taken is not None and taken.kind != "file":
+                raise ConfigError(
+                    f"table {name!r}: clients made a {taken.info.type.lower()} {table.display!r} in data_folder; give"
+                    f" {path} another name, or drop theirs while the server runs without yours"
+                )
+            if taken is not None or table.schema in RESERVED:
                 raise ConfigError(f"table {name!r}: the name is taken")
             self.store.add_schema(table.schema)
             self.store.put(self._cast(Entry(table, "file", opened.stored, opened.table, path=path), opened))
@@ -110,9 +150,13 @@ class Catalog:
         return replace(entry, schema=view.schema, provider=view, stored=opened.table)
 
     def ingest(
-        self, name: TableName | str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], mode: IngestMode = "create"
+        self,
+        name: TableName | str,
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        mode: IngestMode = "create",
     ) -> int:
-        """Store batches in an in-memory table, all at once; return the number of rows. A plain text name is exact.
+        """Store batches in a table, all at once; return the number of rows. A plain text name is exact.
 
         Raises:
             InvalidInputError: the table exists (`create`), a column does not fit, or the data is corrupt.
@@ -121,7 +165,7 @@ class Catalog:
             LimitExceededError: the upload is too large.
         """
         table = name if isinstance(name, TableName) else TableName(DEFAULT_SCHEMA, name)
-        return uploads.ingest(self.store, table, schema, batches, mode)
+        return uploads.ingest(self.store, table, schema, batches, mode, self.owner)
 
     def values(self, statement: Statement) -> DataFrame:
         """Plan the rows of an INSERT … VALUES without AI calls, with all columns of its table, for `insert` to add.
@@ -130,7 +174,8 @@ class Catalog:
             PermissionDeniedError: the table is a file, a view or a system table.
             SqlError: the values do not fit the table's columns.
         """
-        return uploads.values(self.store, statements.target_of(statement), statement.text)
+        target = statements.target_of(statement)
+        return uploads.values(self.store, target, statement.columns, statement.query or "")
 
     def insert(self, statement: Statement, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Add the rows of an INSERT statement's query, matched by position as SQL does; return their number.
@@ -153,7 +198,7 @@ class Catalog:
         Raises:
             FlightLLMError: the statement is wrong or not supported; nothing was changed.
         """
-        return statements.execute(self.store, statement, collect)
+        return statements.execute(self.store, statement, collect, self.owner)
 
     def check_create(self, statement: Statement) -> bool:
         """Tell whether CREATE … has anything to do: False where the name exists and IF NOT EXISTS was written.
@@ -172,7 +217,7 @@ class Catalog:
             InvalidInputError: the name exists; see `check_create`.
             UnsupportedError: the view is not in the default schema.
         """
-        statements.create_ai_view(self.store, statement, schema)
+        statements.create_ai_view(self.store, statement, schema, self.owner)
 
     def inline_views(self, sql: str) -> str:
         """Return a query with the AI views it names put before it as WITH queries; other text comes back as it is."""

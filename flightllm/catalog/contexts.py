@@ -36,9 +36,9 @@ def plain_config() -> SessionConfig:
     )
 
 
-def scratch_context() -> SessionContext:
-    """Return a context of its own, without the shared catalog."""
-    return SessionContext(plain_config())
+def scratch_context(*, parallel: bool = True) -> SessionContext:
+    """Return a context of its own, without the shared catalog; one that is not parallel keeps the order of rows."""
+    return SessionContext(plain_config() if parallel else plain_config().with_target_partitions(1))
 
 
 def shared_context(

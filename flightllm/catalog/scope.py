@@ -11,7 +11,7 @@ from datafusion.catalog import SchemaProvider, Table
 from flightllm.access.grants import Policy
 from flightllm.access.principal import Principal
 from flightllm.access.rights import Rights
-from flightllm.catalog.contexts import QUERY_ONLY, shared_context
+from flightllm.catalog.contexts import QUERY_ONLY
 from flightllm.catalog.entries import Entry, SchemaTables, SystemSchema
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.own_rows import OwnRows
@@ -63,14 +63,7 @@ class Scope:
 
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
         """Return a fresh context over these tables; see `TableStore.context`."""
-        limits = self._store.limits
-        return shared_context(
-            self._shared,
-            memory_bytes=limits.memory_bytes,
-            spill_folder=limits.spill_folder,
-            planning=planning,
-            parallel=parallel,
-        )
+        return self._store.context_over(self._shared, planning=planning, parallel=parallel)
 
     def _reads(self, name: str) -> bool:
         return any(name == entry.display for entry in self._entries)

@@ -12,9 +12,10 @@ from flightllm.catalog.catalog import Catalog
 from flightllm.catalog.contexts import QUERY_ONLY
 from flightllm.catalog.entries import Entry, TableInfo
 from flightllm.catalog.errors import mapped_error
+from flightllm.catalog.rewriting import Collect
 from flightllm.catalog.scope import Scope
 from flightllm.catalog.store import RESERVED, TableStore
-from flightllm.catalog.uploads import Collect, IngestMode
+from flightllm.catalog.uploads import IngestMode
 from flightllm.errors import PermissionDeniedError
 from flightllm.sql.names import DEFAULT_SCHEMA, TableName
 from flightllm.sql.statement import Statement
@@ -50,6 +51,7 @@ class ScopedCatalog(Catalog):
         self.store = store
         self._scope = scope
         self._rights = rights
+        self.owner = rights.principal.name
 
     # --- reading
 
