@@ -30,7 +30,7 @@ from flightllm.services import Services
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
 from flightllm.sql.guard import check_sql
-from flightllm.sql.names import TableName
+from flightllm.sql.names import DEFAULT_SCHEMA, TableName
 from flightllm.sql.parameters import bind
 from flightllm.sql.statement import Statement
 from flightllm.system import QueryLog, QueryRecord
@@ -286,6 +286,7 @@ class Session:
         schema: pa.Schema,
         mode: IngestMode,
         *,
+        db_schema: str = DEFAULT_SCHEMA,
         temporary: bool = False,
     ) -> int:
         """Store uploaded batches in an in-memory table and return their number of rows.
@@ -294,7 +295,7 @@ class Session:
         """
         if temporary:
             raise UnsupportedError("temporary tables are not supported: ingest without `temporary`")
-        return self._services.catalog.ingest(table, schema, reader, mode)
+        return self._services.catalog.ingest(TableName(db_schema, table), schema, reader, mode)
 
     def set_option(self, key: str, value: str) -> None:
         """Change a setting of this session.
@@ -303,6 +304,14 @@ class Session:
             InvalidInputError: there is no such setting, or it cannot have this value.
         """
         self._settings = self._settings.with_values({key: value})
+
+    def reset_option(self, key: str) -> None:
+        """Put a setting of this session back to its default.
+
+        Raises:
+            InvalidInputError: there is no such setting.
+        """
+        self._settings = self._settings.reset(key)
 
     def get_options(self) -> dict[str, str]:
         """Return every setting."""

@@ -19,6 +19,8 @@ from flightllm.flight.statements import Prepared, Statement
 
 CALL = "flightllm"
 """The key of `Call` among the server's middleware."""
+PART = b"."
+"""Stands in the ticket of a part between the statement's handle and the number of the part."""
 
 
 @dataclass(slots=True)
@@ -51,6 +53,15 @@ class Core:
         if cookie is not None:
             context.add_header("set-cookie", f"{COOKIE}={cookie}; HttpOnly")
         return session
+
+    def statement(self, handle: bytes) -> tuple[Statement, int]:
+        """Return the statement of a ticket, and which part of its result the ticket stands for.
+
+        Raises:
+            NotFoundError: it was dropped or never given out.
+        """
+        name, _, part = handle.partition(PART)
+        return self.statements.get(name), int(part) if part.isdigit() else 0
 
     def refuse_when_draining(self) -> None:
         """Raise `EngineUnavailableError` once the server was told to stop."""
