@@ -39,9 +39,10 @@ def put(core: Core, context: flight.ServerCallContext, command: Command, reader:
         count = _ingest(core, context, command, reader)
     elif command.name == "CommandStatementUpdate":
         refuse_transaction(command.message)
-        count = run_update(
-            core.session(context), command.message.query, None, call_of(context).settings, context.is_cancelled
-        )
+        session, sql = core.session(context), command.message.query
+        if not session.is_update(sql):
+            raise InvalidInputError("the statement returns rows: execute it as a query, not as an update")
+        count = run_update(session, sql, None, call_of(context).settings, context.is_cancelled)
     elif command.name == "CommandPreparedStatementUpdate":
         count = _prepared_update(core, context, command, reader)
     else:
