@@ -19,6 +19,7 @@ from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.scoped import Scopes
 from flightllm.changes import bound_texts, change
 from flightllm.config import Config
+from flightllm.describing import describe_parameters
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError, UnsupportedError
 from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.functions import FunctionRegistry
@@ -33,8 +34,8 @@ from flightllm.services import Services
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
 from flightllm.sql.guard import check_sql
-from flightllm.sql.names import TableName
-from flightllm.sql.parameters import bind, count_parameters
+from flightllm.sql.names import DEFAULT_SCHEMA, TableName
+from flightllm.sql.parameters import bind
 from flightllm.sql.statement import Statement
 from flightllm.storage.readers import Reader
 from flightllm.system import QueryLog, QueryRecord
@@ -49,7 +50,7 @@ _MOST_TRIES = 40
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What planning says of a statement: result columns (none for an update) and one text field per parameter."""
+    """What planning says of a statement: result columns (none for an update) and one field per parameter."""
 
     schema: pa.Schema
     is_update: bool
@@ -224,27 +225,28 @@ class Session:
             FlightLLMError: the statement is wrong.
         """
         check_sql(sql, self._services.config.limits)
-        count = count_parameters(sql)
-        fields = pa.schema([pa.field(str(i), pa.string()) for i in range(count)])
-        statement = classify(sql)
-        if statement.is_update:
-            return Description(_EMPTY, is_update=True, parameters=fields)
-        return Description(self._plan_any(sql, fields.names).schema, is_update=False, parameters=fields)
+        parameters = describe_parameters(sql, self._services)
+        if classify(sql).is_update:
+            return Description(_EMPTY, is_update=True, parameters=parameters.schema)
+        schema = self._plan_any(sql, parameters.schema).schema
+        if len(parameters.columns) == len(schema):
+            fields = zip(schema, parameters.columns, strict=True)
+            schema = pa.schema([field.with_name(name) for field, name in fields])
+        return Description(schema, is_update=False, parameters=parameters.schema)
 
-    def _plan_any(self, sql: str, parameters: list[str]) -> Query:
-        """Plan with NULL for each parameter, or where that cannot be, with a text or a number for some.
+    def _plan_any(self, sql: str, parameters: pa.Schema) -> Query:
+        """Plan with NULL of the right type for each parameter, or where that cannot be, with plain values for some.
 
         An error that is the same whether all are NULL, texts or numbers is about something else and ends the search.
         """
         errors: list[SqlError] = []
-        for values in islice(_stand_ins(len(parameters)), _MOST_TRIES):
+        for values in islice(_stand_ins(parameters), _MOST_TRIES):
             try:
-                return self._plan(
-                    classify(bind(sql, pa.RecordBatch.from_arrays(values, names=parameters))), self._settings
-                )
+                bound = bind(sql, pa.RecordBatch.from_arrays(values, names=parameters.names))
+                return self._plan(classify(bound), self._settings)
             except SqlError as error:
                 errors.append(error)
-            if len(errors) == len(_STAND_INS) and len({str(error) for error in errors}) == 1:
+            if len(errors) > len(_STAND_INS) and len({str(error) for error in errors}) == 1:
                 break
         raise errors[0]
 
@@ -328,6 +330,7 @@ class Session:
         schema: pa.Schema,
         mode: IngestMode,
         *,
+        db_schema: str = DEFAULT_SCHEMA,
         temporary: bool = False,
     ) -> int:
         """Store uploaded batches in a table and return their number of rows.
@@ -336,7 +339,7 @@ class Session:
         """
         if temporary:
             raise UnsupportedError("temporary tables are not supported: ingest without `temporary`")
-        return self._services.catalog.ingest(table, schema, reader, mode)
+        return self._services.catalog.ingest(TableName(db_schema, table), schema, reader, mode)
 
     def set_option(self, key: str, value: str) -> None:
         """Change a setting of this session.
@@ -345,6 +348,14 @@ class Session:
             InvalidInputError: there is no such setting, or it cannot have this value.
         """
         self._settings = self._settings.with_values({key: value})
+
+    def reset_option(self, key: str) -> None:
+        """Put a setting of this session back to its default.
+
+        Raises:
+            InvalidInputError: there is no such setting.
+        """
+        self._settings = self._settings.reset(key)
 
     def get_options(self) -> dict[str, str]:
         """Return every setting."""
@@ -390,9 +401,11 @@ class _Shown:
         return self._settings
 
 
-def _stand_ins(count: int) -> Iterator[list[pa.Array]]:
-    """Yield values for `count` parameters: all of one kind, then NULLs and texts, then any mixture; none twice."""
-    kinds, tried = range(len(_STAND_INS)), set()
+def _stand_ins(parameters: pa.Schema) -> Iterator[list[pa.Array]]:
+    """Yield values: NULLs of the types known, then all of one kind, NULLs and texts, any mixture; none twice."""
+    if any(field.type != pa.string() for field in parameters):
+        yield [pa.nulls(1, pa.null() if field.type == pa.string() else field.type) for field in parameters]
+    count, kinds, tried = len(parameters), range(len(_STAND_INS)), set()
     uniform = ((kind,) * count for kind in kinds)
     for choice in chain(uniform, product(kinds[:2], repeat=count), product(kinds, repeat=count)):
         if choice not in tried:

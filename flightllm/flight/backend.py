@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -20,6 +20,12 @@ class QueryRecord(Protocol):
 
     def cancel(self) -> None:
         """Ask the query to stop; returns at once."""
+
+    def progress(self) -> Mapping[str, Any]:
+        """Return how far it is, as values of JSON.
+
+        `status` is planned, running, done, failed or cancelled; `calls_done` and `calls_expected` count model calls.
+        """
 
 
 class QueryResult(Protocol):
@@ -89,12 +95,16 @@ class Session(Protocol):
         schema: pa.Schema,
         mode: IngestMode,
         *,
+        db_schema: str = ...,
         temporary: bool = False,
     ) -> int:
         """Write batches to an in-memory table; return the rows written."""
 
     def set_option(self, key: str, value: str) -> None:
         """Change a setting; raises `InvalidInputError` for an unknown key or value."""
+
+    def reset_option(self, key: str) -> None:
+        """Put a setting back to its default; raises `InvalidInputError` for an unknown key."""
 
     def get_options(self) -> Mapping[str, str]:
         """Return every setting and its value."""

@@ -21,6 +21,8 @@ from flightllm.flight.statements import Prepared, Statement
 
 CALL = "flightllm"
 """The key of `Call` among the server's middleware."""
+PART = b"."
+"""Stands in the ticket of a part between the statement's handle and the number of the part."""
 
 
 @dataclass(slots=True)
@@ -75,16 +77,17 @@ class Core:
             raise self.prepared.missing()
         return prepared
 
-    def statement_of(self, context: flight.ServerCallContext, handle: bytes) -> Statement:
-        """Return a planned statement of the caller's; see `prepared_of`.
+    def statement_of(self, context: flight.ServerCallContext, handle: bytes) -> tuple[Statement, int]:
+        """Return the caller's statement of a ticket, and which part of its result the ticket stands for.
 
         Raises:
-            NotFoundError: there is none.
+            NotFoundError: it was dropped or never given out, or is another user's.
         """
-        statement = self.statements.get(handle)
+        name, _, part = handle.partition(PART)
+        statement = self.statements.get(name)
         if statement.session.principal.name != self.principal(context).name:
             raise self.statements.missing()
-        return statement
+        return statement, int(part) if part.isdigit() else 0
 
     def refuse_when_draining(self) -> None:
         """Raise `EngineUnavailableError` once the server was told to stop."""

@@ -53,8 +53,9 @@ class _Port(flight.FlightServerBase):
         handle = unpack_as("TicketStatementQuery", ticket.ticket).statement_handle
         if handle == DONE:
             return flight.GeneratorStream(NO_COLUMNS, iter(()))
-        result = self._core.statement_of(context, handle).take()
-        rows = ResultStream(result, self._core.limits, self._core.slots, context.is_cancelled)
+        statement, part = self._core.statement_of(context, handle)
+        result = statement.take(part)
+        rows = ResultStream(result, self._core.limits, self._core.slots, context)
         return flight.GeneratorStream(result.schema, rows)
 
     @boundary
@@ -75,6 +76,7 @@ class _Port(flight.FlightServerBase):
         body = act(self._core, context, action.type, action.body.to_pybytes())
         return iter([] if body is None else [flight.Result(body)])
 
+    @boundary
     def list_actions(self, _context: flight.ServerCallContext) -> list[tuple[str, str]]:
         """Return the actions there are."""
         return [(name, text) for name, (text, _) in ACTIONS.items()]

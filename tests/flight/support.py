@@ -30,6 +30,11 @@ class Record:
         """Ask the query to stop."""
         self.cancelled.set()
 
+    def progress(self) -> dict[str, Any]:
+        """Return how far it is."""
+        status = "done" if self.closed.is_set() else "cancelled" if self.cancelled.is_set() else "running"
+        return {"query_id": self.query_id, "status": status, "calls_done": 0, "calls_expected": 0}
+
 
 @dataclass(frozen=True)
 class Result:
@@ -176,10 +181,10 @@ class TinySession:
         return len(rows)
 
     def ingest(
-        self, table: str, reader: Iterable[pa.RecordBatch], schema: pa.Schema, mode: str, *, temporary: bool = False
+        self, table: str, reader: Iterable[pa.RecordBatch], schema: pa.Schema, mode: str, **options: object
     ) -> int:
         """Write a table."""
-        del temporary
+        del options
         context = self._database.context
         exists = context.table_exist(table)
         if mode == "create" and exists:
@@ -197,6 +202,10 @@ class TinySession:
         if key not in self._options or value not in ("on", "off"):
             raise InvalidInputError(f"no setting {key}={value}")
         self._options[key] = value
+
+    def reset_option(self, key: str) -> None:
+        """Put a setting back to its default."""
+        self.set_option(key, "on")
 
     def get_options(self) -> Mapping[str, str]:
         """Return the settings."""
