@@ -249,8 +249,12 @@ class _Answer:
 
 def create(config: EngineConfig) -> LocalEngine:
     """Load the model that the configuration names."""
-    options = read_options(LocalOptions, "local", config.options)
-    return LocalEngine(config.model, config.max_in_flight, options)
+    return LocalEngine(config.model, config.max_in_flight, check(config))
+
+
+def check(config: EngineConfig) -> LocalOptions:
+    """Read the options."""
+    return read_options(LocalOptions, "local", config.options)
 
 
 def _check(cancelled: Callable[[], bool]) -> None:

@@ -156,8 +156,12 @@ class VllmEngine:
 
 def create(config: EngineConfig) -> VllmEngine:
     """Start vLLM on the model that the configuration names (seconds to minutes)."""
-    options = read_options(VllmOptions, "vllm", config.options)
-    return VllmEngine(config.model, config.max_in_flight, options)
+    return VllmEngine(config.model, config.max_in_flight, check(config))
+
+
+def check(config: EngineConfig) -> VllmOptions:
+    """Read the options."""
+    return read_options(VllmOptions, "vllm", config.options)
 
 
 def _completion(request: Request, prompt_tokens: int, final: Any) -> Completion:
