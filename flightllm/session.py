@@ -15,15 +15,15 @@ from flightllm.catalog import Catalog, IngestMode
 from flightllm.catalog.errors import mapped_error
 from flightllm.changes import bound_texts, change
 from flightllm.config import Config
+from flightllm.engines import Engines
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError, UnsupportedError
 from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.functions import FunctionRegistry
-from flightllm.llm import create_engine
+from flightllm.objects import Objects
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.workers import Workers
-from flightllm.plan.cost import Costs, Prices
 from flightllm.query import Query, plan
 from flightllm.services import Services
 from flightllm.settings import Settings
@@ -38,7 +38,7 @@ from flightllm.vector.store import VectorIndexes
 
 _log = structlog.get_logger(__name__)
 _EMPTY = pa.schema([])
-_STAND_INS = (pa.nulls(1), pa.array(["text"]), pa.array([1]))
+_STAND_INS = (pa.nulls(1), pa.array(["a text"]), pa.array([1]))
 _MOST_TRIES = 40
 
 
@@ -132,14 +132,16 @@ class Database:
             def revision(table: TableName) -> str:
                 return catalog.revision(table)
 
-            catalog = Catalog(config.limits, SystemTables(queries, cache, indexes, revision, config.embedding.model))
+            objects = Objects(config.data_folder)
+            engines = Engines(config.engine, objects.engine)
+            system = SystemTables(queries, cache, indexes, revision, config.embedding.model, objects, engines)
+            catalog = Catalog(config.limits, system)
             for name, path in config.tables.items():
                 catalog.register_file(name, path)
-            costs = Costs(Prices.of(config.engine))
             backends = Backends(config.embedding, config.limits, indexes, cache)
-            engine = create_engine(config.engine)
+            _ = engines.own  # loads it now, so that what is wrong with it is told
             services = Services(
-                config, catalog, functions, engine, cache, Flights(), Loop(), workers, costs, indexes, backends
+                config, catalog, functions, objects, engines, cache, Flights(), Loop(), workers, indexes, backends
             )
             opened.pop_all()
         return cls(services, queries)
@@ -153,7 +155,7 @@ class Database:
         for record in self.queries.running():
             record.cancel()
         self._services.cache.close()
-        self._services.engine.close()
+        self._services.engines.close()
         self._services.backends.close()
         self._services.loop.close()
 
