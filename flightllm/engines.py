@@ -72,6 +72,8 @@ class Engines:
         """Guards the following, and the users of each slot."""
         self._slots: dict[str | None, _Slot] = {}
         self._closed = False
+        if created(own.model) is not None:
+            _log.warning("a created model has the name of the configured one and goes by it", model=own.model)
 
     @property
     def own(self) -> Served:

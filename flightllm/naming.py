@@ -62,8 +62,9 @@ class CallNames:
             try:
                 prompt = self._objects.prompt(reference)
             except NotFoundError as error:
+                stop = "" if str(error).endswith("?") else "."
                 raise AICallError(
-                    f"{error}. After prompt => one word is the name of a prompt; a text goes first, without prompt =>"
+                    f"{error}{stop} After prompt => one word is a prompt's name: a text goes first, without prompt =>"
                 ) from error
             self._check("prompt", prompt.name)
             self._prompts[reference] = prompt.text

@@ -14,7 +14,7 @@ _REFERENCE = re.compile(r"(env|file):(.+)", re.DOTALL)
 
 def holds_secret(option: str, value: object) -> bool:
     """Tell whether an option's value is itself a secret, or an address with one in it, instead of a reference."""
-    if _SECRET.search(option.lower()):
+    if names_secret(option):
         return not (isinstance(value, str) and _REFERENCE.fullmatch(value))
     if not isinstance(value, str) or "://" not in value:
         return False
@@ -22,7 +22,12 @@ def holds_secret(option: str, value: object) -> bool:
         parts = urlsplit(value)
     except ValueError:  # no address after all
         return False
-    return "@" in parts.netloc or any(_SECRET.search(name.lower()) for name, _ in parse_qsl(parts.query))
+    return "@" in parts.netloc or any(names_secret(name) for name, _ in parse_qsl(parts.query))
+
+
+def names_secret(option: str) -> bool:
+    """Tell whether an option of this name is for a secret."""
+    return _SECRET.search(option.lower()) is not None
 
 
 def read_secret(option: str, reference: str) -> str:
@@ -54,7 +59,7 @@ def shown_options(options: Mapping[str, object]) -> dict[str, object]:
 def _shown(option: str, value: object) -> object:
     if isinstance(value, Mapping):
         return shown_options(value)
-    if _SECRET.search(option.lower()):
+    if names_secret(option):
         match = _REFERENCE.fullmatch(str(value))
         return "hidden" if match is None else f"{match[1]}:…"
     return "hidden" if holds_secret(option, value) else value

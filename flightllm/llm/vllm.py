@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from flightllm.errors import ConfigError, EngineUnavailableError, MissingExtraError
 from flightllm.llm.base import Choice, Completion, JsonSchema, Parameters, PrefixCache, Regex, Request
-from flightllm.llm.models import model_digest, model_folder
+from flightllm.llm.models import local_folder, model_digest, model_folder
 from flightllm.llm.options import read_options
 from flightllm.llm.prompts import PromptEncoder, misfit
 from flightllm.llm.window import LoopThread, Window
@@ -160,7 +160,8 @@ def create(config: EngineConfig) -> VllmEngine:
 
 
 def check(config: EngineConfig) -> VllmOptions:
-    """Read the options."""
+    """Read the options, and look whether the model is there unless it is to be downloaded."""
+    local_folder(config.model)
     return read_options(VllmOptions, "vllm", config.options)
 
 

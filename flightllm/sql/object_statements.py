@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 from flightllm.errors import InvalidInputError, SqlError
-from flightllm.llm.secrets import holds_secret
+from flightllm.llm.secrets import holds_secret, names_secret
 from flightllm.sql.arguments import read_constant
 from flightllm.sql.cursor import Cursor
 from flightllm.sql.names import TableName
@@ -66,9 +66,12 @@ def _model(cursor: Cursor, text: str, *, replaces: bool) -> Statement:
     options = {option: _value(option, token) for option, token in given.items()}
     for option, value in options.items():
         if holds_secret(option, value):
+            reference = "'env:NAME' for an environment variable of the server or 'file:PATH' for a file on it"
+            advice = (
+                f"write {reference}" if names_secret(option) else f"take it out; for a key write api_key {reference}"
+            )
             raise InvalidInputError(
-                f"the option {option} of the model {name!r} holds a secret, which would be kept and shown: write"
-                " 'env:NAME' for an environment variable of the server or 'file:PATH' for a file on it"
+                f"the option {option} of the model {name!r} holds a secret, which would be kept and shown: {advice}"
             )
     return Statement(
         "create_model",
@@ -95,7 +98,7 @@ def _prompt(cursor: Cursor, text: str, *, replaces: bool) -> Statement:
     if not cursor.take("as"):
         raise SqlError(f"AS was expected after the name: {_PROMPT}")
     content = cursor.next()
-    if content is None or content.kind is not Kind.STRING:
+    if content is None or content.kind not in {Kind.STRING, Kind.PLACEHOLDER}:  # a parameter is bound before it runs
         raise SqlError(f"a text in quotes was expected after AS: {_PROMPT}")
     cursor.end(_PROMPT)
     return Statement("create_prompt", text, key=name, value=content.text, or_replace=replaces, exists_ok=exists_ok)
