@@ -142,6 +142,11 @@ class Objects:
             f"the prompt {name!r} has no version {number}; it has {', '.join(str(v.version) for v in versions)}"
         )
 
+    def owner_of_prompt(self, name: str) -> str | None:
+        """Return whose prompt this is, None where there is none of this name."""
+        versions = self._state.prompts.get(name)
+        return versions[0].owner if versions else None
+
     def put_model(self, name: str, options: Options, owner: str) -> CreatedModel:
         """Keep a model under a name, in place of the one before."""
         model = CreatedModel(name, MappingProxyType(dict(options)), owner, _now())
@@ -163,11 +168,13 @@ class Objects:
             self._write(replace(state, models={n: m for n, m in state.models.items() if n != name}))
 
     def put_prompt(self, name: str, text: str, owner: str) -> CreatedPrompt:
-        """Keep a prompt's first version, or its next one."""
+        """Keep a prompt's first version, or its next one, which stays its owner's."""
         with self._lock:
             state = self._state
+            before = state.prompts.get(name, ())
+            owner = before[0].owner if before else owner
             prompt = CreatedPrompt(name, state.numbers.get(name, 0) + 1, text, owner, _now())
-            versions = {**state.prompts, name: (*state.prompts.get(name, ()), prompt)}
+            versions = {**state.prompts, name: (*before, prompt)}
             self._write(replace(state, prompts=versions, numbers={**state.numbers, name: prompt.version}))
         return prompt
 

@@ -3,22 +3,28 @@
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice, product
 from types import MappingProxyType
 
 import pyarrow as pa
 import structlog
 
+from flightllm.access.control import open_access
+from flightllm.access.principal import LOCAL, Principal
+from flightllm.access.tables import AccessTables
 from flightllm.backends import Backends
 from flightllm.catalog import Catalog, IngestMode
 from flightllm.catalog.errors import mapped_error
+from flightllm.catalog.scoped import Scopes
 from flightllm.changes import bound_texts, change
 from flightllm.config import Config
+from flightllm.describing import describe_parameters
 from flightllm.engines import Engines
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError, UnsupportedError
 from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.functions import FunctionRegistry
+from flightllm.object_tables import ObjectTables
 from flightllm.objects import Objects
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
@@ -29,9 +35,10 @@ from flightllm.services import Services
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
 from flightllm.sql.guard import check_sql
-from flightllm.sql.names import TableName
-from flightllm.sql.parameters import bind, count_parameters
+from flightllm.sql.names import DEFAULT_SCHEMA, TableName
+from flightllm.sql.parameters import bind
 from flightllm.sql.statement import Statement
+from flightllm.storage.readers import Reader
 from flightllm.system import QueryLog, QueryRecord
 from flightllm.system_tables import SystemTables
 from flightllm.vector.store import VectorIndexes
@@ -44,7 +51,7 @@ _MOST_TRIES = 40
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What planning says of a statement: result columns (none for an update) and one text field per parameter."""
+    """What planning says of a statement: result columns (none for an update) and one field per parameter."""
 
     schema: pa.Schema
     is_update: bool
@@ -63,9 +70,11 @@ class QueryResult:
 class ResultBatches(Iterator[pa.RecordBatch]):
     """The rows of a query; keeps its record. One thread at a time pulls or closes."""
 
-    def __init__(self, batches: Batches, record: QueryRecord) -> None:
+    def __init__(self, batches: Batches, record: QueryRecord, reader: Reader) -> None:
         self._batches = batches
         self._record = record
+        self._reader = reader
+        """Keeps the files of tables that are changed meanwhile until this is closed, at its end or forgotten."""
 
     def __next__(self) -> pa.RecordBatch:
         """Return the next batch; any failure comes out as one of our errors."""
@@ -73,6 +82,7 @@ class ResultBatches(Iterator[pa.RecordBatch]):
         try:
             batch = next(self._batches)
         except StopIteration:
+            self._reader.close()
             self._record.finish("done")
             self._report()
             raise
@@ -93,6 +103,7 @@ class ResultBatches(Iterator[pa.RecordBatch]):
         """Stop the query if it still runs. Idempotent."""
         self._record.finish("cancelled")
         self._batches.close()
+        self._reader.close()
 
     def _report(self) -> None:
         row = self._record.row()
@@ -106,8 +117,10 @@ class Database:
 
     def __init__(self, services: Services, queries: QueryLog) -> None:
         self._services = services
+        self._scopes = Scopes(services.catalog)
         self.queries = queries
         self.catalog = services.catalog
+        self.access = services.access
         self.functions = services.functions
         self.engine = services.engine
         self.config = services.config
@@ -132,23 +145,44 @@ class Database:
             def revision(table: TableName) -> str:
                 return catalog.revision(table)
 
+            access = open_access(config)
+            opened.callback(access.close)
+            users = AccessTables(access.store)
             objects = Objects(config.data_folder)
             engines = Engines(config.engine, objects.engine)
-            system = SystemTables(queries, cache, indexes, revision, config.embedding.model, objects, engines)
-            catalog = Catalog(config.limits, system)
+            made = ObjectTables(objects, engines)
+            system = SystemTables(queries, cache, indexes, revision, config.embedding.model, users, made)
+            catalog = Catalog(config.limits, system, config.data_folder / "tables")
+            opened.callback(catalog.close)
             for name, path in config.tables.items():
                 catalog.register_file(name, path)
             backends = Backends(config.embedding, config.limits, indexes, cache)
             _ = engines.own  # loads it now, so that what is wrong with it is told
             services = Services(
-                config, catalog, functions, objects, engines, cache, Flights(), Loop(), workers, indexes, backends
+                config,
+                catalog,
+                functions,
+                objects,
+                engines,
+                cache,
+                Flights(),
+                Loop(),
+                workers,
+                indexes,
+                access,
+                access.rights(LOCAL),
+                backends,
             )
             opened.pop_all()
         return cls(services, queries)
 
-    def session(self) -> "Session":
-        """Open a session."""
-        return Session(self._services, self.queries)
+    def session(self, principal: Principal = LOCAL) -> "Session":
+        """Open a session of a user, who sees and may do what is granted to it at the time of each statement."""
+        return Session(self._services, self.queries, self._scopes, principal)
+
+    def catalog_of(self, principal: Principal) -> Catalog:
+        """Return the catalog as a user sees it now."""
+        return self._scopes.of(self.access.rights(principal))
 
     def close(self) -> None:
         """Cancel what runs, keep the answers, release the engine. Idempotent."""
@@ -158,15 +192,25 @@ class Database:
         self._services.engines.close()
         self._services.backends.close()
         self._services.loop.close()
+        self.access.close()
+        self.catalog.close()
 
 
 class Session:
     """One client's settings and statements. Statements may run at the same time."""
 
-    def __init__(self, services: Services, queries: QueryLog) -> None:
-        self._services = services
+    def __init__(self, services: Services, queries: QueryLog, scopes: Scopes, principal: Principal) -> None:
+        self.principal = principal
+        self._all = services
+        self._scopes = scopes
         self._queries = queries
         self._settings = Settings()
+
+    @property
+    def _services(self) -> Services:
+        """Return the server's services, the catalog as the session's user sees it now."""
+        rights = self._all.access.rights(self.principal)
+        return replace(self._all, catalog=self._scopes.of(rights), rights=rights)
 
     def is_update(self, sql: str) -> bool:
         """Tell from the text alone whether a statement changes something and returns no rows.
@@ -184,27 +228,28 @@ class Session:
             FlightLLMError: the statement is wrong.
         """
         check_sql(sql, self._services.config.limits)
-        count = count_parameters(sql)
-        fields = pa.schema([pa.field(str(i), pa.string()) for i in range(count)])
-        statement = classify(sql)
-        if statement.is_update:
-            return Description(_EMPTY, is_update=True, parameters=fields)
-        return Description(self._plan_any(sql, fields.names).schema, is_update=False, parameters=fields)
+        parameters = describe_parameters(sql, self._services)
+        if classify(sql).is_update:
+            return Description(_EMPTY, is_update=True, parameters=parameters.schema)
+        schema = self._plan_any(sql, parameters.schema).schema
+        if len(parameters.columns) == len(schema):
+            fields = zip(schema, parameters.columns, strict=True)
+            schema = pa.schema([field.with_name(name) for field, name in fields])
+        return Description(schema, is_update=False, parameters=parameters.schema)
 
-    def _plan_any(self, sql: str, parameters: list[str]) -> Query:
-        """Plan with NULL for each parameter, or where that cannot be, with a text or a number for some.
+    def _plan_any(self, sql: str, parameters: pa.Schema) -> Query:
+        """Plan with NULL of the right type for each parameter, or where that cannot be, with plain values for some.
 
         An error that is the same whether all are NULL, texts or numbers is about something else and ends the search.
         """
         errors: list[SqlError] = []
-        for values in islice(_stand_ins(len(parameters)), _MOST_TRIES):
+        for values in islice(_stand_ins(parameters), _MOST_TRIES):
             try:
-                return self._plan(
-                    classify(bind(sql, pa.RecordBatch.from_arrays(values, names=parameters))), self._settings
-                )
+                bound = bind(sql, pa.RecordBatch.from_arrays(values, names=parameters.names))
+                return self._plan(classify(bound), self._settings)
             except SqlError as error:
                 errors.append(error)
-            if len(errors) == len(_STAND_INS) and len({str(error) for error in errors}) == 1:
+            if len(errors) > len(_STAND_INS) and len({str(error) for error in errors}) == 1:
                 break
         raise errors[0]
 
@@ -223,9 +268,10 @@ class Session:
         statement = classify(bind(sql, parameters))
         if statement.is_update:
             raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
+        reader = self._services.catalog.reading()
         query = self._plan(statement, chosen)
         record = self._queries.plan(sql)
-        return QueryResult(query.schema, ResultBatches(query.run(record), record), record)
+        return QueryResult(query.schema, ResultBatches(query.run(record), record, reader), record)
 
     def _plan(self, statement: Statement, settings: Settings) -> Query:
         if statement.kind == "show":
@@ -271,7 +317,8 @@ class Session:
                 raise UnsupportedError("transactions are not supported: every statement takes effect by itself")
         record = self._queries.start(sql, cancelled)
         try:
-            affected = change(statement, record, self._services, settings)
+            with self._services.catalog.reading():
+                affected = change(statement, record, self._services, settings)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
             record.finish("cancelled" if isinstance(mapped, CancelledError) else "failed", error=str(mapped))
@@ -286,15 +333,16 @@ class Session:
         schema: pa.Schema,
         mode: IngestMode,
         *,
+        db_schema: str = DEFAULT_SCHEMA,
         temporary: bool = False,
     ) -> int:
-        """Store uploaded batches in an in-memory table and return their number of rows.
+        """Store uploaded batches in a table and return their number of rows.
 
         Tables are shared by all sessions, so a temporary one is refused.
         """
         if temporary:
             raise UnsupportedError("temporary tables are not supported: ingest without `temporary`")
-        return self._services.catalog.ingest(table, schema, reader, mode)
+        return self._services.catalog.ingest(TableName(db_schema, table), schema, reader, mode)
 
     def set_option(self, key: str, value: str) -> None:
         """Change a setting of this session.
@@ -303,6 +351,14 @@ class Session:
             InvalidInputError: there is no such setting, or it cannot have this value.
         """
         self._settings = self._settings.with_values({key: value})
+
+    def reset_option(self, key: str) -> None:
+        """Put a setting of this session back to its default.
+
+        Raises:
+            InvalidInputError: there is no such setting.
+        """
+        self._settings = self._settings.reset(key)
 
     def get_options(self) -> dict[str, str]:
         """Return every setting."""
@@ -348,9 +404,11 @@ class _Shown:
         return self._settings
 
 
-def _stand_ins(count: int) -> Iterator[list[pa.Array]]:
-    """Yield values for `count` parameters: all of one kind, then NULLs and texts, then any mixture; none twice."""
-    kinds, tried = range(len(_STAND_INS)), set()
+def _stand_ins(parameters: pa.Schema) -> Iterator[list[pa.Array]]:
+    """Yield values: NULLs of the types known, then all of one kind, NULLs and texts, any mixture; none twice."""
+    if any(field.type != pa.string() for field in parameters):
+        yield [pa.nulls(1, pa.null() if field.type == pa.string() else field.type) for field in parameters]
+    count, kinds, tried = len(parameters), range(len(_STAND_INS)), set()
     uniform = ((kind,) * count for kind in kinds)
     for choice in chain(uniform, product(kinds[:2], repeat=count), product(kinds, repeat=count)):
         if choice not in tried:

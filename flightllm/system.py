@@ -170,6 +170,18 @@ class QueryRecord:
         totals = {name: sum(counts[name] for counts in calls) for name in COUNTERS}
         return {**own, "started_at": self._started_at, "seconds": seconds, **totals, "rows": rows}
 
+    def progress(self) -> dict[str, Any]:
+        """Return how far the query is, as values of JSON: what clients are sent along with its rows."""
+        row = self.row()
+        shown = {name: row[name] for name in ("query_id", "status", "rows", "failed_rows")}
+        answered = row["calls"] + row["cache_hits"]
+        return {
+            **shown,
+            "calls_done": answered,
+            "calls_expected": max(answered, row["prompts_expected"]),
+            "seconds": round(row["seconds"], 3),
+        }
+
     def _elapsed(self) -> float:
         return 0.0 if self.status == "planned" else time.monotonic() - self._started
 

@@ -30,7 +30,7 @@ class ServerProcess:
         )
         line = self.process.stdout.readline() if self.process.stdout else ""
         self.uri = line.removeprefix("listening ").strip()
-        self.query(f"CREATE TABLE t AS SELECT value AS n FROM generate_series(1, {rows})")
+        self.query(f"CREATE OR REPLACE TABLE t AS SELECT value AS n FROM generate_series(1, {rows})")
 
     def connect(self) -> flight_sql.Connection:
         """Open a connection, a session of its own."""

@@ -4,12 +4,12 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from flightllm.access.principal import Principal
+from flightllm.access.store import User
 from flightllm.config import Config, EngineConfig
 from flightllm.errors import (
     AICallError,
@@ -21,9 +21,7 @@ from flightllm.errors import (
     PermissionDeniedError,
 )
 from flightllm.llm.fake import FakeEngine
-from flightllm.object_changes import change_object
 from flightllm.session import Database, Session
-from flightllm.sql.classify import classify
 from tests.databases import ask, explained, rows, small_database
 from tests.endpoints import answer, endpoint_of
 
@@ -385,16 +383,9 @@ def test_many_sessions(database: Database) -> None:
 
 def test_rights(database: Database) -> None:
     """Models name addresses and files of the server, so only admins make and drop them."""
-
-    def run(sql: str, principal: Principal) -> Any:
-        return change_object(classify(sql), database._services, principal)
-
-    for principal in (Principal("u", "user"), Principal("r", "readonly")):
-        for sql in (
-            "CREATE MODEL m OPTIONS (engine 'fake')",
-            "CREATE OR REPLACE MODEL fast OPTIONS (engine 'fake')",
-            "DROP MODEL fast",
-        ):
-            with pytest.raises(PermissionDeniedError, match="only the role admin"):
-                run(sql, principal)
-    assert run("DROP MODEL fast", Principal("a", "admin")) == -1
+    database.access.store.add_user(User("ann", "user"))
+    ann = database.session(Principal("ann", "user"))
+    for sql in (FAST, FAST.replace("CREATE", "CREATE OR REPLACE"), "DROP MODEL fast", "DROP MODEL IF EXISTS none"):
+        with pytest.raises(PermissionDeniedError, match="MODEL is for admins"):
+            ann.update(sql)
+    assert len(rows(database.session(), "SHOW MODELS")) == 2

@@ -1,19 +1,16 @@
 """Prompts made by SQL: named in calls, versioned, kept over a restart."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
 from flightllm.access.principal import Principal
+from flightllm.access.store import User
 from flightllm.errors import AICallError, FlightLLMError, NotFoundError, PermissionDeniedError
-from flightllm.functions import FunctionRegistry
-from flightllm.naming import CallNames
-from flightllm.object_changes import change_object
 from flightllm.session import Database, Session
-from flightllm.sql.calls import extract_calls
-from flightllm.sql.classify import classify
 from tests.databases import ask, open_database, rows, small_database
 
 ONE, TWO = "Is {note} about food?", "Is {note} about drinks?"
@@ -152,36 +149,62 @@ def test_with_models_lists_and_stars(session: Session) -> None:
     assert any("ai_filter(note, prompt => food)" in row["plan"] for row in told)
 
 
-def test_rights(database: Database) -> None:
+@pytest.fixture
+def ann(database: Database) -> Session:
+    """Return the session of a user."""
+    database.access.store.add_user(User("ann", "user"))
+    return database.session(Principal("ann", "user"))
+
+
+def test_who_may_change(database: Database, ann: Session) -> None:
     """Users make prompts and change their own; those who only read make none."""
-    services = database._services
-    ann, bob, reader = Principal("ann", "user"), Principal("bob", "user"), Principal("eve", "readonly")
-    change_object(classify("CREATE PROMPT hers AS 'x y'"), services, ann)
-    change_object(classify("CREATE OR REPLACE PROMPT hers AS 'x z'"), services, ann)
+    for name, role in (("bob", "user"), ("eve", "readonly"), ("root", "admin")):
+        database.access.store.add_user(User(name, role))  # type: ignore[arg-type]
+    bob, eve, root = (database.session(database.access.store.user(name).principal) for name in ("bob", "eve", "root"))
+    ann.update("CREATE PROMPT hers AS 'x y'")
+    ann.update("CREATE OR REPLACE PROMPT hers AS 'x z'")
     for sql in ("CREATE OR REPLACE PROMPT hers AS 'z'", "DROP PROMPT hers"):
-        with pytest.raises(PermissionDeniedError, match="belongs to 'ann'"):
-            change_object(classify(sql), services, bob)
-        with pytest.raises(PermissionDeniedError, match="by the roles user and admin"):
-            change_object(classify(sql), services, reader)
-    change_object(classify("CREATE OR REPLACE PROMPT hers AS 'z z'"), services, Principal("root", "admin"))
-    change_object(classify("DROP PROMPT hers"), services, ann)
+        with pytest.raises(PermissionDeniedError, match="the prompt 'hers' can be changed by its owner or an admin"):
+            bob.update(sql)
+        with pytest.raises(PermissionDeniedError, match="PROMPT is not for 'eve'"):
+            eve.update(sql)
+    bob.update("CREATE PROMPT IF NOT EXISTS hers AS 'z'")
+    root.update("CREATE OR REPLACE PROMPT hers AS 'z z'")
+    assert len(rows(ann, "SHOW PROMPTS")) == 3, "what an admin changes stays hers"
+    assert rows(bob, "SHOW PROMPTS") == []
+    ann.update("DROP PROMPT hers")
 
 
-def test_use_is_checked_once_for_each(database: Database) -> None:
-    """Whoever asks is checked for each model and prompt that a text names, the server's own model too."""
-    database.session().update("CREATE MODEL fast OPTIONS (engine 'fake')")
-    checked: list[tuple[str, str]] = []
+@pytest.mark.parametrize("route", ["{}", "EXPLAIN {}", "SELECT * FROM ({}) AS t", "CREATE VIEW v AS {}"])
+@pytest.mark.parametrize(
+    ("call", "grant"),
+    [("ai_gen('x', 'y', model => fast)", "MODEL fast"), ("ai_gen(prompt => food)", "PROMPT food")],
+)
+def test_who_may_use(database: Database, ann: Session, route: str, call: str, grant: str) -> None:
+    """What is not granted is refused on every route, before anything is asked; names are not told."""
+    admin = database.session()
+    admin.update("CREATE MODEL fast OPTIONS (engine 'fake')")
+    admin.update("CREATE OR REPLACE PROMPT food AS 'Is it?'")
+    admin.update("GRANT ALL ON SCHEMA public TO ann")
+    sql = route.format(f"SELECT {call} AS g")
+    run = ann.update if ann.is_update(sql) else partial(ask, ann)
+    with pytest.raises(PermissionDeniedError, match=f"'ann' .* has no USAGE on .*GRANT USAGE ON {grant} TO ann"):
+        run(sql)
+    if not ann.is_update(sql):
+        with pytest.raises(PermissionDeniedError):
+            ann.describe(sql)
+    with pytest.raises(AICallError, match="no model 'x'") as caught:
+        ask(ann, "SELECT ai_gen('x', 'y', model => x)")
+    assert "fast" not in str(caught.value)
+    admin.update(f"GRANT USAGE ON {grant} TO ann")
+    run(sql)
 
-    def check(kind: str, name: str) -> None:
-        checked.append((kind, name))
-        if name == "fast":
-            raise PermissionDeniedError("the model 'fast' is not for you")
 
-    def extract(sql: str) -> None:
-        names = CallNames(database._services.objects, "demo", check)
-        extract_calls(sql, FunctionRegistry.load(), lambda _: ["a"], names=names)
-
-    extract("SELECT ai_gen('x', a), ai_score('y', a), ai_filter(note => a, prompt => 'food@1') FROM t")
-    assert sorted(checked) == [("model", "demo"), ("prompt", "food")]
-    with pytest.raises(PermissionDeniedError, match="not for you"):
-        extract("SELECT ai_embed(a), ai_gen('x', a, model => fast) FROM t")
+def test_own_model_is_granted_as_default(database: Database, ann: Session) -> None:
+    """The server's own model is for everybody, until that is revoked; it is shown under the name that grants use."""
+    assert [row["name"] for row in rows(ann, "SELECT name FROM system.models")] == ["default"]
+    for model in ("", ", model => default", ", model => demo"):
+        assert len(rows(ann, f"SELECT ai_gen('x', 'y'{model})")) == 1
+    database.session().update("REVOKE USAGE ON MODEL default FROM user")
+    with pytest.raises(PermissionDeniedError, match="model 'default'"):
+        ask(ann, "SELECT ai_gen('x', 'y')")

@@ -2,7 +2,9 @@
 
 import re
 
-from flightllm.errors import FlightLLMError, LimitExceededError, SqlError, UnsupportedError
+import structlog
+
+from flightllm.errors import FlightLLMError, InternalError, LimitExceededError, SqlError, UnsupportedError
 
 _PREFIX = re.compile(
     r"^(?:DataFusion error|Error during planning|Schema error|SQL error|Execution error|Arrow error|External error"
@@ -16,6 +18,9 @@ _NOISE = re.compile(
 )
 """DataFusion calls wrong types an error of its own and asks to report it; what to write instead follows."""
 _UNSUPPORTED = "This feature is not implemented: "
+_UNREADABLE = ("Object Store error", "Failed to fetch metadata for file", "Invalid Parquet file", "os error")
+"""What DataFusion says of files that are missing, damaged or out of reach; their paths follow."""
+_log = structlog.get_logger(__name__)
 
 
 def mapped_error(error: Exception) -> FlightLLMError:
@@ -25,6 +30,9 @@ def mapped_error(error: Exception) -> FlightLLMError:
     text = _stripped(str(error))
     if "Resources exhausted" in text:
         return LimitExceededError(f"the query needs more memory than [limits] memory_bytes allows: {text}")
+    if any(sign in text for sign in _UNREADABLE):
+        _log.error("a table's file cannot be read", error=text)
+        return InternalError("a file of a table is missing, damaged or out of the server's reach; its log says which")
     if _UNSUPPORTED in text:
         return UnsupportedError(text.replace(_UNSUPPORTED, "not supported: "))
     if "RecursionLimitExceeded" in text:

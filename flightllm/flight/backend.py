@@ -2,9 +2,11 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
+
+from flightllm.access.principal import Principal
 
 IngestMode: TypeAlias = Literal["create", "append", "replace", "create_append"]
 
@@ -18,6 +20,12 @@ class QueryRecord(Protocol):
 
     def cancel(self) -> None:
         """Ask the query to stop; returns at once."""
+
+    def progress(self) -> Mapping[str, Any]:
+        """Return how far it is, as values of JSON.
+
+        `status` is planned, running, done, failed or cancelled; `calls_done` and `calls_expected` count model calls.
+        """
 
 
 class QueryResult(Protocol):
@@ -55,6 +63,10 @@ class Description(Protocol):
 class Session(Protocol):
     """One client's state and statements."""
 
+    @property
+    def principal(self) -> Principal:
+        """Return whose session it is."""
+
     def is_update(self, sql: str) -> bool:
         """Return whether `sql` is DDL, DML or SET, from its text alone."""
 
@@ -83,12 +95,16 @@ class Session(Protocol):
         schema: pa.Schema,
         mode: IngestMode,
         *,
+        db_schema: str = ...,
         temporary: bool = False,
     ) -> int:
         """Write batches to an in-memory table; return the rows written."""
 
     def set_option(self, key: str, value: str) -> None:
         """Change a setting; raises `InvalidInputError` for an unknown key or value."""
+
+    def reset_option(self, key: str) -> None:
+        """Put a setting back to its default; raises `InvalidInputError` for an unknown key."""
 
     def get_options(self) -> Mapping[str, str]:
         """Return every setting and its value."""
@@ -145,16 +161,15 @@ class Catalog(Protocol):
 class Database(Protocol):
     """The whole engine behind a server."""
 
-    @property
-    def catalog(self) -> Catalog:
-        """Return the shared catalog."""
+    def catalog_of(self, principal: Principal) -> Catalog:
+        """Return the catalog as a user sees it now."""
 
     @property
     def queries(self) -> Queries:
         """Return the log of queries."""
 
-    def session(self) -> Session:
-        """Open a session."""
+    def session(self, principal: Principal) -> Session:
+        """Open a session of a user."""
 
     def close(self) -> None:
         """Release the engine."""

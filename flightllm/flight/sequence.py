@@ -1,7 +1,8 @@
 """One query for several rows of parameters: the results one after the other, as if they were one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Rows
+from typing import Any
 
 import pyarrow as pa
 
@@ -51,6 +52,10 @@ class Sequence(Iterator[pa.RecordBatch]):
         """Stop the running query and start no other."""
         self._cancelled = True
         self._current.query.cancel()
+
+    def progress(self) -> Mapping[str, Any]:
+        """Return how far the running query is."""
+        return self._current.query.progress()
 
     def close(self) -> None:
         """Close the running query."""

@@ -63,8 +63,19 @@ def _plain(kind: pa.DataType, column: str) -> pa.DataType:
         return pa.binary()
     if pa.types.is_dictionary(kind):
         return _plain(kind.value_type, column)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(_plain_field(kind.value_field))
-    if pa.types.is_struct(kind):
+    if pa.types.is_nested(kind):
+        return _plain_nested(kind)
+    return kind
+
+
+def _plain_nested(kind: pa.DataType) -> pa.DataType:
+    types = pa.types
+    if types.is_struct(kind):
         return pa.struct([_plain_field(field) for field in kind])
+    if types.is_fixed_size_list(kind):
+        return pa.list_(_plain_field(kind.value_field), kind.list_size)
+    if any(test(kind) for test in (types.is_list, types.is_large_list, types.is_list_view, types.is_large_list_view)):
+        return pa.list_(_plain_field(kind.value_field))
+    if types.is_map(kind):
+        return pa.map_(_plain_field(kind.key_field), _plain_field(kind.item_field), keys_sorted=kind.keys_sorted)
     return kind

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from flightllm.errors import SqlError, UnsupportedError
+from flightllm.sql.access_statements import read_access_statement
 from flightllm.sql.explain_options import read_explain_options
 from flightllm.sql.index_statements import read_index_statement
 from flightllm.sql.names import TableName, identifier, quoted, read_name, read_parts
@@ -52,7 +53,7 @@ class _Reader:
         word = first.text.lower() if first.kind is Kind.WORD else ""
         if self._tokens[0].is_symbol("("):
             return self._query() if word in _QUERY_WORDS else self._unknown(first)
-        for read in (read_index_statement, read_object_statement):
+        for read in (read_index_statement, read_access_statement, read_object_statement):
             if (found := read(self._tokens, self._rest(0))) is not None:
                 return found
         if word in REFUSED:

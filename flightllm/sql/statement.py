@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+from flightllm.access.grants import Grant, Policy
 from flightllm.sql.names import TableName
 
 StatementKind = Literal[
@@ -31,6 +32,10 @@ StatementKind = Literal[
     "drop_model",
     "create_prompt",
     "drop_prompt",
+    "grant",
+    "revoke",
+    "create_policy",
+    "drop_policy",
     "transaction",
 ]
 
@@ -60,6 +65,9 @@ class Statement:
     """Of CREATE VECTOR INDEX, whose name is `key`."""
     model_options: Mapping[str, str | int | float | bool] = field(default_factory=lambda: MappingProxyType({}))
     """Of CREATE MODEL, whose name is `key`; a prompt's text is `value`."""
+    grants: tuple[Grant, ...] = ()
+    policy: Policy | None = None
+    """A row filter or column mask."""
     tail: str = ""
     """CREATE TABLE's column list, as written."""
 

@@ -11,6 +11,7 @@ from uuid import uuid4
 import pyarrow as pa
 from datafusion import SessionConfig, SessionContext
 
+from flightllm.access.principal import Principal
 from flightllm.errors import CancelledError, InvalidInputError, NotFoundError, SqlError
 
 _UPDATE = re.compile(r"\s*(create|drop|insert|set|delete)\b", re.IGNORECASE)
@@ -28,6 +29,11 @@ class Record:
     def cancel(self) -> None:
         """Ask the query to stop."""
         self.cancelled.set()
+
+    def progress(self) -> dict[str, Any]:
+        """Return how far it is."""
+        status = "done" if self.closed.is_set() else "cancelled" if self.cancelled.is_set() else "running"
+        return {"query_id": self.query_id, "status": status, "calls_done": 0, "calls_expected": 0}
 
 
 @dataclass(frozen=True)
@@ -81,15 +87,15 @@ class TinyDatabase:
         self.sessions = 0
         self.plans = 0
 
-    @property
-    def catalog(self) -> "TinyDatabase":
-        """Return itself."""
+    def catalog_of(self, principal: Principal) -> "TinyDatabase":
+        """Return itself, whoever asks."""
+        del principal
         return self
 
-    def session(self) -> "TinySession":
+    def session(self, principal: Principal) -> "TinySession":
         """Open a session."""
         self.sessions += 1
-        return TinySession(self)
+        return TinySession(self, principal)
 
     def schemas(self) -> list[str]:
         """Return the schemas' names."""
@@ -119,7 +125,8 @@ class TinyDatabase:
 class TinySession:
     """A session over the shared context."""
 
-    def __init__(self, database: TinyDatabase) -> None:
+    def __init__(self, database: TinyDatabase, principal: Principal) -> None:
+        self.principal = principal
         self._database = database
         self._options = {"optimizer": "on"}
 
@@ -174,10 +181,10 @@ class TinySession:
         return len(rows)
 
     def ingest(
-        self, table: str, reader: Iterable[pa.RecordBatch], schema: pa.Schema, mode: str, *, temporary: bool = False
+        self, table: str, reader: Iterable[pa.RecordBatch], schema: pa.Schema, mode: str, **options: object
     ) -> int:
         """Write a table."""
-        del temporary
+        del options
         context = self._database.context
         exists = context.table_exist(table)
         if mode == "create" and exists:
@@ -195,6 +202,10 @@ class TinySession:
         if key not in self._options or value not in ("on", "off"):
             raise InvalidInputError(f"no setting {key}={value}")
         self._options[key] = value
+
+    def reset_option(self, key: str) -> None:
+        """Put a setting back to its default."""
+        self.set_option(key, "on")
 
     def get_options(self) -> Mapping[str, str]:
         """Return the settings."""

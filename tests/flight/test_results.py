@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -99,7 +100,7 @@ def test_places_are_bounded(support: Any) -> None:
 def test_a_stream_nobody_began_to_read_ends_its_query(support: Any) -> None:
     """A client that goes between planning and the first row leaves nothing running."""
     result = _result(support, _batches(3))
-    unread = ResultStream(result, LIMITS, _slots(), lambda: False)
+    unread = ResultStream(result, LIMITS, _slots(), SimpleNamespace(is_cancelled=lambda: False, add_trailer=print))
     del unread
     assert result.query.cancelled.is_set()
     assert list(result.batches) == []

@@ -1,0 +1,41 @@
+"""Entries of the catalog with what DataFusion reads them through."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+from datafusion.catalog import Table
+
+from flightllm.catalog.contexts import scratch_context
+from flightllm.catalog.entries import Entry
+from flightllm.catalog.memory import memory_table
+from flightllm.storage.folder import TablesFolder
+
+
+def opened(entry: Entry, folder: TablesFolder) -> Entry:
+    """Return an entry as it can be read; reads no file. Plain views are planned elsewhere, and stay as they are.
+
+    Raises:
+        LimitExceededError: the disk is full.
+        InternalError: links to the files cannot be made.
+    """
+    if entry.kind == "ai_view" and entry.provider is None:
+        return replace(entry, provider=memory_table([], entry.schema))
+    if entry.rows is None or (entry.provider is not None and entry.rows.folder is not None):
+        return entry
+    if not entry.rows.files:
+        return replace(entry, provider=memory_table([], entry.schema))
+    suffix = Path(entry.rows.files[0].name).suffix
+    links = folder.link([file.name for file in entry.rows.files], suffix)
+    rows = replace(entry.rows, folder=links)
+    return replace(entry, provider=rows_table(f"{links}/", suffix, entry.schema), rows=rows)
+
+
+def rows_table(location: str, suffix: str, schema: pa.Schema) -> Table:
+    """Return a table over one data file, or over a folder of them in the order of their names."""
+    context = scratch_context()
+    if suffix == ".parquet":
+        context.register_parquet("t", location, file_extension=suffix, schema=schema)
+    else:
+        context.register_arrow("t", location, file_extension=suffix, schema=schema)
+    return context.catalog().schema("public").table("t")

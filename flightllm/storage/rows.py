@@ -1,0 +1,141 @@
+"""Rows in one file: Parquet, or Arrow's own format for the few types that Parquet cannot hold."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flightllm.errors import InvalidInputError
+from flightllm.storage.disk import disk_errors
+from flightllm.storage.folder import TablesFolder
+
+_GROUP_ROWS, _GROUP_BYTES = 131_072, 64 << 20
+"""Rows, and bytes in memory, from which a row group is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A data file: its name, its size on disk, and its number of rows."""
+
+    name: str
+    bytes: int
+    rows: int
+
+
+def suffix_for(schema: pa.Schema) -> str:
+    """Return how the names of data files for such rows end, and with that their format."""
+    return ".parquet" if all(_parquet_holds(kind) for kind in schema.types) else ".arrow"
+
+
+def _parquet_holds(kind: pa.DataType) -> bool:
+    """Tell whether a type comes back from Parquet as it was.
+
+    Parts that may not be NULL are left out: Arrow's writer finds NULLs in them where the whole is NULL.
+    """
+    types = pa.types
+    if types.is_interval(kind) or (types.is_decimal(kind) and kind.scale < 0):
+        return False
+    if types.is_struct(kind):
+        return kind.num_fields > 0 and all(map(_field_held, kind.fields))
+    if types.is_map(kind):
+        return _parquet_holds(kind.key_type) and _field_held(kind.item_field)
+    if types.is_fixed_size_list(kind) and not kind.list_size:
+        return False
+    listed = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return _field_held(kind.value_field) if listed else True
+
+
+def _field_held(field: pa.Field) -> bool:
+    return bool(field.nullable) and _parquet_holds(field.type)
+
+
+def write_rows(folder: TablesFolder, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> StoredFile | None:
+    """Write batches of just this schema to a new data file as they come; without rows there is none.
+
+    The file is not yet sure to be on disk: see `TablesFolder.sync`. Whatever `batches` raises leaves no file.
+
+    Raises:
+        InvalidInputError: Arrow cannot write these rows.
+        LimitExceededError: the disk is full.
+        InternalError: the file cannot be written for another reason.
+    """
+    with _File(folder.new_file(suffix_for(schema)), schema) as file:
+        for group in _groups(batches):
+            try:
+                with disk_errors():
+                    file.write(group)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise InvalidInputError(f"the rows cannot be stored: {error}") from error
+    return file.stored
+
+
+def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Yield the batches that have rows, gathered to what makes a good row group."""
+    gathered: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        gathered.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
+            yield gathered
+            gathered, rows, size = [], 0, 0
+    if gathered:
+        yield gathered
+
+
+class _File:
+    """A data file while it is written; it is removed again where that fails."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.stored: StoredFile | None = None
+        self._path = path
+        self._schema = schema
+        self._rows = 0
+        self._sink: pa.NativeFile | None = None
+        self._writer: pq.ParquetWriter | pa.RecordBatchFileWriter | None = None
+
+    def write(self, batches: list[pa.RecordBatch]) -> None:
+        if self._writer is None:
+            self._sink = pa.OSFile(str(self._path), "wb")
+            if self._path.suffix == ".parquet":
+                self._writer = pq.ParquetWriter(self._sink, self._schema, compression="zstd")
+            else:
+                self._writer = pa.ipc.new_file(self._sink, self._schema)
+        self._writer.write_table(pa.Table.from_batches(batches, self._schema))
+        self._rows += sum(batch.num_rows for batch in batches)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._writer is not None and value is None:
+                with disk_errors():
+                    self._writer.close()
+                    self._close_sink()
+                    self.stored = StoredFile(self._path.name, self._path.stat().st_size, self._rows)
+        finally:
+            if self.stored is None:
+                self._close_quietly()
+                self._path.unlink(missing_ok=True)
+
+    def _close_sink(self) -> None:
+        if self._sink is not None:
+            self._sink.close()
+
+    def _close_quietly(self) -> None:
+        """Close what is open of a file that is to go; a full disk fails here again."""
+        for one in (self._writer, self._sink):
+            try:
+                if one is not None:
+                    one.close()
+            except (OSError, pa.ArrowException):
+                continue
