@@ -20,15 +20,16 @@ from flightllm.catalog.scoped import Scopes
 from flightllm.changes import bound_texts, change
 from flightllm.config import Config
 from flightllm.describing import describe_parameters
+from flightllm.engines import Engines
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError, UnsupportedError
 from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.functions import FunctionRegistry
-from flightllm.llm import create_engine
+from flightllm.object_tables import ObjectTables
+from flightllm.objects import Objects
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.workers import Workers
-from flightllm.plan.cost import Costs, Prices
 from flightllm.query import Query, plan
 from flightllm.services import Services
 from flightllm.settings import Settings
@@ -44,7 +45,7 @@ from flightllm.vector.store import VectorIndexes
 
 _log = structlog.get_logger(__name__)
 _EMPTY = pa.schema([])
-_STAND_INS = (pa.nulls(1), pa.array(["text"]), pa.array([1]))
+_STAND_INS = (pa.nulls(1), pa.array(["a text"]), pa.array([1]))
 _MOST_TRIES = 40
 
 
@@ -147,24 +148,26 @@ class Database:
             access = open_access(config)
             opened.callback(access.close)
             users = AccessTables(access.store)
-            system = SystemTables(queries, cache, indexes, revision, config.embedding.model, users)
+            objects = Objects(config.data_folder)
+            engines = Engines(config.engine, objects.engine)
+            made = ObjectTables(objects, engines)
+            system = SystemTables(queries, cache, indexes, revision, config.embedding.model, users, made)
             catalog = Catalog(config.limits, system, config.data_folder / "tables")
             opened.callback(catalog.close)
             for name, path in config.tables.items():
                 catalog.register_file(name, path)
-            costs = Costs(Prices.of(config.engine))
             backends = Backends(config.embedding, config.limits, indexes, cache)
-            engine = create_engine(config.engine)
+            _ = engines.own  # loads it now, so that what is wrong with it is told
             services = Services(
                 config,
                 catalog,
                 functions,
-                engine,
+                objects,
+                engines,
                 cache,
                 Flights(),
                 Loop(),
                 workers,
-                costs,
                 indexes,
                 access,
                 access.rights(LOCAL),
@@ -186,7 +189,7 @@ class Database:
         for record in self.queries.running():
             record.cancel()
         self._services.cache.close()
-        self._services.engine.close()
+        self._services.engines.close()
         self._services.backends.close()
         self._services.loop.close()
         self.access.close()

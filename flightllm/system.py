@@ -45,7 +45,14 @@ _QUERIES = pa.schema(
     ]
 )
 _AI_CALLS = pa.schema(
-    [("query_id", pa.string()), ("call_site", pa.int32()), ("function", pa.string()), ("text", pa.string()), *_COUNTED]
+    [
+        ("query_id", pa.string()),
+        ("call_site", pa.int32()),
+        ("function", pa.string()),
+        ("text", pa.string()),
+        ("model", pa.string()),
+        *_COUNTED,
+    ]
 )
 
 
@@ -60,6 +67,8 @@ class CallRecord:
     """The operator that it is a call of, as the plan names it."""
     backend: str = "model"
     """Who answers it."""
+    model: str | None = None
+    """Which language model, where it is not the server's own."""
     input_rows: int = 0
     """Rows that its operator has, once that is known, and the tuples of arguments in them to go through."""
     tuples: int = 0
@@ -119,9 +128,11 @@ class QueryRecord:
         """Tell whether the record is closed."""
         return self._seconds is not None
 
-    def call_site(self, function: str, text: str, operator: str = "", backend: str = "model") -> CallRecord:
+    def call_site(
+        self, function: str, text: str, operator: str = "", backend: str = "model", model: str | None = None
+    ) -> CallRecord:
         """Add a call site, in the order of the plan, and return its counters."""
-        call = CallRecord(function, _cut(text), operator=operator, backend=backend)
+        call = CallRecord(function, _cut(text), operator=operator, backend=backend, model=model)
         with self._lock:
             self._calls.append(call)
         return call
@@ -187,6 +198,7 @@ class QueryRecord:
                 **call.counts(),
                 "operator": call.operator,
                 "backend": call.backend,
+                "model": call.model,
                 "input_rows": call.input_rows,
                 "tuples": call.tuples,
                 "notes": dict(call.notes),

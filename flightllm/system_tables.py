@@ -1,4 +1,4 @@
-"""The tables of the schema `system`: those of the query log, and `system.cache`, one row about the answer cache."""
+"""The tables of the schema `system`: of queries, the answer cache, vector indexes, models and prompts."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from flightllm.access.tables import AccessTables
 from flightllm.errors import FlightLLMError
+from flightllm.object_tables import ObjectTables
 from flightllm.operators.cache import AnswerCache
 from flightllm.sql.names import TableName
 from flightllm.system import QueryLog
@@ -38,6 +39,7 @@ class SystemTables:
         revision: Callable[[TableName], str],
         model: str,
         access: AccessTables,
+        objects: ObjectTables,
     ) -> None:
         self._queries = queries
         self._cache = cache
@@ -46,14 +48,14 @@ class SystemTables:
         """Tells the content of a table from another one."""
         self._model = model
         """The embedding model."""
+        self._objects = objects
         self._access = access
 
     @property
     def schemas(self) -> Mapping[str, pa.Schema]:
         """Return the schema of every table by name."""
-        return MappingProxyType(
-            {"cache": _CACHE, "vector_indexes": _INDEXES, **self._access.schemas, **self._queries.schemas}
-        )
+        own = {"cache": _CACHE, "vector_indexes": _INDEXES, **self._objects.schemas}
+        return MappingProxyType({**own, **self._access.schemas, **self._queries.schemas})
 
     def snapshot(self, name: str) -> pa.Table:
         """Return the rows of a table as they are now.
@@ -65,6 +67,8 @@ class SystemTables:
             return pa.Table.from_pylist([asdict(self._cache.stats())], schema=_CACHE)
         if name == "vector_indexes":
             return pa.Table.from_pylist([self._index(one) for one in self._indexes.names()], schema=_INDEXES)
+        if name in self._objects.schemas:
+            return self._objects.snapshot(name)
         return (self._access if name in self._access.schemas else self._queries).snapshot(name)
 
     def _index(self, name: str) -> dict[str, object]:

@@ -185,7 +185,12 @@ class FakeEngine:
 
 def create(config: EngineConfig) -> FakeEngine:
     """Create the fake engine from the configuration."""
-    return FakeEngine(config.model, config.max_in_flight, read_options(FakeOptions, "fake", config.options))
+    return FakeEngine(config.model, config.max_in_flight, check(config))
+
+
+def check(config: EngineConfig) -> FakeOptions:
+    """Read the options."""
+    return read_options(FakeOptions, "fake", config.options)
 
 
 def _check(cancelled: Callable[[], bool]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from flightllm.errors import ConfigError, EngineUnavailableError, MissingExtraError
 from flightllm.llm.base import Choice, Completion, JsonSchema, Parameters, PrefixCache, Regex, Request
-from flightllm.llm.models import model_digest, model_folder
+from flightllm.llm.models import local_folder, model_digest, model_folder
 from flightllm.llm.options import read_options
 from flightllm.llm.prompts import PromptEncoder, misfit
 from flightllm.llm.window import LoopThread, Window
@@ -156,8 +156,13 @@ class VllmEngine:
 
 def create(config: EngineConfig) -> VllmEngine:
     """Start vLLM on the model that the configuration names (seconds to minutes)."""
-    options = read_options(VllmOptions, "vllm", config.options)
-    return VllmEngine(config.model, config.max_in_flight, options)
+    return VllmEngine(config.model, config.max_in_flight, check(config))
+
+
+def check(config: EngineConfig) -> VllmOptions:
+    """Read the options, and look whether the model is there unless it is to be downloaded."""
+    local_folder(config.model)
+    return read_options(VllmOptions, "vllm", config.options)
 
 
 def _completion(request: Request, prompt_tokens: int, final: Any) -> Completion:

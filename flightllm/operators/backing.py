@@ -1,11 +1,12 @@
-"""What calls of one kind are answered by and remembered with."""
+"""What calls of one kind, or of one language model, are answered by and remembered with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flightllm.llm.base import Engine
 from flightllm.operators.budget import Budget
 from flightllm.operators.flights import Flights
 from flightllm.operators.overlay import Answers
+from flightllm.plan.cost import Costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +19,5 @@ class Backing:
     window: int
     """Prompts the engine keeps in flight."""
     budget: Budget | None = None
+    costs: Costs = field(default_factory=Costs)
+    """How long the engine takes."""

@@ -49,7 +49,7 @@ class BatchFunctions:
         if call.backend == SEARCH:
             search, counters = self.searcher().open(call.instruction), self.counters(call)
             return lambda queries: QueryColumn(search, queries, counters).answers(0, len(queries))
-        return (_each_prompt if self.distinct else _each_row)(self, call, self.backings[call.backend])
+        return (_each_prompt if self.distinct else _each_row)(self, call, self.backings[call.backing])
 
     def _kept(self, answer: _Function, name: str) -> _Function:
         def function(*columns: pa.Array) -> pa.Array:

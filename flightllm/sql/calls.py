@@ -10,7 +10,7 @@ import pyarrow as pa
 from flightllm.ai import ELEMENT_END, AICall, name_stub
 from flightllm.errors import AICallError
 from flightllm.functions.base import AIFunction, ScalarFunction
-from flightllm.functions.bind import Argument, BoundCall, Expression, bind_call
+from flightllm.functions.bind import Argument, BoundCall, Expression, Names, bind_call
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.sql.arguments import read_column, read_constant, read_star, split_arguments
 from flightllm.sql.names import identifier
@@ -57,18 +57,20 @@ def extract_calls(
     columns_of_query: Callable[[Extracted], Sequence[str]] | None = None,
     indexes: Callable[[str], Any] | None = None,
     lists: Mapping[str, frozenset[int]] = MappingProxyType({}),
+    names: Names | None = None,
 ) -> Extracted:
     """Replace every AI call by `stub(argument, …)` and leave all other text byte for byte as it is.
 
     `columns_of` gives the columns of a table by its (dotted) name, for `t.*` and `*`; `columns_of_query` those of a
     query, for stars over a subquery or CTE (without it, such a star is an error). `indexes` opens a vector index.
-    `lists` gives by stub the arguments that are lists of values: these become texts, element by element.
+    `lists` gives by stub the arguments that are lists of values: these become texts, element by element. `names` tells
+    what the names of models and prompts mean.
 
     Raises:
         SqlError: the text ends inside a string, or brackets do not match.
         AICallError: a call is malformed; says where and how it is to be written.
     """
-    return _extract(sql, _Catalog(registry, columns_of, columns_of_query, indexes, lists, {}), _MAX_NESTING)
+    return _extract(sql, _Catalog(registry, columns_of, columns_of_query, indexes, lists, names, {}), _MAX_NESTING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class _Catalog:
     columns_of_query: Callable[[Extracted], Sequence[str]] | None
     indexes: Callable[[str], Any] | None
     lists: Mapping[str, frozenset[int]]
+    names: Names | None
     known: dict[str, Sequence[str]]
 
 
@@ -171,7 +174,7 @@ class _Extractor:
             ]
             if lifted:
                 return lifted[0].output, self._lifted(lifted[0], function, arguments, text)
-            bound: BoundCall = bind_call(function, name, arguments, text, self._catalog.indexes)
+            bound: BoundCall = bind_call(function, name, arguments, text, self._catalog.indexes, self._catalog.names)
         except _PlacedError:
             raise
         except AICallError as error:
@@ -241,7 +244,7 @@ class _Extractor:
                 raise AICallError(f"a star stands for many fields and cannot be named {name}")
             return Argument(tuple(self._expand(call, qualifier)), star=True)
         sql = self.render(first, last, tokens[0].start, tokens[-1].end, depth - 1)
-        return Argument((Expression(sql, read_column(tokens)),), name, read_constant(tokens))
+        return Argument((Expression(sql, read_column(tokens), len(tokens) == 1),), name, read_constant(tokens))
 
     def _expand(self, call: int, qualifier: str) -> list[Expression]:
         """Return the columns of `qualifier.*`, or of all tables of the SELECT around the call."""
