@@ -21,6 +21,7 @@ from flightllm.plan.list_arguments import list_arguments
 from flightllm.plan.planner import register_stubs
 from flightllm.services import Services
 from flightllm.sql.calls import Extracted, extract_calls
+from flightllm.sql.names import TableName
 
 if TYPE_CHECKING:
     from flightllm.searching import PlannedIndex
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 SEARCH_CATALOG = "search"
 """The catalog of a query's own context that holds the rows of searches in FROM."""
 _OUTER_JOIN = re.compile(r"^ *(Left|Right|Full) Join:", re.MULTILINE)
+_FILE_GROUPS, _FOLDERS = re.compile(r"file_groups=\{[^}]*\}"), re.compile(r"[^\[\],\s]+/")
+"""What physical plans say of files, whose folders are no client's business."""
 _JOIN_FILTER = re.compile(r"^ *\w+ Join:.* Filter: ", re.MULTILINE)
 
 
@@ -53,6 +56,7 @@ def extract(sql: str, services: Services, tables: Mapping[str, pa.Table] = Mappi
         from flightllm.searching import PlannedIndex
 
         opened.append(services.indexes.open(name))
+        services.catalog.check_unrestricted(TableName(*opened[-1].manifest.table))
         return PlannedIndex(opened[-1], services)
 
     opened: list[VectorIndex] = []
@@ -152,7 +156,8 @@ def named(batches: Batches, schema: pa.Schema) -> Batches:
 
 def datafusion_plans(frame: DataFrame) -> list[tuple[str, str]]:
     """Return titles and texts of DataFusion's own plans."""
+    physical = frame.execution_plan().display_indent()
     return [
         ("logical_plan", frame.optimized_logical_plan().display_indent()),
-        ("physical_plan", frame.execution_plan().display_indent()),
+        ("physical_plan", _FILE_GROUPS.sub(lambda groups: _FOLDERS.sub("", groups[0]), physical)),
     ]

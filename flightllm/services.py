@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass, field
 
+from flightllm.access.control import AccessControl
+from flightllm.access.rights import Rights
 from flightllm.backends import Backends
 from flightllm.catalog import Catalog
 from flightllm.config import Config
@@ -30,6 +32,9 @@ class Services:
     workers: Workers
     costs: Costs
     indexes: VectorIndexes
+    access: AccessControl
+    rights: Rights
+    """Of whoever asks; `catalog` is what they see of all tables."""
     backends: Backends
     """What answers calls that are not the model's."""
     learned: Learned = field(default_factory=Learned)

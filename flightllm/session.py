@@ -3,16 +3,20 @@
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice, product
 from types import MappingProxyType
 
 import pyarrow as pa
 import structlog
 
+from flightllm.access.control import open_access
+from flightllm.access.principal import LOCAL, Principal
+from flightllm.access.tables import AccessTables
 from flightllm.backends import Backends
 from flightllm.catalog import Catalog, IngestMode
 from flightllm.catalog.errors import mapped_error
+from flightllm.catalog.scoped import Scopes
 from flightllm.changes import bound_texts, change
 from flightllm.config import Config
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError, UnsupportedError
@@ -111,8 +115,10 @@ class Database:
 
     def __init__(self, services: Services, queries: QueryLog) -> None:
         self._services = services
+        self._scopes = Scopes(services.catalog)
         self.queries = queries
         self.catalog = services.catalog
+        self.access = services.access
         self.functions = services.functions
         self.engine = services.engine
         self.config = services.config
@@ -137,7 +143,10 @@ class Database:
             def revision(table: TableName) -> str:
                 return catalog.revision(table)
 
-            system = SystemTables(queries, cache, indexes, revision, config.embedding.model)
+            access = open_access(config)
+            opened.callback(access.close)
+            users = AccessTables(access.store)
+            system = SystemTables(queries, cache, indexes, revision, config.embedding.model, users)
             catalog = Catalog(config.limits, system, config.data_folder / "tables")
             opened.callback(catalog.close)
             for name, path in config.tables.items():
@@ -146,14 +155,30 @@ class Database:
             backends = Backends(config.embedding, config.limits, indexes, cache)
             engine = create_engine(config.engine)
             services = Services(
-                config, catalog, functions, engine, cache, Flights(), Loop(), workers, costs, indexes, backends
+                config,
+                catalog,
+                functions,
+                engine,
+                cache,
+                Flights(),
+                Loop(),
+                workers,
+                costs,
+                indexes,
+                access,
+                access.rights(LOCAL),
+                backends,
             )
             opened.pop_all()
         return cls(services, queries)
 
-    def session(self) -> "Session":
-        """Open a session."""
-        return Session(self._services, self.queries)
+    def session(self, principal: Principal = LOCAL) -> "Session":
+        """Open a session of a user, who sees and may do what is granted to it at the time of each statement."""
+        return Session(self._services, self.queries, self._scopes, principal)
+
+    def catalog_of(self, principal: Principal) -> Catalog:
+        """Return the catalog as a user sees it now."""
+        return self._scopes.of(self.access.rights(principal))
 
     def close(self) -> None:
         """Cancel what runs, keep the answers, release the engine. Idempotent."""
@@ -163,16 +188,25 @@ class Database:
         self._services.engine.close()
         self._services.backends.close()
         self._services.loop.close()
+        self.access.close()
         self.catalog.close()
 
 
 class Session:
     """One client's settings and statements. Statements may run at the same time."""
 
-    def __init__(self, services: Services, queries: QueryLog) -> None:
-        self._services = services
+    def __init__(self, services: Services, queries: QueryLog, scopes: Scopes, principal: Principal) -> None:
+        self.principal = principal
+        self._all = services
+        self._scopes = scopes
         self._queries = queries
         self._settings = Settings()
+
+    @property
+    def _services(self) -> Services:
+        """Return the server's services, the catalog as the session's user sees it now."""
+        rights = self._all.access.rights(self.principal)
+        return replace(self._all, catalog=self._scopes.of(rights), rights=rights)
 
     def is_update(self, sql: str) -> bool:
         """Tell from the text alone whether a statement changes something and returns no rows.

@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
+from flightllm.access.tables import AccessTables
 from flightllm.errors import FlightLLMError
 from flightllm.operators.cache import AnswerCache
 from flightllm.sql.names import TableName
@@ -36,6 +37,7 @@ class SystemTables:
         indexes: VectorIndexes,
         revision: Callable[[TableName], str],
         model: str,
+        access: AccessTables,
     ) -> None:
         self._queries = queries
         self._cache = cache
@@ -44,11 +46,14 @@ class SystemTables:
         """Tells the content of a table from another one."""
         self._model = model
         """The embedding model."""
+        self._access = access
 
     @property
     def schemas(self) -> Mapping[str, pa.Schema]:
         """Return the schema of every table by name."""
-        return MappingProxyType({"cache": _CACHE, "vector_indexes": _INDEXES, **self._queries.schemas})
+        return MappingProxyType(
+            {"cache": _CACHE, "vector_indexes": _INDEXES, **self._access.schemas, **self._queries.schemas}
+        )
 
     def snapshot(self, name: str) -> pa.Table:
         """Return the rows of a table as they are now.
@@ -60,7 +65,7 @@ class SystemTables:
             return pa.Table.from_pylist([asdict(self._cache.stats())], schema=_CACHE)
         if name == "vector_indexes":
             return pa.Table.from_pylist([self._index(one) for one in self._indexes.names()], schema=_INDEXES)
-        return self._queries.snapshot(name)
+        return (self._access if name in self._access.schemas else self._queries).snapshot(name)
 
     def _index(self, name: str) -> dict[str, object]:
         try:

@@ -11,7 +11,7 @@ from pyarrow import dataset
 
 from flightllm.access.principal import LOCAL
 from flightllm.errors import InternalError, NotFoundError
-from flightllm.sql.names import CATALOG, TableName
+from flightllm.sql.names import CATALOG, STORED_SUFFIX, TableName
 from flightllm.storage.folder import link_name
 from flightllm.storage.rows import StoredFile
 
@@ -106,13 +106,14 @@ class Entry:
     """Of an external table's files."""
 
     @property
+    def whole(self) -> Table | None:
+        """Return what is found under the hidden name: the rows as they are stored, for views of them."""
+        return self.stored or self.provider
+
+    @property
     def info(self) -> TableInfo:
         """Return what clients may know of the table."""
         return TableInfo(self.name, _TYPES[self.kind], self.schema)
-
-
-STORED_SUFFIX = " (as stored)"
-"""Ends the hidden name under which an entry's `stored` table is found."""
 
 
 class SchemaTables:
@@ -149,7 +150,7 @@ class SchemaTables:
             check_files(entry)
             return entry.provider
         stored = entries.get(TableName(self._schema, name.removesuffix(STORED_SUFFIX)))
-        return stored.stored if stored else None
+        return stored.whole if stored and name.endswith(STORED_SUFFIX) else None
 
     def table_exist(self, name: str) -> bool:
         """Tell whether the schema has the table."""

@@ -105,7 +105,7 @@ def _create_view(store: TableStore, statement: Statement, name: TableName, owner
     views.check_not_itself(name, entry.query)
     with store.lock:
         if check_create(store, statement):
-            store.put(store.planned(entry, store.entries))
+            store.put(store.planned(entry, store.context()))
 
 
 def _create_schema(store: TableStore, statement: Statement, schema: str) -> None:

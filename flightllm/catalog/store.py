@@ -47,7 +47,7 @@ class TableStore:
         self.limits = limits
         self.folder = folder
         self.lock = RLock()
-        self._system = system
+        self.system = system
         self._entries: Mapping[TableName, Entry] = {}
         self._schemas: tuple[str, ...] = ()
         self._rewriting: defaultdict[str, Lock] = defaultdict(Lock)
@@ -79,9 +79,10 @@ class TableStore:
 
         Run clients' text in it with `sql_with_options(text, QUERY_ONLY)` alone.
         """
-        return self._context(self._shared, planning=planning, parallel=parallel)
+        return self.context_over(self._shared, planning=planning, parallel=parallel)
 
-    def _context(self, catalog: SharedCatalog, *, planning: bool, parallel: bool) -> SessionContext:
+    def context_over(self, catalog: SharedCatalog, *, planning: bool, parallel: bool) -> SessionContext:
+        """Return a fresh context over a catalog of these tables; see `context`."""
         return shared_context(
             catalog,
             memory_bytes=self.limits.memory_bytes,
@@ -97,12 +98,12 @@ class TableStore:
 
     def system_tables(self) -> list[TableInfo]:
         """Return the tables of the schema `system`."""
-        schemas = self._system.schemas if self._system else {}
+        schemas = self.system.schemas if self.system else {}
         return [TableInfo(TableName(SYSTEM_SCHEMA, name), "SYSTEM TABLE", schema) for name, schema in schemas.items()]
 
     def schemas(self) -> list[str]:
         """Return the names of all schemas, `system` last."""
-        return [*self._schemas, *([SYSTEM_SCHEMA] if self._system else [])]
+        return [*self._schemas, *([SYSTEM_SCHEMA] if self.system else [])]
 
     def named(self, name: TableName | str) -> TableName:
         """Return the table that an exact name, an exact dotted name or SQL text means, tried in this order."""
@@ -114,9 +115,10 @@ class TableStore:
                 return exact
         return parse_name(name)
 
-    def missing(self, name: TableName) -> NotFoundError:
-        """Return the error that a table does not exist; it names the ones there are."""
-        known = ", ".join(sorted(entry.display for entry in self._entries)[:20]) or "none yet"
+    def missing(self, name: TableName, seen: Iterable[TableName] | None = None) -> NotFoundError:
+        """Return the error that a table does not exist; it names those there are, or those of them that are seen."""
+        names = self._entries if seen is None else seen
+        known = ", ".join(sorted(entry.display for entry in names)[:20]) or "none yet"
         return NotFoundError(f"there is no table {name.display!r}; the tables are: {known}")
 
     def writable(self, name: TableName) -> Entry:
@@ -258,7 +260,7 @@ class TableStore:
             failed = []
             for entry in waiting:
                 try:
-                    fresh[entry.name] = self.planned(entry, fresh)
+                    fresh[entry.name] = self.planned(entry, self._context_over(fresh))
                 except (InvalidInputError, UnsupportedError):
                     failed.append(entry)
             if len(failed) == len(waiting):
@@ -266,8 +268,8 @@ class TableStore:
             waiting = failed
         return fresh
 
-    def planned(self, view: Entry, entries: Mapping[TableName, Entry]) -> Entry:
-        """Return a plain view with its plan and schema, over the given entries.
+    def planned(self, view: Entry, context: SessionContext) -> Entry:
+        """Return a plain view with its plan and schema, over what a context sees.
 
         Raises:
             SqlError: the query cannot be planned.
@@ -277,7 +279,7 @@ class TableStore:
             columns = ", ".join(quoted(column) for column in view.columns)
             text = f"SELECT * FROM ({text}) AS {quoted(view.name.name)} ({columns})"
         try:
-            table = Table(self._context_over(entries).sql_with_options(text, QUERY_ONLY))
+            table = Table(context.sql_with_options(text, QUERY_ONLY))
         except Exception as error:
             raise mapped_error(error) from error
         return replace(view, provider=table, schema=table.schema)
@@ -287,6 +289,6 @@ class TableStore:
         catalog = SharedCatalog.memory_catalog()
         for schema in self._schemas:
             catalog.register_schema(schema, cast("SchemaProvider", SchemaTables(schema, lambda: entries)))
-        if self._system is not None:
-            catalog.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", SystemSchema(self._system)))
-        return self._context(catalog, planning=False, parallel=True)
+        if self.system is not None:
+            catalog.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", SystemSchema(self.system)))
+        return self.context_over(catalog, planning=False, parallel=True)

@@ -1,5 +1,6 @@
 """Settings: frozen dataclasses, read from TOML and checked once at start, then passed to constructors."""
 
+from flightllm.config.auth import AuthConfig
 from flightllm.config.limits import CacheConfig, LimitsConfig
 from flightllm.config.load import Config, default_data_folder
 from flightllm.config.models import EMBEDDERS, ENGINES, EmbeddingConfig, EngineConfig, FunctionsConfig
@@ -8,6 +9,7 @@ from flightllm.config.server import LogConfig, ServerConfig
 __all__ = [
     "EMBEDDERS",
     "ENGINES",
+    "AuthConfig",
     "CacheConfig",
     "Config",
     "EmbeddingConfig",

@@ -10,6 +10,7 @@ from typing import Any, Self, get_type_hints
 
 from platformdirs import user_data_path
 
+from flightllm.config.auth import AuthConfig
 from flightllm.config.limits import CacheConfig, LimitsConfig
 from flightllm.config.models import EmbeddingConfig, EngineConfig, FunctionsConfig
 from flightllm.config.server import LogConfig, ServerConfig
@@ -28,6 +29,7 @@ class Config:
     """All settings of one server."""
 
     server: ServerConfig = field(default_factory=ServerConfig)
+    auth: AuthConfig = field(default_factory=AuthConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
     embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
     tables: Mapping[str, Path] = field(default_factory=lambda: MappingProxyType({}))

@@ -1,6 +1,7 @@
 """DoAction: prepared statements, session options, cancelling."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 import pyarrow as pa
@@ -51,18 +52,21 @@ def _prepare(core: Core, context: flight.ServerCallContext, body: bytes) -> byte
     return pack(result)
 
 
-def _close_prepared(core: Core, _context: flight.ServerCallContext, body: bytes) -> None:
-    core.prepared.remove(unpack_as("ActionClosePreparedStatementRequest", body).prepared_statement_handle)
+def _close_prepared(core: Core, context: flight.ServerCallContext, body: bytes) -> None:
+    handle = unpack_as("ActionClosePreparedStatementRequest", body).prepared_statement_handle
+    with suppress(NotFoundError):  # closing twice does no harm
+        core.prepared_of(context, handle)
+        core.prepared.remove(handle)
 
 
-def _cancel_flight_info(core: Core, _context: flight.ServerCallContext, body: bytes) -> bytes:
-    _cancel(core, parse_flight("CancelFlightInfoRequest", body).info)
+def _cancel_flight_info(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
+    _cancel(core, context, parse_flight("CancelFlightInfoRequest", body).info)
     result: bytes = flight_message("CancelFlightInfoResult", status=_CANCELLED).SerializeToString()
     return result
 
 
-def _cancel_query(core: Core, _context: flight.ServerCallContext, body: bytes) -> bytes:
-    _cancel(core, unpack_as("ActionCancelQueryRequest", body).info)
+def _cancel_query(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
+    _cancel(core, context, unpack_as("ActionCancelQueryRequest", body).info)
     return pack(sql_message("ActionCancelQueryResult", result=_CANCELLED))
 
 
@@ -71,7 +75,7 @@ def _cancel_by_id(core: Core, _context: flight.ServerCallContext, body: bytes) -
     core.database.queries.get(body.decode("utf-8", "replace")).cancel()
 
 
-def _cancel(core: Core, serialized: bytes) -> None:
+def _cancel(core: Core, context: flight.ServerCallContext, serialized: bytes) -> None:
     """Cancel the query of a serialized FlightInfo."""
     try:
         info = flight.FlightInfo.deserialize(serialized)
@@ -80,7 +84,7 @@ def _cancel(core: Core, serialized: bytes) -> None:
         raise InvalidInputError("the request to cancel holds no FlightInfo") from exc
     for ticket in tickets:
         if ticket.name == "TicketStatementQuery":
-            core.statements.get(ticket.message.statement_handle).cancel()
+            core.statement_of(context, ticket.message.statement_handle).cancel()
 
 
 def _renew(_core: Core, _context: flight.ServerCallContext, body: bytes) -> bytes:
@@ -120,7 +124,7 @@ def _get_options(core: Core, context: flight.ServerCallContext, _body: bytes) ->
 
 
 def _close_session(core: Core, context: flight.ServerCallContext, _body: bytes) -> bytes:
-    core.sessions.close(call_of(context), context.peer())
+    core.sessions.close(call_of(context), core.principal(context), context.peer())
     result: bytes = flight_message("CloseSessionResult", status=1).SerializeToString()
     return result
 

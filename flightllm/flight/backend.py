@@ -6,6 +6,8 @@ from typing import Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from flightllm.access.principal import Principal
+
 IngestMode: TypeAlias = Literal["create", "append", "replace", "create_append"]
 
 
@@ -54,6 +56,10 @@ class Description(Protocol):
 
 class Session(Protocol):
     """One client's state and statements."""
+
+    @property
+    def principal(self) -> Principal:
+        """Return whose session it is."""
 
     def is_update(self, sql: str) -> bool:
         """Return whether `sql` is DDL, DML or SET, from its text alone."""
@@ -145,16 +151,15 @@ class Catalog(Protocol):
 class Database(Protocol):
     """The whole engine behind a server."""
 
-    @property
-    def catalog(self) -> Catalog:
-        """Return the shared catalog."""
+    def catalog_of(self, principal: Principal) -> Catalog:
+        """Return the catalog as a user sees it now."""
 
     @property
     def queries(self) -> Queries:
         """Return the log of queries."""
 
-    def session(self) -> Session:
-        """Open a session."""
+    def session(self, principal: Principal) -> Session:
+        """Open a session of a user."""
 
     def close(self) -> None:
         """Release the engine."""

@@ -7,6 +7,8 @@ from typing import Any
 
 from pyarrow import flight
 
+from flightllm.access.login import Login
+from flightllm.access.principal import Principal
 from flightllm.errors import EngineUnavailableError, UnsupportedError
 from flightllm.flight.auth import COOKIE, Call
 from flightllm.flight.backend import Database, Session
@@ -28,6 +30,7 @@ class Core:
     database: Database
     limits: FlightLimits
     info: Mapping[int, Value]
+    login: Login
     sessions: SessionStore = field(init=False)
     prepared: Registry[Prepared] = field(init=False)
     statements: Registry[Statement] = field(init=False)
@@ -45,12 +48,43 @@ class Core:
             poll_seconds=self.limits.poll_seconds,
         )
 
+    def principal(self, context: flight.ServerCallContext) -> Principal:
+        """Return who makes a call.
+
+        Raises:
+            UnauthenticatedError: the connection's certificate names no user.
+        """
+        known = call_of(context).principal
+        return known or self.login.by_certificate(context.peer_identity().decode("utf-8", "replace"))
+
     def session(self, context: flight.ServerCallContext) -> Session:
         """Return the session a call belongs to."""
-        session, cookie = self.sessions.find(call_of(context), context.peer())
+        session, cookie = self.sessions.find(call_of(context), self.principal(context), context.peer())
         if cookie is not None:
             context.add_header("set-cookie", f"{COOKIE}={cookie}; HttpOnly")
         return session
+
+    def prepared_of(self, context: flight.ServerCallContext, handle: bytes) -> Prepared:
+        """Return a prepared statement of the caller's; whose it is not, for them there is none.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        prepared = self.prepared.get(handle)
+        if prepared.session.principal.name != self.principal(context).name:
+            raise self.prepared.missing()
+        return prepared
+
+    def statement_of(self, context: flight.ServerCallContext, handle: bytes) -> Statement:
+        """Return a planned statement of the caller's; see `prepared_of`.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        statement = self.statements.get(handle)
+        if statement.session.principal.name != self.principal(context).name:
+            raise self.statements.missing()
+        return statement
 
     def refuse_when_draining(self) -> None:
         """Raise `EngineUnavailableError` once the server was told to stop."""

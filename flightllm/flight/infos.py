@@ -38,7 +38,7 @@ def result_schema(core: Core, context: flight.ServerCallContext, command: Comman
     if is_metadata(command):
         return metadata_schema(command)
     if command.name == "CommandPreparedStatementQuery":
-        return core.prepared.get(command.message.prepared_statement_handle).description.schema
+        return core.prepared_of(context, command.message.prepared_statement_handle).description.schema
     if command.name == "CommandStatementQuery":
         return core.session(context).describe(command.message.query).schema
     raise UnsupportedError(f"{command.name} has no schema here")
@@ -49,7 +49,7 @@ def _resolve(
 ) -> tuple[Session, str, pa.Table | None, bool]:
     """Return whose statement it is, its text and parameters, and whether it is an update."""
     if command.name == "CommandPreparedStatementQuery":
-        prepared = core.prepared.get(command.message.prepared_statement_handle)
+        prepared = core.prepared_of(context, command.message.prepared_statement_handle)
         return prepared.session, prepared.sql, prepared.parameters, prepared.description.is_update
     if command.name == "CommandStatementQuery":
         refuse_transaction(command.message)

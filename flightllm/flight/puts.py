@@ -29,7 +29,7 @@ _MODES: Mapping[tuple[bool, int], IngestMode] = {
 def put(core: Core, context: flight.ServerCallContext, command: Command, reader: Any) -> Any:
     """Run one DoPut and return the message to answer with."""
     if command.name == "CommandPreparedStatementQuery":
-        return _bind(core, command, reader)
+        return _bind(core, context, command, reader)
     core.refuse_when_draining()
     if command.name == "CommandStatementIngest":
         count = _ingest(core, context, command, reader)
@@ -45,15 +45,15 @@ def put(core: Core, context: flight.ServerCallContext, command: Command, reader:
     return sql_message("DoPutUpdateResult", record_count=count)
 
 
-def _bind(core: Core, command: Command, reader: Any) -> Any:
+def _bind(core: Core, context: flight.ServerCallContext, command: Command, reader: Any) -> Any:
     handle = command.message.prepared_statement_handle
-    prepared = core.prepared.get(handle)
+    prepared = core.prepared_of(context, handle)
     prepared.parameters = _parameters(core, reader)
     return sql_message("DoPutPreparedStatementResult", prepared_statement_handle=handle)
 
 
 def _prepared_update(core: Core, context: flight.ServerCallContext, command: Command, reader: Any) -> int:
-    prepared = core.prepared.get(command.message.prepared_statement_handle)
+    prepared = core.prepared_of(context, command.message.prepared_statement_handle)
     if not prepared.description.is_update:
         raise InvalidInputError("the statement is a query: execute it as one, once for each row of parameters")
     parameters = _parameters(core, reader)

@@ -4,15 +4,25 @@ import secrets
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import NamedTuple
 
+from flightllm.access.principal import Principal
 from flightllm.flight.auth import Call
 from flightllm.flight.backend import Database, Session
+
+
+class _Key(NamedTuple):
+    """What tells clients without a cookie apart."""
+
+    user: str
+    token: str
+    peer: str
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
     session: Session
-    key: tuple[str, str]
+    key: _Key
 
 
 class SessionStore:
@@ -27,17 +37,17 @@ class SessionStore:
         self._size = size
         self._lock = threading.Lock()
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        self._by_key: dict[tuple[str, str], str] = {}
+        self._by_key: dict[_Key, str] = {}
 
-    def find(self, call: Call, peer: str) -> tuple[Session, str | None]:
+    def find(self, call: Call, principal: Principal, peer: str) -> tuple[Session, str | None]:
         """Return the call's session, and the cookie to set when this call opened it."""
-        key = _key(call, peer)
+        key = _key(call, principal, peer)
         with self._lock:
-            name = call.cookie if call.cookie in self._entries else self._by_key.get(key)
+            name = self._named(call, principal, key)
             if name is not None:
                 self._entries.move_to_end(name)
                 return self._entries[name].session, None
-            name, session = secrets.token_urlsafe(24), self._database.session()
+            name, session = secrets.token_urlsafe(24), self._database.session(principal)
             self._entries[name] = _Entry(session, key)
             self._by_key[key] = name
             old = [self._take(next(iter(self._entries)))] if len(self._entries) > self._size else []
@@ -45,10 +55,10 @@ class SessionStore:
             closed.close()
         return session, name
 
-    def close(self, call: Call, peer: str) -> bool:
+    def close(self, call: Call, principal: Principal, peer: str) -> bool:
         """Close the call's session; return whether there was one."""
         with self._lock:
-            name = call.cookie if call.cookie in self._entries else self._by_key.get(_key(call, peer))
+            name = self._named(call, principal, _key(call, principal, peer))
             session = self._take(name) if name is not None else None
         if session is not None:
             session.close()
@@ -61,12 +71,17 @@ class SessionStore:
         for session in sessions:
             session.close()
 
+    def _named(self, call: Call, principal: Principal, key: _Key) -> str | None:
+        """Return the name of the call's session; a cookie opens none of another user."""
+        entry = self._entries.get(call.cookie or "")
+        return call.cookie if entry is not None and entry.key.user == principal.name else self._by_key.get(key)
+
     def _take(self, name: str) -> Session:
         entry = self._entries.pop(name)
         self._by_key.pop(entry.key, None)
         return entry.session
 
 
-def _key(call: Call, peer: str) -> tuple[str, str]:
+def _key(call: Call, principal: Principal, peer: str) -> _Key:
     """Name the client: by its own token, but by its connection where several may send the same token or none."""
-    return (call.token.value, "" if call.token.own else peer)
+    return _Key(principal.name, call.token, "" if call.names_session else peer)

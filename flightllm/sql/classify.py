@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from flightllm.errors import SqlError, UnsupportedError
+from flightllm.sql.access_statements import read_access_statement
 from flightllm.sql.explain_options import read_explain_options
 from flightllm.sql.index_statements import read_index_statement
 from flightllm.sql.names import TableName, identifier, quoted, read_name, read_parts
@@ -52,6 +53,8 @@ class _Reader:
         if self._tokens[0].is_symbol("("):
             return self._query() if word in _QUERY_WORDS else self._unknown(first)
         if (found := read_index_statement(self._tokens, self._rest(0))) is not None:
+            return found
+        if (found := read_access_statement(self._tokens, self._rest(0))) is not None:
             return found
         if word in REFUSED:
             raise UnsupportedError(REFUSED[word])

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+from flightllm.access.grants import Grant, Policy
 from flightllm.sql.names import TableName
 
 StatementKind = Literal[
@@ -27,6 +28,10 @@ StatementKind = Literal[
     "create_index",
     "drop_index",
     "refresh_index",
+    "grant",
+    "revoke",
+    "create_policy",
+    "drop_policy",
     "transaction",
 ]
 
@@ -54,6 +59,9 @@ class Statement:
     """Of EXPLAIN: `text` or `json`."""
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Of CREATE VECTOR INDEX, whose name is `key`."""
+    grants: tuple[Grant, ...] = ()
+    policy: Policy | None = None
+    """A row filter or column mask."""
     tail: str = ""
     """CREATE TABLE's column list, as written."""
 

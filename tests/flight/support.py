@@ -11,6 +11,7 @@ from uuid import uuid4
 import pyarrow as pa
 from datafusion import SessionConfig, SessionContext
 
+from flightllm.access.principal import Principal
 from flightllm.errors import CancelledError, InvalidInputError, NotFoundError, SqlError
 
 _UPDATE = re.compile(r"\s*(create|drop|insert|set|delete)\b", re.IGNORECASE)
@@ -81,15 +82,15 @@ class TinyDatabase:
         self.sessions = 0
         self.plans = 0
 
-    @property
-    def catalog(self) -> "TinyDatabase":
-        """Return itself."""
+    def catalog_of(self, principal: Principal) -> "TinyDatabase":
+        """Return itself, whoever asks."""
+        del principal
         return self
 
-    def session(self) -> "TinySession":
+    def session(self, principal: Principal) -> "TinySession":
         """Open a session."""
         self.sessions += 1
-        return TinySession(self)
+        return TinySession(self, principal)
 
     def schemas(self) -> list[str]:
         """Return the schemas' names."""
@@ -119,7 +120,8 @@ class TinyDatabase:
 class TinySession:
     """A session over the shared context."""
 
-    def __init__(self, database: TinyDatabase) -> None:
+    def __init__(self, database: TinyDatabase, principal: Principal) -> None:
+        self.principal = principal
         self._database = database
         self._options = {"optimizer": "on"}
 

@@ -69,13 +69,14 @@ def test_defaults_and_owners(reopen: Reopen) -> None:
     catalog = reopen()
     run(catalog, "CREATE TABLE n (a INT NOT NULL DEFAULT 7, s VARCHAR)")
     batch = pa.record_batch({"a": [1]})
-    catalog.ingest("owned", batch.schema, [batch], owner="ann")
+    catalog.owner = "ann"
+    catalog.ingest("owned", batch.schema, [batch])
     catalog = reopen()
     assert run(catalog, "INSERT INTO n (s) VALUES ('x')") == 1
     assert read(catalog, "SELECT * FROM n") == [{"a": 7, "s": "x"}]
     with pytest.raises(InvalidInputError, match="non-nullable"):
         run(catalog, "INSERT INTO n VALUES (NULL, 'x')")
-    owners = {name.name: entry.owner for name, entry in catalog._store.entries.items()}
+    owners = {name.name: entry.owner for name, entry in catalog.store.entries.items()}
     assert owners == {"n": "local", "owned": "ann"}
 
 
@@ -303,7 +304,7 @@ def content(catalog: Catalog) -> dict[str, Any]:
 
 def files(catalog: Catalog) -> list[str]:
     """Return the names of the data files of all tables, in order, which must be all there are on disk."""
-    names = [f.name for e in catalog._store.entries.values() if e.rows is not None for f in e.rows.files]
+    names = [f.name for e in catalog.store.entries.values() if e.rows is not None for f in e.rows.files]
     assert sorted(path.name for path in catalog._folder.file("x").parent.iterdir()) == sorted(names)
     return names
 
