@@ -147,10 +147,10 @@ class Database:
             opened.callback(access.close)
             users = AccessTables(access.store)
             system = SystemTables(queries, cache, indexes, revision, config.embedding.model, users)
-            catalog = Catalog(config.limits, system, config.data_folder / "tables")
+            catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
-            for name, path in config.tables.items():
-                catalog.register_file(name, path)
+            for name, place in config.tables.items():
+                catalog.register_file(name, place)
             costs = Costs(Prices.of(config.engine))
             backends = Backends(config.embedding, config.limits, indexes, cache)
             engine = create_engine(config.engine)

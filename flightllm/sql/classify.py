@@ -6,6 +6,7 @@ from itertools import pairwise
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.access_statements import read_access_statement
 from flightllm.sql.explain_options import read_explain_options
+from flightllm.sql.external_tables import read_external_table
 from flightllm.sql.index_statements import read_index_statement
 from flightllm.sql.names import TableName, identifier, quoted, read_name, read_parts
 from flightllm.sql.statement import REFUSED, REFUSED_OBJECTS, Statement, StatementKind
@@ -55,6 +56,8 @@ class _Reader:
         if (found := read_index_statement(self._tokens, self._rest(0))) is not None:
             return found
         if (found := read_access_statement(self._tokens, self._rest(0))) is not None:
+            return found
+        if (found := read_external_table(self._tokens, self._rest(0))) is not None:
             return found
         if word in REFUSED:
             raise UnsupportedError(REFUSED[word])
