@@ -98,7 +98,9 @@ def test_external_tables(config: Config) -> None:
         session.update("CREATE EXTERNAL TABLE x STORED AS PARQUET LOCATION 's3://lake/open/none/'")
     opened.close()
     opened = Database.open(config)
-    assert rows(opened.session(), "SELECT l.s FROM lines l JOIN logs ON l.id = logs.id WHERE l.id = 2") == [{"s": "b"}] * 2
+    assert (
+        rows(opened.session(), "SELECT l.s FROM lines l JOIN logs ON l.id = logs.id WHERE l.id = 2") == [{"s": "b"}] * 2
+    )
     opened.close()
 
 
