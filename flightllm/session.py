@@ -152,10 +152,10 @@ class Database:
             engines = Engines(config.engine, objects.engine)
             made = ObjectTables(objects, engines)
             system = SystemTables(queries, cache, indexes, revision, config.embedding.model, users, made)
-            catalog = Catalog(config.limits, system, config.data_folder / "tables")
+            catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
-            for name, path in config.tables.items():
-                catalog.register_file(name, path)
+            for name, place in config.tables.items():
+                catalog.register_file(name, place)
             backends = Backends(config.embedding, config.limits, indexes, cache)
             _ = engines.own  # loads it now, so that what is wrong with it is told
             services = Services(
