@@ -14,6 +14,7 @@ from flightllm.backends import Backends
 from flightllm.catalog import Catalog, IngestMode
 from flightllm.catalog.errors import mapped_error
 from flightllm.changes import bound_texts, change
+from flightllm.client_plans import plan_substrait
 from flightllm.config import Config
 from flightllm.describing import describe_parameters
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError, UnsupportedError
@@ -223,8 +224,28 @@ class Session:
         statement = classify(bind(sql, parameters))
         if statement.is_update:
             raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
-        query = self._plan(statement, chosen)
-        record = self._queries.plan(sql)
+        return self._started(self._plan(statement, chosen), sql)
+
+    def describe_plan(self, plan: bytes) -> Description:
+        """Plan a serialized Substrait plan without running it.
+
+        Raises:
+            FlightLLMError: the plan is wrong.
+        """
+        query = plan_substrait(plan, self._services, self._settings)
+        return Description(query.schema, is_update=False, parameters=_EMPTY)
+
+    def execute_plan(self, plan: bytes, settings: Mapping[str, str] = MappingProxyType({})) -> QueryResult:
+        """Plan a serialized Substrait plan; it runs as its batches are pulled.
+
+        Raises:
+            FlightLLMError: the plan is wrong.
+        """
+        query = plan_substrait(plan, self._services, self._settings.with_values(settings))
+        return self._started(query, f"Substrait plan of {len(plan):,} bytes")
+
+    def _started(self, query: Query, text: str) -> QueryResult:
+        record = self._queries.plan(text)
         return QueryResult(query.schema, ResultBatches(query.run(record), record), record)
 
     def _plan(self, statement: Statement, settings: Settings) -> Query:
