@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import chain, islice, product
 from types import MappingProxyType
@@ -10,6 +10,7 @@ from types import MappingProxyType
 import pyarrow as pa
 import structlog
 
+from flightllm.access.principal import LOCAL
 from flightllm.backends import Backends
 from flightllm.catalog import Catalog, IngestMode
 from flightllm.catalog.errors import mapped_error
@@ -18,6 +19,7 @@ from flightllm.config import Config
 from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError, UnsupportedError
 from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.functions import FunctionRegistry
+from flightllm.limits import TimeLimit, over_limit
 from flightllm.llm import create_engine
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
@@ -26,6 +28,7 @@ from flightllm.operators.workers import Workers
 from flightllm.plan.cost import Costs, Prices
 from flightllm.query import Query, plan
 from flightllm.services import Services
+from flightllm.session_log import SessionLog
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
 from flightllm.sql.guard import check_sql
@@ -33,6 +36,7 @@ from flightllm.sql.names import TableName
 from flightllm.sql.parameters import bind, count_parameters
 from flightllm.sql.statement import Statement
 from flightllm.system import QueryLog, QueryRecord
+from flightllm.system_settings import SettingsTable
 from flightllm.system_tables import SystemTables
 from flightllm.vector.store import VectorIndexes
 
@@ -61,23 +65,30 @@ class QueryResult:
 
 
 class ResultBatches(Iterator[pa.RecordBatch]):
-    """The rows of a query; keeps its record. One thread at a time pulls or closes."""
+    """The rows of a query, of `most_bytes` in all at most; keeps its record. One thread at a time pulls or closes."""
 
-    def __init__(self, batches: Batches, record: QueryRecord) -> None:
+    def __init__(self, batches: Batches, record: QueryRecord, most_bytes: int | None = None) -> None:
         self._batches = batches
         self._record = record
+        self._most = most_bytes
 
     def __next__(self) -> pa.RecordBatch:
         """Return the next batch; any failure comes out as one of our errors."""
+        with self._record.bound():
+            return self._next()
+
+    def _next(self) -> pa.RecordBatch:
         self._record.begin()
         try:
             batch = next(self._batches)
+            self._check_size(self._record.bytes + batch.nbytes)
         except StopIteration:
             self._record.finish("done")
-            self._report()
             raise
-        except CancelledError:
+        except CancelledError as error:
             self._record.finish("cancelled")
+            if self._record.reason is not None:
+                raise self._record.reason from error
             raise
         except FlightLLMError as error:
             self._record.finish("failed", error=str(error))
@@ -86,27 +97,28 @@ class ResultBatches(Iterator[pa.RecordBatch]):
             self._record.finish("failed", error="internal error")
             _log.exception("query failed", query_id=self._record.query_id)
             raise InternalError(f"internal error, query_id={self._record.query_id}: see the server's log") from error
-        self._record.add_rows(batch.num_rows)
+        self._record.add_rows(batch.num_rows, batch.nbytes)
         return batch
+
+    def _check_size(self, size: int) -> None:
+        if self._most is not None and size > self._most:
+            found = f"the rows come to {size:,} bytes or more"
+            raise over_limit("result_bytes", self._most, found, "ask for fewer rows or columns")
 
     def close(self) -> None:
         """Stop the query if it still runs. Idempotent."""
-        self._record.finish("cancelled")
-        self._batches.close()
-
-    def _report(self) -> None:
-        row = self._record.row()
-        if row["failed_rows"]:
-            _log.warning("rows without an answer", query_id=self._record.query_id, failed_rows=row["failed_rows"])
-        _log.info("query done", **{k: v for k, v in row.items() if k not in {"sql", "error", "started_at", "status"}})
+        with self._record.bound():
+            self._record.finish("cancelled")
+            self._batches.close()
 
 
 class Database:
     """One server's tables, functions, engine and answers. Safe to use from several threads."""
 
-    def __init__(self, services: Services, queries: QueryLog) -> None:
+    def __init__(self, services: Services, queries: QueryLog, sessions: SessionLog | None = None) -> None:
         self._services = services
         self.queries = queries
+        self.sessions = sessions or SessionLog()
         self.catalog = services.catalog
         self.functions = services.functions
         self.engine = services.engine
@@ -122,7 +134,8 @@ class Database:
         """
         workers = Workers.of_process()  # before DataFusion starts its threads
         functions = FunctionRegistry.load(config.functions.folders)
-        queries = QueryLog()
+        costs, sessions = Costs(Prices.of(config.engine)), SessionLog()
+        queries = QueryLog(price=costs.counted)
         path = config.cache.path or config.data_folder / "answers.sqlite"
         cache = AnswerCache(path if config.cache.enabled else None, config.cache.max_bytes)
         with ExitStack() as opened:
@@ -132,21 +145,22 @@ class Database:
             def revision(table: TableName) -> str:
                 return catalog.revision(table)
 
-            catalog = Catalog(config.limits, SystemTables(queries, cache, indexes, revision, config.embedding.model))
+            settings = SettingsTable(config, sessions)
+            system = SystemTables(queries, cache, indexes, revision, config.embedding.model, sessions, settings)
+            catalog = Catalog(config.limits, system)
             for name, path in config.tables.items():
                 catalog.register_file(name, path)
-            costs = Costs(Prices.of(config.engine))
             backends = Backends(config.embedding, config.limits, indexes, cache)
             engine = create_engine(config.engine)
             services = Services(
                 config, catalog, functions, engine, cache, Flights(), Loop(), workers, costs, indexes, backends
             )
             opened.pop_all()
-        return cls(services, queries)
+        return cls(services, queries, sessions)
 
-    def session(self) -> "Session":
-        """Open a session."""
-        return Session(self._services, self.queries)
+    def session(self, *, user: str = LOCAL.name, peer: str = "") -> "Session":
+        """Open a session of a user, for a client at the address `peer`."""
+        return Session(self._services, self.queries, self.sessions, user=user, peer=peer)
 
     def close(self) -> None:
         """Cancel what runs, keep the answers, release the engine. Idempotent."""
@@ -161,10 +175,41 @@ class Database:
 class Session:
     """One client's settings and statements. Statements may run at the same time."""
 
-    def __init__(self, services: Services, queries: QueryLog) -> None:
+    def __init__(
+        self,
+        services: Services,
+        queries: QueryLog,
+        sessions: SessionLog,
+        *,
+        user: str = LOCAL.name,
+        peer: str = "",
+    ) -> None:
         self._services = services
         self._queries = queries
+        self._sessions = sessions
         self._settings = Settings()
+        self._record = sessions.open(self._changed, user, peer)
+        self.id = self._record.session_id
+        self.user = user
+
+    def _changed(self) -> dict[str, str]:
+        return self._settings.changed()
+
+    def time_limit(self, settings: Mapping[str, str]) -> TimeLimit:
+        """Return how long a statement may run under the session's settings and `settings`.
+
+        Raises:
+            InvalidInputError: one of these is no setting, or cannot have this value.
+        """
+        chosen = self._settings.with_values(settings)
+        return TimeLimit.of(self._services.config.limits.statement_seconds, chosen.timeout)
+
+    @contextmanager
+    def _statement(self) -> Iterator[None]:
+        """Count a statement, and bind to log events inside whose it is."""
+        self._record.used()
+        with structlog.contextvars.bound_contextvars(user=self.user, session_id=self.id):
+            yield
 
     def is_update(self, sql: str) -> bool:
         """Tell from the text alone whether a statement changes something and returns no rows.
@@ -216,14 +261,16 @@ class Session:
         Raises:
             FlightLLMError: the query is wrong.
         """
-        check_sql(sql, self._services.config.limits)
+        limits = self._services.config.limits
+        check_sql(sql, limits)
         chosen = self._settings.with_values(settings)
         statement = classify(bind(sql, parameters))
         if statement.is_update:
             raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
-        query = self._plan(statement, chosen)
-        record = self._queries.plan(sql)
-        return QueryResult(query.schema, ResultBatches(query.run(record), record), record)
+        with self._statement():
+            query = self._plan(statement, chosen)
+        record = self._queries.plan(sql, user=self.user, session_id=self.id, kind=statement.kind)
+        return QueryResult(query.schema, ResultBatches(query.run(record), record, limits.result_bytes), record)
 
     def _plan(self, statement: Statement, settings: Settings) -> Query:
         if statement.kind == "show":
@@ -267,9 +314,10 @@ class Session:
                 return -1
             case "transaction":
                 raise UnsupportedError("transactions are not supported: every statement takes effect by itself")
-        record = self._queries.start(sql, cancelled)
+        record = self._queries.start(sql, cancelled, user=self.user, session_id=self.id, kind=statement.kind)
         try:
-            affected = change(statement, record, self._services, settings)
+            with self._statement(), record.bound():
+                affected = change(statement, record, self._services, settings)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
             record.finish("cancelled" if isinstance(mapped, CancelledError) else "failed", error=str(mapped))
@@ -308,6 +356,7 @@ class Session:
 
     def close(self) -> None:
         """End the session; its running queries go on until their clients stop them."""
+        self._sessions.close(self._record)
 
 
 class _Explained:

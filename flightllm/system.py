@@ -3,7 +3,8 @@
 import secrets
 import time
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from threading import Event, Lock
@@ -11,10 +12,15 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 import pyarrow as pa
+import structlog
 
-from flightllm.ai import SEARCH
-from flightllm.errors import NotFoundError
+from flightllm.access.principal import LOCAL
+from flightllm.ai import MODEL, SEARCH
+from flightllm.errors import CancelledError, FlightLLMError, NotFoundError
+from flightllm.spans import NO_SPAN, NO_SPANS, Span, Spans
+from flightllm.totals import Totals
 
+_log = structlog.get_logger(__name__)
 QueryStatus = Literal["planned", "running", "done", "failed", "cancelled"]
 """`planned` is a query whose rows nobody has asked for yet."""
 _MOST_TEXT = 16_384
@@ -24,29 +30,64 @@ COUNTERS = (
     "prompts_expected",
     "distinct_prompts",
     "calls",
+    "answered",
     "cache_hits",
     "prompt_tokens",
     "cached_tokens",
     "completion_tokens",
     "failed_rows",
 )
-"""What a call site counts; `prompts_expected` is the number of prompts known to be answered in all, for progress."""
+"""What a call site counts; `prompts_expected` is the number of prompts known to be answered in all, for progress.
+
+Of the `calls` sent so far, `answered` have come back.
+"""
 
 _COUNTED = [(name, pa.int64()) for name in COUNTERS]
 _QUERIES = pa.schema(
     [
         ("query_id", pa.string()),
+        ("user", pa.string()),
+        ("session_id", pa.string()),
+        ("kind", pa.string()),
         ("sql", pa.string()),
         ("status", pa.string()),
         ("started_at", pa.timestamp("us", tz="UTC")),
+        ("queued_seconds", pa.float64()),
         ("seconds", pa.float64()),
+        ("progress", pa.float64()),
         *_COUNTED,
+        ("bytes", pa.int64()),
+        ("cost", pa.float64()),
         ("error", pa.string()),
     ]
 )
 _AI_CALLS = pa.schema(
-    [("query_id", pa.string()), ("call_site", pa.int32()), ("function", pa.string()), ("text", pa.string()), *_COUNTED]
+    [
+        ("query_id", pa.string()),
+        ("user", pa.string()),
+        ("call_site", pa.int32()),
+        ("function", pa.string()),
+        ("text", pa.string()),
+        *_COUNTED,
+    ]
 )
+_OWN = ("query_id", "user", "session_id", "kind", "sql", "status", "error", "queued_seconds", "bytes")
+_NOT_LOGGED = frozenset({"sql", "error", "started_at", "progress"})
+"""Texts may hold what is in rows."""
+
+
+class Stop(Event):
+    """Set once somebody asked a statement to stop; `reason` is why, where that makes it a failure."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.reason: FlightLLMError | None = None
+
+    def because(self, reason: FlightLLMError | None) -> None:
+        """Set it; a cancellation is no failure."""
+        if not self.is_set() and not isinstance(reason, CancelledError):
+            self.reason = reason
+        self.set()
 
 
 @dataclass(slots=True)
@@ -96,10 +137,20 @@ class QueryRecord:
 
     query_id: str
     sql: str
-    cancelled: Event = field(default_factory=Event)
+    cancelled: Event = field(default_factory=Stop)
     """Set once somebody asked the query to stop; whoever runs it polls this."""
+    user: str = LOCAL.name
+    session_id: str = ""
+    kind: str = "query"
+    span: Span = NO_SPAN
+    price: Callable[[Mapping[str, int]], float | None] = lambda _: None
+    """Tells what the counted work of the model costs, where it has a price."""
+    ended: Callable[["QueryRecord"], None] = lambda _: None
+    """Called once, when the record is closed."""
     status: QueryStatus = "planned"
     rows: int = 0
+    bytes: int = 0
+    queued_seconds: float = 0.0
     error: str | None = None
     _started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
     _started: float = field(default_factory=time.monotonic)
@@ -126,13 +177,32 @@ class QueryRecord:
             self._calls.append(call)
         return call
 
-    def add_rows(self, rows: int) -> None:
-        """Count rows sent to the client, so that progress can be seen."""
+    def add_rows(self, rows: int, size: int = 0) -> None:
+        """Count rows for the client, and their bytes, so that progress can be seen."""
         with self._lock:
             self.rows += rows
+            self.bytes += size
+
+    def queued(self, seconds: float) -> None:
+        """Say that the query waited for its turn, once more or the first time."""
+        with self._lock:
+            self.queued_seconds += seconds
+
+    @contextmanager
+    def bound(self) -> Iterator[None]:
+        """Bind to log events inside whose they are."""
+        with structlog.contextvars.bound_contextvars(
+            query_id=self.query_id, user=self.user, session_id=self.session_id
+        ):
+            yield
 
     def finish(self, status: QueryStatus, rows: int | None = None, error: str | None = None) -> None:
-        """Close the record; the first call counts, so that a late cancel changes nothing."""
+        """Close the record; the first call counts, so that a late cancel changes nothing.
+
+        What was stopped for a reason has failed.
+        """
+        if status == "cancelled" and (reason := self.reason) is not None:
+            status, error = "failed", str(reason)
         with self._lock:
             if self._seconds is not None:
                 return
@@ -140,24 +210,44 @@ class QueryRecord:
             self.status = status
             self.error = self.error if error is None else _cut(error)
             self.rows = self.rows if rows is None else rows
+        self.ended(self)
 
     def warn(self, text: str) -> None:
         """Say in the record's error what the query lacks; a failure takes its place."""
         with self._lock:
             self.error = _cut(text)
 
-    def cancel(self) -> None:
-        """Ask the query to stop; returns at once."""
-        self.cancelled.set()
+    def cancel(self, reason: FlightLLMError | None = None) -> None:
+        """Ask the query to stop, as a failure where there is a reason; returns at once."""
+        if isinstance(self.cancelled, Stop):
+            self.cancelled.because(reason)
+        else:
+            self.cancelled.set()
+
+    @property
+    def stopped(self) -> bool:
+        """Tell whether somebody asked it to stop."""
+        return self.cancelled.is_set()
+
+    @property
+    def reason(self) -> FlightLLMError | None:
+        """Return why it was stopped, where that makes it a failure."""
+        return self.cancelled.reason if isinstance(self.cancelled, Stop) else None
 
     def row(self) -> dict[str, Any]:
         """Return the query's row of `system.queries`, its counters summed over its calls of models."""
         with self._lock:
             seconds = self._elapsed() if self._seconds is None else self._seconds
-            own = {"query_id": self.query_id, "sql": self.sql, "status": self.status, "error": self.error}
-            calls, rows = [call.counts() for call in self._calls if call.backend != SEARCH], self.rows
-        totals = {name: sum(counts[name] for counts in calls) for name in COUNTERS}
-        return {**own, "started_at": self._started_at, "seconds": seconds, **totals, "rows": rows}
+            own = {
+                **{name: getattr(self, name) for name in _OWN},
+                "started_at": self._started_at,
+                "seconds": seconds,
+            }
+            calls, rows = list(self._calls), self.rows
+        totals = _sums([call.counts() for call in calls if call.backend != SEARCH])
+        cost = self.price(_sums([call.counts() for call in calls if call.backend == MODEL]))
+        progress = 1.0 if own["status"] == "done" else _progress(totals)
+        return {**own, **totals, "rows": rows, "progress": progress, "cost": cost}
 
     def _elapsed(self) -> float:
         return 0.0 if self.status == "planned" else time.monotonic() - self._started
@@ -169,6 +259,7 @@ class QueryRecord:
         return [
             {
                 "query_id": self.query_id,
+                "user": self.user,
                 "call_site": site,
                 "function": call.function,
                 "text": call.text,
@@ -186,9 +277,18 @@ class QueryRecord:
 class QueryLog:
     """The open queries and the last `history` finished ones. Safe to use from several threads."""
 
-    def __init__(self, history: int = 1_000) -> None:
+    def __init__(
+        self,
+        history: int = 1_000,
+        *,
+        spans: Spans = NO_SPANS,
+        price: Callable[[Mapping[str, int]], float | None] = lambda _: None,
+    ) -> None:
+        self._spans = spans
+        self._price = price
         self._open: dict[str, QueryRecord] = {}
         self._finished: deque[QueryRecord] = deque(maxlen=history)
+        self._totals = Totals()
         self._lock = Lock()
 
     @property
@@ -196,22 +296,51 @@ class QueryLog:
         """Return the schemas of the system tables by name."""
         return MappingProxyType({"queries": _QUERIES, "ai_calls": _AI_CALLS})
 
-    def plan(self, sql: str, cancelled: Event | None = None) -> QueryRecord:
+    def plan(
+        self,
+        sql: str,
+        cancelled: Event | None = None,
+        *,
+        user: str = LOCAL.name,
+        session_id: str = "",
+        kind: str = "query",
+    ) -> QueryRecord:
         """Open the record of a query under a new id; its clock waits for `begin`.
 
         Setting `cancelled`, where given, asks the query to stop.
         """
-        record = QueryRecord(secrets.token_hex(8), _cut(sql), cancelled or Event())
+        query_id = secrets.token_hex(8)
+        span = self._spans.statement(query_id=query_id, user=user, session_id=session_id, kind=kind)
+        record = QueryRecord(
+            query_id, _cut(sql), cancelled or Stop(), user, session_id, kind, span, self._price, _report
+        )
         with self._lock:
             self._settle()
             self._open[record.query_id] = record
         return record
 
-    def start(self, sql: str, cancelled: Event | None = None) -> QueryRecord:
+    def start(
+        self,
+        sql: str,
+        cancelled: Event | None = None,
+        *,
+        user: str = LOCAL.name,
+        session_id: str = "",
+        kind: str = "query",
+    ) -> QueryRecord:
         """Open the record of a query that runs from now on; see `plan`."""
-        record = self.plan(sql, cancelled)
+        record = self.plan(sql, cancelled, user=user, session_id=session_id, kind=kind)
         record.begin()
         return record
+
+    def totals(self) -> Totals:
+        """Return what all statements came to so far; of those that still run, what they counted."""
+        with self._lock:
+            self._settle()
+            totals, running = self._totals.copy(), list(self._open.values())
+        for record in running:
+            totals.counted(record.row())
+        return totals
 
     def running(self) -> list[QueryRecord]:
         """Return the queries that have not finished, those only planned included, oldest first."""
@@ -252,6 +381,27 @@ class QueryLog:
         for record in [record for record in self._open.values() if record.finished]:
             del self._open[record.query_id]
             self._finished.append(record)
+            self._totals.finished(record.row())
+
+
+def _report(record: QueryRecord) -> None:
+    """Log what a statement that has ended came to."""
+    row = {name: value for name, value in record.row().items() if name not in _NOT_LOGGED}
+    figures = {name: row[name] for name in ("status", "kind", "rows", "bytes", "queued_seconds", *COUNTERS)}
+    record.span.end(record.error and record.status, **figures)
+    if row["failed_rows"]:
+        _log.warning("rows without an answer", query_id=record.query_id, failed_rows=row["failed_rows"])
+    _log.info("query done", **row)
+
+
+def _sums(counts: list[dict[str, int]]) -> dict[str, int]:
+    return {name: sum(count[name] for count in counts) for name in COUNTERS}
+
+
+def _progress(counts: Mapping[str, int]) -> float | None:
+    """Return which part of the prompts known to be needed has an answer; None where none is known to be."""
+    expected = counts["prompts_expected"]
+    return min(1.0, (counts["answered"] + counts["cache_hits"]) / expected) if expected else None
 
 
 def _cut(text: str) -> str:

@@ -9,8 +9,10 @@ import pyarrow as pa
 
 from flightllm.errors import FlightLLMError
 from flightllm.operators.cache import AnswerCache
+from flightllm.session_log import SESSIONS, SessionLog
 from flightllm.sql.names import TableName
 from flightllm.system import QueryLog
+from flightllm.system_settings import SETTINGS, SettingsTable
 from flightllm.vector.status import status
 from flightllm.vector.store import VectorIndexes
 
@@ -36,6 +38,8 @@ class SystemTables:
         indexes: VectorIndexes,
         revision: Callable[[TableName], str],
         model: str,
+        sessions: SessionLog,
+        settings: SettingsTable,
     ) -> None:
         self._queries = queries
         self._cache = cache
@@ -44,11 +48,14 @@ class SystemTables:
         """Tells the content of a table from another one."""
         self._model = model
         """The embedding model."""
+        self._sessions = sessions
+        self._settings = settings
 
     @property
     def schemas(self) -> Mapping[str, pa.Schema]:
         """Return the schema of every table by name."""
-        return MappingProxyType({"cache": _CACHE, "vector_indexes": _INDEXES, **self._queries.schemas})
+        own = {"cache": _CACHE, "vector_indexes": _INDEXES, "sessions": SESSIONS, "settings": SETTINGS}
+        return MappingProxyType({**own, **self._queries.schemas})
 
     def snapshot(self, name: str) -> pa.Table:
         """Return the rows of a table as they are now.
@@ -60,6 +67,10 @@ class SystemTables:
             return pa.Table.from_pylist([asdict(self._cache.stats())], schema=_CACHE)
         if name == "vector_indexes":
             return pa.Table.from_pylist([self._index(one) for one in self._indexes.names()], schema=_INDEXES)
+        if name == "sessions":
+            return self._sessions.snapshot()
+        if name == "settings":
+            return self._settings.snapshot()
         return self._queries.snapshot(name)
 
     def _index(self, name: str) -> dict[str, object]:

@@ -24,12 +24,24 @@ def mapped_error(error: Exception) -> FlightLLMError:
         return error
     text = _stripped(str(error))
     if "Resources exhausted" in text:
-        return LimitExceededError(f"the query needs more memory than [limits] memory_bytes allows: {text}")
+        return _limit("memory_bytes", f"the query needs more memory than [limits] memory_bytes allows: {text}")
+    if "exceeded the allowable limit" in text:
+        return _limit(
+            "spill_bytes",
+            "what the query keeps on disk comes to more than [limits] spill_bytes allows: sort, join or group fewer"
+            " rows at once, or raise it in the server's configuration",
+        )
     if _UNSUPPORTED in text:
         return UnsupportedError(text.replace(_UNSUPPORTED, "not supported: "))
     if "RecursionLimitExceeded" in text:
         return LimitExceededError("the SQL text is nested too deeply (50 levels): use WITH, or shorter expressions")
     return SqlError(text)
+
+
+def _limit(limit: str, message: str) -> LimitExceededError:
+    error = LimitExceededError(message)
+    error.limit = limit
+    return error
 
 
 def _stripped(text: str) -> str:

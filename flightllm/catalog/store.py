@@ -11,7 +11,7 @@ from datafusion import SessionContext
 from datafusion.catalog import Catalog as SharedCatalog
 from datafusion.catalog import SchemaProvider, Table
 
-from flightllm.catalog.contexts import QUERY_ONLY, shared_context
+from flightllm.catalog.contexts import QUERY_ONLY, Memory, shared_context
 from flightllm.catalog.entries import Entry, SchemaTables, SystemSchema, SystemTables, TableInfo
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.files import files_revision
@@ -31,6 +31,7 @@ class TableStore:
 
     def __init__(self, limits: LimitsConfig, system: SystemTables | None) -> None:
         self.limits = limits
+        self._memory = Memory(limits)
         self.lock = RLock()
         self._system = system
         self._entries: Mapping[TableName, Entry] = {}
@@ -50,13 +51,7 @@ class TableStore:
 
         Run clients' text in it with `sql_with_options(text, QUERY_ONLY)` alone.
         """
-        return shared_context(
-            self._shared,
-            memory_bytes=self.limits.memory_bytes,
-            spill_folder=self.limits.spill_folder,
-            planning=planning,
-            parallel=parallel,
-        )
+        return shared_context(self._shared, self._memory, planning=planning, parallel=parallel)
 
     @property
     def entries(self) -> Mapping[TableName, Entry]:

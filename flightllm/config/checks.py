@@ -1,5 +1,7 @@
 """Checks that several sections share."""
 
+import math
+
 from flightllm.errors import ConfigError
 
 
@@ -14,3 +16,10 @@ def at_least_one(section: str, **values: int) -> None:
     for key, value in values.items():
         if value < 1:
             raise ConfigError(f"[{section}] {key}: expected at least 1, got {value}")
+
+
+def above_zero(section: str, **values: float) -> None:
+    """Raise `ConfigError` for a value that is not above 0 and finite."""
+    for key, value in values.items():
+        if not 0 < value < math.inf:
+            raise ConfigError(f"[{section}] {key}: expected a number above 0, got {value:g}")

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self, get_type_hints
+from typing import Any, Self, get_args, get_type_hints
 
 from platformdirs import user_data_path
 
@@ -117,8 +117,11 @@ def _section(name: str, kind: type[Any], table: Mapping[str, Any], base: Path) -
 _EXPECTED: Mapping[Any, str] = MappingProxyType(
     {
         int: "a whole number",
+        int | None: "a whole number",
+        float: "a number",
         float | None: "a number",
         bool: "true or false",
+        bool | None: "true or false",
         tuple[Path, ...]: "a list of paths",
     }
 )
@@ -132,9 +135,9 @@ def _value(key: str, value: Any, kind: Any, base: Path) -> Any:
         return tuple(_value(key, item, Path, base) for item in value)
     if kind in (str, str | None) and isinstance(value, str):
         return value
-    if kind in (int, bool) and type(value) is kind:
+    if kind in (int, bool, int | None, bool | None) and type(value) in (kind, *get_args(kind)):
         return value
-    if kind == float | None and type(value) in (int, float):
+    if kind in (float, float | None) and type(value) in (int, float):
         return float(value)
     raise ConfigError(f"{key}: expected {_EXPECTED.get(kind, 'a string')}, got {value!r}")
 

@@ -1,6 +1,7 @@
 """DoAction: prepared statements, session options, cancelling."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -38,7 +39,7 @@ def _prepare(core: Core, context: flight.ServerCallContext, body: bytes) -> byte
     refuse_transaction(request)
     core.refuse_when_draining()
     session, sql = core.session(context), request.query
-    description = session.describe(sql)
+    description = core.run(context, session, partial(session.describe, sql))
     handle = core.prepared.add(Prepared(session, sql, description))
     result = sql_message(
         "ActionCreatePreparedStatementResult",

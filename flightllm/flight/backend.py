@@ -6,6 +6,9 @@ from typing import Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from flightllm.errors import FlightLLMError
+from flightllm.limits import TimeLimit
+
 IngestMode: TypeAlias = Literal["create", "append", "replace", "create_append"]
 
 
@@ -16,8 +19,15 @@ class QueryRecord(Protocol):
     def query_id(self) -> str:
         """Return the id in logs and `system.queries`."""
 
-    def cancel(self) -> None:
-        """Ask the query to stop; returns at once."""
+    @property
+    def stopped(self) -> bool:
+        """Return whether somebody asked the query to stop."""
+
+    def cancel(self, reason: FlightLLMError | None = None) -> None:
+        """Ask the query to stop, as a failure where there is a reason; returns at once."""
+
+    def queued(self, seconds: float) -> None:
+        """Say that the query waited for its turn."""
 
 
 class QueryResult(Protocol):
@@ -54,6 +64,17 @@ class Description(Protocol):
 
 class Session(Protocol):
     """One client's state and statements."""
+
+    @property
+    def id(self) -> str:
+        """Return its id in `system.sessions`; no secret."""
+
+    @property
+    def user(self) -> str:
+        """Return the name of its user."""
+
+    def time_limit(self, settings: Mapping[str, str]) -> TimeLimit:
+        """Return how long a statement may run under the session's settings and these."""
 
     def is_update(self, sql: str) -> bool:
         """Return whether `sql` is DDL, DML or SET, from its text alone."""
@@ -153,8 +174,8 @@ class Database(Protocol):
     def queries(self) -> Queries:
         """Return the log of queries."""
 
-    def session(self) -> Session:
-        """Open a session."""
+    def session(self, *, peer: str = "") -> Session:
+        """Open a session for a client at the address `peer`."""
 
     def close(self) -> None:
         """Release the engine."""

@@ -5,13 +5,14 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar, cast
+from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 import pyarrow as pa
 import structlog
 from pyarrow import flight
 
 from flightllm.errors import (
+    BusyError,
     CancelledError,
     EngineError,
     EngineUnavailableError,
@@ -21,6 +22,7 @@ from flightllm.errors import (
     MissingExtraError,
     NotFoundError,
     PermissionDeniedError,
+    StatementTimeoutError,
     UnauthenticatedError,
     UnsupportedError,
 )
@@ -28,7 +30,14 @@ from flightllm.errors import (
 _log = structlog.get_logger(__name__)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_S = TypeVar("_S")
+_S = TypeVar("_S", bound="_Counting")
+
+
+class _Counting(Protocol):
+    """A server that counts what its limits refuse."""
+
+    def refused(self, error: BaseException) -> None:
+        """Count an error, if it is about a limit."""
 
 
 class _SaidOnce(Exception):  # noqa: N818 - never raised itself
@@ -66,6 +75,8 @@ _STATUSES: tuple[tuple[type[FlightLLMError], type[Exception]], ...] = (
     (UnauthenticatedError, flight.FlightUnauthenticatedError),
     (PermissionDeniedError, flight.FlightUnauthorizedError),
     (CancelledError, flight.FlightCancelledError),
+    (StatementTimeoutError, flight.FlightTimedOutError),
+    (BusyError, flight.FlightUnavailableError),
     (EngineUnavailableError, flight.FlightUnavailableError),
     (EngineError, flight.FlightServerError),
     (InternalError, flight.FlightInternalError),
@@ -103,13 +114,16 @@ def to_status(error: BaseException, query_id: str | None = None) -> Exception:
 
 
 @contextmanager
-def statuses(query_id: Callable[[], str | None] = lambda: None) -> Iterator[None]:
-    """Turn whatever is raised inside into a Flight status."""
+def statuses(
+    query_id: Callable[[], str | None] = lambda: None, seen: Callable[[BaseException], None] = lambda _: None
+) -> Iterator[None]:
+    """Turn whatever is raised inside into a Flight status, after `seen` had a look at it."""
     try:
         yield
     except GeneratorExit:
         raise
     except BaseException as exc:  # noqa: BLE001 - the boundary: no exception may pass as it is
+        seen(exc)
         raise to_status(exc, query_id()) from None
 
 
@@ -118,7 +132,7 @@ def boundary(method: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatenate[
 
     @wraps(method)
     def guarded(self: _S, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        guard: AbstractContextManager[None] = statuses()
+        guard: AbstractContextManager[None] = statuses(seen=self.refused)
         with guard:
             return method(self, *args, **kwargs)
 

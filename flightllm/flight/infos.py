@@ -1,5 +1,7 @@
 """GetFlightInfo and GetSchema: what a command will return, and the ticket to fetch it with."""
 
+from functools import partial
+
 import pyarrow as pa
 from pyarrow import flight
 
@@ -25,10 +27,10 @@ def flight_info(
     core.refuse_when_draining()
     session, sql, parameters, is_update = _resolve(core, context, command)
     if is_update:
-        count = run_update(session, sql, parameters, call_of(context).settings, context.is_cancelled)
+        count = run_update(core, context, session, sql, parameters)
         return _info(NO_COLUMNS, descriptor, _ticket(DONE), records=count)
     statement = Statement(session, sql, parameters, call_of(context).settings)
-    result = statement.plan()
+    result = core.run(context, session, statement.plan, discard=lambda _: statement.drop())
     ticket = _ticket(core.statements.add(statement))
     return _info(result.schema, descriptor, ticket, metadata=result.query.query_id.encode())
 
@@ -40,7 +42,8 @@ def result_schema(core: Core, context: flight.ServerCallContext, command: Comman
     if command.name == "CommandPreparedStatementQuery":
         return core.prepared.get(command.message.prepared_statement_handle).description.schema
     if command.name == "CommandStatementQuery":
-        return core.session(context).describe(command.message.query).schema
+        session = core.session(context)
+        return core.run(context, session, partial(session.describe, command.message.query)).schema
     raise UnsupportedError(f"{command.name} has no schema here")
 
 

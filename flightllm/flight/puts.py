@@ -35,9 +35,7 @@ def put(core: Core, context: flight.ServerCallContext, command: Command, reader:
         count = _ingest(core, context, command, reader)
     elif command.name == "CommandStatementUpdate":
         refuse_transaction(command.message)
-        count = run_update(
-            core.session(context), command.message.query, None, call_of(context).settings, context.is_cancelled
-        )
+        count = run_update(core, context, core.session(context), command.message.query, None)
     elif command.name == "CommandPreparedStatementUpdate":
         count = _prepared_update(core, context, command, reader)
     else:
@@ -59,7 +57,7 @@ def _prepared_update(core: Core, context: flight.ServerCallContext, command: Com
     parameters = _parameters(core, reader)
     if parameters is None:
         parameters = prepared.parameters
-    return run_update(prepared.session, prepared.sql, parameters, call_of(context).settings, context.is_cancelled)
+    return run_update(core, context, prepared.session, prepared.sql, parameters)
 
 
 def _parameters(core: Core, reader: Any) -> pa.Table | None:
@@ -86,5 +84,11 @@ def _ingest(core: Core, context: flight.ServerCallContext, command: Command, rea
         raise InvalidInputError(
             "the upload may neither create the table nor change it; choose create, append or replace"
         )
-    upload = Upload(reader, core.limits.upload_bytes)
-    return core.session(context).ingest(message.table, upload, upload.schema, mode, temporary=message.temporary)
+    session = core.session(context)
+    place = core.place(context, session)
+    try:  # in this thread, which alone may read the upload and lasts as long as it does
+        deadline = session.time_limit(call_of(context).settings).start()
+        upload = Upload(reader, core.limits.upload_bytes, deadline)
+        return session.ingest(message.table, upload, upload.schema, mode, temporary=message.temporary)
+    finally:
+        place.release()

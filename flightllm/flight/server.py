@@ -36,11 +36,7 @@ class FlightSqlServer(flight.FlightServerBase):
         flight_limits: FlightLimits | None = None,
     ) -> None:
         given = limits or LimitsConfig()
-        bounds = flight_limits or FlightLimits(
-            batch_bytes=given.batch_bytes,
-            upload_bytes=given.upload_bytes,
-            concurrent_queries=given.concurrent_queries,
-        )
+        bounds = flight_limits or FlightLimits.of(given)
         self._core = Core(database, bounds, sql_info(functions, statement_bytes=given.sql_bytes))
         hide_tracebacks()
         self.host, port = config.address
@@ -49,6 +45,10 @@ class FlightSqlServer(flight.FlightServerBase):
             auth_handler=Handshake(),
             middleware={CALL: CallFactory(config.read_token())},
         )
+
+    def refused(self, error: BaseException) -> None:
+        """Count what a limit refused."""
+        self._core.refusals.note(error)
 
     @property
     def uri(self) -> str:
@@ -77,9 +77,10 @@ class FlightSqlServer(flight.FlightServerBase):
         handle = unpack_as("TicketStatementQuery", ticket.ticket).statement_handle
         if handle == DONE:
             return flight.GeneratorStream(NO_COLUMNS, iter(()))
-        result = self._core.statements.get(handle).take()
-        rows = ResultStream(result, self._core.limits, self._core.slots, context.is_cancelled)
-        return flight.GeneratorStream(result.schema, rows)
+        statement = self._core.statements.get(handle)
+        result = statement.take()
+        reader = self._core.reader(context, statement.session, statement.settings)
+        return flight.GeneratorStream(result.schema, ResultStream(result, self._core.limits, self._core.slots, reader))
 
     @boundary
     def do_put(

@@ -5,18 +5,21 @@ from typing import Any
 
 import pyarrow as pa
 
-from flightllm.errors import InvalidInputError, LimitExceededError
+from flightllm.errors import InvalidInputError
+from flightllm.limits import Deadline, over_limit
 
 
 class Upload:
     """The batches of one DoPut, as plain types: no views, large strings, dictionaries.
 
-    Iterating raises `LimitExceededError` beyond `limit` bytes and `InvalidInputError` for malformed data.
+    Iterating raises `LimitExceededError` beyond `limit` bytes, `InvalidInputError` for malformed data, and
+    `StatementTimeoutError` for a batch that comes after `deadline`.
     """
 
-    def __init__(self, reader: Any, limit: int) -> None:
+    def __init__(self, reader: Any, limit: int, deadline: Deadline = Deadline()) -> None:  # noqa: B008 - frozen
         self._reader = reader
         self._limit = limit
+        self._deadline = deadline
         given: pa.Schema = reader.schema
         self.schema = pa.schema([_plain_field(field) for field in given])
 
@@ -28,7 +31,9 @@ class Upload:
                 continue
             received += batch.get_total_buffer_size()
             if received > self._limit:
-                raise LimitExceededError(f"the upload exceeds limits.upload_bytes = {self._limit}; send it in parts")
+                raise over_limit("upload_bytes", self._limit, f"the upload has {received:,} bytes", "send it in parts")
+            if self._deadline.over:
+                raise self._deadline.error()
             yield _checked(batch, self.schema)
 
     def read_all(self) -> pa.Table:

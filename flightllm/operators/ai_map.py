@@ -23,7 +23,7 @@ from flightllm.operators.means import Means, Site
 from flightllm.operators.ranking import Ranking
 from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.searches import Searcher, run_searches
-from flightllm.operators.spool import Spooled, spool
+from flightllm.operators.spool import Room, Spooled, spool
 from flightllm.plan.cost import Costs, Work
 from flightllm.plan.stages import BoundStep, Operator
 from flightllm.settings import Settings
@@ -45,8 +45,8 @@ class Runtime:
     record: QueryRecord
     folder: Path
     """Spill folder of this query; removed with it."""
-    memory_bytes: int
-    """Rows between two stages go to disk beyond this."""
+    room: Room
+    """For rows between two stages."""
     costs: Costs
     filled: set[str] = field(default_factory=set)
     """The joints that hold their rows already."""
@@ -63,7 +63,7 @@ class Runtime:
             table,
             schema,
             batches,
-            memory_bytes=self.memory_bytes,
+            room=self.room,
             folder=self.folder,
             cancelled=self.cancelled,
         )

@@ -1,7 +1,7 @@
 """What calls cost: seconds, learned from the work that the running engine finished, and the price configured."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -117,6 +117,11 @@ class Costs:
     def price(self, work: Work) -> float | None:
         """Return what some work would cost, or None where no prices are configured."""
         return None if self.prices is None else self.prices.price(work)
+
+    def counted(self, counts: Mapping[str, int]) -> float | None:
+        """Return what counted calls cost, or None where no prices are configured."""
+        tokens = counts["prompt_tokens"], counts["cached_tokens"], counts["completion_tokens"]
+        return self.price(Work(counts["calls"], *tokens))
 
     def _rates(self) -> NDArray[np.float64]:
         """Return seconds per unit of each kind of work."""

@@ -11,7 +11,8 @@ from uuid import uuid4
 import pyarrow as pa
 from datafusion import SessionConfig, SessionContext
 
-from flightllm.errors import CancelledError, InvalidInputError, NotFoundError, SqlError
+from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, NotFoundError, SqlError
+from flightllm.limits import TimeLimit
 
 _UPDATE = re.compile(r"\s*(create|drop|insert|set|delete)\b", re.IGNORECASE)
 _SLOW = re.compile(r"\s*slow\b", re.IGNORECASE)
@@ -25,9 +26,21 @@ class Record:
     cancelled: threading.Event = field(default_factory=threading.Event)
     closed: threading.Event = field(default_factory=threading.Event)
 
-    def cancel(self) -> None:
+    waited: float = 0.0
+
+    @property
+    def stopped(self) -> bool:
+        """Tell whether it was cancelled."""
+        return self.cancelled.is_set()
+
+    def cancel(self, reason: FlightLLMError | None = None) -> None:
         """Ask the query to stop."""
+        del reason
         self.cancelled.set()
+
+    def queued(self, seconds: float) -> None:
+        """Note how long it waited."""
+        self.waited += seconds
 
 
 @dataclass(frozen=True)
@@ -86,8 +99,9 @@ class TinyDatabase:
         """Return itself."""
         return self
 
-    def session(self) -> "TinySession":
+    def session(self, *, peer: str = "") -> "TinySession":
         """Open a session."""
+        del peer
         self.sessions += 1
         return TinySession(self)
 
@@ -122,6 +136,12 @@ class TinySession:
     def __init__(self, database: TinyDatabase) -> None:
         self._database = database
         self._options = {"optimizer": "on"}
+        self.id, self.user = f"s{database.sessions}", "local"
+
+    def time_limit(self, settings: Mapping[str, str]) -> TimeLimit:
+        """Return none."""
+        del settings
+        return TimeLimit()
 
     def is_update(self, sql: str) -> bool:
         """Look at the first word."""

@@ -63,5 +63,5 @@ def test_malformed_data_is_refused() -> None:
 def test_size_is_bounded() -> None:
     """Beyond the limit the upload stops with its configuration key."""
     batch = pa.record_batch({"a": range(100)})
-    with pytest.raises(LimitExceededError, match=r"limits\.upload_bytes = 1000"):
+    with pytest.raises(LimitExceededError, match=r"\[limits\] upload_bytes = 1,000"):
         Upload(Reader(batch, batch), 1_000).read_all()

@@ -12,7 +12,7 @@ from datafusion import SessionContext
 
 from flightllm.config import LimitsConfig
 from flightllm.errors import CancelledError
-from flightllm.operators.spool import spool
+from flightllm.operators.spool import Room, spool
 from flightllm.session import Database
 from tests.databases import ask, canonical, small_database
 
@@ -35,7 +35,9 @@ def test_place(tmp_path: Path, memory: int, files: int) -> None:
     """Rows are all there wherever they are kept, and a table can be filled again."""
     context = SessionContext()
     for _ in range(2):
-        rows = spool(context, "joint", SCHEMA, batches(), memory_bytes=memory, folder=tmp_path, cancelled=lambda: False)
+        rows = spool(
+            context, "joint", SCHEMA, batches(), room=Room(memory, 1 << 30), folder=tmp_path, cancelled=lambda: False
+        )
         assert rows.rows == 10_000
         assert (rows.batches is None) == bool(files)
         (total,) = context.sql("SELECT sum(c0) AS n, count(DISTINCT c1) AS d FROM joint").to_pylist()
@@ -47,7 +49,7 @@ def test_place(tmp_path: Path, memory: int, files: int) -> None:
 def test_empty(tmp_path: Path, memory: int) -> None:
     """No rows are a table without rows."""
     context = SessionContext()
-    rows = spool(context, "joint", SCHEMA, [], memory_bytes=memory, folder=tmp_path, cancelled=lambda: False)
+    rows = spool(context, "joint", SCHEMA, [], room=Room(memory, 1 << 30), folder=tmp_path, cancelled=lambda: False)
     assert rows.rows == 0
     assert context.sql("SELECT * FROM joint").to_arrow_table().num_rows == 0
 
@@ -68,7 +70,7 @@ def test_cancelled(tmp_path: Path, memory: int) -> None:
     with pytest.raises(CancelledError):
         spool(
             *(SessionContext(), "joint", SCHEMA, endless()),
-            memory_bytes=memory,
+            room=Room(memory, 1 << 30),
             folder=tmp_path,
             cancelled=cancelled.is_set,
         )
