@@ -24,7 +24,11 @@ def mapped_error(error: Exception) -> FlightLLMError:
         return error
     text = _stripped(str(error))
     if "Resources exhausted" in text:
-        return _limit("memory_bytes", f"the query needs more memory than [limits] memory_bytes allows: {text}")
+        return _limit(
+            "memory_bytes",
+            "the query needs more memory than [limits] memory_bytes, or server_memory_bytes where that is set, allows:"
+            f" join or group fewer rows at once, or raise it in the server's configuration: {text}",
+        )
     if "exceeded the allowable limit" in text:
         return _limit(
             "spill_bytes",

@@ -21,6 +21,8 @@ class Upload:
         self._limit = limit
         self._deadline = deadline
         given: pa.Schema = reader.schema
+        for field in given:
+            _refuse_run_ends(field.type, field.name)
         self.schema = pa.schema([_plain_field(field) for field in given])
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
@@ -50,18 +52,24 @@ def _checked(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
         raise InvalidInputError(f"the uploaded data is not valid Arrow: {exc}") from exc
 
 
+def _refuse_run_ends(kind: pa.DataType, column: str) -> None:
+    """Raise `InvalidInputError` for run-end encoding at any depth: the Arrow inside DataFusion does not check it."""
+    if pa.types.is_run_end_encoded(kind):
+        raise InvalidInputError(f"column {column!r} is run-end encoded, which is not accepted; decode it first")
+    if isinstance(kind, pa.BaseExtensionType):
+        _refuse_run_ends(kind.storage_type, column)
+    if pa.types.is_dictionary(kind):
+        _refuse_run_ends(kind.value_type, column)
+    for place in range(kind.num_fields):
+        _refuse_run_ends(kind.field(place).type, column)
+
+
 def _plain_field(field: pa.Field) -> pa.Field:
     return field.with_type(_plain(field.type, field.name)).remove_metadata()
 
 
 def _plain(kind: pa.DataType, column: str) -> pa.DataType:
-    """Return the type a column is kept as.
-
-    Raises:
-        InvalidInputError: run-end-encoded columns, which the Arrow inside DataFusion does not check.
-    """
-    if pa.types.is_run_end_encoded(kind):
-        raise InvalidInputError(f"column {column!r} is run-end encoded, which is not accepted; decode it first")
+    """Return the type a column is kept as."""
     if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
         return pa.string()
     if pa.types.is_binary_view(kind) or pa.types.is_large_binary(kind):

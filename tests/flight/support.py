@@ -79,7 +79,10 @@ class Info:
 
 
 class TinyDatabase:
-    """DataFusion tables; `slow` is a query that blocks before its first batch, `broken` one that has a defect."""
+    """DataFusion tables; `slow` is a query that blocks before its first batch, `broken` one that has a defect.
+
+    `hard` is one that cannot be planned, nor stopped while it is, until `may_plan` is set.
+    """
 
     def __init__(self) -> None:
         config = SessionConfig(
@@ -92,6 +95,8 @@ class TinyDatabase:
         self.updates: list[str] = []
         self.records: list[Record] = []
         self.sessions = 0
+        self.time_limit = TimeLimit()
+        self.may_plan = threading.Event()
         self.plans = 0
 
     @property
@@ -139,9 +144,9 @@ class TinySession:
         self.id, self.user = f"s{database.sessions}", "local"
 
     def time_limit(self, settings: Mapping[str, str]) -> TimeLimit:
-        """Return none."""
+        """Return that of the database."""
         del settings
-        return TimeLimit()
+        return self._database.time_limit
 
     def is_update(self, sql: str) -> bool:
         """Look at the first word."""
@@ -164,6 +169,9 @@ class TinySession:
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] | None = None
     ) -> Result:
         """Start a query."""
+        if sql.startswith("hard"):
+            self._database.may_plan.wait(60)
+            sql = "SELECT 1 AS a"
         record = Record()
         self._database.records.append(record)
         if _SLOW.match(sql):
