@@ -85,6 +85,19 @@ class Deadline:
         return error
 
 
+class Sum:
+    """A number that grows. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self.value = 0
+
+    def add(self, value: int) -> None:
+        """Let it grow."""
+        with self._lock:
+            self.value += value
+
+
 class Refusals:
     """How often each limit refused something. Safe to use from several threads."""
 

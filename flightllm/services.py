@@ -7,6 +7,7 @@ from flightllm.catalog import Catalog
 from flightllm.config import Config
 from flightllm.functions import FunctionRegistry
 from flightllm.llm.base import Engine
+from flightllm.llm.health import Health
 from flightllm.llm.learned import Learned
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
@@ -33,3 +34,4 @@ class Services:
     backends: Backends
     """What answers calls that are not the model's."""
     learned: Learned = field(default_factory=Learned)
+    health: Health = field(default_factory=Health)

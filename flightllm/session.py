@@ -122,6 +122,7 @@ class Database:
         self.catalog = services.catalog
         self.functions = services.functions
         self.engine = services.engine
+        self.cache = services.cache
         self.config = services.config
 
     @classmethod
@@ -161,6 +162,11 @@ class Database:
     def session(self, *, user: str = LOCAL.name, peer: str = "") -> "Session":
         """Open a session of a user, for a client at the address `peer`."""
         return Session(self._services, self.queries, self.sessions, user=user, peer=peer)
+
+    @property
+    def engine_up(self) -> bool:
+        """Tell whether the engine answers, as far as is known."""
+        return self._services.health.up and bool(getattr(self.engine, "alive", True))
 
     def close(self) -> None:
         """Cancel what runs, keep the answers, release the engine. Idempotent."""

@@ -88,7 +88,7 @@ def real_backings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
         budget = Budget(
             limits, prices, _most_tokens(counting), counting.count_tokens, fail=settings.on_budget == "fail"
         )
-    engine = ObservedEngine(services.engine, services.learned, services.costs)
+    engine = ObservedEngine(services.engine, services.learned, services.costs, services.health)
     window = services.config.engine.max_in_flight
     with _answers(services, settings) as (cache, flights):
         yield {MODEL: Backing(engine, cache, flights, window, budget), **_others(query, cache, flights)}

@@ -3,6 +3,7 @@
 from flightllm.config.limits import CacheConfig, LimitsConfig
 from flightllm.config.load import Config, default_data_folder
 from flightllm.config.models import EMBEDDERS, ENGINES, EmbeddingConfig, EngineConfig, FunctionsConfig
+from flightllm.config.observe import HttpConfig, TracingConfig
 from flightllm.config.server import LogConfig, ServerConfig
 
 __all__ = [
@@ -13,8 +14,10 @@ __all__ = [
     "EmbeddingConfig",
     "EngineConfig",
     "FunctionsConfig",
+    "HttpConfig",
     "LimitsConfig",
     "LogConfig",
     "ServerConfig",
+    "TracingConfig",
     "default_data_folder",
 ]

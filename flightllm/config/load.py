@@ -12,6 +12,7 @@ from platformdirs import user_data_path
 
 from flightllm.config.limits import CacheConfig, LimitsConfig
 from flightllm.config.models import EmbeddingConfig, EngineConfig, FunctionsConfig
+from flightllm.config.observe import HttpConfig, TracingConfig
 from flightllm.config.server import LogConfig, ServerConfig
 from flightllm.errors import ConfigError
 from flightllm.resources import packaged_folder
@@ -35,6 +36,8 @@ class Config:
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     cache: CacheConfig = field(default_factory=CacheConfig)
     log: LogConfig = field(default_factory=LogConfig)
+    http: HttpConfig = field(default_factory=HttpConfig)
+    tracing: TracingConfig = field(default_factory=TracingConfig)
     data_folder: Path = field(default_factory=default_data_folder)
 
     @classmethod

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from flightllm.config.checks import one_of
+from flightllm.config.checks import host_and_port, one_of
 from flightllm.errors import ConfigError
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -29,10 +29,7 @@ class ServerConfig:
     @property
     def address(self) -> tuple[str, int]:
         """Return `listen` as host and port; port 0 means any free one."""
-        host, _, port = self.listen.rpartition(":")
-        if not host or not port.isdecimal() or int(port) > 65_535:
-            raise ConfigError(f"[server] listen: expected HOST:PORT, got {self.listen!r}")
-        return host.strip("[]"), int(port)
+        return host_and_port("[server] listen", self.listen)
 
     def read_token(self) -> str | None:
         """Return the token that `token` refers to, or None where no token is asked for.

@@ -11,6 +11,7 @@ from flightllm.errors import CancelledError, EngineUnavailableError, FlightLLMEr
 from flightllm.flight.auth import COOKIE, Call
 from flightllm.flight.backend import Database, Session
 from flightllm.flight.limits import FlightLimits
+from flightllm.flight.load import Load
 from flightllm.flight.registry import Registry
 from flightllm.flight.results import Reader
 from flightllm.flight.sessions import SessionStore
@@ -19,7 +20,7 @@ from flightllm.flight.sql_info import Value
 from flightllm.flight.statements import Prepared, Statement
 from flightllm.flight.turns import Asker
 from flightllm.flight.work import Watch, do
-from flightllm.limits import Refusals
+from flightllm.limits import Refusals, Sum
 
 _T = TypeVar("_T")
 CALL = "flightllm"
@@ -39,6 +40,8 @@ class Core:
     slots: Slots = field(init=False)
     draining: threading.Event = field(default_factory=threading.Event)
     refusals: Refusals = field(default_factory=Refusals)
+    received: Sum = field(default_factory=Sum)
+    """Bytes of uploads and parameters."""
 
     def __post_init__(self) -> None:
         count, seconds = self.limits.statements, self.limits.unfetched_seconds
@@ -50,6 +53,21 @@ class Core:
             queue=self.limits.queued_queries,
             wait_seconds=self.limits.queue_seconds,
             poll_seconds=self.limits.poll_seconds,
+        )
+
+    def load(self) -> Load:
+        """Return what the server is doing."""
+        waits, waited = self.slots.waits()
+        return Load(
+            draining=self.draining.is_set(),
+            running=self.slots.running,
+            places=self.slots.size,
+            queued=self.slots.queued,
+            waits=waits,
+            waited_seconds=waited,
+            sessions=len(self.sessions),
+            received_bytes=self.received.value,
+            refusals=self.refusals.counts(),
         )
 
     def session(self, context: flight.ServerCallContext) -> Session:

@@ -62,7 +62,7 @@ def _prepared_update(core: Core, context: flight.ServerCallContext, command: Com
 
 def _parameters(core: Core, reader: Any) -> pa.Table | None:
     """Return the rows of values sent, or None for an upload without columns; columns stand in parameter order."""
-    values = Upload(reader, core.limits.upload_bytes).read_all()
+    values = Upload(reader, core.limits.upload_bytes, count=core.received.add).read_all()
     if values.num_columns == 0:
         return None
     names = values.column_names
@@ -88,7 +88,7 @@ def _ingest(core: Core, context: flight.ServerCallContext, command: Command, rea
     place = core.place(context, session)
     try:  # in this thread, which alone may read the upload and lasts as long as it does
         deadline = session.time_limit(call_of(context).settings).start()
-        upload = Upload(reader, core.limits.upload_bytes, deadline)
+        upload = Upload(reader, core.limits.upload_bytes, deadline, core.received.add)
         return session.ingest(message.table, upload, upload.schema, mode, temporary=message.temporary)
     finally:
         place.release()

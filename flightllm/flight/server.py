@@ -13,6 +13,7 @@ from flightllm.flight.core import CALL, Core
 from flightllm.flight.errors import boundary, hide_tracebacks
 from flightllm.flight.infos import DONE, NO_COLUMNS, flight_info, result_schema
 from flightllm.flight.limits import FlightLimits
+from flightllm.flight.load import Load
 from flightllm.flight.messages import unpack, unpack_as
 from flightllm.flight.metadata import is_metadata, metadata_table
 from flightllm.flight.puts import put
@@ -45,6 +46,10 @@ class FlightSqlServer(flight.FlightServerBase):
             auth_handler=Handshake(),
             middleware={CALL: CallFactory(config.read_token())},
         )
+
+    def load(self) -> Load:
+        """Return what the server is doing."""
+        return self._core.load()
 
     def refused(self, error: BaseException) -> None:
         """Count what a limit refused."""

@@ -1,12 +1,14 @@
 """What clients upload: checked in full before anything reads it, and bounded."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 
 from flightllm.errors import InvalidInputError
 from flightllm.limits import Deadline, over_limit
+
+_NO_DEADLINE = Deadline()
 
 
 class Upload:
@@ -16,10 +18,13 @@ class Upload:
     `StatementTimeoutError` for a batch that comes after `deadline`.
     """
 
-    def __init__(self, reader: Any, limit: int, deadline: Deadline = Deadline()) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self, reader: Any, limit: int, deadline: Deadline = _NO_DEADLINE, count: Callable[[int], None] = lambda _: None
+    ) -> None:
         self._reader = reader
         self._limit = limit
         self._deadline = deadline
+        self._count = count
         given: pa.Schema = reader.schema
         for field in given:
             _refuse_run_ends(field.type, field.name)
@@ -31,7 +36,9 @@ class Upload:
             batch = chunk.data
             if batch is None:  # metadata alone
                 continue
-            received += batch.get_total_buffer_size()
+            size = batch.get_total_buffer_size()
+            self._count(size)
+            received += size
             if received > self._limit:
                 raise over_limit("upload_bytes", self._limit, f"the upload has {received:,} bytes", "send it in parts")
             if self._deadline.over:
