@@ -1,6 +1,7 @@
 """A database and its sessions: what the protocol layer, the command line and tests call."""
 
 import threading
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -16,17 +17,19 @@ from flightllm.catalog import Catalog, IngestMode
 from flightllm.catalog.errors import mapped_error
 from flightllm.changes import bound_texts, change
 from flightllm.config import Config
-from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError, UnsupportedError
+from flightllm.errors import CancelledError, FlightLLMError, SqlError, UnsupportedError
 from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.functions import FunctionRegistry
-from flightllm.limits import TimeLimit, over_limit
+from flightllm.limits import TimeLimit
 from flightllm.llm import create_engine
+from flightllm.observe.tracing import create_spans
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.workers import Workers
 from flightllm.plan.cost import Costs, Prices
 from flightllm.query import Query, plan
+from flightllm.result_batches import ResultBatches
 from flightllm.services import Services
 from flightllm.session_log import SessionLog
 from flightllm.settings import Settings
@@ -60,56 +63,8 @@ class QueryResult:
     """A query that runs as `batches` is pulled; closing `batches`, or `query.cancel()`, stops it."""
 
     schema: pa.Schema
-    batches: "ResultBatches"
+    batches: ResultBatches
     query: QueryRecord
-
-
-class ResultBatches(Iterator[pa.RecordBatch]):
-    """The rows of a query, of `most_bytes` in all at most; keeps its record. One thread at a time pulls or closes."""
-
-    def __init__(self, batches: Batches, record: QueryRecord, most_bytes: int | None = None) -> None:
-        self._batches = batches
-        self._record = record
-        self._most = most_bytes
-
-    def __next__(self) -> pa.RecordBatch:
-        """Return the next batch; any failure comes out as one of our errors."""
-        with self._record.bound():
-            return self._next()
-
-    def _next(self) -> pa.RecordBatch:
-        self._record.begin()
-        try:
-            batch = next(self._batches)
-            self._check_size(self._record.bytes + batch.nbytes)
-        except StopIteration:
-            self._record.finish("done")
-            raise
-        except CancelledError as error:
-            self._record.finish("cancelled")
-            if self._record.reason is not None:
-                raise self._record.reason from error
-            raise
-        except FlightLLMError as error:
-            self._record.finish("failed", error=str(error))
-            raise
-        except Exception as error:
-            self._record.finish("failed", error="internal error")
-            _log.exception("query failed", query_id=self._record.query_id)
-            raise InternalError(f"internal error, query_id={self._record.query_id}: see the server's log") from error
-        self._record.add_rows(batch.num_rows, batch.nbytes)
-        return batch
-
-    def _check_size(self, size: int) -> None:
-        if self._most is not None and size > self._most:
-            found = f"the rows come to {size:,} bytes or more"
-            raise over_limit("result_bytes", self._most, found, "ask for fewer rows or columns")
-
-    def close(self) -> None:
-        """Stop the query if it still runs. Idempotent."""
-        with self._record.bound():
-            self._record.finish("cancelled")
-            self._batches.close()
 
 
 class Database:
@@ -136,7 +91,8 @@ class Database:
         workers = Workers.of_process()  # before DataFusion starts its threads
         functions = FunctionRegistry.load(config.functions.folders)
         costs, sessions = Costs(Prices.of(config.engine)), SessionLog()
-        queries = QueryLog(price=costs.counted)
+        spans = create_spans(config.tracing)
+        queries = QueryLog(price=costs.counted, spans=spans)
         path = config.cache.path or config.data_folder / "answers.sqlite"
         cache = AnswerCache(path if config.cache.enabled else None, config.cache.max_bytes)
         with ExitStack() as opened:
@@ -176,6 +132,7 @@ class Database:
         self._services.engine.close()
         self._services.backends.close()
         self._services.loop.close()
+        self.queries.close()
 
 
 class Session:
@@ -273,9 +230,10 @@ class Session:
         statement = classify(bind(sql, parameters))
         if statement.is_update:
             raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
+        since = time.time_ns()
         with self._statement():
             query = self._plan(statement, chosen)
-        record = self._queries.plan(sql, user=self.user, session_id=self.id, kind=statement.kind)
+        record = self._queries.plan(sql, user=self.user, session_id=self.id, kind=statement.kind, since=since)
         return QueryResult(query.schema, ResultBatches(query.run(record), record, limits.result_bytes), record)
 
     def _plan(self, statement: Statement, settings: Settings) -> Query:
@@ -346,7 +304,15 @@ class Session:
         """
         if temporary:
             raise UnsupportedError("temporary tables are not supported: ingest without `temporary`")
-        return self._services.catalog.ingest(table, schema, reader, mode)
+        record = self._queries.start(f"INGEST INTO {table}", user=self.user, session_id=self.id, kind="ingest")
+        try:
+            with self._statement(), record.bound():
+                rows = self._services.catalog.ingest(table, schema, reader, mode)
+        except Exception as error:
+            record.finish("failed", error=str(error) if isinstance(error, FlightLLMError) else "internal error")
+            raise
+        record.finish("done", rows=rows)
+        return rows
 
     def set_option(self, key: str, value: str) -> None:
         """Change a setting of this session.

@@ -28,8 +28,8 @@ class Span(Protocol):
 class Spans(Protocol):
     """Where spans begin."""
 
-    def statement(self, **attributes: Value) -> Span:
-        """Begin the span of a statement, under what `attached` said."""
+    def statement(self, since: int | None = None, **attributes: Value) -> Span:
+        """Begin the span of a statement, under what `attached` said; `since` is when it began, in Unix nanoseconds."""
 
     def attached(self, traceparent: str | None) -> AbstractContextManager[None]:
         """Take what begins inside for a part of the caller's trace, by its `traceparent` header."""
@@ -65,9 +65,9 @@ NO_SPAN = NoSpan()
 class NoSpans:
     """No traces."""
 
-    def statement(self, **attributes: Value) -> NoSpan:
+    def statement(self, since: int | None = None, **attributes: Value) -> NoSpan:
         """Return a span that nobody looks at."""
-        del attributes
+        del since, attributes
         return NO_SPAN
 
     def attached(self, traceparent: str | None) -> AbstractContextManager[None]:

@@ -1,47 +1,23 @@
 """What the server did: a bounded record of queries and their AI calls, served as the tables of the schema `system`."""
 
 import secrets
-import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
 from threading import Event, Lock
 from types import MappingProxyType
-from typing import Any, Literal
 
 import pyarrow as pa
 import structlog
 
 from flightllm.access.principal import LOCAL
-from flightllm.ai import MODEL, SEARCH
-from flightllm.errors import CancelledError, FlightLLMError, NotFoundError
-from flightllm.spans import NO_SPAN, NO_SPANS, Span, Spans
+from flightllm.errors import NotFoundError
+from flightllm.records import COUNTERS, CallRecord, QueryRecord, QueryStatus, Stop, cut, sums
+from flightllm.spans import NO_SPANS, Spans
 from flightllm.totals import Totals
 
+__all__ = ["COUNTERS", "CallRecord", "QueryLog", "QueryRecord", "QueryStatus", "Stop", "sums"]
+
 _log = structlog.get_logger(__name__)
-QueryStatus = Literal["planned", "running", "done", "failed", "cancelled"]
-"""`planned` is a query whose rows nobody has asked for yet."""
-_MOST_TEXT = 16_384
-"""Characters kept of a query's text, of a call's and of an error; the rest is cut off."""
-COUNTERS = (
-    "rows",
-    "prompts_expected",
-    "distinct_prompts",
-    "calls",
-    "answered",
-    "cache_hits",
-    "prompt_tokens",
-    "cached_tokens",
-    "completion_tokens",
-    "failed_rows",
-)
-"""What a call site counts; `prompts_expected` is the number of prompts known to be answered in all, for progress.
-
-Of the `calls` sent so far, `answered` have come back.
-"""
-
 _COUNTED = [(name, pa.int64()) for name in COUNTERS]
 _QUERIES = pa.schema(
     [
@@ -71,207 +47,8 @@ _AI_CALLS = pa.schema(
         *_COUNTED,
     ]
 )
-_OWN = ("query_id", "user", "session_id", "kind", "sql", "status", "error", "queued_seconds", "bytes")
 _NOT_LOGGED = frozenset({"sql", "error", "started_at", "progress"})
 """Texts may hold what is in rows."""
-
-
-class Stop(Event):
-    """Set once somebody asked a statement to stop; `reason` is why, where that makes it a failure."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reason: FlightLLMError | None = None
-
-    def because(self, reason: FlightLLMError | None) -> None:
-        """Set it; a cancellation is no failure."""
-        if not self.is_set() and not isinstance(reason, CancelledError):
-            self.reason = reason
-        self.set()
-
-
-@dataclass(slots=True)
-class CallRecord:
-    """One AI call site of one query. Counting is safe from several threads."""
-
-    function: str
-    text: str
-    _counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(COUNTERS, 0))
-    operator: str = ""
-    """The operator that it is a call of, as the plan names it."""
-    backend: str = "model"
-    """Who answers it."""
-    input_rows: int = 0
-    """Rows that its operator has, once that is known, and the tuples of arguments in them to go through."""
-    tuples: int = 0
-    notes: dict[str, str] = field(default_factory=dict)
-    """How its prompts are made: the ordering and the layout chosen."""
-    _lock: Lock = field(default_factory=Lock)
-
-    def note(self, input_rows: int, tuples: int, **notes: str) -> None:
-        """Say that so many more rows and tuples are to be gone through, and how their prompts are made."""
-        with self._lock:
-            self.input_rows += input_rows
-            self.tuples += tuples
-            self.notes.update(notes)
-
-    def add(self, **deltas: int) -> None:
-        """Add to counters, e.g. `add(calls=1, prompt_tokens=300)`.
-
-        Raises:
-            KeyError: there is no such counter; see `COUNTERS`.
-        """
-        with self._lock:
-            for name, delta in deltas.items():
-                self._counts[name] += delta
-
-    def counts(self) -> dict[str, int]:
-        """Return all counters as they are now."""
-        with self._lock:
-            return dict(self._counts)
-
-
-@dataclass(slots=True)
-class QueryRecord:
-    """One query from its planning on; `rows` counts what it returned. Safe to use from several threads."""
-
-    query_id: str
-    sql: str
-    cancelled: Event = field(default_factory=Stop)
-    """Set once somebody asked the query to stop; whoever runs it polls this."""
-    user: str = LOCAL.name
-    session_id: str = ""
-    kind: str = "query"
-    span: Span = NO_SPAN
-    price: Callable[[Mapping[str, int]], float | None] = lambda _: None
-    """Tells what the counted work of the model costs, where it has a price."""
-    ended: Callable[["QueryRecord"], None] = lambda _: None
-    """Called once, when the record is closed."""
-    status: QueryStatus = "planned"
-    rows: int = 0
-    bytes: int = 0
-    queued_seconds: float = 0.0
-    error: str | None = None
-    _started_at: datetime = field(default_factory=lambda: datetime.now(UTC))
-    _started: float = field(default_factory=time.monotonic)
-    _seconds: float | None = None
-    _calls: list[CallRecord] = field(default_factory=list)
-    _lock: Lock = field(default_factory=Lock)
-
-    def begin(self) -> None:
-        """Start the clock of a planned query; any other stays as it is."""
-        with self._lock:
-            if self.status == "planned":
-                self.status = "running"
-                self._started_at, self._started = datetime.now(UTC), time.monotonic()
-
-    @property
-    def finished(self) -> bool:
-        """Tell whether the record is closed."""
-        return self._seconds is not None
-
-    def call_site(self, function: str, text: str, operator: str = "", backend: str = "model") -> CallRecord:
-        """Add a call site, in the order of the plan, and return its counters."""
-        call = CallRecord(function, _cut(text), operator=operator, backend=backend)
-        with self._lock:
-            self._calls.append(call)
-        return call
-
-    def add_rows(self, rows: int, size: int = 0) -> None:
-        """Count rows for the client, and their bytes, so that progress can be seen."""
-        with self._lock:
-            self.rows += rows
-            self.bytes += size
-
-    def queued(self, seconds: float) -> None:
-        """Say that the query waited for its turn, once more or the first time."""
-        with self._lock:
-            self.queued_seconds += seconds
-
-    @contextmanager
-    def bound(self) -> Iterator[None]:
-        """Bind to log events inside whose they are."""
-        with structlog.contextvars.bound_contextvars(
-            query_id=self.query_id, user=self.user, session_id=self.session_id
-        ):
-            yield
-
-    def finish(self, status: QueryStatus, rows: int | None = None, error: str | None = None) -> None:
-        """Close the record; the first call counts, so that a late cancel changes nothing.
-
-        What was stopped for a reason has failed.
-        """
-        if status == "cancelled" and (reason := self.reason) is not None:
-            status, error = "failed", str(reason)
-        with self._lock:
-            if self._seconds is not None:
-                return
-            self._seconds = self._elapsed()
-            self.status = status
-            self.error = self.error if error is None else _cut(error)
-            self.rows = self.rows if rows is None else rows
-        self.ended(self)
-
-    def warn(self, text: str) -> None:
-        """Say in the record's error what the query lacks; a failure takes its place."""
-        with self._lock:
-            self.error = _cut(text)
-
-    def cancel(self, reason: FlightLLMError | None = None) -> None:
-        """Ask the query to stop, as a failure where there is a reason; returns at once."""
-        if isinstance(self.cancelled, Stop):
-            self.cancelled.because(reason)
-        else:
-            self.cancelled.set()
-
-    @property
-    def stopped(self) -> bool:
-        """Tell whether somebody asked it to stop."""
-        return self.cancelled.is_set()
-
-    @property
-    def reason(self) -> FlightLLMError | None:
-        """Return why it was stopped, where that makes it a failure."""
-        return self.cancelled.reason if isinstance(self.cancelled, Stop) else None
-
-    def row(self) -> dict[str, Any]:
-        """Return the query's row of `system.queries`, its counters summed over its calls of models."""
-        with self._lock:
-            seconds = self._elapsed() if self._seconds is None else self._seconds
-            own = {
-                **{name: getattr(self, name) for name in _OWN},
-                "started_at": self._started_at,
-                "seconds": seconds,
-            }
-            calls, rows = list(self._calls), self.rows
-        totals = _sums([call.counts() for call in calls if call.backend != SEARCH])
-        cost = self.price(_sums([call.counts() for call in calls if call.backend == MODEL]))
-        progress = 1.0 if own["status"] == "done" else _progress(totals)
-        return {**own, **totals, "rows": rows, "progress": progress, "cost": cost}
-
-    def _elapsed(self) -> float:
-        return 0.0 if self.status == "planned" else time.monotonic() - self._started
-
-    def call_rows(self) -> list[dict[str, Any]]:
-        """Return the query's rows of `system.ai_calls`, one per call site from 0 on, and how its prompts are made."""
-        with self._lock:
-            calls = list(self._calls)
-        return [
-            {
-                "query_id": self.query_id,
-                "user": self.user,
-                "call_site": site,
-                "function": call.function,
-                "text": call.text,
-                **call.counts(),
-                "operator": call.operator,
-                "backend": call.backend,
-                "input_rows": call.input_rows,
-                "tuples": call.tuples,
-                "notes": dict(call.notes),
-            }
-            for site, call in enumerate(calls)
-        ]
 
 
 class QueryLog:
@@ -304,15 +81,17 @@ class QueryLog:
         user: str = LOCAL.name,
         session_id: str = "",
         kind: str = "query",
+        since: int | None = None,
     ) -> QueryRecord:
         """Open the record of a query under a new id; its clock waits for `begin`.
 
-        Setting `cancelled`, where given, asks the query to stop.
+        Setting `cancelled`, where given, asks the query to stop. `since` is when work for it began, for its trace, in
+        Unix nanoseconds.
         """
         query_id = secrets.token_hex(8)
-        span = self._spans.statement(query_id=query_id, user=user, session_id=session_id, kind=kind)
+        span = self._spans.statement(since, query_id=query_id, user=user, session_id=session_id, kind=kind)
         record = QueryRecord(
-            query_id, _cut(sql), cancelled or Stop(), user, session_id, kind, span, self._price, _report
+            query_id, cut(sql), cancelled or Stop(), user, session_id, kind, span, self._price, _report
         )
         with self._lock:
             self._settle()
@@ -341,6 +120,15 @@ class QueryLog:
         for record in running:
             totals.counted(record.row())
         return totals
+
+    @property
+    def spans(self) -> Spans:
+        """Return where traces begin."""
+        return self._spans
+
+    def close(self) -> None:
+        """Send the traces that are not sent yet. Idempotent."""
+        self._spans.close()
 
     def running(self) -> list[QueryRecord]:
         """Return the queries that have not finished, those only planned included, oldest first."""
@@ -388,21 +176,7 @@ def _report(record: QueryRecord) -> None:
     """Log what a statement that has ended came to."""
     row = {name: value for name, value in record.row().items() if name not in _NOT_LOGGED}
     figures = {name: row[name] for name in ("status", "kind", "rows", "bytes", "queued_seconds", *COUNTERS)}
-    record.span.end(record.error and record.status, **figures)
+    record.span.end(record.status if record.status in {"failed", "cancelled"} else None, **figures)
     if row["failed_rows"]:
         _log.warning("rows without an answer", query_id=record.query_id, failed_rows=row["failed_rows"])
     _log.info("query done", **row)
-
-
-def _sums(counts: list[dict[str, int]]) -> dict[str, int]:
-    return {name: sum(count[name] for count in counts) for name in COUNTERS}
-
-
-def _progress(counts: Mapping[str, int]) -> float | None:
-    """Return which part of the prompts known to be needed has an answer; None where none is known to be."""
-    expected = counts["prompts_expected"]
-    return min(1.0, (counts["answered"] + counts["cache_hits"]) / expected) if expected else None
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"

@@ -10,8 +10,9 @@ from flightllm.cli.index import index
 from flightllm.cli.inspect import cancel, functions, queries, tables
 from flightllm.cli.query import query
 from flightllm.cli.serve import serve
+from flightllm.cli.stats import stats
 
-COMMANDS = (serve, query, demo, tables, functions, queries, index, cancel, doctor)
+COMMANDS = (serve, query, demo, tables, functions, queries, stats, index, cancel, doctor)
 
 
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})

@@ -43,8 +43,11 @@ class Handshake(flight.ServerAuthHandler):
 class Call(flight.ServerMiddleware):
     """One call: the bearer token and cookie it came with, and its `x-flightllm-…` settings."""
 
-    def __init__(self, token: Token, cookie: str | None, settings: Mapping[str, str]) -> None:
+    def __init__(
+        self, token: Token, cookie: str | None, settings: Mapping[str, str], traceparent: str | None = None
+    ) -> None:
         super().__init__()
+        self.traceparent = traceparent
         self.token = token
         self.cookie = cookie
         self.settings = settings
@@ -77,7 +80,7 @@ class CallFactory(flight.ServerMiddlewareFactory):
                 for name, value in texts.items()
                 if name.startswith(SETTING_PREFIX)
             }
-            return Call(token, _cookie(texts.get("cookie", "")), settings)
+            return Call(token, _cookie(texts.get("cookie", "")), settings, texts.get("traceparent"))
 
     def _token(self, authorization: str) -> Token:
         scheme, _, value = authorization.partition(" ")

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from flightllm.errors import FlightLLMError
 from flightllm.limits import TimeLimit
+from flightllm.spans import Spans
 
 IngestMode: TypeAlias = Literal["create", "append", "replace", "create_append"]
 
@@ -120,6 +121,10 @@ class Session(Protocol):
 
 class Queries(Protocol):
     """The queries there were lately."""
+
+    @property
+    def spans(self) -> Spans:
+        """Return where traces begin."""
 
     def get(self, query_id: str) -> QueryRecord:
         """Return a query's record; raises `NotFoundError` where there is none."""

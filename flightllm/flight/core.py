@@ -106,7 +106,8 @@ class Core:
         """
         place = self.place(context, session, lambda: stop(CancelledError("the server stops")))
         watch = Watch(context.is_cancelled, session.time_limit(call_of(context).settings).start())
-        return do(function, place, watch, stop=stop, discard=discard, grace_seconds=grace_seconds)
+        with self.database.queries.spans.attached(call_of(context).traceparent):
+            return do(function, place, watch, stop=stop, discard=discard, grace_seconds=grace_seconds)
 
     def refuse_when_draining(self) -> None:
         """Raise `EngineUnavailableError` once the server was told to stop."""

@@ -89,6 +89,7 @@ def _ingest(core: Core, context: flight.ServerCallContext, command: Command, rea
     try:  # in this thread, which alone may read the upload and lasts as long as it does
         deadline = session.time_limit(call_of(context).settings).start()
         upload = Upload(reader, core.limits.upload_bytes, deadline, core.received.add)
-        return session.ingest(message.table, upload, upload.schema, mode, temporary=message.temporary)
+        with core.database.queries.spans.attached(call_of(context).traceparent):
+            return session.ingest(message.table, upload, upload.schema, mode, temporary=message.temporary)
     finally:
         place.release()

@@ -27,7 +27,7 @@ from flightllm.operators.spool import Room, Spooled, spool
 from flightllm.plan.cost import Costs, Work
 from flightllm.plan.stages import BoundStep, Operator
 from flightllm.settings import Settings
-from flightllm.system import CallRecord, QueryRecord
+from flightllm.system import CallRecord, QueryRecord, sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +88,17 @@ def run_operator(operator: Operator, rows: Batches, runtime: Runtime, demand: De
     counters = [
         runtime.record.call_site(call.ai.function, call.ai.text, name, call.ai.backend) for call in operator.calls
     ]
+    functions = ", ".join(call.ai.function for call in operator.calls)
+    span = runtime.record.span.child("ai_operator", operator=name, functions=functions)
+    try:
+        yield from _waved(operator, rows, runtime, counters, demand)
+    finally:
+        span.end(None, **sums(call.counts() for call in counters))
+
+
+def _waved(
+    operator: Operator, rows: Batches, runtime: Runtime, counters: Sequence[CallRecord], demand: Demand
+) -> Batches:
     if not demand.limited or not (operator.ordered or _asks_below(operator)):
         yield from _run(operator, rows, runtime, counters, demand)
         return

@@ -13,6 +13,7 @@ from datafusion import SessionConfig, SessionContext
 
 from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, NotFoundError, SqlError
 from flightllm.limits import TimeLimit
+from flightllm.spans import NO_SPANS
 
 _UPDATE = re.compile(r"\s*(create|drop|insert|set|delete)\b", re.IGNORECASE)
 _SLOW = re.compile(r"\s*slow\b", re.IGNORECASE)
@@ -95,6 +96,7 @@ class TinyDatabase:
         self.updates: list[str] = []
         self.records: list[Record] = []
         self.sessions = 0
+        self.spans = NO_SPANS
         self.time_limit = TimeLimit()
         self.may_plan = threading.Event()
         self.plans = 0
