@@ -11,6 +11,7 @@ from flightllm.config import EngineConfig
 from flightllm.errors import EngineError, EngineUnavailableError, FlightLLMError
 from flightllm.llm import create_engine
 from flightllm.llm.base import Engine
+from flightllm.llm.health import Health
 from flightllm.llm.learned import Learned
 from flightllm.plan.cost import Costs, Prices
 
@@ -27,6 +28,7 @@ class Served:
     engine: Engine
     costs: Costs
     learned: Learned = field(default_factory=Learned)
+    health: Health = field(default_factory=Health)
 
     @property
     def window(self) -> int:
@@ -104,6 +106,11 @@ class Engines:
             gone = slot is not None and not self._is_wanted(name, slot)
         if slot is not None and gone:
             slot.close()
+
+    def price(self, name: str | None, counts: Mapping[str, int]) -> float | None:
+        """Return what counted calls of a model cost, None where it has no prices or is gone."""
+        config = self._described(name)
+        return None if config is None else Costs(Prices.of(config)).counted(counts)
 
     def state(self, name: str | None) -> tuple[bool, str | None]:
         """Tell whether a model is open, and why the last attempt to open it failed."""

@@ -31,6 +31,7 @@ from flightllm.operators.backing import Backing
 from flightllm.operators.batch_udf import BatchFunctions
 from flightllm.operators.relational import Batches
 from flightllm.operators.run import run
+from flightllm.operators.spool import Room
 from flightllm.operators.workers import parallel_parts
 from flightllm.plan.explain import explain_stages
 from flightllm.plan.nodes import Node, Project, Scan
@@ -320,7 +321,7 @@ class StagedQuery:
                 loop=self.services.loop,
                 record=record,
                 folder=folder,
-                memory_bytes=limits.memory_bytes // 8,
+                room=Room(limits.memory_bytes // 8, limits.spill_bytes),
             )
             yield from named(run(self._stage, runtime), self.schema)
         finally:

@@ -1,8 +1,9 @@
 """A database and its sessions: what the protocol layer, the command line and tests call."""
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import chain, islice, product
 from types import MappingProxyType
@@ -22,26 +23,30 @@ from flightllm.client_plans import plan_substrait
 from flightllm.config import Config
 from flightllm.describing import describe_parameters
 from flightllm.engines import Engines
-from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError, UnsupportedError
+from flightllm.errors import CancelledError, FlightLLMError, SqlError, UnsupportedError
 from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.functions import FunctionRegistry
+from flightllm.limits import TimeLimit
 from flightllm.object_tables import ObjectTables
 from flightllm.objects import Objects
+from flightllm.observe.tracing import create_spans
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.workers import Workers
 from flightllm.query import Query, plan
+from flightllm.result_batches import ResultBatches
 from flightllm.services import Services
+from flightllm.session_log import SessionLog
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
 from flightllm.sql.guard import check_sql
 from flightllm.sql.names import DEFAULT_SCHEMA, TableName
 from flightllm.sql.parameters import bind
 from flightllm.sql.statement import Statement
-from flightllm.storage.readers import Reader
 from flightllm.system import QueryLog, QueryRecord
-from flightllm.system_tables import SystemTables
+from flightllm.system_settings import SettingsTable
+from flightllm.system_tables import CacheTable, IndexTable, SystemTables
 from flightllm.vector.store import VectorIndexes
 
 _log = structlog.get_logger(__name__)
@@ -64,66 +69,23 @@ class QueryResult:
     """A query that runs as `batches` is pulled; closing `batches`, or `query.cancel()`, stops it."""
 
     schema: pa.Schema
-    batches: "ResultBatches"
+    batches: ResultBatches
     query: QueryRecord
-
-
-class ResultBatches(Iterator[pa.RecordBatch]):
-    """The rows of a query; keeps its record. One thread at a time pulls or closes."""
-
-    def __init__(self, batches: Batches, record: QueryRecord, reader: Reader) -> None:
-        self._batches = batches
-        self._record = record
-        self._reader = reader
-        """Keeps the files of tables that are changed meanwhile until this is closed, at its end or forgotten."""
-
-    def __next__(self) -> pa.RecordBatch:
-        """Return the next batch; any failure comes out as one of our errors."""
-        self._record.begin()
-        try:
-            batch = next(self._batches)
-        except StopIteration:
-            self._reader.close()
-            self._record.finish("done")
-            self._report()
-            raise
-        except CancelledError:
-            self._record.finish("cancelled")
-            raise
-        except FlightLLMError as error:
-            self._record.finish("failed", error=str(error))
-            raise
-        except Exception as error:
-            self._record.finish("failed", error="internal error")
-            _log.exception("query failed", query_id=self._record.query_id)
-            raise InternalError(f"internal error, query_id={self._record.query_id}: see the server's log") from error
-        self._record.add_rows(batch.num_rows)
-        return batch
-
-    def close(self) -> None:
-        """Stop the query if it still runs. Idempotent."""
-        self._record.finish("cancelled")
-        self._batches.close()
-        self._reader.close()
-
-    def _report(self) -> None:
-        row = self._record.row()
-        if row["failed_rows"]:
-            _log.warning("rows without an answer", query_id=self._record.query_id, failed_rows=row["failed_rows"])
-        _log.info("query done", **{k: v for k, v in row.items() if k not in {"sql", "error", "started_at", "status"}})
 
 
 class Database:
     """One server's tables, functions, engine and answers. Safe to use from several threads."""
 
-    def __init__(self, services: Services, queries: QueryLog) -> None:
+    def __init__(self, services: Services, queries: QueryLog, sessions: SessionLog | None = None) -> None:
         self._services = services
         self._scopes = Scopes(services.catalog)
         self.queries = queries
+        self.sessions = sessions or SessionLog()
         self.catalog = services.catalog
         self.access = services.access
         self.functions = services.functions
         self.engine = services.engine
+        self.cache = services.cache
         self.config = services.config
 
     @classmethod
@@ -136,7 +98,9 @@ class Database:
         """
         workers = Workers.of_process()  # before DataFusion starts its threads
         functions = FunctionRegistry.load(config.functions.folders)
-        queries = QueryLog()
+        objects, sessions = Objects(config.data_folder), SessionLog()
+        engines = Engines(config.engine, objects.engine)
+        queries = QueryLog(price=engines.price, spans=create_spans(config.tracing))
         path = config.cache.path or config.data_folder / "answers.sqlite"
         cache = AnswerCache(path if config.cache.enabled else None, config.cache.max_bytes)
         with ExitStack() as opened:
@@ -149,10 +113,10 @@ class Database:
             access = open_access(config)
             opened.callback(access.close)
             users = AccessTables(access.store)
-            objects = Objects(config.data_folder)
-            engines = Engines(config.engine, objects.engine)
             made = ObjectTables(objects, engines)
-            system = SystemTables(queries, cache, indexes, revision, config.embedding.model, users, made)
+            built = IndexTable(indexes, revision, config.embedding.model)
+            settings = SettingsTable(config, sessions)
+            system = SystemTables(queries, CacheTable(cache), built, users, made, sessions, settings)
             catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
             for name, place in config.tables.items():
@@ -175,15 +139,23 @@ class Database:
                 backends,
             )
             opened.pop_all()
-        return cls(services, queries)
+        return cls(services, queries, sessions)
 
-    def session(self, principal: Principal = LOCAL) -> "Session":
-        """Open a session of a user, who sees and may do what is granted to it at the time of each statement."""
-        return Session(self._services, self.queries, self._scopes, principal)
+    def session(self, principal: Principal = LOCAL, *, peer: str = "") -> "Session":
+        """Open a session of a user, who sees and may do what is granted to it at the time of each statement.
+
+        `peer` is the client's address.
+        """
+        return Session(self._services, self.queries, self.sessions, self._scopes, principal, peer)
 
     def catalog_of(self, principal: Principal) -> Catalog:
         """Return the catalog as a user sees it now."""
         return self._scopes.of(self.access.rights(principal))
+
+    @property
+    def engine_up(self) -> bool:
+        """Tell whether the engine answers, as far as is known."""
+        return self._services.engines.own.health.up and bool(getattr(self.engine, "alive", True))
 
     def close(self) -> None:
         """Cancel what runs, keep the answers, release the engine. Idempotent."""
@@ -195,17 +167,48 @@ class Database:
         self._services.loop.close()
         self.access.close()
         self.catalog.close()
+        self.queries.close()
 
 
 class Session:
     """One client's settings and statements. Statements may run at the same time."""
 
-    def __init__(self, services: Services, queries: QueryLog, scopes: Scopes, principal: Principal) -> None:
+    def __init__(
+        self,
+        services: Services,
+        queries: QueryLog,
+        sessions: SessionLog,
+        scopes: Scopes,
+        principal: Principal,
+        peer: str,
+    ) -> None:
         self.principal = principal
         self._all = services
         self._scopes = scopes
         self._queries = queries
+        self._sessions = sessions
         self._settings = Settings()
+        self._record = sessions.open(self._changed, principal.name, peer)
+        self.id = self._record.session_id
+
+    def _changed(self) -> dict[str, str]:
+        return self._settings.changed()
+
+    def time_limit(self, settings: Mapping[str, str]) -> TimeLimit:
+        """Return how long a statement may run under the session's settings and `settings`.
+
+        Raises:
+            InvalidInputError: one of these is no setting, or cannot have this value.
+        """
+        chosen = self._settings.with_values(settings)
+        return TimeLimit.of(self._services.config.limits.statement_seconds, chosen.timeout)
+
+    @contextmanager
+    def _statement(self) -> Iterator[None]:
+        """Count a statement, and bind to log events inside whose it is."""
+        self._record.used()
+        with structlog.contextvars.bound_contextvars(user=self.principal.name, session_id=self.id):
+            yield
 
     @property
     def _services(self) -> Services:
@@ -264,12 +267,13 @@ class Session:
         Raises:
             FlightLLMError: the query is wrong.
         """
-        check_sql(sql, self._services.config.limits)
+        limits = self._services.config.limits
+        check_sql(sql, limits)
         chosen = self._settings.with_values(settings)
         statement = classify(bind(sql, parameters))
         if statement.is_update:
             raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
-        return self._started(lambda: self._plan(statement, chosen), sql)
+        return self._started(statement.kind, sql, lambda: self._plan(statement, chosen))
 
     def describe_plan(self, plan: bytes) -> Description:
         """Plan a serialized Substrait plan without running it.
@@ -288,12 +292,16 @@ class Session:
         """
         chosen = self._settings.with_values(settings)
         text = f"Substrait plan of {len(plan):,} bytes"
-        return self._started(lambda: plan_substrait(plan, self._services, chosen), text)
+        return self._started("query", text, lambda: plan_substrait(plan, self._services, chosen))
 
-    def _started(self, plan: Callable[[], Query], text: str) -> QueryResult:
-        reader = self._services.catalog.reading()
-        query, record = plan(), self._queries.plan(text)
-        return QueryResult(query.schema, ResultBatches(query.run(record), record, reader), record)
+    def _started(self, kind: str, text: str, plan: Callable[[], Query]) -> QueryResult:
+        since = time.time_ns()
+        with self._statement():
+            reader = self._services.catalog.reading()
+            query = plan()
+        record = self._queries.plan(text, user=self.principal.name, session_id=self.id, kind=kind, since=since)
+        most = self._services.config.limits.result_bytes
+        return QueryResult(query.schema, ResultBatches(query.run(record), record, reader, most), record)
 
     def _plan(self, statement: Statement, settings: Settings) -> Query:
         if statement.kind == "show":
@@ -337,9 +345,9 @@ class Session:
                 return -1
             case "transaction":
                 raise UnsupportedError("transactions are not supported: every statement takes effect by itself")
-        record = self._queries.start(sql, cancelled)
+        record = self._queries.start(sql, cancelled, user=self.principal.name, session_id=self.id, kind=statement.kind)
         try:
-            with self._services.catalog.reading():
+            with self._statement(), record.bound(), self._services.catalog.reading():
                 affected = change(statement, record, self._services, settings)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
@@ -364,7 +372,17 @@ class Session:
         """
         if temporary:
             raise UnsupportedError("temporary tables are not supported: ingest without `temporary`")
-        return self._services.catalog.ingest(TableName(db_schema, table), schema, reader, mode)
+        name = TableName(db_schema, table)
+        text = f"INGEST INTO {name.display}"
+        record = self._queries.start(text, user=self.principal.name, session_id=self.id, kind="ingest")
+        try:
+            with self._statement(), record.bound():
+                rows = self._services.catalog.ingest(name, schema, reader, mode)
+        except Exception as error:
+            record.finish("failed", error=str(error) if isinstance(error, FlightLLMError) else "internal error")
+            raise
+        record.finish("done", rows=rows)
+        return rows
 
     def set_option(self, key: str, value: str) -> None:
         """Change a setting of this session.
@@ -388,6 +406,7 @@ class Session:
 
     def close(self) -> None:
         """End the session; its running queries go on until their clients stop them."""
+        self._sessions.close(self._record)
 
 
 class _Explained:

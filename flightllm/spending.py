@@ -106,7 +106,7 @@ def real_backings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
         rights = query.services.rights
         asked = {
             backing_of(name): Backing(
-                ObservedEngine(model.engine, model.learned, model.costs),
+                ObservedEngine(model.engine, model.learned, model.costs, model.health),
                 cache,
                 flights,
                 model.window,

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -39,14 +40,16 @@ def _prepare(core: Core, context: flight.ServerCallContext, body: bytes) -> byte
     request = unpack_as("ActionCreatePreparedStatementRequest", body)
     refuse_transaction(request)
     session = core.session(context)
-    return _prepared(core, Prepared(session, request.query, session.describe(request.query)))
+    description = core.run(context, session, partial(session.describe, request.query))
+    return _prepared(core, Prepared(session, request.query, description))
 
 
 def _prepare_plan(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
     request = unpack_as("ActionCreatePreparedSubstraitPlanRequest", body)
     refuse_transaction(request)
     session = core.session(context)
-    return _prepared(core, Prepared(session, request.plan.plan, session.describe_plan(request.plan.plan)))
+    description = core.run(context, session, partial(session.describe_plan, request.plan.plan))
+    return _prepared(core, Prepared(session, request.plan.plan, description))
 
 
 def _prepared(core: Core, statement: Prepared) -> bytes:
@@ -82,14 +85,14 @@ def _cancel_query(core: Core, context: flight.ServerCallContext, body: bytes) ->
     return pack(sql_message("ActionCancelQueryResult", result=status))
 
 
-def _cancel_by_id(core: Core, _context: flight.ServerCallContext, body: bytes) -> None:
-    """Cancel a query by the id that `system.queries` shows, whoever started it."""
-    core.database.queries.get(body.decode("utf-8", "replace")).cancel()
+def _cancel_by_id(core: Core, context: flight.ServerCallContext, body: bytes) -> None:
+    """Cancel a query by the id that `system.queries` shows; an admin may cancel whoever's it is."""
+    core.query_of(context, body.decode("utf-8", "replace")).cancel()
 
 
-def _query_progress(core: Core, _context: flight.ServerCallContext, body: bytes) -> bytes:
+def _query_progress(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
     """Return as JSON how far the query is whose id is the body: the `app_metadata` of its FlightInfo."""
-    return json.dumps(core.database.queries.get(body.decode("utf-8", "replace")).progress()).encode()
+    return json.dumps(core.query_of(context, body.decode("utf-8", "replace")).progress()).encode()
 
 
 def _cancel(core: Core, context: flight.ServerCallContext, serialized: bytes) -> Cancelled:

@@ -7,6 +7,9 @@ from typing import Any, Literal, Protocol, TypeAlias
 import pyarrow as pa
 
 from flightllm.access.principal import Principal
+from flightllm.errors import FlightLLMError
+from flightllm.limits import TimeLimit
+from flightllm.spans import Spans
 
 IngestMode: TypeAlias = Literal["create", "append", "replace", "create_append"]
 
@@ -18,8 +21,19 @@ class QueryRecord(Protocol):
     def query_id(self) -> str:
         """Return the id in logs and `system.queries`."""
 
-    def cancel(self) -> None:
-        """Ask the query to stop; returns at once."""
+    @property
+    def user(self) -> str:
+        """Return the name of who started it."""
+
+    @property
+    def stopped(self) -> bool:
+        """Return whether somebody asked the query to stop."""
+
+    def cancel(self, reason: FlightLLMError | None = None) -> None:
+        """Ask the query to stop, as a failure where there is a reason; returns at once."""
+
+    def queued(self, seconds: float) -> None:
+        """Say that the query waited for its turn."""
 
     def progress(self) -> Mapping[str, Any]:
         """Return how far it is, as values of JSON.
@@ -66,6 +80,13 @@ class Session(Protocol):
     @property
     def principal(self) -> Principal:
         """Return whose session it is."""
+
+    @property
+    def id(self) -> str:
+        """Return its id in `system.sessions`; no secret."""
+
+    def time_limit(self, settings: Mapping[str, str]) -> TimeLimit:
+        """Return how long a statement may run under the session's settings and these."""
 
     def is_update(self, sql: str) -> bool:
         """Return whether `sql` is DDL, DML or SET, from its text alone."""
@@ -122,6 +143,10 @@ class Session(Protocol):
 class Queries(Protocol):
     """The queries there were lately."""
 
+    @property
+    def spans(self) -> Spans:
+        """Return where traces begin."""
+
     def get(self, query_id: str) -> QueryRecord:
         """Return a query's record; raises `NotFoundError` where there is none."""
 
@@ -174,8 +199,8 @@ class Database(Protocol):
     def queries(self) -> Queries:
         """Return the log of queries."""
 
-    def session(self, principal: Principal) -> Session:
-        """Open a session of a user."""
+    def session(self, principal: Principal, *, peer: str = "") -> Session:
+        """Open a session of a user, for a client at the address `peer`."""
 
     def close(self) -> None:
         """Release the engine."""

@@ -46,5 +46,5 @@ def renewed(core: Core, context: flight.ServerCallContext, serialized: bytes) ->
 
 
 def _lasting(core: Core, given: flight.Ticket) -> flight.FlightEndpoint:
-    until = datetime.now(UTC) + timedelta(seconds=core.limits.statement_seconds)
+    until = datetime.now(UTC) + timedelta(seconds=core.limits.unfetched_seconds)
     return flight.FlightEndpoint(given, [], pa.scalar(until, pa.timestamp("ns", "UTC")))

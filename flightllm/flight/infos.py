@@ -1,6 +1,7 @@
 """GetFlightInfo and GetSchema: what a command will return, and the tickets to fetch it with."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 from pyarrow import flight
@@ -37,10 +38,10 @@ def flight_info(
         statement = Statement(core.session(context), _text(command), None, settings)
         is_update = isinstance(statement.text, str) and statement.session.is_update(statement.text)
     if is_update:
-        count = run_update(statement.session, str(statement.text), statement.parameters, settings, context.is_cancelled)
+        count = run_update(core, context, statement.session, str(statement.text), statement.parameters)
         return _info(NO_COLUMNS, descriptor, [flight.FlightEndpoint(ticket(DONE), [])], records=count)
     statement.parts = _parts(statement.session, settings)
-    result = statement.plan()
+    result = core.run(context, statement.session, statement.plan, discard=lambda _: statement.drop())
     parts = endpoints(core, core.statements.add(statement), statement.parts)
     return _info(result.schema, descriptor, parts, metadata=result.query.query_id.encode())
 
@@ -52,8 +53,8 @@ def result_schema(core: Core, context: flight.ServerCallContext, command: Comman
     if command.name == "CommandPreparedStatementQuery":
         return core.prepared_of(context, command.message.prepared_statement_handle).description.schema
     session, text = core.session(context), _text(command)
-    description = session.describe(text) if isinstance(text, str) else session.describe_plan(text)
-    return description.schema
+    describe = partial(session.describe, text) if isinstance(text, str) else partial(session.describe_plan, text)
+    return core.run(context, session, describe).schema
 
 
 def _text(command: Command) -> str | bytes:

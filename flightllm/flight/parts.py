@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flightllm.errors import CancelledError, NotFoundError
+from flightllm.errors import CancelledError, FlightLLMError, NotFoundError
 from flightllm.flight.backend import QueryResult
 from flightllm.flight.results import close_batches
 
@@ -82,9 +82,23 @@ class Part(Iterator[pa.RecordBatch]):
             self._done = True
             raise
 
-    def cancel(self) -> None:
+    @property
+    def user(self) -> str:
+        """Return who started the query."""
+        return self._parts.result.query.user
+
+    @property
+    def stopped(self) -> bool:
+        """Return whether somebody asked the whole query to stop."""
+        return self._parts.result.query.stopped
+
+    def queued(self, seconds: float) -> None:
+        """Say that the query waited for its turn."""
+        self._parts.result.query.queued(seconds)
+
+    def cancel(self, reason: FlightLLMError | None = None) -> None:
         """Ask the whole query to stop."""
-        self._parts.result.query.cancel()
+        self._parts.result.query.cancel(reason)
 
     def progress(self) -> Mapping[str, Any]:
         """Return how far the whole query is."""

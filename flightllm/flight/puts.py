@@ -42,7 +42,7 @@ def put(core: Core, context: flight.ServerCallContext, command: Command, reader:
         session, sql = core.session(context), command.message.query
         if not session.is_update(sql):
             raise InvalidInputError("the statement returns rows: execute it as a query, not as an update")
-        count = run_update(session, sql, None, call_of(context).settings, context.is_cancelled)
+        count = run_update(core, context, session, sql, None)
     elif command.name == "CommandPreparedStatementUpdate":
         count = _prepared_update(core, context, command, reader)
     elif command.name == "CommandStatementSubstraitPlan":
@@ -66,7 +66,7 @@ def _prepared_update(core: Core, context: flight.ServerCallContext, command: Com
     parameters = _parameters(core, prepared, reader)
     if parameters is None:
         parameters = prepared.parameters
-    return run_update(prepared.session, str(prepared.text), parameters, call_of(context).settings, context.is_cancelled)
+    return run_update(core, context, prepared.session, str(prepared.text), parameters)
 
 
 def _parameters(core: Core, prepared: Prepared, reader: Any) -> pa.Table | None:
@@ -75,7 +75,7 @@ def _parameters(core: Core, prepared: Prepared, reader: Any) -> pa.Table | None:
     Raises:
         SqlError: there are more or fewer columns than the statement has parameters.
     """
-    values = Upload(reader, core.limits.upload_bytes).read_all()
+    values = Upload(reader, core.limits.upload_bytes, count=core.received.add).read_all()
     if values.num_columns == 0:
         return None
     wanted = len(prepared.description.parameters)
@@ -100,11 +100,19 @@ def _ingest(core: Core, context: flight.ServerCallContext, command: Command, rea
     mode = _mode(message.table_definition_options)
     if mode == "replace" and message.table_definition_options.if_not_exist != _CREATE:
         _check_exists(core, context, db_schema, message.table)
-    upload = Upload(reader, core.limits.upload_bytes)
-    if not upload.schema:
-        raise InvalidInputError("the upload has no columns: a table has one at least")
     session = core.session(context)
-    return session.ingest(message.table, upload, upload.schema, mode, db_schema=db_schema, temporary=message.temporary)
+    place = core.place(context, session)
+    try:  # in this thread, which alone may read the upload and lasts as long as it does
+        deadline = session.time_limit(call_of(context).settings).start()
+        upload = Upload(reader, core.limits.upload_bytes, deadline, core.received.add)
+        if not upload.schema:
+            raise InvalidInputError("the upload has no columns: a table has one at least")
+        with core.database.queries.spans.attached(call_of(context).traceparent):
+            return session.ingest(
+                message.table, upload, upload.schema, mode, db_schema=db_schema, temporary=message.temporary
+            )
+    finally:
+        place.release()
 
 
 def _mode(options: Any) -> IngestMode:

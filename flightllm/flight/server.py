@@ -16,6 +16,7 @@ from flightllm.flight.core import CALL, Core
 from flightllm.flight.errors import boundary, hide_tracebacks
 from flightllm.flight.infos import DONE, NO_COLUMNS, flight_info, result_schema
 from flightllm.flight.limits import FlightLimits
+from flightllm.flight.load import Load
 from flightllm.flight.messages import unpack, unpack_as
 from flightllm.flight.metadata import is_metadata, metadata_table
 from flightllm.flight.puts import put
@@ -29,6 +30,14 @@ class _Port(flight.FlightServerBase):
     def __init__(self, core: Core, location: flight.Location, factory: CallFactory, **options: Any) -> None:
         self._core = core
         super().__init__(location, middleware={CALL: factory}, **options)
+
+    def load(self) -> Load:
+        """Return what the server is doing."""
+        return self._core.load()
+
+    def refused(self, error: BaseException) -> None:
+        """Count what a limit refused."""
+        self._core.refusals.note(error)
 
     @boundary
     def get_flight_info(
@@ -55,7 +64,8 @@ class _Port(flight.FlightServerBase):
             return flight.GeneratorStream(NO_COLUMNS, iter(()))
         statement, part = self._core.statement_of(context, handle)
         result = statement.take(part)
-        rows = ResultStream(result, self._core.limits, self._core.slots, context)
+        reader = self._core.reader(context, statement.session, statement.settings)
+        rows = ResultStream(result, self._core.limits, self._core.slots, reader, context)
         return flight.GeneratorStream(result.schema, rows)
 
     @boundary
@@ -106,11 +116,7 @@ class FlightSqlServer(_Port):
         login = login or Login(AccessStore(None), AuthConfig(), config.read_token())
         config.check_exposure(asks_nobody=login.is_open)
         given = limits or LimitsConfig()
-        bounds = flight_limits or FlightLimits(
-            batch_bytes=given.batch_bytes,
-            upload_bytes=given.upload_bytes,
-            concurrent_queries=given.concurrent_queries,
-        )
+        bounds = flight_limits or FlightLimits.of(given)
         core = Core(database, bounds, sql_info(functions, statement_bytes=given.sql_bytes), login)
         hide_tracebacks()
         self.host, port = config.address

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, MissingExtraError
 from flightllm.llm.base import Choice, Completion, Parameters, PrefixCache, Request
+from flightllm.llm.fair_lock import FairLock
 from flightllm.llm.local_plan import branchings, plan_batches
 from flightllm.llm.models import local_folder, model_digest, model_folder
 from flightllm.llm.options import read_options
@@ -75,7 +75,7 @@ class LocalEngine:
         self._limit = min(options.max_model_len or self._model.context, self._model.context)
         self._random = torch.Generator(self._model.device).manual_seed(options.seed)
         self._revision = f"local-1 {model_digest(folder)} {self._model.dtype}"
-        self._lock = threading.Lock()
+        self._lock = FairLock()
         self._closed = False
 
     @property

@@ -15,6 +15,7 @@ from flightllm.llm.base import Choice, Completion, JsonSchema, Parameters, Prefi
 from flightllm.llm.models import local_folder, model_digest, model_folder
 from flightllm.llm.options import read_options
 from flightllm.llm.prompts import PromptEncoder, misfit
+from flightllm.llm.shares import Shares
 from flightllm.llm.window import LoopThread, Window
 
 if TYPE_CHECKING:
@@ -61,6 +62,7 @@ class VllmEngine:
         self._choice_tokens: dict[Choice, int] = {}
         self._numbers = count()
         self._closed = False
+        self._shares = Shares(window)
         self._loop = LoopThread("vllm")
 
         async def start() -> Any:
@@ -94,7 +96,12 @@ class VllmEngine:
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Keep the window's requests in vLLM's scheduler; see `Engine.generate`."""
-        return Window(self._loop, self._answer, self._window).stream(requests, cancelled)
+        return Window(self._loop, self._answer, self._window, shares=self._shares).stream(requests, cancelled)
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many prompts are being answered."""
+        return self._shares.in_flight
 
     def count_tokens(self, text: str) -> int:
         """Count the tokens of `text`, without special tokens."""

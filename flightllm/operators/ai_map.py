@@ -23,11 +23,11 @@ from flightllm.operators.means import Means, Site
 from flightllm.operators.ranking import Ranking
 from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.searches import Searcher, run_searches
-from flightllm.operators.spool import Spooled, spool
+from flightllm.operators.spool import Room, Spooled, spool
 from flightllm.plan.cost import Work
 from flightllm.plan.stages import BoundStep, Operator
 from flightllm.settings import Settings
-from flightllm.system import CallRecord, QueryRecord
+from flightllm.system import CallRecord, QueryRecord, sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class Runtime:
     record: QueryRecord
     folder: Path
     """Spill folder of this query; removed with it."""
-    memory_bytes: int
-    """Rows between two stages go to disk beyond this."""
+    room: Room
+    """For rows between two stages."""
     filled: set[str] = field(default_factory=set)
     """The joints that hold their rows already."""
 
@@ -62,7 +62,7 @@ class Runtime:
             table,
             schema,
             batches,
-            memory_bytes=self.memory_bytes,
+            room=self.room,
             folder=self.folder,
             cancelled=self.cancelled,
         )
@@ -87,6 +87,17 @@ def run_operator(operator: Operator, rows: Batches, runtime: Runtime, demand: De
     counters = [
         runtime.record.call_site(c.ai.function, c.ai.text, name, c.ai.backend, c.ai.model) for c in operator.calls
     ]
+    functions = ", ".join(call.ai.function for call in operator.calls)
+    span = runtime.record.span.child("ai_operator", operator=name, functions=functions)
+    try:
+        yield from _waved(operator, rows, runtime, counters, demand)
+    finally:
+        span.end(None, **sums(call.counts() for call in counters))
+
+
+def _waved(
+    operator: Operator, rows: Batches, runtime: Runtime, counters: Sequence[CallRecord], demand: Demand
+) -> Batches:
     if not demand.limited or not (operator.ordered or _asks_below(operator)):
         yield from _run(operator, rows, runtime, counters, demand)
         return

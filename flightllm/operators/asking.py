@@ -322,6 +322,7 @@ class Asker:
             self._trace.received(completion)
         waiting = self._flying.pop(completion.id)
         self._sites[waiting.call].counters.add(
+            answered=1,
             prompt_tokens=completion.prompt_tokens,
             cached_tokens=completion.cached_tokens,
             completion_tokens=completion.completion_tokens,

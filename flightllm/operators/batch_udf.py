@@ -140,6 +140,7 @@ class _Rows:
         """Take in an answer."""
         self._trace.received(completion)
         self._counters.add(
+            answered=1,
             prompt_tokens=completion.prompt_tokens,
             cached_tokens=completion.cached_tokens,
             completion_tokens=completion.completion_tokens,

@@ -119,6 +119,11 @@ class Costs:
         """Return what some work would cost, or None where no prices are configured."""
         return None if self.prices is None else self.prices.price(work)
 
+    def counted(self, counts: Mapping[str, int]) -> float | None:
+        """Return what counted calls cost, or None where no prices are configured."""
+        tokens = counts["prompt_tokens"], counts["cached_tokens"], counts["completion_tokens"]
+        return self.price(Work(counts["calls"], *tokens))
+
     def _rates(self) -> NDArray[np.float64]:
         """Return seconds per unit of each kind of work."""
         with self._lock:

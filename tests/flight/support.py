@@ -12,7 +12,9 @@ import pyarrow as pa
 from datafusion import SessionConfig, SessionContext
 
 from flightllm.access.principal import Principal
-from flightllm.errors import CancelledError, InvalidInputError, NotFoundError, SqlError
+from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, NotFoundError, SqlError
+from flightllm.limits import TimeLimit
+from flightllm.spans import NO_SPANS
 
 _UPDATE = re.compile(r"\s*(create|drop|insert|set|delete)\b", re.IGNORECASE)
 _SLOW = re.compile(r"\s*slow\b", re.IGNORECASE)
@@ -23,17 +25,30 @@ class Record:
     """A query's id and whether it was cancelled or closed."""
 
     query_id: str = field(default_factory=lambda: uuid4().hex)
+    user: str = "local"
     cancelled: threading.Event = field(default_factory=threading.Event)
     closed: threading.Event = field(default_factory=threading.Event)
 
-    def cancel(self) -> None:
+    waited: float = 0.0
+
+    @property
+    def stopped(self) -> bool:
+        """Tell whether it was cancelled."""
+        return self.cancelled.is_set()
+
+    def cancel(self, reason: FlightLLMError | None = None) -> None:
         """Ask the query to stop."""
+        del reason
         self.cancelled.set()
 
     def progress(self) -> dict[str, Any]:
         """Return how far it is."""
         status = "done" if self.closed.is_set() else "cancelled" if self.cancelled.is_set() else "running"
         return {"query_id": self.query_id, "status": status, "calls_done": 0, "calls_expected": 0}
+
+    def queued(self, seconds: float) -> None:
+        """Note how long it waited."""
+        self.waited += seconds
 
 
 @dataclass(frozen=True)
@@ -72,7 +87,10 @@ class Info:
 
 
 class TinyDatabase:
-    """DataFusion tables; `slow` is a query that blocks before its first batch, `broken` one that has a defect."""
+    """DataFusion tables; `slow` is a query that blocks before its first batch, `broken` one that has a defect.
+
+    `hard` is one that cannot be planned, nor stopped while it is, until `may_plan` is set.
+    """
 
     def __init__(self) -> None:
         config = SessionConfig(
@@ -85,6 +103,9 @@ class TinyDatabase:
         self.updates: list[str] = []
         self.records: list[Record] = []
         self.sessions = 0
+        self.spans = NO_SPANS
+        self.time_limit = TimeLimit()
+        self.may_plan = threading.Event()
         self.plans = 0
 
     def catalog_of(self, principal: Principal) -> "TinyDatabase":
@@ -92,8 +113,9 @@ class TinyDatabase:
         del principal
         return self
 
-    def session(self, principal: Principal) -> "TinySession":
+    def session(self, principal: Principal, *, peer: str = "") -> "TinySession":
         """Open a session."""
+        del peer
         self.sessions += 1
         return TinySession(self, principal)
 
@@ -129,6 +151,12 @@ class TinySession:
         self.principal = principal
         self._database = database
         self._options = {"optimizer": "on"}
+        self.id = f"s{database.sessions}"
+
+    def time_limit(self, settings: Mapping[str, str]) -> TimeLimit:
+        """Return that of the database."""
+        del settings
+        return self._database.time_limit
 
     def is_update(self, sql: str) -> bool:
         """Look at the first word."""
@@ -151,6 +179,9 @@ class TinySession:
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] | None = None
     ) -> Result:
         """Start a query."""
+        if sql.startswith("hard"):
+            self._database.may_plan.wait(60)
+            sql = "SELECT 1 AS a"
         record = Record()
         self._database.records.append(record)
         if _SLOW.match(sql):
