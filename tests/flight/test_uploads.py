@@ -31,6 +31,8 @@ def test_types_become_plain() -> None:
             "dictionary": pa.array(["c"]).dictionary_encode(),
             "list": pa.array([["d"]], pa.large_list(pa.large_string())),
             "struct": pa.array([{"x": b"e"}], pa.struct([("x", pa.large_binary())])),
+            "fixed": pa.array([["f"]], pa.list_(pa.large_string(), 1)),
+            "map": pa.array([[("h", "i")]], pa.map_(pa.large_string(), pa.large_string())),
         }
     )
     table = Upload(Reader(batch), 10_000).read_all()
@@ -40,15 +42,19 @@ def test_types_become_plain() -> None:
         pa.string(),
         pa.list_(pa.string()),
         pa.struct([("x", pa.binary())]),
+        pa.list_(pa.string(), 1),
+        pa.map_(pa.string(), pa.string()),
     ]
     assert table.to_pylist() == batch.to_pylist()
 
 
-def test_run_end_encoding_is_refused() -> None:
-    """DataFusion's Arrow reads such columns without checks."""
+def test_what_cannot_be_checked_is_refused() -> None:
+    """DataFusion's Arrow reads run ends without checks, and pyarrow cannot check list views."""
     column = pa.RunEndEncodedArray.from_arrays([1], ["a"])
     with pytest.raises(InvalidInputError, match="'c' is run-end encoded"):
         Upload(Reader(pa.record_batch({"c": column})), 10_000)
+    with pytest.raises(InvalidInputError, match="'c' is a list view"):
+        Upload(Reader(pa.record_batch({"c": pa.array([[1]], pa.list_view(pa.int8()))})), 10_000)
 
 
 def test_malformed_data_is_refused() -> None:
