@@ -29,7 +29,7 @@ def flight_info(
     settings = call_of(context).settings
     if command.name == "CommandPreparedStatementQuery":
         prepared = core.prepared.get(command.message.prepared_statement_handle)
-        names = tuple(prepared.description.schema.names)
+        names = tuple(name if "$" in name else "" for name in prepared.description.schema.names)
         statement = Statement(prepared.session, prepared.text, prepared.parameters, settings, names=names)
         is_update = prepared.description.is_update
     else:
@@ -70,8 +70,9 @@ def _text(command: Command) -> str | bytes:
 
 
 def _parts(session: Session, settings: Mapping[str, str]) -> int:
-    """Return in how many parts the call, or else its session, wants results."""
-    return int(settings.get("endpoints") or session.get_options().get("endpoints", "1"))
+    """Return in how many parts the call, or else its session, wants results; planning refuses what is no number."""
+    asked = settings.get("endpoints") or session.get_options().get("endpoints", "1")
+    return int(asked) if asked.isdecimal() else 1
 
 
 def _info(
