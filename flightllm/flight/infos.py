@@ -33,9 +33,10 @@ def flight_info(
         statement = Statement(prepared.session, prepared.text, prepared.parameters, settings, names=names)
         is_update = prepared.description.is_update
     else:
+        text = _text(command)
         refuse_transaction(command.message)
-        statement = Statement(core.session(context), _text(command), None, settings)
-        is_update = isinstance(statement.text, str) and statement.session.is_update(statement.text)
+        statement = Statement(core.session(context), text, None, settings)
+        is_update = isinstance(text, str) and statement.session.is_update(text)
     if is_update:
         count = run_update(statement.session, str(statement.text), statement.parameters, settings, context.is_cancelled)
         return _info(NO_COLUMNS, descriptor, [flight.FlightEndpoint(ticket(DONE), [])], records=count)
