@@ -9,7 +9,7 @@ import pytest
 from datafusion import SessionContext, udf
 from datafusion.substrait import Producer
 from google.protobuf.message import Message
-from substrait.algebra_pb2 import Expression, FetchRel, Rel, RelRoot, SetRel
+from substrait.algebra_pb2 import Expression, FetchRel, JoinRel, Rel, RelRoot, SetRel
 from substrait.extensions.extensions_pb2 import SimpleExtensionDeclaration
 from substrait.plan_pb2 import Plan, PlanRel
 
@@ -231,6 +231,21 @@ def test_what_is_no_plan(session: Session) -> None:
     ):
         with pytest.raises(FlightLLMError):
             session.execute_plan(encoded)
+
+
+def test_nested_semi_joins_are_read_quickly(session: Session, client: SessionContext) -> None:
+    """Finding out the names of columns takes no time that doubles with each level."""
+    plan = Plan.FromString(_plan(client, "SELECT * FROM people"))
+    rel = plan.relations[0].root.input
+    scan = Rel.FromString(rel.SerializeToString())
+    for _ in range(24):
+        below = Rel.FromString(rel.SerializeToString())
+        rel.Clear()
+        rel.join.left.CopyFrom(below)
+        rel.join.right.CopyFrom(scan)
+        rel.join.type = JoinRel.JOIN_TYPE_LEFT_SEMI
+        rel.join.expression.literal.boolean = True
+    assert session.describe_plan(plan.SerializeToString()).schema.names[0] == "id"
 
 
 def _inside(number: int, body: bytes) -> bytes:

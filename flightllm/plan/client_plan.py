@@ -136,8 +136,6 @@ class _Binder:
     def _bind(self, call: Expression.ScalarFunction, columns: Sequence[str]) -> None:
         name = self.names.get(call.function_reference)
         if name is None:
-            if call.function_reference in self._anchors.values():
-                return
             raise InvalidInputError(f"the plan calls function {call.function_reference}, which it does not declare")
         function = self.registry.get(name)
         if function is None:
@@ -239,7 +237,9 @@ def _output(rel: Rel) -> list[str]:
     """Return the names of a relation's own columns."""
     if (kind := rel.WhichOneof("rel_type")) is None:
         return []
-    body, names = getattr(rel, kind), _columns(rel)
+    body = getattr(rel, kind)
+    below = [_output(input_) for input_ in _inputs(rel)]  # once each: twice would take exponential time
+    names = _columns(rel) if kind == "read" else [name for columns in below for name in columns]
     match kind:
         case "read" if body.HasField("projection"):
             places = [item.field for item in body.projection.select.struct_items]
@@ -248,12 +248,10 @@ def _output(rel: Rel) -> list[str]:
             names = [*names, *(_name(expression, names) for expression in body.expressions)]
         case "aggregate":
             names = [_name(expression, names) for expression in body.grouping_expressions]
-        case "set":
-            names = _output(body.inputs[0]) if body.inputs else []
-        case "join" if body.type in _LEFT_ONLY:
-            names = _output(body.left)
-        case "join" if body.type in _RIGHT_ONLY:
-            names = _output(body.right)
+        case "set" | "join" if below and (kind == "set" or body.type in _LEFT_ONLY):
+            names = below[0]
+        case "join" if below and body.type in _RIGHT_ONLY:
+            names = below[-1]
     if body.common.HasField("emit"):
         names = [names[place] if place < len(names) else "" for place in body.common.emit.output_mapping]
     return names
