@@ -41,7 +41,8 @@ def read_client_plan(
 
     An AI function is an extension function of its name, with the arguments it takes by position: literals where SQL
     asks for literals. Fields have the names of their tables' columns, because a plan has no other: `{x}` in a prompt
-    is the column `x`, and `{field1}` the first field where that is computed. `check_table` is asked about the name of every table and raises where it may not be read.
+    is the column `x`, and `{field1}` the first field where that is computed. `check_table` is asked about the name of
+    every table and raises where it may not be read.
 
     Raises:
         InvalidInputError: the bytes are no plan of one query.
