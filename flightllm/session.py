@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain, islice, product
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -21,9 +20,9 @@ from flightllm.catalog.scoped import Scopes
 from flightllm.changes import bound_texts, change
 from flightllm.client_plans import plan_substrait
 from flightllm.config import Config
-from flightllm.describing import describe_parameters
+from flightllm.describing import Description, describe
 from flightllm.engines import Engines
-from flightllm.errors import CancelledError, FlightLLMError, SqlError, UnsupportedError
+from flightllm.errors import CancelledError, FlightLLMError, UnsupportedError
 from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.functions import FunctionRegistry
 from flightllm.limits import TimeLimit
@@ -51,17 +50,6 @@ from flightllm.vector.store import VectorIndexes
 
 _log = structlog.get_logger(__name__)
 _EMPTY = pa.schema([])
-_STAND_INS = (pa.nulls(1), pa.array(["a text"]), pa.array([1]))
-_MOST_TRIES = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What planning says of a statement: result columns (none for an update) and one field per parameter."""
-
-    schema: pa.Schema
-    is_update: bool
-    parameters: pa.Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,30 +220,7 @@ class Session:
             FlightLLMError: the statement is wrong.
         """
         check_sql(sql, self._services.config.limits)
-        parameters = describe_parameters(sql, self._services)
-        if classify(sql).is_update:
-            return Description(_EMPTY, is_update=True, parameters=parameters.schema)
-        schema = self._plan_any(sql, parameters.schema).schema
-        if len(parameters.columns) == len(schema):
-            fields = zip(schema, parameters.columns, strict=True)
-            schema = pa.schema([field.with_name(name) for field, name in fields])
-        return Description(schema, is_update=False, parameters=parameters.schema)
-
-    def _plan_any(self, sql: str, parameters: pa.Schema) -> Query:
-        """Plan with NULL of the right type for each parameter, or where that cannot be, with plain values for some.
-
-        An error that is the same whether all are NULL, texts or numbers is about something else and ends the search.
-        """
-        errors: list[SqlError] = []
-        for values in islice(_stand_ins(parameters), _MOST_TRIES):
-            try:
-                bound = bind(sql, pa.RecordBatch.from_arrays(values, names=parameters.names))
-                return self._plan(classify(bound), self._settings)
-            except SqlError as error:
-                errors.append(error)
-            if len(errors) > len(_STAND_INS) and len({str(error) for error in errors}) == 1:
-                break
-        raise errors[0]
+        return describe(sql, self._services, lambda statement: self._plan(statement, self._settings).schema)
 
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
@@ -443,18 +408,6 @@ class _Shown:
     def explain(self) -> list[tuple[str, str]]:
         """Return the settings."""
         return self._settings
-
-
-def _stand_ins(parameters: pa.Schema) -> Iterator[list[pa.Array]]:
-    """Yield values: NULLs of the types known, then all of one kind, NULLs and texts, any mixture; none twice."""
-    if any(field.type != pa.string() for field in parameters):
-        yield [pa.nulls(1, pa.null() if field.type == pa.string() else field.type) for field in parameters]
-    count, kinds, tried = len(parameters), range(len(_STAND_INS)), set()
-    uniform = ((kind,) * count for kind in kinds)
-    for choice in chain(uniform, product(kinds[:2], repeat=count), product(kinds, repeat=count)):
-        if choice not in tried:
-            tried.add(choice)
-            yield [_STAND_INS[kind] for kind in choice]
 
 
 def _texts(lines: list[tuple[str, str]], schema: pa.Schema) -> pa.RecordBatch:

@@ -9,7 +9,7 @@ import pytest
 from datafusion import SessionContext, udf
 from datafusion.substrait import Producer
 from google.protobuf.message import Message
-from substrait.algebra_pb2 import Expression, FetchRel, Rel, RelRoot, SetRel
+from substrait.algebra_pb2 import Expression, FetchRel, JoinRel, Rel, RelRoot, SetRel
 from substrait.extensions.extensions_pb2 import SimpleExtensionDeclaration
 from substrait.plan_pb2 import Plan, PlanRel
 
@@ -37,6 +37,7 @@ FUNCTIONS: dict[str, tuple[list[pa.DataType], pa.DataType]] = {
     "ai_count_tokens": ([TEXT], pa.int64()),
     "ai_similarity": ([TEXT, TEXT], pa.float64()),
     "ai_guess": ([TEXT], TEXT),
+    "vector_search": ([TEXT, TEXT], TEXTS),
 }
 """What a client declares for the server's functions, to be able to plan calls of them."""
 
@@ -101,6 +102,9 @@ def _run(session: Session, plan: bytes, **settings: str) -> Ran:
         "SELECT ai_sentiment(note) AS mood FROM people WHERE id IN (SELECT person_id FROM likes)",
         "SELECT ai_gen('Again: {field1}', ai_gen('Say {name}', name)) AS twice FROM people WHERE id < 3",
         "SELECT ai_count_tokens(note) AS n FROM people",
+        "SELECT ai_gen('Say {id}', id) AS said FROM people WHERE id < 4",
+        "SELECT ai_gen('Say {field1}', 'x') AS said FROM people WHERE id < 4",
+        "SELECT ai_gen('Say {field1}', upper(name)) AS said FROM people WHERE id < 4",
     ],
 )
 def test_a_plan_is_as_good_as_sql(session: Session, client: SessionContext, sql: str, *, optimized: bool) -> None:
@@ -203,6 +207,7 @@ def _relations(message: Message) -> list[Rel]:
     [
         ("SELECT ai_guess(note) FROM people", AICallError, "ai_guess is no AI function"),
         ("SELECT ai_gen('Say {thing}', name) FROM people", AICallError, r"\{thing\}, which is no field .*fields: name"),
+        ("SELECT vector_search('plots', note) FROM people", UnsupportedError, "send the query as SQL"),
         ("SELECT ai_similarity(name, note) FROM people", UnsupportedError, "send the query as SQL"),
         ("SELECT ai_classify(note, [name]) FROM people", AICallError, "labels must be a list"),
         ("SELECT id FROM people WHERE score > $1", FlightLLMError, "(?i)parameter|placeholder"),
@@ -231,6 +236,21 @@ def test_what_is_no_plan(session: Session) -> None:
     ):
         with pytest.raises(FlightLLMError):
             session.execute_plan(encoded)
+
+
+def test_nested_semi_joins_are_read_quickly(session: Session, client: SessionContext) -> None:
+    """Finding out the names of columns takes no time that doubles with each level."""
+    plan = Plan.FromString(_plan(client, "SELECT * FROM people"))
+    rel = plan.relations[0].root.input
+    scan = Rel.FromString(rel.SerializeToString())
+    for _ in range(24):
+        below = Rel.FromString(rel.SerializeToString())
+        rel.Clear()
+        rel.join.left.CopyFrom(below)
+        rel.join.right.CopyFrom(scan)
+        rel.join.type = JoinRel.JOIN_TYPE_LEFT_SEMI
+        rel.join.expression.literal.boolean = True
+    assert session.describe_plan(plan.SerializeToString()).schema.names[0] == "id"
 
 
 def _inside(number: int, body: bytes) -> bytes:

@@ -103,10 +103,10 @@ def _cancel(core: Core, context: flight.ServerCallContext, serialized: bytes) ->
     except pa.ArrowException as exc:
         raise InvalidInputError("the request to cancel holds no FlightInfo") from exc
     handles = [ticket.message.statement_handle for ticket in tickets if ticket.name == "TicketStatementQuery"]
-    statements = {
-        id(found): found for found in (core.statement_of(context, handle)[0] for handle in handles if handle != DONE)
-    }
-    return min((statement.cancel() for statement in statements.values()), default=Cancelled.NOT_CANCELLABLE)
+    asked = [core.statement_of(context, handle)[0] for handle in handles if handle != DONE]
+    came_to = {statement.cancel() for statement in {id(found): found for found in asked}.values()}
+    order = (Cancelled.CANCELLING, Cancelled.CANCELLED)
+    return next((outcome for outcome in order if outcome in came_to), Cancelled.NOT_CANCELLABLE)
 
 
 def _renew(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:

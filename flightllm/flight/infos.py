@@ -30,13 +30,14 @@ def flight_info(
     settings = call_of(context).settings
     if command.name == "CommandPreparedStatementQuery":
         prepared = core.prepared_of(context, command.message.prepared_statement_handle)
-        names = tuple(prepared.description.schema.names)
+        names = tuple(name if "$" in name else "" for name in prepared.description.schema.names)
         statement = Statement(prepared.session, prepared.text, prepared.parameters, settings, names=names)
         is_update = prepared.description.is_update
     else:
+        text = _text(command)
         refuse_transaction(command.message)
-        statement = Statement(core.session(context), _text(command), None, settings)
-        is_update = isinstance(statement.text, str) and statement.session.is_update(statement.text)
+        statement = Statement(core.session(context), text, None, settings)
+        is_update = isinstance(text, str) and statement.session.is_update(text)
     if is_update:
         count = run_update(core, context, statement.session, str(statement.text), statement.parameters)
         return _info(NO_COLUMNS, descriptor, [flight.FlightEndpoint(ticket(DONE), [])], records=count)
@@ -71,8 +72,9 @@ def _text(command: Command) -> str | bytes:
 
 
 def _parts(session: Session, settings: Mapping[str, str]) -> int:
-    """Return in how many parts the call, or else its session, wants results."""
-    return int(settings.get("endpoints") or session.get_options().get("endpoints", "1"))
+    """Return in how many parts the call, or else its session, wants results; planning refuses what is no number."""
+    asked = settings.get("endpoints") or session.get_options().get("endpoints", "1")
+    return int(asked) if asked.isdecimal() else 1
 
 
 def _info(

@@ -46,8 +46,8 @@ class _Renamed:
 class Statement:
     """A query, SQL or a serialized Substrait plan, that GetFlightInfo planned; DoGet runs it.
 
-    The ticket may be fetched again, which runs the query again, unless it has several `parts`. `names` are those of the
-    columns, where they were promised before.
+    The ticket may be fetched again, which runs the query again, unless it has several `parts`. `names` are those of
+    the columns computed from parameters, as they were promised before there were values; empty for other columns.
     """
 
     session: Session
@@ -115,9 +115,9 @@ class Statement:
 
     def _named(self, result: QueryResult) -> QueryResult:
         schema = result.schema
-        if len(self.names) != len(schema) or self.names == tuple(schema.names):
+        if not any(self.names) or len(self.names) != len(schema):
             return result
-        fields = [column.with_name(name) for column, name in zip(schema, self.names, strict=True)]
+        fields = [column.with_name(name or column.name) for column, name in zip(schema, self.names, strict=True)]
         return _Renamed(pa.schema(fields), result.batches, result.query)
 
 

@@ -13,7 +13,7 @@ from substrait.type_pb2 import Type
 from flightllm.ai import AICall
 from flightllm.errors import AICallError, InvalidInputError, LimitExceededError, UnsupportedError
 from flightllm.functions import FunctionRegistry
-from flightllm.functions.base import Literal
+from flightllm.functions.base import Kind, Literal
 from flightllm.functions.bind import Argument, Constant, bind_call
 from flightllm.functions.bind import Expression as SqlExpression
 from flightllm.plan.substrait import messages
@@ -40,7 +40,9 @@ def read_client_plan(
     """Check a serialized `substrait.Plan` and put stubs in place of its AI calls.
 
     An AI function is an extension function of its name, with the arguments it takes by position: literals where SQL
-    asks for literals. `check_table` is asked about the name of every table and raises where it may not be read.
+    asks for literals. Fields have the names of their tables' columns, because a plan has no other: `{x}` in a prompt
+    is the column `x`, and `{field1}` the first field where that is computed. `check_table` is asked about the name of
+    every table and raises where it may not be read.
 
     Raises:
         InvalidInputError: the bytes are no plan of one query.
@@ -136,8 +138,6 @@ class _Binder:
     def _bind(self, call: Expression.ScalarFunction, columns: Sequence[str]) -> None:
         name = self.names.get(call.function_reference)
         if name is None:
-            if call.function_reference in self._anchors.values():
-                return
             raise InvalidInputError(f"the plan calls function {call.function_reference}, which it does not declare")
         function = self.registry.get(name)
         if function is None:
@@ -148,10 +148,11 @@ class _Binder:
             if self.registry.lifted(name) is not None:
                 raise UnsupportedError(f"{name} is not supported in Substrait plans: send the query as SQL")
             return
+        if any(parameter.kind is Kind.INDEX for parameter in function.parameters):
+            raise UnsupportedError(f"{name} is not supported in Substrait plans: send the query as SQL")
         given = [argument.value for argument in call.arguments]
         arguments = [self._argument(place, value, columns) for place, value in enumerate(given)]
-        text = f"{name}({', '.join(argument.expressions[0].column or '…' for argument in arguments)})"
-        bound = bind_call(function, name, arguments, text)
+        bound = bind_call(function, name, arguments, f"{name}({', '.join(map(_shown, arguments))})")
         chosen = [given[int(place)] for place in bound.arguments] or [_NO_FIELDS]
         copies = [FunctionArgument(value=value) for value in chosen]
         del call.arguments[:]
@@ -161,11 +162,7 @@ class _Binder:
 
     def _argument(self, place: int, value: Expression, columns: Sequence[str]) -> Argument:
         """Return an argument whose text is its place: `bind_call` says by it which ones are fields, in which order."""
-        constant = self._constant(value)
-        reference = value.selection.direct_reference.struct_field.field if _is_column(value) else len(columns)
-        column = columns[reference] if reference < len(columns) else None
-        shown = repr(constant.value) if constant is not None else None
-        return Argument((SqlExpression(str(place), column or shown),), None, constant)
+        return Argument((SqlExpression(str(place), _name(value, columns) or None),), None, self._constant(value))
 
     def _constant(self, value: Expression) -> Constant | None:
         kind = value.WhichOneof("rex_type")
@@ -207,13 +204,10 @@ def _texts(items: Sequence[Constant | None]) -> Constant | None:
     return Constant(tuple(values)) if len(values) == len(items) else None
 
 
-def _is_column(value: Expression) -> bool:
-    if value.WhichOneof("rex_type") == "cast":
-        return _is_column(value.cast.input)
-    if value.WhichOneof("rex_type") != "selection" or value.selection.WhichOneof("root_type") == "outer_reference":
-        return False
-    direct = value.selection.direct_reference
-    return direct.WhichOneof("reference_type") == "struct_field" and not direct.struct_field.HasField("child")
+def _shown(argument: Argument) -> str:
+    if argument.constant is not None:
+        return repr(argument.constant.value)
+    return argument.expressions[0].column or "…"
 
 
 def _parts(message: Message) -> Iterator[Message]:
@@ -239,7 +233,9 @@ def _output(rel: Rel) -> list[str]:
     """Return the names of a relation's own columns."""
     if (kind := rel.WhichOneof("rel_type")) is None:
         return []
-    body, names = getattr(rel, kind), _columns(rel)
+    body = getattr(rel, kind)
+    below = [_output(input_) for input_ in _inputs(rel)]  # once each: twice would take exponential time
+    names = _columns(rel) if kind == "read" else [name for columns in below for name in columns]
     match kind:
         case "read" if body.HasField("projection"):
             places = [item.field for item in body.projection.select.struct_items]
@@ -248,22 +244,26 @@ def _output(rel: Rel) -> list[str]:
             names = [*names, *(_name(expression, names) for expression in body.expressions)]
         case "aggregate":
             names = [_name(expression, names) for expression in body.grouping_expressions]
-        case "set":
-            names = _output(body.inputs[0]) if body.inputs else []
-        case "join" if body.type in _LEFT_ONLY:
-            names = _output(body.left)
-        case "join" if body.type in _RIGHT_ONLY:
-            names = _output(body.right)
+        case "set" | "join" if below and (kind == "set" or body.type in _LEFT_ONLY):
+            names = below[0]
+        case "join" if below and body.type in _RIGHT_ONLY:
+            names = below[-1]
     if body.common.HasField("emit"):
         names = [names[place] if place < len(names) else "" for place in body.common.emit.output_mapping]
     return names
 
 
 def _name(expression: Expression, columns: Sequence[str]) -> str:
-    if not _is_column(expression) or expression.WhichOneof("rex_type") != "selection":
+    """Return the name of the column that an expression refers to, as it is or cast; empty for anything else."""
+    while expression.WhichOneof("rex_type") == "cast":
+        expression = expression.cast.input
+    reference = expression.selection
+    if expression.WhichOneof("rex_type") != "selection" or reference.WhichOneof("root_type") == "outer_reference":
         return ""
-    place = expression.selection.direct_reference.struct_field.field
-    return columns[place] if place < len(columns) else ""
+    direct = reference.direct_reference
+    if direct.WhichOneof("reference_type") != "struct_field" or direct.struct_field.HasField("child"):
+        return ""
+    return columns[direct.struct_field.field] if direct.struct_field.field < len(columns) else ""
 
 
 def _top_level(names: Sequence[str], types: Sequence[Type]) -> list[str]:

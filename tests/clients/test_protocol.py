@@ -122,6 +122,15 @@ def test_parameters_do_not_change_names(bare: flight.FlightClient, sql: str) -> 
         assert read.column(0).to_pylist() == [number + 1]
 
 
+def test_a_prepared_query_sees_a_new_table(bare: flight.FlightClient, database: Database) -> None:
+    """Columns of a table that was replaced after preparing have the names they have now."""
+    database.session().update("CREATE TABLE t AS SELECT 1 AS a, 'x' AS b")
+    command = prepared(prepare(bare, "SELECT *, ? AS c, a + ? FROM t").prepared_statement_handle)
+    database.session().update("CREATE OR REPLACE TABLE t AS SELECT 'y' AS b, 2 AS a")
+    put(bare, command, pa.table({"0": [3], "1": [4]}))
+    assert fetch(bare, command).to_pylist() == [{"b": "y", "a": 2, "c": 3, "t.a + $2": 6}]
+
+
 def test_a_wrong_number_of_values(bare: flight.FlightClient) -> None:
     """Binding more or fewer values than there are parameters fails at once, with both numbers."""
     command = prepared(prepare(bare, "SELECT ? + 1, ?").prepared_statement_handle)
@@ -320,6 +329,14 @@ def test_parts_of_a_result(bare: flight.FlightClient, server: FlightSqlServer) -
     assert values == list(range(1, 300_001))
     with pytest.raises(pa.ArrowKeyError, match="part 1 of the result is gone"):
         bare.do_get(info.endpoints[1].ticket).read_all()
+
+
+@pytest.mark.parametrize("value", ["0", "65", "many", ""])
+def test_a_wrong_number_of_parts(server: FlightSqlServer, value: str) -> None:
+    """A header that is no number of parts is refused, with the range."""
+    options = flight.FlightCallOptions(headers=[(b"x-flightllm-endpoints", value.encode())])
+    with flight.connect(server.uri) as client, pytest.raises(pa.ArrowInvalid, match="whole number from 1 to 64"):
+        client.get_flight_info(query("SELECT 1"), options)
 
 
 def test_parts_ask_the_model_once(bare: flight.FlightClient, database: Database) -> None:

@@ -192,6 +192,14 @@ class TinySession:
         frame = self._plan(_bind(sql, parameters))
         return Result(frame.schema(), self._run(frame, record, sql), record)
 
+    def describe_plan(self, plan: bytes) -> Described:
+        """Take no plans."""
+        raise InvalidInputError(f"no Substrait plan of {len(plan)} bytes")
+
+    def execute_plan(self, plan: bytes, settings: Mapping[str, str] | None = None) -> Result:
+        """Take no plans."""
+        raise InvalidInputError(f"no Substrait plan of {len(plan)} bytes under {settings}")
+
     def update(
         self,
         sql: str,

@@ -1,7 +1,7 @@
 """The protocol, as a bare Flight client sees it."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -237,6 +237,56 @@ def test_unknown_actions_are_listed(bare: flight.FlightClient) -> None:
     with pytest.raises(pa.ArrowNotImplementedError, match="CreatePreparedStatement"):
         list(bare.do_action(flight.Action("Nothing", b"")))
     assert "SetSessionOptions" in [action.type for action in bare.list_actions()]
+
+
+ACTIONS = {
+    *("CreatePreparedStatement", "CreatePreparedSubstraitPlan", "ClosePreparedStatement"),
+    *("BeginTransaction", "EndTransaction", "BeginSavepoint", "EndSavepoint"),
+    *("CancelQuery", "CancelFlightInfo", "RenewFlightEndpoint"),
+    *("SetSessionOptions", "GetSessionOptions", "CloseSession"),
+}
+"""The actions of Flight and Flight SQL."""
+
+
+def test_every_action_takes_bad_bytes(bare: flight.FlightClient) -> None:
+    """All actions of the specification are listed, and bytes that are no message of theirs get a plain error."""
+    listed = {action.type for action in bare.list_actions()}
+    assert listed - ACTIONS == {"CancelQueryById", "GetQueryProgress"}
+    assert listed >= ACTIONS
+    for name in sorted(listed - {"GetSessionOptions", "CloseSession"}):  # which read no body
+        with pytest.raises((pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError)) as caught:
+            list(bare.do_action(flight.Action(name, b"\xff")))
+        assert ".py" not in str(caught.value)
+
+
+MESSAGES = (
+    *("CommandGetSqlInfo", "CommandGetXdbcTypeInfo", "CommandGetCatalogs", "CommandGetDbSchemas", "CommandGetTables"),
+    *("CommandGetTableTypes", "CommandGetPrimaryKeys", "CommandGetExportedKeys", "CommandGetImportedKeys"),
+    *("CommandGetCrossReference", "CommandStatementQuery", "CommandPreparedStatementQuery", "CommandStatementUpdate"),
+    *("CommandPreparedStatementUpdate", "CommandStatementSubstraitPlan", "CommandStatementIngest"),
+    *("TicketStatementQuery", "DoPutUpdateResult", "ActionCreatePreparedStatementRequest", "SubstraitPlan"),
+)
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_every_message_everywhere(bare: flight.FlightClient, name: str) -> None:
+    """Whatever message stands in whatever place, the answer is a result or a plain error, never an internal one."""
+    body = pack(sql_message(name))
+    calls = (
+        lambda: bare.get_flight_info(flight.FlightDescriptor.for_command(body)),
+        lambda: bare.get_schema(flight.FlightDescriptor.for_command(body)),
+        lambda: bare.do_get(flight.Ticket(body)).read_all(),
+        lambda: put(bare, flight.FlightDescriptor.for_command(body), pa.table({"a": [1]})),
+    )
+    answers = [_answer(call) for call in calls]
+    assert not [answer for answer in answers if "internal error" in answer or ".py" in answer]
+
+
+def _answer(call: Callable[[], object]) -> str:
+    try:
+        return type(call()).__name__
+    except pa.ArrowException as error:
+        return str(error)
 
 
 def test_transactions_are_refused(bare: flight.FlightClient) -> None:
