@@ -24,7 +24,7 @@ from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Token, tokenize
 from flightllm.system import QueryRecord
 
-_FOR_ADMINS = ("grant", "revoke", "create_policy", "drop_policy", "truncate")
+_FOR_ADMINS = ("grant", "revoke", "create_policy", "drop_policy", "truncate", "create_external")
 _ROWS_TOGETHER, _TEXT_TOGETHER = 1_000, 4 << 20
 """Rows of parameters, and characters of their text, after which another INSERT is begun."""
 
@@ -72,6 +72,9 @@ def _administer(statement: Statement, services: Services) -> int:
     services.rights.check_admin(statement.kind.replace("_", " ").upper())
     if statement.kind == "truncate":
         return services.cache.clear()
+    if statement.kind == "create_external":
+        services.catalog.create_external(statement)
+        return -1
     if statement.kind == "create_policy" and statement.policy is not None:
         check_policy(services.catalog.store, statement.policy)
     return services.access.change(statement)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from datafusion import DataFrame, SessionContext, udf
 from datafusion.catalog import Catalog, Schema
+from datafusion.substrait import Consumer, Serde
 
 from flightllm.catalog import QUERY_ONLY
 from flightllm.catalog.errors import mapped_error
@@ -105,6 +106,9 @@ def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
         SqlError: DataFusion cannot plan it.
     """
     try:
+        if extracted.plan is not None:
+            decoded = Serde.deserialize_bytes(extracted.plan)
+            return context.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(context, decoded))
         return context.sql_with_options(extracted.sql, QUERY_ONLY)
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         mapped = mapped_error(error)

@@ -93,6 +93,13 @@ def plan(
     if services.functions.may_be_in(text):
         text, found, searched = _searched(text, services, settings)
         extracted = replace(extract(text, services, {**tables, **found}), searched=searched)
+    return plan_extracted(extracted, services, settings)
+
+
+def plan_extracted(
+    extracted: Extracted, services: Services, settings: Settings
+) -> "PlainQuery | BatchQuery | StagedQuery":
+    """Plan a query whose AI calls are stubs already."""
     if not extracted.calls:
         return PlainQuery(services, extracted)
     if not settings.optimizer:

@@ -1,7 +1,7 @@
 """A database and its sessions: what the protocol layer, the command line and tests call."""
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain, islice, product
@@ -18,6 +18,7 @@ from flightllm.catalog import Catalog, IngestMode
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.scoped import Scopes
 from flightllm.changes import bound_texts, change
+from flightllm.client_plans import plan_substrait
 from flightllm.config import Config
 from flightllm.describing import describe_parameters
 from flightllm.engines import Engines
@@ -152,10 +153,10 @@ class Database:
             engines = Engines(config.engine, objects.engine)
             made = ObjectTables(objects, engines)
             system = SystemTables(queries, cache, indexes, revision, config.embedding.model, users, made)
-            catalog = Catalog(config.limits, system, config.data_folder / "tables")
+            catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
-            for name, path in config.tables.items():
-                catalog.register_file(name, path)
+            for name, place in config.tables.items():
+                catalog.register_file(name, place)
             backends = Backends(config.embedding, config.limits, indexes, cache)
             _ = engines.own  # loads it now, so that what is wrong with it is told
             services = Services(
@@ -268,9 +269,30 @@ class Session:
         statement = classify(bind(sql, parameters))
         if statement.is_update:
             raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
+        return self._started(lambda: self._plan(statement, chosen), sql)
+
+    def describe_plan(self, plan: bytes) -> Description:
+        """Plan a serialized Substrait plan without running it.
+
+        Raises:
+            FlightLLMError: the plan is wrong.
+        """
+        query = plan_substrait(plan, self._services, self._settings)
+        return Description(query.schema, is_update=False, parameters=_EMPTY)
+
+    def execute_plan(self, plan: bytes, settings: Mapping[str, str] = MappingProxyType({})) -> QueryResult:
+        """Plan a serialized Substrait plan; it runs as its batches are pulled.
+
+        Raises:
+            FlightLLMError: the plan is wrong.
+        """
+        chosen = self._settings.with_values(settings)
+        text = f"Substrait plan of {len(plan):,} bytes"
+        return self._started(lambda: plan_substrait(plan, self._services, chosen), text)
+
+    def _started(self, plan: Callable[[], Query], text: str) -> QueryResult:
         reader = self._services.catalog.reading()
-        query = self._plan(statement, chosen)
-        record = self._queries.plan(sql)
+        query, record = plan(), self._queries.plan(text)
         return QueryResult(query.schema, ResultBatches(query.run(record), record, reader), record)
 
     def _plan(self, statement: Statement, settings: Settings) -> Query:

@@ -28,7 +28,8 @@ class ServerProcess:
         self.process = subprocess.Popen(
             [sys.executable, "-c", SCRIPT, str(folder), str(window), chosen], stdout=subprocess.PIPE, text=True
         )
-        line = self.process.stdout.readline() if self.process.stdout else ""
+        lines = iter(self.process.stdout or ())
+        line = next((line for line in lines if line.startswith("listening ")), "")  # logs come before
         self.uri = line.removeprefix("listening ").strip()
         self.query(f"CREATE OR REPLACE TABLE t AS SELECT value AS n FROM generate_series(1, {rows})")
 

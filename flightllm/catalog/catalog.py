@@ -12,16 +12,17 @@ from datafusion import DataFrame, SessionContext, col
 from datafusion.catalog import Table
 
 from flightllm.access.principal import LOCAL
-from flightllm.catalog import files, statements, uploads, views
+from flightllm.catalog import external, files, statements, uploads, views
 from flightllm.catalog.entries import Entry, SystemTables, TableInfo
 from flightllm.catalog.rewriting import Collect
 from flightllm.catalog.store import RESERVED, TableStore
 from flightllm.catalog.uploads import IngestMode
-from flightllm.config import LimitsConfig
-from flightllm.errors import ConfigError, SqlError
+from flightllm.config import LimitsConfig, StorageConfig
+from flightllm.errors import ConfigError, InvalidInputError, SqlError
 from flightllm.sql.names import DEFAULT_SCHEMA, STORED_SUFFIX, TableName, parse_name, quoted
 from flightllm.sql.statement import Statement
 from flightllm.storage.folder import TablesFolder
+from flightllm.storage.places import Places
 from flightllm.storage.readers import Reader
 
 _log = structlog.get_logger(__name__)
@@ -33,8 +34,16 @@ class Catalog:
     Safe to use from several threads; a query sees a table before or after a change.
     """
 
-    def __init__(self, limits: LimitsConfig, system: SystemTables | None = None, folder: Path | None = None) -> None:
+    def __init__(
+        self,
+        limits: LimitsConfig,
+        system: SystemTables | None = None,
+        folder: Path | None = None,
+        storage: StorageConfig | None = None,
+    ) -> None:
         """Open the tables that `folder` has from earlier runs; without a folder tables go with the catalog.
+
+        `storage` lists the places outside of it.
 
         Raises:
             ConfigError: another server uses the folder, or its list of tables is damaged.
@@ -45,7 +54,7 @@ class Catalog:
         self._folder = TablesFolder(folder or Path(mkdtemp(prefix="flightllm-tables-")))
         self._close = weakref.finalize(self, self._folder.close, remove=temporary)
         try:
-            self.store = TableStore(limits, system, self._folder)
+            self.store = TableStore(limits, system, self._folder, Places(storage or StorageConfig()))
         except BaseException:
             self._close()
             raise
@@ -115,8 +124,8 @@ class Catalog:
         """
         return self.store.revision(name)
 
-    def register_file(self, name: str, path: Path) -> None:
-        """Register a file or folder under a SQL name: unquoted folds to lower case, as in a query.
+    def register_file(self, name: str, path: Path | str) -> None:
+        """Register a file, a folder or an address in an object store under a SQL name, which folds as in a query.
 
         Raises:
             ConfigError: the name is taken or no SQL name, or the path cannot be read as a table.
@@ -125,7 +134,8 @@ class Catalog:
             table = parse_name(name)
         except SqlError as error:
             raise ConfigError(f"table {name!r}: {error}") from error
-        opened = files.open_file(name, path)
+        opened = self._open(name, path)
+        given = {"location": path} if isinstance(path, str) else {"path": path}
         with self.store.lock:
             taken = self.store.entries.get(table)
             if taken is not None and taken.kind != "file":
@@ -136,8 +146,19 @@ class Catalog:
             if taken is not None or table.schema in RESERVED:
                 raise ConfigError(f"table {name!r}: the name is taken")
             self.store.add_schema(table.schema)
-            self.store.put(self._cast(Entry(table, "file", opened.stored, opened.table, path=path), opened))
+            self.store.put(self._cast(Entry(table, "file", opened.stored, opened.table, **given), opened))
         _log.info("table registered", table=table.display, path=str(path), columns=len(opened.schema))
+
+    def _open(self, name: str, path: Path | str) -> files.FileTable:
+        if isinstance(path, Path):
+            return files.open_file(name, path)
+        stores = self.store.places.stores
+        if not stores.has(path):
+            raise ConfigError(f"table {name!r}: {path} is in no object store that [storage.object_stores] lists")
+        try:
+            return files.open_address(path, stores)[0]
+        except InvalidInputError as error:
+            raise ConfigError(f"table {name!r}: {error}") from error
 
     def _cast(self, entry: Entry, opened: files.FileTable) -> Entry:
         """Return the entry of a file, with a cast over it where its columns are not stored as clients see them."""
@@ -218,6 +239,15 @@ class Catalog:
             UnsupportedError: the view is not in the default schema.
         """
         statements.create_ai_view(self.store, statement, schema, self.owner)
+
+    def create_external(self, statement: Statement) -> None:
+        """Make a table of files in a place that the configuration lists; for admins alone.
+
+        Raises:
+            InvalidInputError: the name exists; see `check_create`. Or there are no files of the format.
+            PermissionDeniedError: the configuration does not list the place.
+        """
+        external.create_external(self.store, statement, self.owner)
 
     def inline_views(self, sql: str) -> str:
         """Return a query with the AI views it names put before it as WITH queries; other text comes back as it is."""

@@ -10,7 +10,7 @@ from datafusion.catalog import Table
 from pyarrow import dataset
 
 from flightllm.access.principal import LOCAL
-from flightllm.errors import InternalError, NotFoundError
+from flightllm.errors import InternalError, NotFoundError, PermissionDeniedError
 from flightllm.sql.names import CATALOG, STORED_SUFFIX, TableName
 from flightllm.storage.folder import link_name
 from flightllm.storage.rows import StoredFile
@@ -101,9 +101,9 @@ class Entry:
     rows: StoredRows | None = None
     """Of a managed table."""
     location: str = ""
-    """Path or address of an external table; clients never see it."""
+    """Path or address of an external table, address of one of the configuration; clients never see it."""
     format: str = ""
-    """Of an external table's files."""
+    """How the names of an external table's files end."""
 
     @property
     def whole(self) -> Table | None:
@@ -162,8 +162,14 @@ def check_files(entry: Entry) -> None:
 
     Raises:
         NotFoundError: the file of a table is gone.
+        PermissionDeniedError: an external table lies where none may any more.
         InternalError: a file of a table that clients made is gone or cut short.
     """
+    if entry.kind == "external" and entry.provider is None:
+        raise PermissionDeniedError(
+            f"the external table {entry.name.display!r} lies in no place that [storage] in the server's configuration"
+            " lists any more"
+        )
     if entry.path is not None and not entry.path.exists():
         raise NotFoundError(f"the file of the table {entry.name.display!r} is gone from the server's disk")
     if entry.rows is not None and not entry.rows.complete:

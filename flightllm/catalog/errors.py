@@ -27,7 +27,7 @@ def mapped_error(error: Exception) -> FlightLLMError:
     """Return our error for one that DataFusion raised while it planned or ran SQL; one of ours is returned as it is."""
     if isinstance(error, FlightLLMError):
         return error
-    text = _stripped(str(error))
+    text = plain_text(error)
     if "Resources exhausted" in text:
         return LimitExceededError(f"the query needs more memory than [limits] memory_bytes allows: {text}")
     if any(sign in text for sign in _UNREADABLE):
@@ -40,7 +40,9 @@ def mapped_error(error: Exception) -> FlightLLMError:
     return SqlError(text)
 
 
-def _stripped(text: str) -> str:
+def plain_text(error: Exception) -> str:
+    """Return what DataFusion says, without the names of its parts; it may have paths."""
+    text = str(error)
     while match := _PREFIX.match(text):
         text = text[match.end() :]
     if parser := _PARSER.match(text):

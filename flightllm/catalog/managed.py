@@ -1,22 +1,17 @@
 """Tables that clients make and change: each change writes new files and then a new list of them."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from pathlib import Path
 from uuid import uuid4
 
 import pyarrow as pa
 
-from flightllm.catalog.contexts import scratch_context
 from flightllm.catalog.entries import Entry, StoredRows, check_files
-from flightllm.catalog.errors import mapped_error
-from flightllm.catalog.opening import rows_table
 from flightllm.catalog.store import TableStore
 from flightllm.errors import InvalidInputError
 from flightllm.sql.names import TableName
 from flightllm.storage.compaction import files_to_merge
-from flightllm.storage.folder import TablesFolder
-from flightllm.storage.rows import StoredFile, write_rows
+from flightllm.storage.rows import StoredFile, read_rows, write_rows
 
 
 def new_table(
@@ -50,7 +45,7 @@ def add_rows(store: TableStore, entry: Entry, batches: Iterable[pa.RecordBatch])
             kept = [*before, added]
             if merged > 1:
                 paths = [_rows(now).path(index) for index in range(len(kept) - merged, len(before))]
-                merging = read_files([*paths, store.folder.file(added.name)], entry.schema)
+                merging = read_rows([*paths, store.folder.file(added.name)], entry.schema)
                 written += [file for file in (write_rows(store.folder, entry.schema, merging),) if file is not None]
                 kept[-merged:] = written[1:]
             put_files(store, now, kept)
@@ -86,27 +81,6 @@ def same_table(store: TableStore, entry: Entry) -> Entry:
             f"the table {entry.name.display!r} was dropped or made anew meanwhile; nothing was added"
         )
     return now
-
-
-def read_rows(folder: TablesFolder, schema: pa.Schema, files: Sequence[StoredFile]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of data files, in order."""
-    return read_files([folder.file(file.name) for file in files], schema)
-
-
-def read_files(paths: Sequence[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of files, in order.
-
-    Raises:
-        FlightLLMError: a file is damaged.
-    """
-    for path in paths:
-        context = scratch_context(parallel=False)
-        context.register_table("t", rows_table(str(path), path.suffix, schema))
-        try:
-            for batch in context.sql("SELECT * FROM t").execute_stream():
-                yield pa.RecordBatch.from_arrays(batch.to_pyarrow().columns, schema=schema)
-        except Exception as error:
-            raise mapped_error(error) from error
 
 
 def _rows(entry: Entry) -> StoredRows:

@@ -9,12 +9,12 @@ from datafusion.catalog import Catalog, Schema, Table
 from flightllm.catalog.contexts import QUERY_ONLY, ROWS_ONLY, plain_config
 from flightllm.catalog.entries import Entry, check_files
 from flightllm.catalog.errors import mapped_error
-from flightllm.catalog.managed import put_files, read_files, same_table
+from flightllm.catalog.managed import put_files, same_table
 from flightllm.catalog.memory import memory_table, with_schema
 from flightllm.catalog.opening import rows_table
 from flightllm.catalog.store import TableStore
 from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA, TableName
-from flightllm.storage.rows import StoredFile, write_rows
+from flightllm.storage.rows import StoredFile, read_rows, write_rows
 
 Collect = Callable[[DataFrame], Iterable[pa.RecordBatch]]
 """Runs a query to its end; a caller's own can be cancelled, and then raises."""
@@ -58,7 +58,7 @@ class _Change:
                 if rows is None or not self._count(index):
                     files.append(file)
                     continue
-                batches = read_files([rows.path(index)], self._entry.schema)
+                batches = read_rows([rows.path(index)], self._entry.schema)
                 new = write_rows(self._store.folder, self._entry.schema, self._rewritten(batches))
                 if new is not None:
                     files.append(new)

@@ -66,6 +66,9 @@ def check_create(store: TableStore, statement: Statement) -> bool:
         )
     if (entry.kind in _VIEWS) != (statement.kind == "create_view"):
         raise InvalidInputError(f"{name.display!r} is a {_what(entry).lower()}: drop it first, or choose another name")
+    if (entry.kind == "external") != (statement.kind == "create_external"):
+        kind = "an external table" if entry.kind == "external" else "a table with rows of its own"
+        raise InvalidInputError(f"{name.display!r} is {kind}: drop it first, or choose another name")
     return True
 
 

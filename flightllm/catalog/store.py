@@ -21,6 +21,7 @@ from flightllm.config import LimitsConfig
 from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, UnsupportedError
 from flightllm.sql.names import DEFAULT_SCHEMA, TableName, parse_name, quoted
 from flightllm.storage.folder import TablesFolder
+from flightllm.storage.places import Places
 
 SYSTEM_SCHEMA = "system"
 RESERVED = (SYSTEM_SCHEMA, "information_schema")
@@ -38,7 +39,7 @@ class TableStore:
     Whoever changes several things at once holds `lock`.
     """
 
-    def __init__(self, limits: LimitsConfig, system: SystemTables | None, folder: TablesFolder) -> None:
+    def __init__(self, limits: LimitsConfig, system: SystemTables | None, folder: TablesFolder, places: Places) -> None:
         """Read what `folder` has of an earlier run.
 
         Raises:
@@ -46,6 +47,7 @@ class TableStore:
         """
         self.limits = limits
         self.folder = folder
+        self.places = places
         self.lock = RLock()
         self.system = system
         self._entries: Mapping[TableName, Entry] = {}
@@ -55,6 +57,8 @@ class TableStore:
         self._register(DEFAULT_SCHEMA)
         if system is not None:
             self._shared.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", SystemSchema(system)))
+        self._run = uuid4().hex
+        """Stands for the objects of a store: they are taken not to change while the server runs."""
         self._kept = Manifest((), (), uuid4().hex)
         """What is on disk."""
         text = folder.load()
@@ -70,7 +74,9 @@ class TableStore:
             raise self.folder.damaged(str(error)) from error
         for schema in self._kept.schemas:
             self._register(schema)
-        self._entries = self._with_views({entry.name: opened(entry, self.folder) for entry in self._kept.entries})
+        self._entries = self._with_views(
+            {entry.name: opened(entry, self.folder, self.places) for entry in self._kept.entries}
+        )
 
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
         """Return a fresh context over these tables; a planning one leaves AI calls where the SQL put them.
@@ -83,13 +89,14 @@ class TableStore:
 
     def context_over(self, catalog: SharedCatalog, *, planning: bool, parallel: bool) -> SessionContext:
         """Return a fresh context over a catalog of these tables; see `context`."""
-        return shared_context(
+        context = shared_context(
             catalog,
             memory_bytes=self.limits.memory_bytes,
             spill_folder=self.limits.spill_folder,
             planning=planning,
             parallel=parallel,
         )
+        return self.places.stores.register(context)
 
     @property
     def entries(self) -> Mapping[TableName, Entry]:
@@ -183,6 +190,8 @@ class TableStore:
             return files_revision(entry.path)
         if entry.rows is not None:
             return entry.rows.revision
+        if entry.location:
+            return self._run
         files = [files_revision(other.path) for other in self._entries.values() if other.path is not None]
         return " ".join([self._kept.revision, *files])
 
@@ -201,7 +210,7 @@ class TableStore:
         """
         with self.lock:
             others = {name: kept for name, kept in self._entries.items() if name != entry.name}
-            self._change({**others, entry.name: opened(entry, self.folder)})
+            self._change({**others, entry.name: opened(entry, self.folder, self.places)})
 
     def remove(self, name: TableName) -> None:
         """Remove an entry, and bring the views up to date.

@@ -9,11 +9,11 @@ from datafusion import DataFrame
 from flightllm.catalog import memory
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.insertion import Insertion, planned_rows
-from flightllm.catalog.managed import add_rows, new_table, read_rows
+from flightllm.catalog.managed import add_rows, new_table
 from flightllm.catalog.store import RESERVED, TableStore
 from flightllm.errors import InvalidInputError, SqlError
 from flightllm.sql.names import TableName
-from flightllm.storage.rows import write_rows
+from flightllm.storage.rows import read_rows, write_rows
 
 IngestMode = Literal["create", "append", "replace", "create_append"]
 
@@ -41,7 +41,7 @@ def ingest(
             if not (_exists(store, table, mode) and mode == "create_append"):
                 store.put(new_table(table, plain, files, owner))
                 return sum(file.rows for file in files)
-        return _append(store, table, plain, read_rows(store.folder, plain, files))
+        return _append(store, table, plain, read_rows([store.folder.file(name) for name in names], plain))
     finally:
         store.discard(names)
 

@@ -3,6 +3,7 @@
 import click
 
 from flightllm import __version__
+from flightllm.cli.backup import backup
 from flightllm.cli.common import OneLineErrors
 from flightllm.cli.demo import demo
 from flightllm.cli.doctor import doctor
@@ -13,7 +14,7 @@ from flightllm.cli.query import query
 from flightllm.cli.serve import serve
 from flightllm.cli.user import token, user
 
-COMMANDS = (serve, query, demo, tables, functions, queries, index, cancel, user, token, grant, revoke, doctor)
+COMMANDS = (serve, query, demo, tables, functions, queries, index, cancel, user, token, grant, revoke, backup, doctor)
 
 
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})

@@ -21,7 +21,7 @@ def serve(
     engine: str | None,
     model: str | None,
     listen: str | None,
-    tables: tuple[tuple[str, Path], ...],
+    tables: tuple[tuple[str, Path | str], ...],
     *,
     insecure: bool,
 ) -> None:

@@ -5,6 +5,7 @@ from flightllm.config.limits import CacheConfig, LimitsConfig
 from flightllm.config.load import Config, default_data_folder
 from flightllm.config.models import EMBEDDERS, ENGINES, EmbeddingConfig, EngineConfig, FunctionsConfig
 from flightllm.config.server import LogConfig, ServerConfig
+from flightllm.config.storage import ObjectStoreConfig, StorageConfig
 
 __all__ = [
     "EMBEDDERS",
@@ -17,6 +18,8 @@ __all__ = [
     "FunctionsConfig",
     "LimitsConfig",
     "LogConfig",
+    "ObjectStoreConfig",
     "ServerConfig",
+    "StorageConfig",
     "default_data_folder",
 ]

@@ -10,8 +10,8 @@ from flightllm.config.checks import at_least_one
 class LimitsConfig:
     """What one query, one upload or the whole server may use.
 
-    `memory_bytes` holds for each query's relational work by itself, not for all queries together; what an engine, the
-    tables in memory and the batches on their way take comes on top.
+    `memory_bytes` holds for each query's relational work by itself, not for all queries together; what an engine and
+    the batches on their way take comes on top.
     """
 
     sql_bytes: int = 1_048_576

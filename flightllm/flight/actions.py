@@ -38,13 +38,24 @@ def act(core: Core, context: flight.ServerCallContext, kind: str, body: bytes) -
 def _prepare(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
     request = unpack_as("ActionCreatePreparedStatementRequest", body)
     refuse_transaction(request)
+    session = core.session(context)
+    return _prepared(core, Prepared(session, request.query, session.describe(request.query)))
+
+
+def _prepare_plan(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
+    request = unpack_as("ActionCreatePreparedSubstraitPlanRequest", body)
+    refuse_transaction(request)
+    session = core.session(context)
+    return _prepared(core, Prepared(session, request.plan.plan, session.describe_plan(request.plan.plan)))
+
+
+def _prepared(core: Core, statement: Prepared) -> bytes:
+    """Keep a prepared statement and tell of it."""
     core.refuse_when_draining()
-    session, sql = core.session(context), request.query
-    description = session.describe(sql)
-    handle = core.prepared.add(Prepared(session, sql, description))
+    description = statement.description
     result = sql_message(
         "ActionCreatePreparedStatementResult",
-        prepared_statement_handle=handle,
+        prepared_statement_handle=core.prepared.add(statement),
         # Old JDBC drivers take an empty schema for an update and a missing parameter schema for an error.
         dataset_schema=b"" if description.is_update else _ipc(description.schema),
         parameter_schema=_ipc(description.parameters),
@@ -160,6 +171,7 @@ def _ipc(schema: pa.Schema) -> bytes:
 
 ACTIONS: Mapping[str, tuple[str, _Handler]] = {
     "CreatePreparedStatement": ("Plan a statement for later execution.", _prepare),
+    "CreatePreparedSubstraitPlan": ("Plan a Substrait plan for later execution.", _prepare_plan),
     "ClosePreparedStatement": ("Forget a prepared statement.", _close_prepared),
     "CancelFlightInfo": ("Stop a query.", _cancel_flight_info),
     "CancelQuery": ("Stop a query (older clients).", _cancel_query),

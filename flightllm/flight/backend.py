@@ -78,6 +78,12 @@ class Session(Protocol):
     ) -> QueryResult:
         """Start a query with at most one row of parameters."""
 
+    def describe_plan(self, plan: bytes) -> Description:
+        """Plan a serialized Substrait plan without running anything."""
+
+    def execute_plan(self, plan: bytes, settings: Mapping[str, str] = ...) -> QueryResult:
+        """Start a serialized Substrait plan."""
+
     def update(
         self,
         sql: str,

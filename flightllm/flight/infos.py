@@ -29,19 +29,17 @@ def flight_info(
     settings = call_of(context).settings
     if command.name == "CommandPreparedStatementQuery":
         prepared = core.prepared_of(context, command.message.prepared_statement_handle)
-        session, is_update = prepared.session, prepared.description.is_update
         names = tuple(prepared.description.schema.names)
-        statement = Statement(session, prepared.sql, prepared.parameters, settings, names=names)
-    elif command.name == "CommandStatementQuery":
-        refuse_transaction(command.message)
-        session, sql = core.session(context), command.message.query
-        statement, is_update = Statement(session, sql, None, settings), session.is_update(sql)
+        statement = Statement(prepared.session, prepared.text, prepared.parameters, settings, names=names)
+        is_update = prepared.description.is_update
     else:
-        raise UnsupportedError(f"{command.name} is not supported; send SQL text")
+        refuse_transaction(command.message)
+        statement = Statement(core.session(context), _text(command), None, settings)
+        is_update = isinstance(statement.text, str) and statement.session.is_update(statement.text)
     if is_update:
-        count = run_update(session, statement.sql, statement.parameters, settings, context.is_cancelled)
+        count = run_update(statement.session, str(statement.text), statement.parameters, settings, context.is_cancelled)
         return _info(NO_COLUMNS, descriptor, [flight.FlightEndpoint(ticket(DONE), [])], records=count)
-    statement.parts = _parts(session, settings)
+    statement.parts = _parts(statement.session, settings)
     result = statement.plan()
     parts = endpoints(core, core.statements.add(statement), statement.parts)
     return _info(result.schema, descriptor, parts, metadata=result.query.query_id.encode())
@@ -53,9 +51,22 @@ def result_schema(core: Core, context: flight.ServerCallContext, command: Comman
         return metadata_schema(command)
     if command.name == "CommandPreparedStatementQuery":
         return core.prepared_of(context, command.message.prepared_statement_handle).description.schema
+    session, text = core.session(context), _text(command)
+    description = session.describe(text) if isinstance(text, str) else session.describe_plan(text)
+    return description.schema
+
+
+def _text(command: Command) -> str | bytes:
+    """Return the SQL or the Substrait plan of a command.
+
+    Raises:
+        UnsupportedError: it is no query.
+    """
     if command.name == "CommandStatementQuery":
-        return core.session(context).describe(command.message.query).schema
-    raise UnsupportedError(f"{command.name} has no schema here")
+        return str(command.message.query)
+    if command.name == "CommandStatementSubstraitPlan":
+        return bytes(command.message.plan.plan)
+    raise UnsupportedError(f"{command.name} is no query: send it by DoPut, or send SQL text or a Substrait plan")
 
 
 def _parts(session: Session, settings: Mapping[str, str]) -> int:

@@ -45,6 +45,8 @@ def put(core: Core, context: flight.ServerCallContext, command: Command, reader:
         count = run_update(session, sql, None, call_of(context).settings, context.is_cancelled)
     elif command.name == "CommandPreparedStatementUpdate":
         count = _prepared_update(core, context, command, reader)
+    elif command.name == "CommandStatementSubstraitPlan":
+        raise UnsupportedError("a Substrait plan cannot change anything here: execute it as a query, or send SQL")
     else:
         raise UnsupportedError(f"{command.name} cannot be sent by DoPut")
     return sql_message("DoPutUpdateResult", record_count=count)
@@ -64,7 +66,7 @@ def _prepared_update(core: Core, context: flight.ServerCallContext, command: Com
     parameters = _parameters(core, prepared, reader)
     if parameters is None:
         parameters = prepared.parameters
-    return run_update(prepared.session, prepared.sql, parameters, call_of(context).settings, context.is_cancelled)
+    return run_update(prepared.session, str(prepared.text), parameters, call_of(context).settings, context.is_cancelled)
 
 
 def _parameters(core: Core, prepared: Prepared, reader: Any) -> pa.Table | None:

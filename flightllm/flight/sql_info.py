@@ -24,6 +24,9 @@ SQL_INFO_SCHEMA = pa.schema(
     [pa.field("info_name", pa.uint32(), nullable=False), pa.field("value", _UNION, nullable=False)]
 )
 
+SUBSTRAIT = "0.85.0"
+"""The Substrait version of the DataFusion inside."""
+
 _KEYWORDS = ["EXPLAIN", "ILIKE", "LATERAL", "LIMIT", "OFFSET", "QUALIFY", "UNNEST"]
 _NUMERIC = (
     "abs acos asin atan atan2 ceil cos cot degrees exp floor ln log10 pi power radians rand round signum sin sqrt tan "
@@ -57,9 +60,9 @@ def sql_info(functions: Iterable[str], *, statement_bytes: int) -> dict[int, Val
         2: pa.__version__,
         3: False,  # not read-only
         4: True,  # SQL
-        5: False,  # no Substrait from clients
-        6: "",
-        7: "",
+        5: True,  # Substrait
+        6: SUBSTRAIT,
+        7: SUBSTRAIT,
         8: 0,  # no transactions
         9: True,  # cancels queries
         10: True,  # bulk ingestion

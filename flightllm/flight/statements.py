@@ -25,10 +25,10 @@ class Cancelled(IntEnum):
 
 @dataclass(slots=True)
 class Prepared:
-    """A prepared statement, with the parameters bound last."""
+    """A prepared statement, SQL or a serialized Substrait plan, with the parameters bound last."""
 
     session: Session
-    sql: str
+    text: str | bytes
     description: Description
     parameters: pa.Table | None = None
 
@@ -44,14 +44,14 @@ class _Renamed:
 
 @dataclass(slots=True)
 class Statement:
-    """A query that GetFlightInfo planned; DoGet runs it.
+    """A query, SQL or a serialized Substrait plan, that GetFlightInfo planned; DoGet runs it.
 
     The ticket may be fetched again, which runs the query again, unless it has several `parts`. `names` are those of the
     columns, where they were promised before.
     """
 
     session: Session
-    sql: str
+    text: str | bytes
     parameters: pa.Table | None
     settings: Mapping[str, str]
     parts: int = 1
@@ -64,7 +64,7 @@ class Statement:
 
     def plan(self) -> QueryResult:
         """Plan the query, so that its schema and id are known; it runs once its batches are pulled."""
-        result = self._named(_start(self.session, self.sql, self.parameters, self.settings))
+        result = self._named(_start(self.session, self.text, self.parameters, self.settings))
         with self._lock:
             self._waiting = result
             self._running.append(result.query)
@@ -121,12 +121,16 @@ class Statement:
         return _Renamed(pa.schema(fields), result.batches, result.query)
 
 
-def _start(session: Session, sql: str, parameters: pa.Table | None, settings: Mapping[str, str]) -> QueryResult:
+def _start(
+    session: Session, text: str | bytes, parameters: pa.Table | None, settings: Mapping[str, str]
+) -> QueryResult:
+    if isinstance(text, bytes):
+        return session.execute_plan(text, settings)
     if parameters is None:
-        return session.execute(sql, None, settings=settings)
+        return session.execute(text, None, settings=settings)
     rows = [batch.slice(i, 1) for batch in parameters.to_batches() for i in range(batch.num_rows)]
     if not rows:
         raise InvalidInputError("the statement has parameters, but no row of values was bound")
     if len(rows) == 1:
-        return session.execute(sql, rows[0], settings=settings)
-    return Sequence(partial(session.execute, sql, settings=settings), rows)
+        return session.execute(text, rows[0], settings=settings)
+    return Sequence(partial(session.execute, text, settings=settings), rows)

@@ -30,7 +30,7 @@ _EXPRESSION_FOLLOWS = (
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """SQL whose AI calls are stubs, and the calls by stub name."""
+    """SQL, or a client's Substrait plan in its place, whose AI calls are stubs, and the calls by stub name."""
 
     sql: str
     calls: Mapping[str, AICall]
@@ -40,6 +40,7 @@ class Extracted:
     """The indexes of these searches."""
     opened: tuple[object, ...] = ()
     """The indexes that the calls search, held so that they stay as the query was planned for."""
+    plan: bytes | None = None
 
     def display_name(self, column: str) -> str:
         """Return a column's name as the user wrote its expression: DataFusion names unaliased columns after stubs."""

@@ -6,6 +6,7 @@ from itertools import pairwise
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.access_statements import read_access_statement
 from flightllm.sql.explain_options import read_explain_options
+from flightllm.sql.external_tables import read_external_table
 from flightllm.sql.index_statements import read_index_statement
 from flightllm.sql.names import TableName, identifier, quoted, read_name, read_parts
 from flightllm.sql.object_statements import read_object_statement
@@ -53,7 +54,7 @@ class _Reader:
         word = first.text.lower() if first.kind is Kind.WORD else ""
         if self._tokens[0].is_symbol("("):
             return self._query() if word in _QUERY_WORDS else self._unknown(first)
-        for read in (read_index_statement, read_access_statement, read_object_statement):
+        for read in (read_index_statement, read_access_statement, read_object_statement, read_external_table):
             if (found := read(self._tokens, self._rest(0))) is not None:
                 return found
         if word in REFUSED:

@@ -49,6 +49,8 @@ def literal(value: pa.Scalar) -> str:
         return "NULL"
     if pa.types.is_map(kind):
         return _map(value)
+    if pa.types.is_union(kind):  # how some clients send a value whose type they only know when they send it
+        return literal(value.value) if value.value is not None else "NULL"
     if not value.is_valid:
         return f"arrow_cast(NULL, {_type(kind)})"
     for matches, write in _WRITERS:

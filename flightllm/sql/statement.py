@@ -18,6 +18,7 @@ StatementKind = Literal[
     "create_table_as",
     "create_view",
     "create_schema",
+    "create_external",
     "drop_table",
     "drop_view",
     "drop_schema",
@@ -62,7 +63,7 @@ class Statement:
     format: str = "text"
     """Of EXPLAIN: `text` or `json`."""
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Of CREATE VECTOR INDEX, whose name is `key`."""
+    """Of CREATE VECTOR INDEX, whose name is `key`; of CREATE EXTERNAL TABLE `format` and `location`."""
     model_options: Mapping[str, str | int | float | bool] = field(default_factory=lambda: MappingProxyType({}))
     """Of CREATE MODEL, whose name is `key`; a prompt's text is `value`."""
     grants: tuple[Grant, ...] = ()
@@ -88,8 +89,6 @@ REFUSED = {
     "use": "USE is not supported: write SCHEMA.TABLE in the query",
 }
 REFUSED_OBJECTS = {
-    "external": "CREATE EXTERNAL TABLE is not supported: the server reads no path a client names; "
-    "the administrator adds tables under [tables] in the configuration, or by --table NAME=PATH",
     "unbounded": "CREATE UNBOUNDED EXTERNAL TABLE is not supported: the server reads no path a client names",
     "function": "CREATE FUNCTION is not supported: the administrator adds AI functions under [functions] folders",
     "database": "there is one catalog, flightllm: write CREATE SCHEMA instead",

@@ -8,11 +8,14 @@ from typing import Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import structlog
 
-from flightllm.errors import InvalidInputError
+from flightllm.errors import InternalError, InvalidInputError
 from flightllm.storage.disk import disk_errors
 from flightllm.storage.folder import TablesFolder
 
+_log = structlog.get_logger(__name__)
+_BATCH_ROWS = 8_192
 _GROUP_ROWS, _GROUP_BYTES = 131_072, 64 << 20
 """Rows, and bytes in memory, from which a row group is written."""
 
@@ -71,6 +74,30 @@ def write_rows(folder: TablesFolder, schema: pa.Schema, batches: Iterable[pa.Rec
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 raise InvalidInputError(f"the rows cannot be stored: {error}") from error
     return file.stored
+
+
+def read_rows(paths: Iterable[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of data files in order, under the schema that they were written with.
+
+    Raises:
+        InternalError: a file is damaged.
+    """
+    for path in paths:
+        try:
+            for batch in _batches(path):
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+        except (OSError, pa.ArrowException) as error:
+            _log.exception("a table's file cannot be read", path=str(path))
+            raise InternalError("a file of a table is missing or damaged; the server's log says which") from error
+
+
+def _batches(path: Path) -> Iterator[pa.RecordBatch]:
+    if path.suffix == ".parquet":
+        with pq.ParquetFile(path) as file:
+            yield from file.iter_batches(_BATCH_ROWS, use_threads=False)
+    else:
+        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
+            yield from (file.get_batch(index) for index in range(file.num_record_batches))
 
 
 def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
