@@ -45,6 +45,8 @@ class DryRun:
     """The tokens of prompts, by model."""
     others: Mapping[str, Backing]
     """What answers calls of the embedding model: these are cheap, so they are made, and kept for the query itself."""
+    reader: str = ""
+    """Whose answers are known; see `Backing.reader`."""
     most_prompts: int = MOST_PROMPTS
     most_seconds: float = MOST_SECONDS
 
@@ -83,7 +85,9 @@ class DryRun:
         }
         known, flights = Overlay(self.known), Flights()
         asked = {
-            backing_of(name): Backing(engine, known, flights, self.models[name].window, costs=self.models[name].costs)
+            backing_of(name): Backing(
+                engine, known, flights, self.models[name].window, reader=self.reader, costs=self.models[name].costs
+            )
             for name, engine in engines.items()
         }
         rows = 0

@@ -9,6 +9,7 @@ import structlog
 from flightllm.ai import EMBEDDING, MODEL, AICall, backing_of
 from flightllm.dry_run import MOST_PROMPTS, MOST_SECONDS, DryRun
 from flightllm.engines import Served
+from flightllm.errors import BudgetExceededError
 from flightllm.llm.base import Engine
 from flightllm.llm.predict import PromptTokens, Tokenizing
 from flightllm.operators.backing import Backing
@@ -86,6 +87,7 @@ def predict(
         services.cache if reads else None,
         tokens or prompt_tokens(models),
         _others(query, services.cache if reads else Overlay(None), Flights()),
+        services.rights.answers,
         most_seconds=most_seconds,
         most_prompts=most_prompts,
     )
@@ -105,6 +107,7 @@ def real_backings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
         _answers(query.services, query.settings) as (cache, flights),
     ):
         account = _account(query, models, record)
+        rights = query.services.rights
         asked = {
             backing_of(name): Backing(
                 ObservedEngine(model.engine, model.learned, model.costs),
@@ -112,32 +115,41 @@ def real_backings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
                 flights,
                 model.window,
                 None if account is None else _budget(account, model),
+                rights.answers,
+                rights.principal.tenant,
                 model.costs,
             )
             for name, model in models.items()
         }
-        yield {**asked, **_others(query, cache, flights)}
+        try:
+            yield {**asked, **_others(query, cache, flights)}
+        finally:
+            if account is not None:
+                account.close()
     if account is not None and account.refusal is not None:
         record.warn(f"{account.refusal}; the other rows have NULL")
         _log.warning("budget spent, the other rows have NULL", query_id=record.query_id, reason=account.refusal)
 
 
 def _account(query: AskingQuery, models: Mapping[str | None, Served], record: QueryRecord) -> Account | None:
-    """Return what keeps to the session's limits, None where it has none.
+    """Return what keeps to the session's limits and counts what its user spends; None where there is neither.
 
     Raises:
         BudgetExceededError: the query would take more than it may.
     """
     settings = query.settings
     limits = Limits(settings.max_calls, settings.max_tokens, settings.max_cost)
+    ledger = query.services.access.ledger(query.services.rights.principal)
+    if ledger is not None and ledger.refusal is not None:
+        raise BudgetExceededError(f"not run, the day's budget is spent: {ledger.refusal}")
     if not limits:
-        return None
+        return None if ledger is None else Account(limits, ledger=ledger, fail=settings.on_budget == "fail")
     for name, model in models.items():
         check_prices(limits, model.costs.prices, name)
     enough = MOST_PROMPTS if limits.calls is None else min(MOST_PROMPTS, limits.calls + 1)
     estimate = predict(query, models, record.cancelled.is_set, most_prompts=enough)
     check_estimate(limits, estimate.work, costs_of(models).price(estimate.works) or 0.0)
-    return Account(limits, fail=settings.on_budget == "fail")
+    return Account(limits, ledger=ledger, fail=settings.on_budget == "fail")
 
 
 def _budget(account: Account, model: Served) -> Budget:
@@ -149,7 +161,7 @@ def _others(query: AskingQuery, cache: Answers, flights: Flights) -> dict[str, B
     if all(call.backend != EMBEDDING for call in query.calls):
         return {}
     engine, window = query.services.backends.embeddings()
-    return {EMBEDDING: Backing(engine, cache, flights, window)}
+    return {EMBEDDING: Backing(engine, cache, flights, window, reader=query.services.rights.answers)}
 
 
 @contextmanager

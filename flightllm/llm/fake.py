@@ -178,7 +178,12 @@ class FakeEngine:
         return hits * _BLOCK_TOKENS
 
     def _log(self, request: Request) -> None:
-        line = {"function": request.function, "prompt": request.prompt, "fields": request.fields}
+        line = {
+            "function": request.function,
+            "prompt": request.prompt,
+            "fields": request.fields,
+            "tenant": request.tenant,
+        }
         with self._lock, Path(self._options.log_path).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -136,9 +137,12 @@ class VllmEngine:
         if error:
             return Completion(request.id, None, error, len(ids))
         sampling = _sampling(request.parameters, answer, self._limit - len(ids), self._confidence)
+        prompt: dict[str, Any] = {"prompt_token_ids": ids}
+        if request.tenant:
+            prompt["cache_salt"] = blake2b(request.tenant.encode(), digest_size=16).hexdigest()
         final: Any = None
         try:
-            async for output in self._engine.generate({"prompt_token_ids": ids}, sampling, f"f{next(self._numbers)}"):
+            async for output in self._engine.generate(prompt, sampling, f"f{next(self._numbers)}"):
                 final = output
         except EngineDeadError as exc:
             raise EngineUnavailableError(f"the engine {self._name} died; see its log") from exc

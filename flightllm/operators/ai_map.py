@@ -302,7 +302,7 @@ class _Pass:
             arranged.order,
             call.when,
             call.guard,
-            Keys(call.ai, self._backing.engine.revision),
+            Keys(call.ai, self._backing.revision),
             self._counters[place],
             fields_first,
         )

@@ -19,5 +19,14 @@ class Backing:
     window: int
     """Prompts the engine keeps in flight."""
     budget: Budget | None = None
+    reader: str = ""
+    """Whose answers these are: of somebody who sees a part of a table only, else those that all share."""
+    tenant: str = ""
+    """Whose prompts may share prefixes in the engine's cache."""
     costs: Costs = field(default_factory=Costs)
     """How long the engine takes."""
+
+    @property
+    def revision(self) -> str:
+        """Return what tells these answers from others to the same prompt."""
+        return f"{self.engine.revision} for {self.reader}" if self.reader else self.engine.revision

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from flightllm.access.ledger import Ledger
 from flightllm.errors import BudgetExceededError
 from flightllm.llm.base import Choice, Completion, Parameters, Request
 from flightllm.plan.cost import Prices, Work
@@ -75,8 +76,9 @@ class Account:
     Never above the limits. Safe for several threads.
     """
 
-    def __init__(self, limits: Limits, *, fail: bool = False) -> None:
+    def __init__(self, limits: Limits, *, fail: bool = False, ledger: Ledger | None = None) -> None:
         self.limits = limits
+        self._ledger = ledger
         self._fail = fail
         self._lock = threading.Lock()
         self._calls = 0
@@ -99,12 +101,17 @@ class Account:
             cost = self._cost + reservation.cost
             above = self.limits.exceeded(calls, tokens, cost)
             if above is None:
-                self._calls, self._tokens, self._cost = calls, tokens, cost
-                self._open += 1
-                return True
+                above = None if self._ledger is None else self._ledger.take(1, reservation.tokens, reservation.cost)
+                if above is None:
+                    self._calls, self._tokens, self._cost = calls, tokens, cost
+                    self._open += 1
+                    return True
+                why = f"the day's budget is spent: {above}"
+            else:
+                why = f"the query's budget is spent: one more call could make it {above}"
             out_of_calls = self.limits.calls is not None and calls > self.limits.calls
             if not self._open or not waits or out_of_calls:
-                self._refusal = f"the query's budget is spent: one more call could make it {above}"
+                self._refusal = why
         if self._refusal is not None and self._fail:
             raise BudgetExceededError(f"{self._refusal}; {_INSTEAD}. Answers already received are kept")
         return False
@@ -115,6 +122,21 @@ class Account:
             self._open -= 1
             self._tokens += tokens - reservation.tokens
             self._cost += cost - reservation.cost
+        if self._ledger is not None:
+            self._ledger.settle(1, tokens, cost, held_tokens=reservation.tokens, held_cost=reservation.cost)
+
+    def close(self) -> None:
+        """Bring to disk what was spent."""
+        if self._ledger is not None:
+            self._ledger.write()
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Tell whether requests must hold tokens or cost before they are sent."""
+        limits = [self.limits.tokens, self.limits.cost]
+        if self._ledger is not None:
+            limits += [self._ledger.allowance.tokens, self._ledger.allowance.cost]
+        return any(limit is not None for limit in limits)
 
 
 class Budget:
@@ -164,7 +186,7 @@ class Budget:
         self._account.settle(reservation, 0, 0.0)
 
     def _reservation(self, request: Request) -> Reservation:
-        if self._account.limits.tokens is None and self._account.limits.cost is None:
+        if not self._account.counts_tokens:
             return Reservation(0, 0.0)
         prompt, answer = self._prompt_tokens(request.prompt), self._longest_answer(request.parameters)
         if self._prices is None:
