@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from flightllm.errors import InvalidInputError, LimitExceededError, NotFoundError, UnsupportedError
+from flightllm.naming import CallNames
 from flightllm.plan.client_plan import read_client_plan
 from flightllm.query import Query, plan_extracted
 from flightllm.services import Services
@@ -36,7 +37,8 @@ def plan_substrait(encoded: bytes, services: Services, settings: Settings) -> Qu
         if services.catalog.inline_views(text) != text:
             raise UnsupportedError(f"{table.display!r} is a view with AI calls, which plans cannot read: send SQL")
 
-    found = read_client_plan(encoded, services.functions, check_table, most_terms=limits.sql_terms)
+    names = CallNames(services.objects, services.config.engine.model, services.rights)
+    found = read_client_plan(encoded, services.functions, check_table, names, most_terms=limits.sql_terms)
     try:
         return plan_extracted(Extracted("", found.calls, plan=found.encoded), services, settings)
     except BaseException as error:

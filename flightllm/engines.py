@@ -2,13 +2,14 @@
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 
 import structlog
 
 from flightllm.config import EngineConfig
-from flightllm.errors import EngineError, EngineUnavailableError, FlightLLMError
+from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, FlightLLMError
 from flightllm.llm import create_engine
 from flightllm.llm.base import Engine
 from flightllm.llm.health import Health
@@ -16,6 +17,7 @@ from flightllm.llm.learned import Learned
 from flightllm.plan.cost import Costs, Prices
 
 _log = structlog.get_logger(__name__)
+_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,26 +40,25 @@ class Served:
 
 @dataclass(slots=True, eq=False)
 class _Slot:
-    """A model as it was described at one time; `lock` is held while its engine opens and closes."""
+    """A model as it was described at one time."""
 
     config: EngineConfig
-    lock: threading.Lock = field(default_factory=threading.Lock)
     users: int = 0
-    served: Served | None = None
+    opening: Future[Served] | None = None
+    """Done once the engine is open; None before, and where that failed."""
     error: str | None = None
 
     def close(self) -> None:
-        """Close the engine; waits for it to open."""
-        with self.lock:
-            if self.served is not None:
-                self.served.engine.close()
+        """Close the engine; one that is about to open is closed then."""
+        if self.opening is not None:
+            self.opening.add_done_callback(_close)
 
 
 class Engines:
     """Engines by model name. Safe to use from several threads.
 
     A model that is described anew, or dropped, goes on answering those who use it, and is closed after the last. One
-    that opens holds up only those who need it.
+    that opens, which may take minutes, holds up only those who need it.
     """
 
     def __init__(
@@ -71,7 +72,7 @@ class Engines:
         self._created = created
         self._create = create
         self._lock = threading.Lock()
-        """Guards the following, and the users of each slot."""
+        """Guards the following, and the slots."""
         self._slots: dict[str | None, _Slot] = {}
         self._closed = False
         if created(own.model) is not None:
@@ -90,14 +91,17 @@ class Engines:
             return models[None]
 
     @contextmanager
-    def using(self, names: Iterable[str | None]) -> Iterator[Mapping[str | None, Served]]:
+    def using(
+        self, names: Iterable[str | None], cancelled: Callable[[], bool] = lambda: False
+    ) -> Iterator[Mapping[str | None, Served]]:
         """Give some models by name, opened, and as they are now until the end of the block.
 
         Raises:
             EngineError: there is no such model any more, it cannot be opened, or the server stops.
+            CancelledError: `cancelled()` turned true while one opened, which goes on.
         """
         with ExitStack() as held:
-            yield {name: held.enter_context(self._used(name)) for name in names}
+            yield {name: held.enter_context(self._used(name, cancelled)) for name in names}
 
     def settle(self, name: str) -> None:
         """Close the engine of a model that was dropped or described anew, at once or after its last user."""
@@ -116,7 +120,9 @@ class Engines:
         """Tell whether a model is open, and why the last attempt to open it failed."""
         with self._lock:
             slot = self._slots.get(name)
-            return (False, None) if slot is None else (slot.served is not None, slot.error)
+            if slot is None or slot.opening is None:
+                return False, None if slot is None else slot.error
+            return slot.opening.done(), None
 
     def close(self) -> None:
         """Close all engines, in use or not. Idempotent."""
@@ -127,10 +133,10 @@ class Engines:
             slot.close()
 
     @contextmanager
-    def _used(self, name: str | None) -> Iterator[Served]:
+    def _used(self, name: str | None, cancelled: Callable[[], bool]) -> Iterator[Served]:
         slot = self._taken(name)
         try:
-            yield self._opened(name, slot)
+            yield self._opened(name, slot, cancelled)
         finally:
             with self._lock:
                 slot.users -= 1
@@ -166,32 +172,54 @@ class Engines:
     def _described(self, name: str | None) -> EngineConfig | None:
         return self.own_config if name is None else self._created(name)
 
-    def _opened(self, name: str | None, slot: _Slot) -> Served:
-        with slot.lock:
-            if self._closed:
-                raise EngineUnavailableError("the server stops")
-            if slot.served is not None:
-                return slot.served
-            slot.error = None
-            try:
-                engine = self._create(slot.config)
-            except Exception as error:
-                slot.error = without_section(error) if isinstance(error, FlightLLMError) else type(error).__name__
-                if name is None:
-                    raise
-                raise _unusable(name, error) from error
-            slot.served = Served(name, slot.config, engine, Costs(Prices.of(slot.config)))
-            return slot.served
+    def _opened(self, name: str | None, slot: _Slot, cancelled: Callable[[], bool]) -> Served:
+        with self._lock:
+            begins = slot.opening is None
+            opening = slot.opening = slot.opening or Future()
+        if begins and name is None:
+            self._open(name, slot, opening)
+        elif begins:
+            threading.Thread(target=self._open, args=(name, slot, opening), name="open model", daemon=True).start()
+        while not wait([opening], _POLL_SECONDS).done:
+            if cancelled():
+                raise CancelledError(f"the query was cancelled while the model {name!r} was opened")
+        error = opening.exception()
+        if error is not None:
+            raise error if name is None else _unusable(name, error) from error
+        return opening.result()
+
+    def _open(self, name: str | None, slot: _Slot, opening: Future[Served]) -> None:
+        """Open an engine; where that fails, the next who needs it tries again."""
+        try:
+            engine = self._create(slot.config)
+        except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
+            with self._lock:
+                slot.opening, slot.error = None, _reason(error)
+            opening.set_exception(error)
+            if name is not None and not isinstance(error, FlightLLMError):
+                _log.error("model not opened", model=name, exc_info=error)
+        else:
+            opening.set_result(Served(name, slot.config, engine, Costs(Prices.of(slot.config))))
 
 
-def without_section(error: Exception) -> str:
+def _close(opened: Future[Served]) -> None:
+    if opened.exception() is None:
+        opened.result().engine.close()
+
+
+def _reason(error: BaseException) -> str:
+    """Return what clients may know of why an engine does not open: loading fails in many ways, some show paths."""
+    if isinstance(error, FlightLLMError):
+        return without_section(error)
+    return f"{type(error).__name__}; see the server's log"
+
+
+def _unusable(name: str, error: BaseException) -> EngineError:
+    if isinstance(error, FlightLLMError) and not isinstance(error, EngineUnavailableError):
+        return EngineError(f"the model {name!r} cannot be used: {_reason(error)}")
+    return EngineUnavailableError(f"the model {name!r} did not start: {_reason(error)}")
+
+
+def without_section(error: FlightLLMError) -> str:
     """Return what is wrong with an engine's options in the words of CREATE MODEL, which has no sections."""
     return str(error).replace("[engine] ", "").replace("of every engine: kind,", "of every engine: engine,")
-
-
-def _unusable(name: str, error: Exception) -> EngineError:
-    if isinstance(error, FlightLLMError):
-        kind = EngineUnavailableError if isinstance(error, EngineUnavailableError) else EngineError
-        return kind(f"the model {name!r} cannot be used: {without_section(error)}")
-    _log.error("model not opened", model=name, exc_info=error)  # loading fails in many ways: memory, a damaged file
-    return EngineUnavailableError(f"the model {name!r} did not start: {type(error).__name__}; see the server's log")

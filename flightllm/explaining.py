@@ -69,7 +69,7 @@ def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool) -> tuple[Exp
     predicted, savings, notes = None, [], []
     with ExitStack() as held:
         try:
-            models = held.enter_context(models_of(query))
+            models = held.enter_context(models_of(query, record.cancelled.is_set))
             asking = _Asking(query, models, record.cancelled.is_set, prompt_tokens(models))
             predicted = asking.predict(query)
             savings = list(asking.savings())

@@ -5,8 +5,6 @@ from flightllm.access.store import DEFAULT_MODEL
 from flightllm.errors import AICallError, NotFoundError
 from flightllm.objects import Objects, is_reference, suggestion
 
-__all__ = ["DEFAULT_MODEL", "CallNames"]
-
 
 class CallNames:
     """The meaning of names within one SQL text: each is looked up once, so that it means the same all through it.
@@ -57,13 +55,21 @@ class CallNames:
         if not is_reference(reference):
             return None
         if reference not in self._prompts:
-            try:
-                prompt = self._objects.prompt(reference)
-            except NotFoundError as error:
-                stop = "" if str(error).endswith("?") else "."
-                raise AICallError(
-                    f"{error}{stop} After prompt => one word is a prompt's name: a text goes first, without prompt =>"
-                ) from error
-            self._rights.check_usage("PROMPT", prompt.name, prompt.owner)
-            self._prompts[reference] = prompt.text
+            self._prompts[reference] = self._checked_prompt(reference, reference.partition("@")[0])
         return self._prompts[reference]
+
+    def _checked_prompt(self, reference: str, name: str) -> str:
+        owner = self._objects.owner_of_prompt(name)
+        if owner is None:
+            prompts = {prompt.name: prompt.owner for prompt in self._objects.prompts()}
+            instead = suggestion(name, [one for one in prompts if self._rights.may_use("PROMPT", one, prompts[one])])
+            stop = "" if instead.endswith("?") else "."
+            raise AICallError(
+                f"there is no prompt {name!r}; {instead}{stop} After prompt => one word is a prompt's name: a text goes"
+                " first, without prompt =>"
+            )
+        self._rights.check_usage("PROMPT", name, owner)
+        try:
+            return self._objects.prompt(reference).text
+        except NotFoundError as error:
+            raise AICallError(str(error)) from error

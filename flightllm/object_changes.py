@@ -1,10 +1,10 @@
 """CREATE and DROP of models and prompts: who may, what is checked, and what it does to engines that run."""
 
+from flightllm.access.store import DEFAULT_MODEL
 from flightllm.config import ENGINES
 from flightllm.engines import without_section
 from flightllm.errors import ConfigError, InvalidInputError
 from flightllm.llm import check_engine
-from flightllm.naming import DEFAULT_MODEL
 from flightllm.objects import Options, check_name, engine_config
 from flightllm.services import Services
 from flightllm.sql.statement import Statement

@@ -7,10 +7,10 @@ from types import MappingProxyType
 
 import pyarrow as pa
 
+from flightllm.access.store import DEFAULT_MODEL
 from flightllm.config import EngineConfig
 from flightllm.engines import Engines
 from flightllm.llm.secrets import shown_options
-from flightllm.naming import DEFAULT_MODEL
 from flightllm.objects import CreatedModel, Objects
 
 _MODELS = pa.schema(

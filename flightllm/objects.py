@@ -197,6 +197,8 @@ class Objects:
             raise LimitExceededError(f"models and prompts may take {_MOST_BYTES >> 20} MiB in all: drop some first")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
+            for left in self._path.parent.glob(f".{FILE}-*"):  # by a server that was killed while it wrote
+                left.unlink()
             write_atomically(self._path, content)
         except OSError as error:
             raise InternalError(f"nothing has changed: it could not be written to disk: {error.strerror}") from error

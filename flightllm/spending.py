@@ -45,14 +45,15 @@ class AskingQuery(Protocol):
 
 
 @contextmanager
-def models_of(query: AskingQuery) -> Iterator[Mapping[str | None, Served]]:
+def models_of(query: AskingQuery, cancelled: Callable[[], bool]) -> Iterator[Mapping[str | None, Served]]:
     """Open the language models of a query's calls; they stay as they are until the block ends.
 
     Raises:
         EngineError: one of them was dropped since the query was planned, or cannot be opened.
+        CancelledError: `cancelled()` turned true before all were open.
     """
     names = {call.model for call in query.calls if call.backend == MODEL}
-    with query.services.engines.using(names) as models:
+    with query.services.engines.using(names, cancelled) as models:
         yield models
 
 
@@ -101,7 +102,10 @@ def real_backings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
         BudgetExceededError: the query would take more than it may.
         EngineError: a model was dropped since the query was planned, or cannot be opened.
     """
-    with models_of(query) as models, _answers(query.services, query.settings) as (cache, flights):
+    with (
+        models_of(query, record.cancelled.is_set) as models,
+        _answers(query.services, query.settings) as (cache, flights),
+    ):
         account = _account(query, models, record)
         rights = query.services.rights
         asked = {

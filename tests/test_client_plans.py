@@ -13,6 +13,8 @@ from substrait.algebra_pb2 import Expression, FetchRel, JoinRel, Rel, RelRoot, S
 from substrait.extensions.extensions_pb2 import SimpleExtensionDeclaration
 from substrait.plan_pb2 import Plan, PlanRel
 
+from flightllm.access.principal import Principal
+from flightllm.access.store import User
 from flightllm.config import LimitsConfig
 from flightllm.errors import (
     AICallError,
@@ -20,6 +22,7 @@ from flightllm.errors import (
     InvalidInputError,
     LimitExceededError,
     NotFoundError,
+    PermissionDeniedError,
     SqlError,
     UnsupportedError,
 )
@@ -311,3 +314,23 @@ def _column(place: int) -> Expression:
     found.selection.direct_reference.struct_field.field = place
     found.selection.root_reference.SetInParent()
     return found
+
+
+def test_models(database: Database, client: SessionContext) -> None:
+    """A model that a plan names must be there, and be granted, as in SQL."""
+    admin = database.session()
+    admin.update("CREATE OR REPLACE MODEL fast OPTIONS (engine 'fake')")
+    database.access.store.add_user(User("ann", "user"))
+    admin.update("GRANT ALL ON SCHEMA public TO ann")
+    ann = database.session(Principal("ann", "user"))
+    client.register_udf(udf(lambda *given: given[0], [TEXT, TEXT], TEXT, "volatile", "ai_complete"))
+    plan = _plan(client, "SELECT ai_complete('fast', 'Say it') FROM likes")
+    with pytest.raises(PermissionDeniedError, match=r"'ann' .* no USAGE on model 'fast'"):
+        _run(ann, plan)
+    admin.update("GRANT USAGE ON MODEL fast TO ann")
+    assert [site["model"] for site in _run(ann, plan).record.call_rows()] == ["fast"]
+    with pytest.raises(AICallError, match="no model 'none'"):
+        _run(ann, _plan(client, "SELECT ai_complete('none', 'Say it') FROM likes"))
+    admin.update("REVOKE USAGE ON MODEL default FROM user")
+    with pytest.raises(PermissionDeniedError, match="no USAGE on model 'default'"):
+        _run(ann, _plan(client, "SELECT ai_sentiment(thing) FROM likes"))

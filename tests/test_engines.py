@@ -1,13 +1,13 @@
 """Several engines in one server: opened once when needed, closed after their last user."""
 
 import threading
-from collections.abc import Callable
+import time
 
 import pytest
 
 from flightllm.config import EngineConfig
 from flightllm.engines import Engines
-from flightllm.errors import ConfigError, EngineError, EngineUnavailableError
+from flightllm.errors import CancelledError, ConfigError, EngineError, EngineUnavailableError
 from flightllm.llm.base import Engine
 from flightllm.llm.fake import FakeEngine, FakeOptions
 
@@ -142,28 +142,56 @@ def test_cannot_be_opened(model: str, kind: type[Exception], message: str) -> No
         assert described.engines.state("a") == (True, None)
 
 
-def test_slow_one_holds_up_nobody_else() -> None:
-    """While one model opens, others are used."""
-    opening, go_on = threading.Event(), threading.Event()
-    make: Callable[[EngineConfig], Engine] = Watched
+class Slow(Described):
+    """Has a model `slow`, which opens when the test says so."""
 
-    def slow(config: EngineConfig) -> Engine:
+    def __init__(self) -> None:
+        super().__init__(slow=EngineConfig("fake", "slow"))
+        self.opening, self.go_on = threading.Event(), threading.Event()
+
+    def make(self, config: EngineConfig) -> Engine:
+        """Wait, if it is the slow one."""
         if config.model == "slow":
-            opening.set()
-            assert go_on.wait(30)
-        return make(config)
+            self.opening.set()
+            assert self.go_on.wait(30)
+        return super().make(config)
 
-    engines = Engines(OWN, {"slow": EngineConfig("fake", "slow")}.get, slow)
-
-    def use() -> None:
-        with engines.using(["slow"]):
+    def use(self) -> None:
+        """Use it for a moment."""
+        with self.engines.using(["slow"]):
             pass
 
-    thread = threading.Thread(target=use)
+
+def test_slow_one_holds_up_nobody_else() -> None:
+    """While one model opens, others are used, and who waits for it may stop waiting."""
+    slow = Slow()
+    thread = threading.Thread(target=slow.use)
     thread.start()
-    assert opening.wait(30)
-    assert engines.own.engine.name == "fake (own)"
-    assert engines.state("slow") == (False, None)
-    go_on.set()
+    assert slow.opening.wait(30)
+    assert slow.engines.own.engine.name == "fake (own)"
+    assert slow.engines.state("slow") == (False, None)
+    with pytest.raises(CancelledError), slow.engines.using(["slow"], lambda: True):
+        pass
+    slow.go_on.set()
     thread.join()
-    assert engines.state("slow") == (True, None)
+    assert slow.engines.state("slow") == (True, None)
+    assert [engine.closed for engine in slow.made] == [False, False]
+
+
+@pytest.mark.parametrize("end", ["drop", "close"])
+def test_dropped_while_it_opens(end: str) -> None:
+    """A model that nobody waits for any more when it is dropped, or the server stops, is closed once it is open."""
+    slow = Slow()
+    with pytest.raises(CancelledError), slow.engines.using(["slow"], lambda: slow.opening.wait(30)):
+        pass
+    if end == "drop":
+        del slow.models["slow"]
+        slow.engines.settle("slow")
+    else:
+        slow.engines.close()
+    slow.go_on.set()
+    for _ in range(300):
+        if slow.made and slow.made[0].closed:
+            break
+        time.sleep(0.1)
+    assert [engine.closed for engine in slow.made] == [True]

@@ -127,6 +127,9 @@ def test_killed(tmp_path: Path) -> None:
             last = [int(writer.stdout.readline()) for _ in range(acknowledged)][-1]
             os.kill(writer.pid, signal.SIGKILL)
         assert Objects(tmp_path).prompt("p").version >= last
+    (tmp_path / f".{FILE}-left").write_text("{")
+    Objects(tmp_path).put_prompt("q", "x y", "me")
+    assert [path.name for path in tmp_path.iterdir()] == [FILE], "what a killed one left is gone"
     json.loads((tmp_path / FILE).read_text())
 
 

@@ -196,6 +196,9 @@ def test_who_may_use(database: Database, ann: Session, route: str, call: str, gr
     with pytest.raises(AICallError, match="no model 'x'") as caught:
         ask(ann, "SELECT ai_gen('x', 'y', model => x)")
     assert "fast" not in str(caught.value)
+    with pytest.raises(AICallError, match="no prompt 'foo'") as caught:
+        ask(ann, "SELECT ai_gen(prompt => foo)")
+    assert "food" not in str(caught.value)
     admin.update(f"GRANT USAGE ON {grant} TO ann")
     run(sql)
 

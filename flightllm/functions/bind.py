@@ -81,13 +81,15 @@ class Names(Protocol):
         """
 
 
-class _AnyNames:
-    """Takes any model, and knows no prompts."""
+class AnyNames:
+    """Takes any model, and knows no prompts: for calls that nobody asks a server for."""
 
     def model(self, name: str | None) -> str | None:
+        """Return the name."""
         return name
 
     def prompt(self, reference: str) -> str | None:
+        """Return None."""
         del reference
         return None
 
@@ -97,12 +99,12 @@ def bind_call(
     name: str,
     arguments: Sequence[Argument],
     text: str,
+    names: Names,
     indexes: Callable[[str], Any] | None = None,
-    names: Names | None = None,
 ) -> BoundCall:
     """Check the arguments of `name(…)` against the function's declaration and build the call.
 
-    `indexes` opens a vector index by its name; without `names` any model will do, and there are no prompts.
+    `names` tells what the names of models and prompts mean; `indexes` opens a vector index by its name.
 
     Raises:
         AICallError: wrong arity, an unknown or ill-typed option, a missing `{field}`, a bad label list or schema, an
@@ -110,7 +112,7 @@ def bind_call(
         PermissionDeniedError: a model or prompt is not for whoever asks.
     """
     try:
-        return _Binder(function, name, indexes, names or _AnyNames()).bind(arguments, text)
+        return _Binder(function, name, names, indexes).bind(arguments, text)
     except AICallError as error:
         stop = "" if str(error).endswith(("?", ".")) else "."
         raise AICallError(f"{error}{stop} Usage: {function.signature(name)}") from error
@@ -153,10 +155,10 @@ class _Fields:
 class _Binder:
     """Binds one call; holds what was found so far."""
 
-    def __init__(self, function: AIFunction, name: str, indexes: Callable[[str], Any] | None, names: Names) -> None:
+    def __init__(self, function: AIFunction, name: str, names: Names, indexes: Callable[[str], Any] | None) -> None:
         self._function = function
-        self._indexes = indexes
         self._names = names
+        self._indexes = indexes
         self._order = function.positional(name)
         self._parameters: Mapping[str, Parameter] = {parameter.name: parameter for parameter in function.parameters}
         self._options: Mapping[str, Option] = {option.name: option for option in function.all_options}

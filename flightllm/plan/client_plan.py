@@ -14,7 +14,7 @@ from flightllm.ai import AICall
 from flightllm.errors import AICallError, InvalidInputError, LimitExceededError, UnsupportedError
 from flightllm.functions import FunctionRegistry
 from flightllm.functions.base import Kind, Literal
-from flightllm.functions.bind import Argument, Constant, bind_call
+from flightllm.functions.bind import Argument, Constant, Names, bind_call
 from flightllm.functions.bind import Expression as SqlExpression
 from flightllm.plan.substrait import messages
 
@@ -35,14 +35,19 @@ class ClientPlan:
 
 
 def read_client_plan(
-    encoded: bytes, registry: FunctionRegistry, check_table: Callable[[Sequence[str]], None], *, most_terms: int
+    encoded: bytes,
+    registry: FunctionRegistry,
+    check_table: Callable[[Sequence[str]], None],
+    names: Names,
+    *,
+    most_terms: int,
 ) -> ClientPlan:
     """Check a serialized `substrait.Plan` and put stubs in place of its AI calls.
 
     An AI function is an extension function of its name, with the arguments it takes by position: literals where SQL
     asks for literals. Fields have the names of their tables' columns, because a plan has no other: `{x}` in a prompt
     is the column `x`, and `{field1}` the first field where that is computed. `check_table` is asked about the name of
-    every table and raises where it may not be read.
+    every table and raises where it may not be read; `names` does so for models.
 
     Raises:
         InvalidInputError: the bytes are no plan of one query.
@@ -62,12 +67,12 @@ def read_client_plan(
     for rel in messages(plan, Rel):
         _check_relation(rel, check_table)
     _make_texts_plain(plan)
-    names = {
+    functions = {
         extension.extension_function.function_anchor: _plain_name(extension.extension_function.name)
         for extension in plan.extensions
         if extension.HasField("extension_function")
     }
-    binder = _Binder(registry, names)
+    binder = _Binder(registry, functions, names)
     binder.visit(plan.relations[0].root.input, ())
     binder.declare(plan)
     return ClientPlan(plan.SerializeToString(), binder.calls)
@@ -113,10 +118,12 @@ def _plain_name(name: str) -> str:
 
 @dataclass(slots=True)
 class _Binder:
-    """Replaces the AI calls of one plan; `names` are those of its functions by anchor."""
+    """Replaces the AI calls of one plan."""
 
     registry: FunctionRegistry
-    names: Mapping[int, str]
+    functions: Mapping[int, str]
+    """The names of its functions by anchor."""
+    names: Names
     calls: dict[str, AICall] = field(default_factory=dict)
     _anchors: dict[str, int] = field(default_factory=dict)
 
@@ -136,7 +143,7 @@ class _Binder:
             plan.extensions.append(SimpleExtensionDeclaration(extension_function=declaration))
 
     def _bind(self, call: Expression.ScalarFunction, columns: Sequence[str]) -> None:
-        name = self.names.get(call.function_reference)
+        name = self.functions.get(call.function_reference)
         if name is None:
             raise InvalidInputError(f"the plan calls function {call.function_reference}, which it does not declare")
         function = self.registry.get(name)
@@ -152,7 +159,8 @@ class _Binder:
             raise UnsupportedError(f"{name} is not supported in Substrait plans: send the query as SQL")
         given = [argument.value for argument in call.arguments]
         arguments = [self._argument(place, value, columns) for place, value in enumerate(given)]
-        bound = bind_call(function, name, arguments, f"{name}({', '.join(map(_shown, arguments))})")
+        text = f"{name}({', '.join(map(_shown, arguments))})"
+        bound = bind_call(function, name, arguments, text, self.names)
         chosen = [given[int(place)] for place in bound.arguments] or [_NO_FIELDS]
         copies = [FunctionArgument(value=value) for value in chosen]
         del call.arguments[:]
@@ -170,14 +178,14 @@ class _Binder:
             return _literal(value.literal)
         if kind == "cast":
             return self._constant(value.cast.input)
-        if kind == "scalar_function" and self.names.get(value.scalar_function.function_reference) == "make_array":
+        if kind == "scalar_function" and self.functions.get(value.scalar_function.function_reference) == "make_array":
             items = [self._constant(argument.value) for argument in value.scalar_function.arguments]
             return _texts(items)
         return None
 
     def _anchor(self, stub: str) -> int:
         if stub not in self._anchors:
-            taken = {*self.names, *self._anchors.values()}
+            taken = {*self.functions, *self._anchors.values()}
             self._anchors[stub] = next(number for number in count(1) if number not in taken)
         return self._anchors[stub]
 

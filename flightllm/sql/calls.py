@@ -58,7 +58,8 @@ def extract_calls(
     columns_of_query: Callable[[Extracted], Sequence[str]] | None = None,
     indexes: Callable[[str], Any] | None = None,
     lists: Mapping[str, frozenset[int]] = MappingProxyType({}),
-    names: Names | None = None,
+    *,
+    names: Names,
 ) -> Extracted:
     """Replace every AI call by `stub(argument, …)` and leave all other text byte for byte as it is.
 
@@ -83,7 +84,7 @@ class _Catalog:
     columns_of_query: Callable[[Extracted], Sequence[str]] | None
     indexes: Callable[[str], Any] | None
     lists: Mapping[str, frozenset[int]]
-    names: Names | None
+    names: Names
     known: dict[str, Sequence[str]]
 
 
@@ -175,7 +176,7 @@ class _Extractor:
             ]
             if lifted:
                 return lifted[0].output, self._lifted(lifted[0], function, arguments, text)
-            bound: BoundCall = bind_call(function, name, arguments, text, self._catalog.indexes, self._catalog.names)
+            bound: BoundCall = bind_call(function, name, arguments, text, self._catalog.names, self._catalog.indexes)
         except _PlacedError:
             raise
         except AICallError as error:
@@ -202,7 +203,8 @@ class _Extractor:
         """Return the call of an ordinary function on an AI function's answers, one for each argument."""
         if len(arguments) != len(scalar.arguments) or any(argument.name or argument.star for argument in arguments):
             raise AICallError(f"takes {len(scalar.arguments)} texts. Usage: {scalar.signature()}")
-        bound = (bind_call(function, function.name, [argument], text) for argument in arguments)
+        names = self._catalog.names
+        bound = (bind_call(function, function.name, [argument], text, names) for argument in arguments)
         return f"{scalar.name}({', '.join(map(self._stub, bound))})"
 
     def _fields(self, index: int, type_: pa.DataType) -> tuple[int, str]:

@@ -37,6 +37,12 @@ def database(tmp_path: Path) -> Iterator[Database]:
     admin.update("GRANT SELECT, INSERT, DELETE ON open_t TO ann")
     admin.update("GRANT CREATE ON SCHEMA public TO ann")
     admin.update("GRANT ALL ON open_t TO rob")
+    for name in ("open", "shut"):
+        admin.update(f"CREATE MODEL {name}_m OPTIONS (engine 'fake')")
+        admin.update(f"CREATE PROMPT {name}_p AS 'What is it?'")
+    for name in ("ann", "rob"):
+        admin.update(f"GRANT USAGE ON MODEL open_m TO {name}")
+        admin.update(f"GRANT USAGE ON PROMPT open_p TO {name}")
     yield database
     database.close()
 
@@ -107,6 +113,19 @@ ROUTES: dict[str, tuple[Callable[[Any], Any], str]] = {
     "AI call": (_query("SELECT ai_gen('Say', b) FROM open_t"), "root ann rob"),
     "AI call not granted": (_query("SELECT ai_gen('Say', b) FROM shut_t"), "root"),
     "AI call on no table": (_query("SELECT ai_gen('Say')"), "root ann rob eve"),
+    "model granted": (_query("SELECT ai_gen('Say', b, model => open_m) FROM open_t"), "root ann rob"),
+    "model not granted": (_query("SELECT ai_gen('Say', b, model => shut_m) FROM open_t"), "root"),
+    "explain with a model": (_query("EXPLAIN SELECT ai_gen('Say', model => shut_m)"), "root"),
+    "prepared with a model": (_prepared("SELECT ai_gen('Say', model => shut_m) WHERE 1 = ?"), "root"),
+    "view with a model": (_update("CREATE VIEW new_v AS SELECT ai_gen('Say', model => shut_m) AS a"), "root"),
+    "create model": (_update("CREATE MODEL new_m OPTIONS (engine 'fake')"), "root"),
+    "replace model": (_update("CREATE OR REPLACE MODEL open_m OPTIONS (engine 'fake')"), "root"),
+    "drop model": (_update("DROP MODEL open_m"), "root"),
+    "prompt granted": (_query("SELECT ai_gen(b, prompt => open_p) FROM open_t"), "root ann rob"),
+    "prompt not granted": (_query("SELECT ai_gen(b, prompt => 'shut_p@1') FROM open_t"), "root"),
+    "create prompt": (_update("CREATE PROMPT new_p AS 'Who is it?'"), "root ann"),
+    "replace prompt": (_update("CREATE OR REPLACE PROMPT open_p AS 'Who is it?'"), "root"),
+    "drop prompt": (_update("DROP PROMPT open_p"), "root"),
     "explain": (_query("EXPLAIN SELECT ai_filter('Fine?', b) FROM shut_t"), "root"),
     "explain analyze": (_query("EXPLAIN ANALYZE SELECT * FROM shut_t"), "root"),
     "describe": (_query("DESCRIBE shut_t"), "root"),
