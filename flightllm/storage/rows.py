@@ -56,6 +56,14 @@ def _field_held(field: pa.Field) -> bool:
     return bool(field.nullable) and _parquet_holds(field.type)
 
 
+def _has_statistics(kind: pa.DataType) -> bool:
+    """Tell whether a column's least and greatest values are written for readers to skip rows by.
+
+    Those of floats leave NaN out, which in SQL is greater than any number: readers would skip rows that they must not.
+    """
+    return not (pa.types.is_floating(kind) or pa.types.is_nested(kind))
+
+
 def write_rows(folder: TablesFolder, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> StoredFile | None:
     """Write batches of just this schema to a new data file as they come; without rows there is none.
 
@@ -131,7 +139,8 @@ class _File:
         if self._writer is None:
             self._sink = pa.OSFile(str(self._path), "wb")
             if self._path.suffix == ".parquet":
-                self._writer = pq.ParquetWriter(self._sink, self._schema, compression="zstd")
+                told = [field.name for field in self._schema if _has_statistics(field.type)]
+                self._writer = pq.ParquetWriter(self._sink, self._schema, compression="zstd", write_statistics=told)
             else:
                 self._writer = pa.ipc.new_file(self._sink, self._schema)
         self._writer.write_table(pa.Table.from_batches(batches, self._schema))

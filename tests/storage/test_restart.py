@@ -10,7 +10,7 @@ import pytest
 
 from flightllm.catalog import Catalog
 from flightllm.config import LimitsConfig
-from flightllm.errors import ConfigError, FlightLLMError, InvalidInputError
+from flightllm.errors import CancelledError, ConfigError, FlightLLMError, InvalidInputError
 from tests.catalogs import ROWS, ingest, read, run, write
 from tests.databases import open_database, rows
 
@@ -137,6 +137,23 @@ def test_one_server_per_folder(tmp_path: Path) -> None:
         open_database(tmp_path)
     first.close()
     open_database(tmp_path).close()
+
+
+def test_nothing_is_written_after_the_end(reopen: Reopen) -> None:
+    """A statement that outlasts its server's end changes nothing: the folder may be another server's by then."""
+    catalog = reopen()
+    ingest(catalog, "t", {"a": [1]})
+    batch = pa.record_batch({"a": [2]})
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield batch
+        catalog.close()
+
+    with pytest.raises(CancelledError, match="the server stops"):
+        catalog.ingest("t", batch.schema, batches(), "append")
+    again = reopen()
+    assert read(again, "SELECT a FROM t") == [{"a": 1}]
+    assert len(files(again)) == 1
 
 
 def test_a_file_of_the_same_name(tmp_path: Path) -> None:
