@@ -229,7 +229,8 @@ class Session:
         statement = classify(sql)
         if statement.is_update:
             return Description(_EMPTY, is_update=True, parameters=fields)
-        return Description(self._plan_any(sql, fields.names).schema, is_update=False, parameters=fields)
+        with self._services.catalog.reading():
+            return Description(self._plan_any(sql, fields.names).schema, is_update=False, parameters=fields)
 
     def _plan_any(self, sql: str, parameters: list[str]) -> Query:
         """Plan with NULL for each parameter, or where that cannot be, with a text or a number for some.

@@ -14,12 +14,10 @@ from flightllm.catalog.memory import memory_table, with_schema
 from flightllm.catalog.opening import rows_table
 from flightllm.catalog.store import TableStore
 from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA, TableName
-from flightllm.storage.rows import StoredFile, read_rows, write_rows
+from flightllm.storage.rows import StoredFile, gathered, read_rows, write_rows
 
 Collect = Callable[[DataFrame], Iterable[pa.RecordBatch]]
 """Runs a query to its end; a caller's own can be cancelled, and then raises."""
-_CHUNK_ROWS, _CHUNK_BYTES = 131_072, 64 << 20
-"""Rows, and bytes in memory, that are changed together."""
 
 
 def run_change(store: TableStore, name: TableName, text: str, counting: str, collect: Collect) -> int:
@@ -85,8 +83,8 @@ class _Change:
     def _rewritten(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows as they are after the change."""
         schema = self._entry.schema
-        for chunk in _chunks(batches):
-            context = self._context(memory_table(chunk, schema))
+        for group in gathered(batches):
+            context = self._context(memory_table(group, schema))
             try:
                 self._changed += _total(context.sql_with_options(self._text, ROWS_ONLY).collect())
             except Exception as error:
@@ -98,6 +96,7 @@ class _Change:
         """Return a context in which the table's name means other rows, and no other table is known."""
         config = plain_config().with_create_default_catalog_and_schema(enabled=False)
         config = config.with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
+        config = config.with_target_partitions(1)  # rows keep their order
         catalog, schema = Catalog.memory_catalog(), Schema.memory_schema()
         schema.register_table(self._entry.name.name, table)
         catalog.register_schema(self._entry.name.schema, schema)
@@ -111,17 +110,6 @@ def _sql(context: SessionContext, text: str) -> DataFrame:
         return context.sql_with_options(text, QUERY_ONLY)
     except Exception as error:
         raise mapped_error(error) from error
-
-
-def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    chunk: list[pa.RecordBatch] = []
-    for batch in batches:
-        chunk.append(batch)
-        if sum(b.num_rows for b in chunk) >= _CHUNK_ROWS or sum(b.nbytes for b in chunk) >= _CHUNK_BYTES:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
 
 
 def _total(batches: Iterable[pa.RecordBatch]) -> int:

@@ -75,7 +75,7 @@ def write_rows(folder: TablesFolder, schema: pa.Schema, batches: Iterable[pa.Rec
         InternalError: the file cannot be written for another reason.
     """
     with _File(folder.new_file(suffix_for(schema)), schema) as file:
-        for group in _groups(batches):
+        for group in gathered(batches):
             try:
                 with disk_errors():
                     file.write(group)
@@ -108,20 +108,20 @@ def _batches(path: Path) -> Iterator[pa.RecordBatch]:
             yield from (file.get_batch(index) for index in range(file.num_record_batches))
 
 
-def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Yield the batches that have rows, gathered to what makes a good row group."""
-    gathered: list[pa.RecordBatch] = []
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Yield the batches that have rows, as many together as make a good row group and may be in memory at once."""
+    group: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         if not batch.num_rows:
             continue
-        gathered.append(batch)
+        group.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
-            yield gathered
-            gathered, rows, size = [], 0, 0
-    if gathered:
-        yield gathered
+            yield group
+            group, rows, size = [], 0, 0
+    if group:
+        yield group
 
 
 class _File:

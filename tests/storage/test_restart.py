@@ -11,6 +11,7 @@ import pytest
 from flightllm.catalog import Catalog
 from flightllm.config import LimitsConfig
 from flightllm.errors import CancelledError, ConfigError, FlightLLMError, InvalidInputError
+from flightllm.sql.classify import classify
 from tests.catalogs import ROWS, ingest, read, run, write
 from tests.databases import open_database, rows
 
@@ -289,6 +290,18 @@ def test_only_files_with_rows_to_change_are_rewritten(reopen: Reopen) -> None:
     assert read(catalog, "SELECT DISTINCT a FROM t ORDER BY a") == [{"a": 0}, {"a": 2}, {"a": 7}]
     assert run(catalog, "DELETE FROM t WHERE a = 7") == 100
     assert set(files(catalog)) == {before[0], before[2]}
+
+
+def test_order_is_kept(reopen: Reopen) -> None:
+    """Many rows keep their order when they are cast on their way in, changed and merged."""
+    catalog, count = reopen(), 200_000
+    run(catalog, "CREATE TABLE t (s VARCHAR DEFAULT 'x', a BIGINT)")
+    numbers = pa.table({"n": pa.array(range(count), pa.int32())})
+    added = catalog.insert(classify("INSERT INTO t (a) SELECT 1"), numbers.schema, numbers.to_batches(10_000))
+    assert added == count
+    assert run(catalog, "UPDATE t SET a = a + 1 WHERE a % 2 = 0") == count // 2
+    table = catalog.context(parallel=False).sql("SELECT a FROM t").to_arrow_table()
+    assert table.column("a").to_pylist() == [n + 1 - n % 2 for n in range(count)]
 
 
 def test_not_null_holds_for_updates(reopen: Reopen) -> None:
