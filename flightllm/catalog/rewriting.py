@@ -9,7 +9,7 @@ from datafusion.catalog import Catalog, Schema, Table
 from flightllm.catalog.contexts import QUERY_ONLY, ROWS_ONLY, plain_config
 from flightllm.catalog.entries import Entry, check_files
 from flightllm.catalog.errors import mapped_error
-from flightllm.catalog.managed import put_files, same_table
+from flightllm.catalog.managed import put_files, rows_of, same_table
 from flightllm.catalog.memory import memory_table, with_schema
 from flightllm.catalog.opening import rows_table
 from flightllm.catalog.store import TableStore
@@ -29,11 +29,9 @@ def run_change(store: TableStore, name: TableName, text: str, counting: str, col
     """
     with store.folder.readers.open():
         entry = store.writable(name)
-        if entry.rows is None:
-            return 0
         check_files(entry)
         _sql(store.context(), counting)
-        with store.rewriting(entry.rows):
+        with store.rewriting(rows_of(entry)):
             return _Change(store, same_table(store, entry), text, counting, collect).run()
 
 
@@ -46,17 +44,17 @@ class _Change:
         self._text = text
         self._counting = counting
         self._collect = collect
+        self._old = rows_of(entry)
         self._changed = 0
 
     def run(self) -> int:
-        rows = self._entry.rows
         files, written = list[StoredFile](), list[StoredFile]()
         try:
-            for index, file in enumerate(rows.files if rows else ()):
-                if rows is None or not self._count(index):
+            for index, file in enumerate(self._old.files):
+                if not self._count(index):
                     files.append(file)
                     continue
-                batches = read_rows([rows.path(index)], self._entry.schema)
+                batches = read_rows([self._old.path(index)], self._entry.schema)
                 new = write_rows(self._store.folder, self._entry.schema, self._rewritten(batches))
                 if new is not None:
                     files.append(new)
@@ -68,9 +66,7 @@ class _Change:
         return self._changed
 
     def _count(self, index: int) -> int:
-        path = self._entry.rows.path(index) if self._entry.rows else None
-        if path is None:
-            return 0
+        path = self._old.path(index)
         table = rows_table(str(path), path.suffix, self._entry.schema)
         return _total(self._rows(_sql(self._context(table), self._counting)))
 

@@ -18,7 +18,7 @@ from flightllm.catalog.files import files_revision
 from flightllm.catalog.manifest import Manifest, file_names
 from flightllm.catalog.opening import opened
 from flightllm.config import LimitsConfig
-from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, UnsupportedError
+from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
 from flightllm.sql.names import DEFAULT_SCHEMA, TableName, parse_name, quoted
 from flightllm.storage.folder import TablesFolder
 from flightllm.storage.places import Places
@@ -270,7 +270,7 @@ class TableStore:
             for entry in waiting:
                 try:
                     fresh[entry.name] = self.planned(entry, self._context_over(fresh))
-                except (InvalidInputError, UnsupportedError):
+                except FlightLLMError:
                     failed.append(entry)
             if len(failed) == len(waiting):
                 break

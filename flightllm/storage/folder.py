@@ -42,6 +42,7 @@ class TablesFolder:
             shutil.rmtree(folder / READING, ignore_errors=True)
             for name in (FILES, READING):
                 (folder / name).mkdir(exist_ok=True)
+            sync(folder.parent)
         except OSError as error:
             self._lock.close()
             raise ConfigError(f"the folder {folder} cannot be written: {error.strerror}; set data_folder") from error

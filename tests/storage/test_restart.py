@@ -188,6 +188,7 @@ def test_a_damaged_file(tmp_path: Path, reopen: Reopen, harm: str) -> None:
     ingest(catalog, "bad", {"a": list(range(1_000))})
     [path] = (tmp_path / "tables" / "files").iterdir()
     ingest(catalog, "good", {"a": [2]})
+    run(catalog, "CREATE VIEW over AS SELECT a FROM bad")
     catalog.close()
     match harm:
         case "missing":
@@ -199,6 +200,8 @@ def test_a_damaged_file(tmp_path: Path, reopen: Reopen, harm: str) -> None:
     catalog = reopen()
     assert read(catalog, "SELECT a FROM good") == [{"a": 2}]
     assert "bad" in [info.name.name for info in catalog.tables()]
+    with pytest.raises(FlightLLMError):
+        read(catalog, "SELECT * FROM over")
     for attempt in (
         lambda: read(catalog, "SELECT a FROM bad"),
         lambda: run(catalog, "UPDATE bad SET a = 1"),
