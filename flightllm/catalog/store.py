@@ -7,6 +7,7 @@ from threading import Lock, RLock
 from typing import cast
 from uuid import uuid4
 
+import structlog
 from datafusion import SessionContext
 from datafusion.catalog import Catalog as SharedCatalog
 from datafusion.catalog import SchemaProvider, Table
@@ -23,6 +24,7 @@ from flightllm.sql.names import DEFAULT_SCHEMA, TableName, parse_name, quoted
 from flightllm.storage.folder import TablesFolder
 from flightllm.storage.places import Places
 
+_log = structlog.get_logger(__name__)
 SYSTEM_SCHEMA = "system"
 RESERVED = (SYSTEM_SCHEMA, "information_schema")
 _WHAT = {
@@ -74,9 +76,12 @@ class TableStore:
             raise self.folder.damaged(str(error)) from error
         for schema in self._kept.schemas:
             self._register(schema)
-        self._entries = self._with_views(
-            {entry.name: opened(entry, self.folder, self.places) for entry in self._kept.entries}
-        )
+        found = [opened(entry, self.folder, self.places) for entry in self._kept.entries]
+        for entry in found:
+            if entry.rows is not None and not entry.rows.complete:
+                names = [file.name for file in entry.rows.files]
+                _log.error("a table is damaged: a file is missing or cut short", table=entry.name.display, files=names)
+        self._entries = self._with_views({entry.name: entry for entry in found})
 
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
         """Return a fresh context over these tables; a planning one leaves AI calls where the SQL put them.

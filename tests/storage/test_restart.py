@@ -200,6 +200,8 @@ def test_a_damaged_file(tmp_path: Path, reopen: Reopen, harm: str) -> None:
     catalog = reopen()
     assert read(catalog, "SELECT a FROM good") == [{"a": 2}]
     assert "bad" in [info.name.name for info in catalog.tables()]
+    listed = "SELECT table_name AS n FROM information_schema.tables WHERE table_schema = 'public'"
+    assert {"n": "good"} in read(catalog, listed)
     with pytest.raises(FlightLLMError):
         read(catalog, "SELECT * FROM over")
     for attempt in (
