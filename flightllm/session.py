@@ -220,7 +220,9 @@ class Session:
             FlightLLMError: the statement is wrong.
         """
         check_sql(sql, self._services.config.limits)
-        return describe(sql, self._services, lambda statement: self._plan(statement, self._settings).schema)
+        services = self._services
+        with services.catalog.reading():
+            return describe(sql, services, lambda statement: self._plan(statement, self._settings).schema)
 
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})

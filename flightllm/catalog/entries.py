@@ -10,7 +10,7 @@ from datafusion.catalog import Table
 from pyarrow import dataset
 
 from flightllm.access.principal import LOCAL
-from flightllm.errors import InternalError, NotFoundError, PermissionDeniedError
+from flightllm.errors import FlightLLMError, InternalError, NotFoundError, PermissionDeniedError
 from flightllm.sql.names import CATALOG, STORED_SUFFIX, TableName
 from flightllm.storage.folder import link_name
 from flightllm.storage.rows import StoredFile
@@ -132,11 +132,11 @@ class SchemaTables:
 
     @property
     def table_names(self) -> list[str]:
-        """Return the names of the schema's tables."""
+        """Return the names of the schema's tables that can be read; a list of tables looks each of them up."""
         return sorted(name.name for name, entry in self._entries().items() if self._listed(name, entry))
 
     def _listed(self, name: TableName, entry: Entry) -> bool:
-        return name.schema == self._schema and entry.provider is not None
+        return name.schema == self._schema and entry.provider is not None and can_be_read(entry)
 
     def table(self, name: str) -> Table | None:
         """Return a table's provider, or None where there is no such table.
@@ -177,6 +177,15 @@ def check_files(entry: Entry) -> None:
             f"the table {entry.name.display!r} is damaged: a file of it is missing or cut short on the server's disk;"
             " restore it from a backup, or drop it"
         )
+
+
+def can_be_read(entry: Entry) -> bool:
+    """Tell whether what an entry reads is there."""
+    try:
+        check_files(entry)
+    except FlightLLMError:
+        return False
+    return True
 
 
 class SystemSchema:

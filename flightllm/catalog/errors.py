@@ -18,7 +18,7 @@ _NOISE = re.compile(
 )
 """DataFusion calls wrong types an error of its own and asks to report it; what to write instead follows."""
 _UNSUPPORTED = "This feature is not implemented: "
-_UNREADABLE = ("Object Store error", "Failed to fetch metadata for file", "Invalid Parquet file", "os error")
+_UNREADABLE = ("Object Store error", "Failed to fetch metadata for file", "Invalid Parquet file")
 """What DataFusion says of files that are missing, damaged or out of reach; their paths follow."""
 _log = structlog.get_logger(__name__)
 
@@ -40,6 +40,8 @@ def mapped_error(error: Exception) -> FlightLLMError:
             "what the query keeps on disk comes to more than [limits] spill_bytes allows: sort, join or group fewer"
             " rows at once, or raise it in the server's configuration",
         )
+    if "No space left on device" in text:
+        return _limit("spill_folder", "the disk for what queries spill is full: see [limits] spill_folder")
     if any(sign in text for sign in _UNREADABLE):
         _log.error("a table's file cannot be read", error=text)
         return InternalError("a file of a table is missing, damaged or out of the server's reach; its log says which")

@@ -11,6 +11,7 @@ from flightllm.catalog.entries import Entry
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.memory import memory_table
 from flightllm.sql.names import quoted
+from flightllm.storage.rows import gathered
 
 _PLACE = "inserted"
 """A catalog, a schema and a table in it that stand for the table to insert into."""
@@ -31,19 +32,19 @@ class Insertion:
         self._planned([])
 
     def rows(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the rows with all columns of the table, batch by batch.
+        """Yield the rows with all columns of the table, some at a time.
 
         Raises:
             SqlError: a value cannot be cast.
         """
-        for batch in batches:
+        for group in gathered(batches):
             try:
-                yield from (each for each in self._planned([batch]).collect() if each.num_rows)
+                yield from self._planned(group).collect()
             except Exception as error:
                 raise mapped_error(error) from error
 
     def _planned(self, batches: Sequence[pa.RecordBatch]) -> DataFrame:
-        context, given, tables = scratch_context(), Catalog.memory_catalog(), Schema.memory_schema()
+        context, given, tables = scratch_context(parallel=False), Catalog.memory_catalog(), Schema.memory_schema()
         tables.register_table("rows", memory_table(batches, self._schema))
         given.register_schema("given", tables)
         context.register_catalog_provider("given", given)

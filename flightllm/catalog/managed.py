@@ -38,13 +38,13 @@ def add_rows(store: TableStore, entry: Entry, batches: Iterable[pa.RecordBatch])
         return 0
     written = [added]
     try:
-        with store.folder.readers.open(), store.rewriting(_rows(entry)):
+        with store.folder.readers.open(), store.rewriting(rows_of(entry)):
             now = same_table(store, entry)
-            before = _rows(now).files
+            before = rows_of(now).files
             merged = files_to_merge([file.bytes for file in (*before, added)])
             kept = [*before, added]
             if merged > 1:
-                paths = [_rows(now).path(index) for index in range(len(kept) - merged, len(before))]
+                paths = [rows_of(now).path(index) for index in range(len(kept) - merged, len(before))]
                 merging = read_rows([*paths, store.folder.file(added.name)], entry.schema)
                 written += [file for file in (write_rows(store.folder, entry.schema, merging),) if file is not None]
                 kept[-merged:] = written[1:]
@@ -61,7 +61,7 @@ def put_files(store: TableStore, entry: Entry, files: Sequence[StoredFile]) -> N
         InvalidInputError: the table was dropped or made anew meanwhile.
         LimitExceededError: the disk is full.
     """
-    before = _rows(entry)
+    before = rows_of(entry)
     store.folder.sync([file.name for file in files if file not in before.files])
     with store.lock:
         same_table(store, entry)
@@ -76,14 +76,15 @@ def same_table(store: TableStore, entry: Entry) -> Entry:
         InvalidInputError: the table was dropped or made anew.
     """
     now = store.entries.get(entry.name)
-    if now is None or now.rows is None or now.rows.identity != _rows(entry).identity:
+    if now is None or now.rows is None or now.rows.identity != rows_of(entry).identity:
         raise InvalidInputError(
             f"the table {entry.name.display!r} was dropped or made anew meanwhile; nothing was added"
         )
     return now
 
 
-def _rows(entry: Entry) -> StoredRows:
+def rows_of(entry: Entry) -> StoredRows:
+    """Return the rows of a managed table; another one has none."""
     if entry.rows is None:
         raise InvalidInputError(f"{entry.name.display!r} has no rows of its own")
     return entry.rows

@@ -9,17 +9,15 @@ from datafusion.catalog import Catalog, Schema, Table
 from flightllm.catalog.contexts import QUERY_ONLY, ROWS_ONLY, plain_config
 from flightllm.catalog.entries import Entry, check_files
 from flightllm.catalog.errors import mapped_error
-from flightllm.catalog.managed import put_files, same_table
+from flightllm.catalog.managed import put_files, rows_of, same_table
 from flightllm.catalog.memory import memory_table, with_schema
 from flightllm.catalog.opening import rows_table
 from flightllm.catalog.store import TableStore
 from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA, TableName
-from flightllm.storage.rows import StoredFile, read_rows, write_rows
+from flightllm.storage.rows import StoredFile, gathered, read_rows, write_rows
 
 Collect = Callable[[DataFrame], Iterable[pa.RecordBatch]]
 """Runs a query to its end; a caller's own can be cancelled, and then raises."""
-_CHUNK_ROWS, _CHUNK_BYTES = 131_072, 64 << 20
-"""Rows, and bytes in memory, that are changed together."""
 
 
 def run_change(store: TableStore, name: TableName, text: str, counting: str, collect: Collect) -> int:
@@ -31,11 +29,9 @@ def run_change(store: TableStore, name: TableName, text: str, counting: str, col
     """
     with store.folder.readers.open():
         entry = store.writable(name)
-        if entry.rows is None:
-            return 0
         check_files(entry)
         _sql(store.context(), counting)
-        with store.rewriting(entry.rows):
+        with store.rewriting(rows_of(entry)):
             return _Change(store, same_table(store, entry), text, counting, collect).run()
 
 
@@ -48,17 +44,17 @@ class _Change:
         self._text = text
         self._counting = counting
         self._collect = collect
+        self._old = rows_of(entry)
         self._changed = 0
 
     def run(self) -> int:
-        rows = self._entry.rows
         files, written = list[StoredFile](), list[StoredFile]()
         try:
-            for index, file in enumerate(rows.files if rows else ()):
-                if rows is None or not self._count(index):
+            for index, file in enumerate(self._old.files):
+                if not self._count(index):
                     files.append(file)
                     continue
-                batches = read_rows([rows.path(index)], self._entry.schema)
+                batches = read_rows([self._old.path(index)], self._entry.schema)
                 new = write_rows(self._store.folder, self._entry.schema, self._rewritten(batches))
                 if new is not None:
                     files.append(new)
@@ -70,9 +66,7 @@ class _Change:
         return self._changed
 
     def _count(self, index: int) -> int:
-        path = self._entry.rows.path(index) if self._entry.rows else None
-        if path is None:
-            return 0
+        path = self._old.path(index)
         table = rows_table(str(path), path.suffix, self._entry.schema)
         return _total(self._rows(_sql(self._context(table), self._counting)))
 
@@ -85,8 +79,8 @@ class _Change:
     def _rewritten(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the rows as they are after the change."""
         schema = self._entry.schema
-        for chunk in _chunks(batches):
-            context = self._context(memory_table(chunk, schema))
+        for group in gathered(batches):
+            context = self._context(memory_table(group, schema))
             try:
                 self._changed += _total(context.sql_with_options(self._text, ROWS_ONLY).collect())
             except Exception as error:
@@ -98,6 +92,7 @@ class _Change:
         """Return a context in which the table's name means other rows, and no other table is known."""
         config = plain_config().with_create_default_catalog_and_schema(enabled=False)
         config = config.with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
+        config = config.with_target_partitions(1)  # rows keep their order
         catalog, schema = Catalog.memory_catalog(), Schema.memory_schema()
         schema.register_table(self._entry.name.name, table)
         catalog.register_schema(self._entry.name.schema, schema)
@@ -111,17 +106,6 @@ def _sql(context: SessionContext, text: str) -> DataFrame:
         return context.sql_with_options(text, QUERY_ONLY)
     except Exception as error:
         raise mapped_error(error) from error
-
-
-def _chunks(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    chunk: list[pa.RecordBatch] = []
-    for batch in batches:
-        chunk.append(batch)
-        if sum(b.num_rows for b in chunk) >= _CHUNK_ROWS or sum(b.nbytes for b in chunk) >= _CHUNK_BYTES:
-            yield chunk
-            chunk = []
-    if chunk:
-        yield chunk
 
 
 def _total(batches: Iterable[pa.RecordBatch]) -> int:

@@ -12,7 +12,7 @@ from flightllm.access.grants import Policy
 from flightllm.access.principal import Principal
 from flightllm.access.rights import Rights
 from flightllm.catalog.contexts import QUERY_ONLY
-from flightllm.catalog.entries import Entry, SchemaTables, SystemSchema
+from flightllm.catalog.entries import Entry, SchemaTables, SystemSchema, check_files
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.own_rows import OwnRows
 from flightllm.catalog.store import SYSTEM_SCHEMA, TableStore
@@ -108,6 +108,7 @@ class _ScopedTables(SchemaTables):
             raise refusal
         whole = self._scope.base.get(TableName(self._schema, name.removesuffix(STORED_SUFFIX)))
         if name.endswith(STORED_SUFFIX) and whole is not None:
+            check_files(whole)
             return whole.whole
         return super().table(name)
 

@@ -7,6 +7,7 @@ from threading import Lock, RLock
 from typing import cast
 from uuid import uuid4
 
+import structlog
 from datafusion import SessionContext
 from datafusion.catalog import Catalog as SharedCatalog
 from datafusion.catalog import SchemaProvider, Table
@@ -18,11 +19,12 @@ from flightllm.catalog.files import files_revision
 from flightllm.catalog.manifest import Manifest, file_names
 from flightllm.catalog.opening import opened
 from flightllm.config import LimitsConfig
-from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, UnsupportedError
+from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
 from flightllm.sql.names import DEFAULT_SCHEMA, TableName, parse_name, quoted
 from flightllm.storage.folder import TablesFolder
 from flightllm.storage.places import Places
 
+_log = structlog.get_logger(__name__)
 SYSTEM_SCHEMA = "system"
 RESERVED = (SYSTEM_SCHEMA, "information_schema")
 _WHAT = {
@@ -75,9 +77,12 @@ class TableStore:
             raise self.folder.damaged(str(error)) from error
         for schema in self._kept.schemas:
             self._register(schema)
-        self._entries = self._with_views(
-            {entry.name: opened(entry, self.folder, self.places) for entry in self._kept.entries}
-        )
+        found = [opened(entry, self.folder, self.places) for entry in self._kept.entries]
+        for entry in found:
+            if entry.rows is not None and not entry.rows.complete:
+                names = [file.name for file in entry.rows.files]
+                _log.error("a table is damaged: a file is missing or cut short", table=entry.name.display, files=names)
+        self._entries = self._with_views({entry.name: entry for entry in found})
 
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
         """Return a fresh context over these tables; a planning one leaves AI calls where the SQL put them.
@@ -265,7 +270,7 @@ class TableStore:
             for entry in waiting:
                 try:
                     fresh[entry.name] = self.planned(entry, self._context_over(fresh))
-                except (InvalidInputError, UnsupportedError):
+                except FlightLLMError:
                     failed.append(entry)
             if len(failed) == len(waiting):
                 break

@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import threading
 from collections.abc import Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -9,7 +10,7 @@ from uuid import uuid4
 
 import structlog
 
-from flightllm.errors import ConfigError
+from flightllm.errors import CancelledError, ConfigError
 from flightllm.files import sync, write_atomically
 from flightllm.storage.disk import disk_errors
 from flightllm.storage.lock import FolderLock
@@ -35,11 +36,13 @@ class TablesFolder:
         """
         self.readers = Readers()
         self._folder = folder
+        self._closing, self._closed = threading.Lock(), False
         self._lock = FolderLock(folder)
         try:
             shutil.rmtree(folder / READING, ignore_errors=True)
             for name in (FILES, READING):
                 (folder / name).mkdir(exist_ok=True)
+            sync(folder.parent)
         except OSError as error:
             self._lock.close()
             raise ConfigError(f"the folder {folder} cannot be written: {error.strerror}; set data_folder") from error
@@ -70,11 +73,14 @@ class TablesFolder:
         """Put a new manifest in place of the former one, which is kept beside it.
 
         Raises:
+            CancelledError: the folder was closed, and may be another server's by now.
             LimitExceededError: the disk is full.
             InternalError: it cannot be written for another reason.
         """
         path, previous = self._folder / MANIFEST, self._folder / PREVIOUS
-        with disk_errors():
+        with self._closing, disk_errors():
+            if self._closed:
+                raise CancelledError("the server stops: nothing was changed")
             previous.unlink(missing_ok=True)
             if path.exists():
                 os.link(path, previous)
@@ -144,9 +150,11 @@ class TablesFolder:
 
     def close(self, *, remove: bool = False) -> None:
         """Give the folder free, or remove it. Idempotent."""
-        if remove:
-            shutil.rmtree(self._folder, ignore_errors=True)
-        self._lock.close()
+        with self._closing:
+            self._closed = True
+            if remove:
+                shutil.rmtree(self._folder, ignore_errors=True)
+            self._lock.close()
 
 
 def link_name(index: int, suffix: str) -> str:

@@ -20,6 +20,7 @@ class FolderLock:
         Raises:
             ConfigError: another server holds it, or the folder cannot be used.
         """
+        self._descriptor = -1
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)

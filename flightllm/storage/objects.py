@@ -32,7 +32,7 @@ class ObjectStores:
     def has(self, address: str) -> bool:
         """Tell whether an address lies in one of the stores."""
         parts = urlsplit(address)
-        if parts.query or parts.fragment or ".." in unquote(parts.path).split("/"):
+        if not address.isprintable() or parts.query or parts.fragment or ".." in unquote(parts.path).split("/"):
             return False
         return any(f"{address}/".startswith(f"{url.rstrip('/')}/") for url in self._urls)
 

@@ -38,7 +38,7 @@ class Readers:
         self._lock = threading.RLock()  # a reader may be forgotten, and so close, at any moment
         self._next = 0
         self._open: set[int] = set()
-        self._retired: list[tuple[int, Path]] = []
+        self._retired: dict[Path, int] = {}
         """With the number of the first reader that cannot know the folder any more."""
 
     def open(self) -> Reader:
@@ -51,7 +51,7 @@ class Readers:
     def retire(self, folder: Path) -> None:
         """Remove a folder once no reader opened so far is left."""
         with self._lock:
-            self._retired.append((self._next + 1, folder))
+            self._retired[folder] = self._next + 1
         self._sweep()
 
     def ended(self, number: int) -> None:
@@ -65,7 +65,8 @@ class Readers:
     def _sweep(self) -> None:
         with self._lock:
             first = min(self._open, default=self._next + 1)
-            gone = [folder for number, folder in self._retired if number <= first]
-            self._retired = [(number, folder) for number, folder in self._retired if number > first]
+            gone = [folder for folder, number in list(self._retired.items()) if number <= first]
+            for folder in gone:
+                self._retired.pop(folder, None)
         for folder in gone:
             shutil.rmtree(folder, ignore_errors=True)

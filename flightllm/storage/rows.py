@@ -56,6 +56,14 @@ def _field_held(field: pa.Field) -> bool:
     return bool(field.nullable) and _parquet_holds(field.type)
 
 
+def _has_statistics(kind: pa.DataType) -> bool:
+    """Tell whether a column's least and greatest values are written for readers to skip rows by.
+
+    Those of floats leave NaN out, which in SQL is greater than any number: readers would skip rows that they must not.
+    """
+    return not (pa.types.is_floating(kind) or pa.types.is_nested(kind))
+
+
 def write_rows(folder: TablesFolder, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> StoredFile | None:
     """Write batches of just this schema to a new data file as they come; without rows there is none.
 
@@ -67,7 +75,7 @@ def write_rows(folder: TablesFolder, schema: pa.Schema, batches: Iterable[pa.Rec
         InternalError: the file cannot be written for another reason.
     """
     with _File(folder.new_file(suffix_for(schema)), schema) as file:
-        for group in _groups(batches):
+        for group in gathered(batches):
             try:
                 with disk_errors():
                     file.write(group)
@@ -100,20 +108,20 @@ def _batches(path: Path) -> Iterator[pa.RecordBatch]:
             yield from (file.get_batch(index) for index in range(file.num_record_batches))
 
 
-def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Yield the batches that have rows, gathered to what makes a good row group."""
-    gathered: list[pa.RecordBatch] = []
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Yield the batches that have rows, as many together as make a good row group and may be in memory at once."""
+    group: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
         if not batch.num_rows:
             continue
-        gathered.append(batch)
+        group.append(batch)
         rows, size = rows + batch.num_rows, size + batch.nbytes
         if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
-            yield gathered
-            gathered, rows, size = [], 0, 0
-    if gathered:
-        yield gathered
+            yield group
+            group, rows, size = [], 0, 0
+    if group:
+        yield group
 
 
 class _File:
@@ -131,7 +139,8 @@ class _File:
         if self._writer is None:
             self._sink = pa.OSFile(str(self._path), "wb")
             if self._path.suffix == ".parquet":
-                self._writer = pq.ParquetWriter(self._sink, self._schema, compression="zstd")
+                told = [field.name for field in self._schema if _has_statistics(field.type)]
+                self._writer = pq.ParquetWriter(self._sink, self._schema, compression="zstd", write_statistics=told)
             else:
                 self._writer = pa.ipc.new_file(self._sink, self._schema)
         self._writer.write_table(pa.Table.from_batches(batches, self._schema))

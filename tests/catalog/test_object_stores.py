@@ -91,6 +91,7 @@ def test_external_tables(config: Config) -> None:
     session = opened.session()
     session.update("CREATE EXTERNAL TABLE lines STORED AS JSON LOCATION 's3://lake/open/lines.json'")
     for address in ("s3://lake/closed/secret.parquet", "s3://lake/open/../closed/secret.parquet", "s3://other/x.parquet",
+                    "s3://lake/open/.\t./closed/secret.parquet",
                     "s3://lake/open/%2e%2e/closed/secret.parquet", "s3://lake/openness/x.parquet"):  # fmt: skip
         with pytest.raises(PermissionDeniedError, match="in no object store"):
             session.update(f"CREATE EXTERNAL TABLE x STORED AS PARQUET LOCATION '{address}'")

@@ -10,7 +10,8 @@ import pytest
 
 from flightllm.catalog import Catalog
 from flightllm.config import LimitsConfig
-from flightllm.errors import ConfigError, FlightLLMError, InvalidInputError
+from flightllm.errors import CancelledError, ConfigError, FlightLLMError, InvalidInputError
+from flightllm.sql.classify import classify
 from tests.catalogs import ROWS, ingest, read, run, write
 from tests.databases import open_database, rows
 
@@ -139,6 +140,23 @@ def test_one_server_per_folder(tmp_path: Path) -> None:
     open_database(tmp_path).close()
 
 
+def test_nothing_is_written_after_the_end(reopen: Reopen) -> None:
+    """A statement that outlasts its server's end changes nothing: the folder may be another server's by then."""
+    catalog = reopen()
+    ingest(catalog, "t", {"a": [1]})
+    batch = pa.record_batch({"a": [2]})
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield batch
+        catalog.close()
+
+    with pytest.raises(CancelledError, match="the server stops"):
+        catalog.ingest("t", batch.schema, batches(), "append")
+    again = reopen()
+    assert read(again, "SELECT a FROM t") == [{"a": 1}]
+    assert len(files(again)) == 1
+
+
 def test_a_file_of_the_same_name(tmp_path: Path) -> None:
     """A table of the configuration does not hide one that clients made: the server says so and does not start."""
     first = open_database(tmp_path)
@@ -170,6 +188,7 @@ def test_a_damaged_file(tmp_path: Path, reopen: Reopen, harm: str) -> None:
     ingest(catalog, "bad", {"a": list(range(1_000))})
     [path] = (tmp_path / "tables" / "files").iterdir()
     ingest(catalog, "good", {"a": [2]})
+    run(catalog, "CREATE VIEW over AS SELECT a FROM bad")
     catalog.close()
     match harm:
         case "missing":
@@ -181,6 +200,10 @@ def test_a_damaged_file(tmp_path: Path, reopen: Reopen, harm: str) -> None:
     catalog = reopen()
     assert read(catalog, "SELECT a FROM good") == [{"a": 2}]
     assert "bad" in [info.name.name for info in catalog.tables()]
+    listed = "SELECT table_name AS n FROM information_schema.tables WHERE table_schema = 'public'"
+    assert {"n": "good"} in read(catalog, listed)
+    with pytest.raises(FlightLLMError):
+        read(catalog, "SELECT * FROM over")
     for attempt in (
         lambda: read(catalog, "SELECT a FROM bad"),
         lambda: run(catalog, "UPDATE bad SET a = 1"),
@@ -272,6 +295,18 @@ def test_only_files_with_rows_to_change_are_rewritten(reopen: Reopen) -> None:
     assert read(catalog, "SELECT DISTINCT a FROM t ORDER BY a") == [{"a": 0}, {"a": 2}, {"a": 7}]
     assert run(catalog, "DELETE FROM t WHERE a = 7") == 100
     assert set(files(catalog)) == {before[0], before[2]}
+
+
+def test_order_is_kept(reopen: Reopen) -> None:
+    """Many rows keep their order when they are cast on their way in, changed and merged."""
+    catalog, count = reopen(), 200_000
+    run(catalog, "CREATE TABLE t (s VARCHAR DEFAULT 'x', a BIGINT)")
+    numbers = pa.table({"n": pa.array(range(count), pa.int32())})
+    added = catalog.insert(classify("INSERT INTO t (a) SELECT 1"), numbers.schema, numbers.to_batches(10_000))
+    assert added == count
+    assert run(catalog, "UPDATE t SET a = a + 1 WHERE a % 2 = 0") == count // 2
+    table = catalog.context(parallel=False).sql("SELECT a FROM t").to_arrow_table()
+    assert table.column("a").to_pylist() == [n + 1 - n % 2 for n in range(count)]
 
 
 def test_not_null_holds_for_updates(reopen: Reopen) -> None:

@@ -91,6 +91,28 @@ def test_round_trip(tmp_path: Path, kind: pa.DataType, values: list[Any]) -> Non
     second.close()
 
 
+@pytest.mark.parametrize("kind", [pa.float16(), pa.float32(), pa.float64()])
+def test_nan(kind: pa.DataType) -> None:
+    """NaN is greater than any number in SQL; no row that has it is skipped, nor forgotten by max."""
+    catalog = Catalog(LimitsConfig())
+    batch = pa.record_batch({"x": pa.array([1.0, float("nan"), None, -0.0], kind)})
+    catalog.ingest("t", batch.schema, [batch])
+    context = catalog.context()
+    for condition, count in (("x > 5", 1), ("x >= 5", 1), ("x = 'NaN'", 1), ("x <> 1", 2), ("x < 5", 2), ("x = 0", 1)):
+        assert context.sql(f"SELECT count(*) AS n FROM t WHERE {condition}").to_pydict() == {"n": [count]}
+    assert str(context.sql("SELECT max(x) AS m FROM t").to_pydict()["m"]) == "[nan]"
+
+
+def test_column_names() -> None:
+    """Columns of any name, alike but for letter case too, are told apart."""
+    catalog = Catalog(LimitsConfig())
+    row = {"a.b": 1, "A": 2, "": 3, "Review/Text": "x", "é": 4, "a": 5, 'q"': 6, "a b": 7}
+    batch = pa.RecordBatch.from_pylist([row])
+    catalog.ingest("t", batch.schema, [batch])
+    assert read(catalog).to_pylist() == [row]
+    assert catalog.context().sql('SELECT "a.b" + "A" AS s FROM t WHERE "A" = 2').to_pydict() == {"s": [3]}
+
+
 def read(catalog: Catalog) -> pa.Table:
     """Return the rows of the table `t`."""
     return catalog.context(parallel=False).sql_with_options("SELECT * FROM t", QUERY_ONLY).to_arrow_table()
