@@ -23,7 +23,8 @@ _log = structlog.get_logger(__name__)
 
 
 _EMPTY = pa.schema([])
-_STAND_INS = (pa.nulls(1), pa.array(["text"]), pa.array([1]))
+_STAND_INS = (pa.nulls(1), pa.array(["a text"]), pa.array([1]))
+"""A text of one word could be the name of a prompt, and there may be none."""
 _MOST_TRIES = 40
 
 
