@@ -12,6 +12,7 @@ from datafusion import SessionContext
 from datafusion.catalog import Catalog as SharedCatalog
 from datafusion.catalog import SchemaProvider, Table
 
+from flightllm.catalog import views
 from flightllm.catalog.contexts import QUERY_ONLY, shared_context
 from flightllm.catalog.entries import Entry, SchemaTables, StoredRows, SystemSchema, SystemTables, TableInfo
 from flightllm.catalog.errors import mapped_error
@@ -81,7 +82,7 @@ class TableStore:
             if entry.rows is not None and not entry.rows.complete:
                 names = [file.name for file in entry.rows.files]
                 _log.error("a table is damaged: a file is missing or cut short", table=entry.name.display, files=names)
-        self._entries = self._with_views({entry.name: entry for entry in found})
+        self._entries = self._with_views({entry.name: entry for entry in found}, {})
 
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
         """Return a fresh context over these tables; a planning one leaves AI calls where the SQL put them.
@@ -235,7 +236,7 @@ class TableStore:
         """Take new entries, on disk first; the caller holds the lock."""
         before = self._entries
         try:
-            entries = self._with_views(entries)
+            entries = self._with_views(entries, before)
             self._commit(entries, self._schemas)
         except Exception:
             self._retire(entries, before)
@@ -262,14 +263,19 @@ class TableStore:
             if entry.rows and entry.rows.folder and entry.rows.folder not in kept:
                 self.folder.readers.retire(entry.rows.folder)
 
-    def _with_views(self, entries: Mapping[TableName, Entry]) -> Mapping[TableName, Entry]:
-        """Return the entries with every plain view planned again: a stored plan holds on to the tables it was made of.
+    def _with_views(
+        self, entries: Mapping[TableName, Entry], before: Mapping[TableName, Entry]
+    ) -> Mapping[TableName, Entry]:
+        """Return entries with the plain views planned again that read others than before.
 
+        A stored plan holds on to the tables it was made of.
         A view whose tables are gone cannot be read, and works again once they are back. A view may read views that
         come after it, so those that cannot be planned are tried again until no other one can.
         """
-        fresh = {name: replace(e, provider=None) if e.kind == "view" else e for name, e in entries.items()}
-        waiting = [entry for entry in fresh.values() if entry.kind == "view"]
+        changed = {name for name in {*before, *entries} if before.get(name) is not entries.get(name)}
+        stale = views.readers_of(changed, entries)
+        fresh = {name: replace(e, provider=None) if name in stale else e for name, e in entries.items()}
+        waiting = [entry for name, entry in fresh.items() if name in stale]
         while waiting:
             failed = []
             for entry in waiting:
