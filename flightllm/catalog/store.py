@@ -17,7 +17,7 @@ from flightllm.catalog.contexts import QUERY_ONLY, shared_context
 from flightllm.catalog.entries import Entry, SchemaTables, StoredRows, SystemSchema, SystemTables, TableInfo
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.files import files_revision
-from flightllm.catalog.manifest import Manifest, file_names
+from flightllm.catalog.manifest import KEPT, Manifest, entry_json, file_names
 from flightllm.catalog.opening import opened
 from flightllm.config import LimitsConfig
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
@@ -67,7 +67,9 @@ class TableStore:
         text = folder.load()
         if text is not None:
             self._load(text)
-        self._text = self._kept.as_json()
+        self._texts = [entry_json(entry) for entry in self._kept.entries]
+        self._written: dict[TableName, tuple[Entry, str]] = {}
+        """Entries as they are written, so that a change writes only what it changes anew."""
         self.folder.clear(self._kept.files)
 
     def _load(self, text: str) -> None:
@@ -249,12 +251,17 @@ class TableStore:
                 self._rewriting.pop(entry.rows.identity, None)
 
     def _commit(self, entries: Mapping[TableName, Entry], schemas: tuple[str, ...]) -> None:
-        manifest = replace(self._kept, schemas=schemas, entries=tuple(entries.values()))
-        if manifest.as_json() != self._text:
-            manifest = replace(manifest, revision=uuid4().hex)
-            text = manifest.as_json()
-            self.folder.commit(text)
-            self._kept, self._text = manifest, text
+        manifest = Manifest(schemas, tuple(e for e in entries.values() if e.kind in KEPT), uuid4().hex)
+        written = {entry.name: self._as_json(entry) for entry in manifest.entries}
+        texts = [text for _, text in written.values()]
+        if (schemas, texts) != (self._kept.schemas, self._texts):
+            self.folder.commit(manifest.as_json(texts))
+            self._kept, self._texts = manifest, texts
+        self._written = written
+
+    def _as_json(self, entry: Entry) -> tuple[Entry, str]:
+        known = self._written.get(entry.name)
+        return known if known is not None and known[0] is entry else (entry, entry_json(entry))
 
     def _retire(self, before: Mapping[TableName, Entry], after: Mapping[TableName, Entry]) -> None:
         """Remove the links through which only former entries are read, once nobody reads them any more."""
