@@ -15,7 +15,8 @@ from flightllm.sql.names import TableName
 from flightllm.storage.rows import StoredFile
 
 VERSION = 1
-_KEPT = ("managed", "external", "view", "ai_view")
+KEPT = ("managed", "external", "view", "ai_view")
+"""The kinds of entries that outlive the server; others come from its configuration."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +27,11 @@ class Manifest:
     entries: tuple[Entry, ...]
     revision: str
 
-    def as_json(self) -> str:
-        """Return the document; what the configuration names is not in it."""
-        entries = [_written(entry) for entry in self.entries if entry.kind in _KEPT]
-        document = {"version": VERSION, "revision": self.revision, "schemas": self.schemas, "entries": entries}
-        return json.dumps(document, indent=1)
+    def as_json(self, written: Sequence[str]) -> str:
+        """Return the document; `written` has each entry as `entry_json` writes it."""
+        head = json.dumps({"version": VERSION, "revision": self.revision, "schemas": self.schemas})
+        entries = ",\n".join(written)
+        return f'{head[:-1]}, "entries": [\n{entries}\n]}}\n'
 
     @classmethod
     def of_json(cls, text: str) -> "Manifest":
@@ -60,7 +61,8 @@ def file_names(entries: Iterable[Entry]) -> set[str]:
     return {file.name for entry in entries if entry.rows is not None for file in entry.rows.files}
 
 
-def _written(entry: Entry) -> dict[str, object]:
+def entry_json(entry: Entry) -> str:
+    """Return an entry of the document as JSON, in a line."""
     written: dict[str, object] = {
         "kind": entry.kind,
         "schema": entry.name.schema,
@@ -77,7 +79,7 @@ def _written(entry: Entry) -> dict[str, object]:
         written |= {"identity": rows.identity, "revision": rows.revision, "definition": rows.definition, "files": files}
     if entry.kind == "external":
         written |= {"location": entry.location, "format": entry.format}
-    return written
+    return json.dumps(written)
 
 
 def _read(written: Mapping[str, Any]) -> Entry:
@@ -90,7 +92,7 @@ def _read(written: Mapping[str, Any]) -> Entry:
         if any(Path(file.name).name != file.name for file in files):
             raise InvalidInputError("a file in it lies elsewhere")
         rows = StoredRows(files, str(written["identity"]), str(written["revision"]), str(written["definition"]))
-    elif written["kind"] not in _KEPT:
+    elif written["kind"] not in KEPT:
         raise InvalidInputError(f"it has an entry of an unknown kind, {written['kind']!r}")
     return Entry(
         TableName(str(written["schema"]), str(written["name"])),

@@ -12,11 +12,16 @@ from datafusion import SessionContext
 from datafusion.catalog import Catalog as SharedCatalog
 from datafusion.catalog import SchemaProvider, Table
 
+<<<<<<< HEAD
 from flightllm.catalog.contexts import QUERY_ONLY, Memory, shared_context
+=======
+from flightllm.catalog import views
+from flightllm.catalog.contexts import QUERY_ONLY, shared_context
+>>>>>>> managed
 from flightllm.catalog.entries import Entry, SchemaTables, StoredRows, SystemSchema, SystemTables, TableInfo
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.files import files_revision
-from flightllm.catalog.manifest import Manifest, file_names
+from flightllm.catalog.manifest import KEPT, Manifest, entry_json, file_names
 from flightllm.catalog.opening import opened
 from flightllm.config import LimitsConfig
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
@@ -67,7 +72,9 @@ class TableStore:
         text = folder.load()
         if text is not None:
             self._load(text)
-        self._text = self._kept.as_json()
+        self._texts = [entry_json(entry) for entry in self._kept.entries]
+        self._written: dict[TableName, tuple[Entry, str]] = {}
+        """Entries as they are written, so that a change writes only what it changes anew."""
         self.folder.clear(self._kept.files)
 
     def _load(self, text: str) -> None:
@@ -82,7 +89,7 @@ class TableStore:
             if entry.rows is not None and not entry.rows.complete:
                 names = [file.name for file in entry.rows.files]
                 _log.error("a table is damaged: a file is missing or cut short", table=entry.name.display, files=names)
-        self._entries = self._with_views({entry.name: entry for entry in found})
+        self._entries = self._with_views({entry.name: entry for entry in found}, {})
 
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
         """Return a fresh context over these tables; a planning one leaves AI calls where the SQL put them.
@@ -230,7 +237,7 @@ class TableStore:
         """Take new entries, on disk first; the caller holds the lock."""
         before = self._entries
         try:
-            entries = self._with_views(entries)
+            entries = self._with_views(entries, before)
             self._commit(entries, self._schemas)
         except Exception:
             self._retire(entries, before)
@@ -243,12 +250,17 @@ class TableStore:
                 self._rewriting.pop(entry.rows.identity, None)
 
     def _commit(self, entries: Mapping[TableName, Entry], schemas: tuple[str, ...]) -> None:
-        manifest = replace(self._kept, schemas=schemas, entries=tuple(entries.values()))
-        if manifest.as_json() != self._text:
-            manifest = replace(manifest, revision=uuid4().hex)
-            text = manifest.as_json()
-            self.folder.commit(text)
-            self._kept, self._text = manifest, text
+        manifest = Manifest(schemas, tuple(e for e in entries.values() if e.kind in KEPT), uuid4().hex)
+        written = {entry.name: self._as_json(entry) for entry in manifest.entries}
+        texts = [text for _, text in written.values()]
+        if (schemas, texts) != (self._kept.schemas, self._texts):
+            self.folder.commit(manifest.as_json(texts))
+            self._kept, self._texts = manifest, texts
+        self._written = written
+
+    def _as_json(self, entry: Entry) -> tuple[Entry, str]:
+        known = self._written.get(entry.name)
+        return known if known is not None and known[0] is entry else (entry, entry_json(entry))
 
     def _retire(self, before: Mapping[TableName, Entry], after: Mapping[TableName, Entry]) -> None:
         """Remove the links through which only former entries are read, once nobody reads them any more."""
@@ -257,14 +269,19 @@ class TableStore:
             if entry.rows and entry.rows.folder and entry.rows.folder not in kept:
                 self.folder.readers.retire(entry.rows.folder)
 
-    def _with_views(self, entries: Mapping[TableName, Entry]) -> Mapping[TableName, Entry]:
-        """Return the entries with every plain view planned again: a stored plan holds on to the tables it was made of.
+    def _with_views(
+        self, entries: Mapping[TableName, Entry], before: Mapping[TableName, Entry]
+    ) -> Mapping[TableName, Entry]:
+        """Return entries with the plain views planned again that read others than before.
 
+        A stored plan holds on to the tables it was made of.
         A view whose tables are gone cannot be read, and works again once they are back. A view may read views that
         come after it, so those that cannot be planned are tried again until no other one can.
         """
-        fresh = {name: replace(e, provider=None) if e.kind == "view" else e for name, e in entries.items()}
-        waiting = [entry for entry in fresh.values() if entry.kind == "view"]
+        changed = {name for name in {*before, *entries} if before.get(name) is not entries.get(name)}
+        stale = views.readers_of(changed, entries)
+        fresh = {name: replace(e, provider=None) if name in stale else e for name, e in entries.items()}
+        waiting = [entry for name, entry in fresh.items() if name in stale]
         while waiting:
             failed = []
             for entry in waiting:

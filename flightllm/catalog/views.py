@@ -1,6 +1,6 @@
 """AI views: kept as text and put into each query that names them, because a plan with AI calls cannot be stored."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from flightllm.catalog.entries import Entry
 from flightllm.errors import SqlError, UnsupportedError
@@ -115,6 +115,22 @@ def _check_names(tokens: Sequence[Token], needed: set[str]) -> None:
     for depth, name in _with_names(tokens):
         if depth and name in needed:
             raise UnsupportedError(f"the inner WITH query {name!r} has the name of an AI view in use: rename it")
+
+
+def readers_of(tables: Collection[TableName], entries: Mapping[TableName, Entry]) -> set[TableName]:
+    """Return the plain views among `tables` and those that may read them, by themselves or through other views.
+
+    Any mention of a name in a view's text counts, so these may be too many. Views of system tables are always among
+    them: their plans hold rows of the time when they were made.
+    """
+    found = {name for name in tables if name in entries and entries[name].kind == "view"}
+    texts = {name: e.query.replace('""', '"').lower() for name, e in entries.items() if e.kind == "view"}
+    wanted = {"system", *(name.name.lower() for name in tables)}
+    while wanted:
+        more = {name for name, text in texts.items() if name not in found and any(word in text for word in wanted)}
+        found |= more
+        wanted = {name.name.lower() for name in more}
+    return found
 
 
 def check_not_itself(name: TableName, query: str) -> None:

@@ -32,6 +32,23 @@ def test_views_follow_their_tables(catalog: Catalog) -> None:
         run(catalog, "DROP TABLE v")
 
 
+def test_only_views_of_a_changed_table_are_planned_again(catalog: Catalog) -> None:
+    """A change leaves the plans of views alone that read other tables; names with quotes in them are found too."""
+    run(
+        catalog,
+        'CREATE TABLE "o""dd" (a INT)',
+        "CREATE TABLE other (a INT)",
+        'CREATE VIEW v AS SELECT * FROM "o""dd"',
+        "CREATE VIEW w AS SELECT count(*) AS n FROM V",
+        "CREATE VIEW apart AS SELECT * FROM OTHER",
+    )
+    before = {name.name: entry.provider for name, entry in catalog.store.entries.items()}
+    run(catalog, 'INSERT INTO "o""dd" VALUES (1)')
+    after = {name.name: entry.provider for name, entry in catalog.store.entries.items()}
+    assert {name for name in after if after[name] is not before[name]} == {'o"dd', "v", "w"}
+    assert read(catalog, "SELECT n FROM w") == [{"n": 1}]
+
+
 @pytest.mark.parametrize(
     ("sql", "inlined"),
     [
