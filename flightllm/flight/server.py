@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 from pyarrow import flight
 
@@ -82,10 +83,10 @@ class FlightSqlServer(flight.FlightServerBase):
         handle = unpack_as("TicketStatementQuery", ticket.ticket).statement_handle
         if handle == DONE:
             return flight.GeneratorStream(NO_COLUMNS, iter(()))
-        statement = self._core.statements.get(handle)
-        result = statement.take()
-        reader = self._core.reader(context, statement.session, statement.settings)
-        return flight.GeneratorStream(result.schema, ResultStream(result, self._core.limits, self._core.slots, reader))
+        core, statement = self._core, self._core.statements.get(handle)
+        result = statement.take(partial(core.run, context, statement.session, discard=lambda _: statement.drop()))
+        reader = core.reader(context, statement.session, statement.settings)
+        return flight.GeneratorStream(result.schema, ResultStream(result, core.limits, core.slots, reader))
 
     @boundary
     def do_put(

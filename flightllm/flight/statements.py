@@ -1,7 +1,7 @@
 """Statements between two calls of a client: prepared, or planned and waiting to be fetched."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -47,8 +47,8 @@ class Statement:
             self._running.append(result.query)
         return result
 
-    def take(self) -> QueryResult:
-        """Return the planned result, for one caller to pull.
+    def take(self, run: Callable[[Callable[[], QueryResult]], QueryResult] = lambda plan: plan()) -> QueryResult:
+        """Return the planned result, for one caller to pull; `run` plans it again where it was taken before.
 
         Raises:
             CancelledError: the statement was cancelled before.
@@ -59,8 +59,8 @@ class Statement:
             result, self._waiting = self._waiting, None
         if result is not None:
             return result
-        self.plan()
-        return self.take()
+        run(self.plan)
+        return self.take(run)
 
     def cancel(self) -> None:
         """Stop the query wherever it is fetched, and keep it from starting. Idempotent."""
