@@ -9,9 +9,11 @@ from itertools import pairwise
 import pyarrow as pa
 
 from flightllm.catalog import IngestMode
+from flightllm.catalog.scope import check_policy
 from flightllm.errors import CancelledError, InternalError, UnsupportedError
 from flightllm.functions import FunctionRegistry
 from flightllm.indexing import change_index
+from flightllm.object_changes import change_object
 from flightllm.operators.relational import Batches
 from flightllm.query import plan, uses_ai
 from flightllm.services import Services
@@ -22,6 +24,7 @@ from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Token, tokenize
 from flightllm.system import QueryRecord
 
+_FOR_ADMINS = ("grant", "revoke", "create_policy", "drop_policy", "truncate", "create_external")
 _ROWS_TOGETHER, _TEXT_TOGETHER = 1_000, 4 << 20
 """Rows of parameters, and characters of their text, after which another INSERT is begun."""
 
@@ -35,6 +38,8 @@ def change(statement: Statement, record: QueryRecord, services: Services, settin
     """
     if record.cancelled.is_set():
         raise CancelledError("the statement was cancelled")
+    if statement.kind in _FOR_ADMINS:
+        return _administer(statement, services)
     catalog = services.catalog
     match statement.kind:
         case "create_table_as":
@@ -52,14 +57,27 @@ def change(statement: Statement, record: QueryRecord, services: Services, settin
             return -1
         case "create_index" | "refresh_index" | "drop_index":
             return change_index(statement, record, services, settings)
-        case "truncate":
-            return services.cache.clear()
+        case "create_model" | "drop_model" | "create_prompt" | "drop_prompt":
+            return change_object(statement, services)
         case "delete" | "update" if uses_ai(statement.text, services, settings):
             raise UnsupportedError(
                 "AI calls in DELETE and UPDATE are not supported: write CREATE OR REPLACE TABLE … AS"
             )
         case _:
             return catalog.execute(statement, partial(services.loop.stream, cancelled=record.cancelled.is_set))
+
+
+def _administer(statement: Statement, services: Services) -> int:
+    """Run what only admins may."""
+    services.rights.check_admin(statement.kind.replace("_", " ").upper())
+    if statement.kind == "truncate":
+        return services.cache.clear()
+    if statement.kind == "create_external":
+        services.catalog.create_external(statement)
+        return -1
+    if statement.kind == "create_policy" and statement.policy is not None:
+        check_policy(services.catalog.store, statement.policy)
+    return services.access.change(statement)
 
 
 def _is_ai_view(query: str, services: Services, settings: Settings) -> bool:

@@ -4,23 +4,26 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from datafusion import DataFrame, SessionContext, udf
 from datafusion.catalog import Catalog, Schema
+from datafusion.substrait import Consumer, Serde
 
-from flightllm.ai import AICall
 from flightllm.catalog import QUERY_ONLY
 from flightllm.catalog.errors import mapped_error
-from flightllm.errors import AICallError, SqlError
+from flightllm.errors import SqlError
 from flightllm.functions.search import VECTOR_BYTES, vector_bytes
+from flightllm.naming import CallNames
 from flightllm.operators.relational import Batches
 from flightllm.plan.list_arguments import list_arguments
 from flightllm.plan.planner import register_stubs
 from flightllm.services import Services
 from flightllm.sql.calls import Extracted, extract_calls
+from flightllm.sql.names import TableName
 
 if TYPE_CHECKING:
     from flightllm.searching import PlannedIndex
@@ -29,6 +32,8 @@ if TYPE_CHECKING:
 SEARCH_CATALOG = "search"
 """The catalog of a query's own context that holds the rows of searches in FROM."""
 _OUTER_JOIN = re.compile(r"^ *(Left|Right|Full) Join:", re.MULTILINE)
+_FILE_GROUPS, _FOLDERS = re.compile(r"file_groups=\{[^}]*\}"), re.compile(r"[^\[\],\s]+/")
+"""What physical plans say of files, whose folders are no client's business."""
 _JOIN_FILTER = re.compile(r"^ *\w+ Join:.* Filter: ", re.MULTILINE)
 
 
@@ -53,13 +58,15 @@ def extract(sql: str, services: Services, tables: Mapping[str, pa.Table] = Mappi
         from flightllm.searching import PlannedIndex
 
         opened.append(services.indexes.open(name))
+        services.catalog.check_unrestricted(TableName(*opened[-1].manifest.table))
         return PlannedIndex(opened[-1], services)
 
     opened: list[VectorIndex] = []
-    extracted = extract_calls(sql, services.functions, columns_of, columns_of_query, index)
-    extracted = replace(extracted, tables=tables)
+    names = CallNames(services.objects, services.config.engine.model, services.rights)
+    read = partial(extract_calls, sql, services.functions, columns_of, columns_of_query, index, names=names)
+    extracted = replace(read(), tables=tables)
     if lists := _lists(extracted, services):
-        extracted = extract_calls(sql, services.functions, columns_of, columns_of_query, index, lists)
+        extracted = read(lists=lists)
     return replace(extracted, tables=tables, opened=tuple(opened))
 
 
@@ -72,14 +79,6 @@ def _lists(extracted: Extracted, services: Services) -> Mapping[str, frozenset[i
         return context.sql_with_options(extracted.sql, QUERY_ONLY).optimized_logical_plan()
 
     return list_arguments(context, planned, extracted.calls)
-
-
-def check_models(calls: Mapping[str, AICall], services: Services) -> None:
-    """Check that calls name no other model than the one served; raises `AICallError`."""
-    served = services.config.engine.model
-    for call in calls.values():
-        if call.model is not None and call.model != served:
-            raise AICallError(f"{call.text}: this server has no model {call.model!r}; it serves {served!r}")
 
 
 def scalar_context(
@@ -107,6 +106,9 @@ def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
         SqlError: DataFusion cannot plan it.
     """
     try:
+        if extracted.plan is not None:
+            decoded = Serde.deserialize_bytes(extracted.plan)
+            return context.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(context, decoded))
         return context.sql_with_options(extracted.sql, QUERY_ONLY)
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         mapped = mapped_error(error)
@@ -152,7 +154,8 @@ def named(batches: Batches, schema: pa.Schema) -> Batches:
 
 def datafusion_plans(frame: DataFrame) -> list[tuple[str, str]]:
     """Return titles and texts of DataFusion's own plans."""
+    physical = frame.execution_plan().display_indent()
     return [
         ("logical_plan", frame.optimized_logical_plan().display_indent()),
-        ("physical_plan", frame.execution_plan().display_indent()),
+        ("physical_plan", _FILE_GROUPS.sub(lambda groups: _FOLDERS.sub("", groups[0]), physical)),
     ]

@@ -44,6 +44,10 @@ def change_index(statement: Statement, record: QueryRecord, services: Services, 
 def _change(name: str, statement: Statement, builder: "_Builder") -> int:
     indexes = builder.services.indexes
     there = name in indexes.names()
+    if not builder.services.rights.unlimited:
+        tables = {statement.target, TableName(*indexes.manifest(name).table) if there else None}
+        for table in filter(None, tables):
+            builder.services.catalog.check_owned(table)
     match statement.kind:
         case "drop_index":
             if there or not statement.exists_ok:

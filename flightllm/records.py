@@ -64,6 +64,8 @@ class CallRecord:
     """The operator that it is a call of, as the plan names it."""
     backend: str = "model"
     """Who answers it."""
+    model: str | None = None
+    """Which language model, where it is not the server's own."""
     input_rows: int = 0
     """Rows that its operator has, once that is known, and the tuples of arguments in them to go through."""
     tuples: int = 0
@@ -106,8 +108,8 @@ class QueryRecord:
     session_id: str = ""
     kind: str = "query"
     span: Span = NO_SPAN
-    price: Callable[[Mapping[str, int]], float | None] = lambda _: None
-    """Tells what the counted work of the model costs, where it has a price."""
+    price: Callable[[str | None, Mapping[str, int]], float | None] = lambda *_: None
+    """Tells what the counted work of a model costs, where it has a price."""
     ended: Callable[["QueryRecord"], None] = lambda _: None
     """Called once, when the record is closed."""
     status: QueryStatus = "planned"
@@ -133,9 +135,11 @@ class QueryRecord:
         """Tell whether the record is closed."""
         return self._seconds is not None
 
-    def call_site(self, function: str, text: str, operator: str = "", backend: str = "model") -> CallRecord:
+    def call_site(
+        self, function: str, text: str, operator: str = "", backend: str = "model", model: str | None = None
+    ) -> CallRecord:
         """Add a call site, in the order of the plan, and return its counters."""
-        call = CallRecord(function, cut(text), operator=operator, backend=backend)
+        call = CallRecord(function, cut(text), operator=operator, backend=backend, model=model)
         with self._lock:
             self._calls.append(call)
         return call
@@ -208,9 +212,23 @@ class QueryRecord:
             }
             calls, rows = list(self._calls), self.rows
         totals = sums(call.counts() for call in calls if call.backend != SEARCH)
-        cost = self.price(sums(call.counts() for call in calls if call.backend == MODEL))
+        costs = [self.price(call.model, call.counts()) for call in calls if call.backend == MODEL]
+        known = [cost for cost in costs or [self.price(None, sums(()))] if cost is not None]
+        cost = sum(known) if len(known) == max(1, len(costs)) else None
         progress = 1.0 if own["status"] == "done" else _progress(totals)
         return {**own, **totals, "rows": rows, "progress": progress, "cost": cost}
+
+    def progress(self) -> dict[str, Any]:
+        """Return how far the query is, as values of JSON: what clients are sent along with its rows."""
+        row = self.row()
+        shown = {name: row[name] for name in ("query_id", "status", "rows", "failed_rows")}
+        answered = row["answered"] + row["cache_hits"]
+        return {
+            **shown,
+            "calls_done": answered,
+            "calls_expected": max(answered, row["prompts_expected"]),
+            "seconds": round(row["seconds"], 3),
+        }
 
     def _elapsed(self) -> float:
         return 0.0 if self.status == "planned" else time.monotonic() - self._started
@@ -229,6 +247,7 @@ class QueryRecord:
                 **call.counts(),
                 "operator": call.operator,
                 "backend": call.backend,
+                "model": call.model,
                 "input_rows": call.input_rows,
                 "tuples": call.tuples,
                 "notes": dict(call.notes),

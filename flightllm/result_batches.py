@@ -9,6 +9,7 @@ from flightllm.errors import CancelledError, FlightLLMError, InternalError
 from flightllm.limits import over_limit
 from flightllm.operators.relational import Batches
 from flightllm.records import QueryRecord
+from flightllm.storage.readers import Reader
 
 _log = structlog.get_logger(__name__)
 
@@ -16,10 +17,12 @@ _log = structlog.get_logger(__name__)
 class ResultBatches(Iterator[pa.RecordBatch]):
     """The rows of a query, of `most_bytes` in all at most; keeps its record. One thread at a time pulls or closes."""
 
-    def __init__(self, batches: Batches, record: QueryRecord, most_bytes: int | None = None) -> None:
+    def __init__(self, batches: Batches, record: QueryRecord, reader: Reader, most_bytes: int | None = None) -> None:
         self._batches = batches
         self._record = record
         self._most = most_bytes
+        self._reader = reader
+        """Keeps the files of tables that are changed meanwhile until this is closed, at its end or forgotten."""
 
     def __next__(self) -> pa.RecordBatch:
         """Return the next batch; any failure comes out as one of our errors."""
@@ -32,6 +35,7 @@ class ResultBatches(Iterator[pa.RecordBatch]):
             batch = next(self._batches)
             self._check_size(self._record.bytes + batch.nbytes)
         except StopIteration:
+            self._reader.close()
             self._record.finish("done")
             raise
         except CancelledError as error:
@@ -59,3 +63,4 @@ class ResultBatches(Iterator[pa.RecordBatch]):
         with self._record.bound():
             self._record.finish("cancelled")
             self._batches.close()
+            self._reader.close()

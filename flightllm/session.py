@@ -2,32 +2,37 @@
 
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
-from itertools import chain, islice, product
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 import pyarrow as pa
 import structlog
 
-from flightllm.access.principal import LOCAL
+from flightllm.access.control import open_access
+from flightllm.access.principal import LOCAL, Principal
+from flightllm.access.tables import AccessTables
 from flightllm.backends import Backends
 from flightllm.catalog import Catalog, IngestMode
 from flightllm.catalog.errors import mapped_error
+from flightllm.catalog.scoped import Scopes
 from flightllm.changes import bound_texts, change
+from flightllm.client_plans import plan_substrait
 from flightllm.config import Config
-from flightllm.errors import CancelledError, FlightLLMError, SqlError, UnsupportedError
+from flightllm.describing import Description, describe
+from flightllm.engines import Engines
+from flightllm.errors import CancelledError, FlightLLMError, UnsupportedError
 from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.functions import FunctionRegistry
 from flightllm.limits import TimeLimit
-from flightllm.llm import create_engine
+from flightllm.object_tables import ObjectTables
+from flightllm.objects import Objects
 from flightllm.observe.tracing import create_spans
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.workers import Workers
-from flightllm.plan.cost import Costs, Prices
 from flightllm.query import Query, plan
 from flightllm.result_batches import ResultBatches
 from flightllm.services import Services
@@ -35,27 +40,16 @@ from flightllm.session_log import SessionLog
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
 from flightllm.sql.guard import check_sql
-from flightllm.sql.names import TableName
-from flightllm.sql.parameters import bind, count_parameters
+from flightllm.sql.names import DEFAULT_SCHEMA, TableName
+from flightllm.sql.parameters import bind
 from flightllm.sql.statement import Statement
 from flightllm.system import QueryLog, QueryRecord
 from flightllm.system_settings import SettingsTable
-from flightllm.system_tables import SystemTables
+from flightllm.system_tables import CacheTable, IndexTable, SystemTables
 from flightllm.vector.store import VectorIndexes
 
 _log = structlog.get_logger(__name__)
 _EMPTY = pa.schema([])
-_STAND_INS = (pa.nulls(1), pa.array(["text"]), pa.array([1]))
-_MOST_TRIES = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What planning says of a statement: result columns (none for an update) and one text field per parameter."""
-
-    schema: pa.Schema
-    is_update: bool
-    parameters: pa.Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +66,11 @@ class Database:
 
     def __init__(self, services: Services, queries: QueryLog, sessions: SessionLog | None = None) -> None:
         self._services = services
+        self._scopes = Scopes(services.catalog)
         self.queries = queries
         self.sessions = sessions or SessionLog()
         self.catalog = services.catalog
+        self.access = services.access
         self.functions = services.functions
         self.engine = services.engine
         self.cache = services.cache
@@ -90,9 +86,9 @@ class Database:
         """
         workers = Workers.of_process()  # before DataFusion starts its threads
         functions = FunctionRegistry.load(config.functions.folders)
-        costs, sessions = Costs(Prices.of(config.engine)), SessionLog()
-        spans = create_spans(config.tracing)
-        queries = QueryLog(price=costs.counted, spans=spans)
+        objects, sessions = Objects(config.data_folder), SessionLog()
+        engines = Engines(config.engine, objects.engine)
+        queries = QueryLog(price=engines.price, spans=create_spans(config.tracing))
         path = config.cache.path or config.data_folder / "answers.sqlite"
         cache = AnswerCache(path if config.cache.enabled else None, config.cache.max_bytes)
         with ExitStack() as opened:
@@ -102,36 +98,63 @@ class Database:
             def revision(table: TableName) -> str:
                 return catalog.revision(table)
 
+            access = open_access(config)
+            opened.callback(access.close)
+            users = AccessTables(access.store)
+            made = ObjectTables(objects, engines)
+            built = IndexTable(indexes, revision, config.embedding.model)
             settings = SettingsTable(config, sessions)
-            system = SystemTables(queries, cache, indexes, revision, config.embedding.model, sessions, settings)
-            catalog = Catalog(config.limits, system)
-            for name, path in config.tables.items():
-                catalog.register_file(name, path)
+            system = SystemTables(queries, CacheTable(cache), built, users, made, sessions, settings)
+            catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
+            opened.callback(catalog.close)
+            for name, place in config.tables.items():
+                catalog.register_file(name, place)
             backends = Backends(config.embedding, config.limits, indexes, cache)
-            engine = create_engine(config.engine)
+            _ = engines.own  # loads it now, so that what is wrong with it is told
             services = Services(
-                config, catalog, functions, engine, cache, Flights(), Loop(), workers, costs, indexes, backends
+                config,
+                catalog,
+                functions,
+                objects,
+                engines,
+                cache,
+                Flights(),
+                Loop(),
+                workers,
+                indexes,
+                access,
+                access.rights(LOCAL),
+                backends,
             )
             opened.pop_all()
         return cls(services, queries, sessions)
 
-    def session(self, *, user: str = LOCAL.name, peer: str = "") -> "Session":
-        """Open a session of a user, for a client at the address `peer`."""
-        return Session(self._services, self.queries, self.sessions, user=user, peer=peer)
+    def session(self, principal: Principal = LOCAL, *, peer: str = "") -> "Session":
+        """Open a session of a user, who sees and may do what is granted to it at the time of each statement.
+
+        `peer` is the client's address.
+        """
+        return Session(self._services, self.queries, self.sessions, self._scopes, principal, peer)
+
+    def catalog_of(self, principal: Principal) -> Catalog:
+        """Return the catalog as a user sees it now."""
+        return self._scopes.of(self.access.rights(principal))
 
     @property
     def engine_up(self) -> bool:
         """Tell whether the engine answers, as far as is known."""
-        return self._services.health.up and bool(getattr(self.engine, "alive", True))
+        return self._services.engines.own.health.up and bool(getattr(self.engine, "alive", True))
 
     def close(self) -> None:
         """Cancel what runs, keep the answers, release the engine. Idempotent."""
         for record in self.queries.running():
             record.cancel()
         self._services.cache.close()
-        self._services.engine.close()
+        self._services.engines.close()
         self._services.backends.close()
         self._services.loop.close()
+        self.access.close()
+        self.catalog.close()
         self.queries.close()
 
 
@@ -143,17 +166,18 @@ class Session:
         services: Services,
         queries: QueryLog,
         sessions: SessionLog,
-        *,
-        user: str = LOCAL.name,
-        peer: str = "",
+        scopes: Scopes,
+        principal: Principal,
+        peer: str,
     ) -> None:
-        self._services = services
+        self.principal = principal
+        self._all = services
+        self._scopes = scopes
         self._queries = queries
         self._sessions = sessions
         self._settings = Settings()
-        self._record = sessions.open(self._changed, user, peer)
+        self._record = sessions.open(self._changed, principal.name, peer)
         self.id = self._record.session_id
-        self.user = user
 
     def _changed(self) -> dict[str, str]:
         return self._settings.changed()
@@ -171,8 +195,14 @@ class Session:
     def _statement(self) -> Iterator[None]:
         """Count a statement, and bind to log events inside whose it is."""
         self._record.used()
-        with structlog.contextvars.bound_contextvars(user=self.user, session_id=self.id):
+        with structlog.contextvars.bound_contextvars(user=self.principal.name, session_id=self.id):
             yield
+
+    @property
+    def _services(self) -> Services:
+        """Return the server's services, the catalog as the session's user sees it now."""
+        rights = self._all.access.rights(self.principal)
+        return replace(self._all, catalog=self._scopes.of(rights), rights=rights)
 
     def is_update(self, sql: str) -> bool:
         """Tell from the text alone whether a statement changes something and returns no rows.
@@ -190,29 +220,9 @@ class Session:
             FlightLLMError: the statement is wrong.
         """
         check_sql(sql, self._services.config.limits)
-        count = count_parameters(sql)
-        fields = pa.schema([pa.field(str(i), pa.string()) for i in range(count)])
-        statement = classify(sql)
-        if statement.is_update:
-            return Description(_EMPTY, is_update=True, parameters=fields)
-        return Description(self._plan_any(sql, fields.names).schema, is_update=False, parameters=fields)
-
-    def _plan_any(self, sql: str, parameters: list[str]) -> Query:
-        """Plan with NULL for each parameter, or where that cannot be, with a text or a number for some.
-
-        An error that is the same whether all are NULL, texts or numbers is about something else and ends the search.
-        """
-        errors: list[SqlError] = []
-        for values in islice(_stand_ins(len(parameters)), _MOST_TRIES):
-            try:
-                return self._plan(
-                    classify(bind(sql, pa.RecordBatch.from_arrays(values, names=parameters))), self._settings
-                )
-            except SqlError as error:
-                errors.append(error)
-            if len(errors) == len(_STAND_INS) and len({str(error) for error in errors}) == 1:
-                break
-        raise errors[0]
+        services = self._services
+        with services.catalog.reading():
+            return describe(sql, services, lambda statement: self._plan(statement, self._settings).schema)
 
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
@@ -230,11 +240,35 @@ class Session:
         statement = classify(bind(sql, parameters))
         if statement.is_update:
             raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
+        return self._started(statement.kind, sql, lambda: self._plan(statement, chosen))
+
+    def describe_plan(self, plan: bytes) -> Description:
+        """Plan a serialized Substrait plan without running it.
+
+        Raises:
+            FlightLLMError: the plan is wrong.
+        """
+        query = plan_substrait(plan, self._services, self._settings)
+        return Description(query.schema, is_update=False, parameters=_EMPTY)
+
+    def execute_plan(self, plan: bytes, settings: Mapping[str, str] = MappingProxyType({})) -> QueryResult:
+        """Plan a serialized Substrait plan; it runs as its batches are pulled.
+
+        Raises:
+            FlightLLMError: the plan is wrong.
+        """
+        chosen = self._settings.with_values(settings)
+        text = f"Substrait plan of {len(plan):,} bytes"
+        return self._started("query", text, lambda: plan_substrait(plan, self._services, chosen))
+
+    def _started(self, kind: str, text: str, plan: Callable[[], Query]) -> QueryResult:
         since = time.time_ns()
         with self._statement():
-            query = self._plan(statement, chosen)
-        record = self._queries.plan(sql, user=self.user, session_id=self.id, kind=statement.kind, since=since)
-        return QueryResult(query.schema, ResultBatches(query.run(record), record, limits.result_bytes), record)
+            reader = self._services.catalog.reading()
+            query = plan()
+        record = self._queries.plan(text, user=self.principal.name, session_id=self.id, kind=kind, since=since)
+        most = self._services.config.limits.result_bytes
+        return QueryResult(query.schema, ResultBatches(query.run(record), record, reader, most), record)
 
     def _plan(self, statement: Statement, settings: Settings) -> Query:
         if statement.kind == "show":
@@ -278,9 +312,9 @@ class Session:
                 return -1
             case "transaction":
                 raise UnsupportedError("transactions are not supported: every statement takes effect by itself")
-        record = self._queries.start(sql, cancelled, user=self.user, session_id=self.id, kind=statement.kind)
+        record = self._queries.start(sql, cancelled, user=self.principal.name, session_id=self.id, kind=statement.kind)
         try:
-            with self._statement(), record.bound():
+            with self._statement(), record.bound(), self._services.catalog.reading():
                 affected = change(statement, record, self._services, settings)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
@@ -296,18 +330,21 @@ class Session:
         schema: pa.Schema,
         mode: IngestMode,
         *,
+        db_schema: str = DEFAULT_SCHEMA,
         temporary: bool = False,
     ) -> int:
-        """Store uploaded batches in an in-memory table and return their number of rows.
+        """Store uploaded batches in a table and return their number of rows.
 
         Tables are shared by all sessions, so a temporary one is refused.
         """
         if temporary:
             raise UnsupportedError("temporary tables are not supported: ingest without `temporary`")
-        record = self._queries.start(f"INGEST INTO {table}", user=self.user, session_id=self.id, kind="ingest")
+        name = TableName(db_schema, table)
+        text = f"INGEST INTO {name.display}"
+        record = self._queries.start(text, user=self.principal.name, session_id=self.id, kind="ingest")
         try:
             with self._statement(), record.bound():
-                rows = self._services.catalog.ingest(table, schema, reader, mode)
+                rows = self._services.catalog.ingest(name, schema, reader, mode)
         except Exception as error:
             record.finish("failed", error=str(error) if isinstance(error, FlightLLMError) else "internal error")
             raise
@@ -321,6 +358,14 @@ class Session:
             InvalidInputError: there is no such setting, or it cannot have this value.
         """
         self._settings = self._settings.with_values({key: value})
+
+    def reset_option(self, key: str) -> None:
+        """Put a setting of this session back to its default.
+
+        Raises:
+            InvalidInputError: there is no such setting.
+        """
+        self._settings = self._settings.reset(key)
 
     def get_options(self) -> dict[str, str]:
         """Return every setting."""
@@ -365,16 +410,6 @@ class _Shown:
     def explain(self) -> list[tuple[str, str]]:
         """Return the settings."""
         return self._settings
-
-
-def _stand_ins(count: int) -> Iterator[list[pa.Array]]:
-    """Yield values for `count` parameters: all of one kind, then NULLs and texts, then any mixture; none twice."""
-    kinds, tried = range(len(_STAND_INS)), set()
-    uniform = ((kind,) * count for kind in kinds)
-    for choice in chain(uniform, product(kinds[:2], repeat=count), product(kinds, repeat=count)):
-        if choice not in tried:
-            tried.add(choice)
-            yield [_STAND_INS[kind] for kind in choice]
 
 
 def _texts(lines: list[tuple[str, str]], schema: pa.Schema) -> pa.RecordBatch:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from threading import Lock
+from types import MappingProxyType
 from weakref import WeakValueDictionary
 
 import pyarrow as pa
@@ -46,6 +47,8 @@ class SessionRecord:
 class SessionLog:
     """The sessions that are open; one that nobody holds any more is closed. Safe to use from several threads."""
 
+    schemas: Mapping[str, pa.Schema] = MappingProxyType({"sessions": SESSIONS})
+
     def __init__(self) -> None:
         self._open: WeakValueDictionary[str, SessionRecord] = WeakValueDictionary()
         self._lock = Lock()
@@ -68,7 +71,7 @@ class SessionLog:
             records = list(self._open.values())
         return sorted(records, key=lambda record: record.opened_at)
 
-    def snapshot(self) -> pa.Table:
+    def snapshot(self, _name: str) -> pa.Table:
         """Return the rows of `system.sessions`."""
         rows = [
             {

@@ -55,6 +55,21 @@ class _AtMost:
         return "none" if value is None else str(value)
 
 
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """A whole number up to `most`, from 1 on."""
+
+    most: int
+
+    def read(self, text: str) -> Any:
+        if not text.isdecimal() or not 1 <= int(text) <= self.most:
+            raise ValueError(f"a whole number from 1 to {self.most}")
+        return int(text)
+
+    def write(self, value: Any) -> str:
+        return str(value)
+
+
 _SWITCH = _OneOf(
     {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}, ("on", "off")
 )  # fmt: skip
@@ -107,6 +122,12 @@ class Settings:
         "What happens when a limit is reached in mid-query: the other rows get NULL, or the query fails.",
         _words("null", "fail"),
         default="null",
+    )
+
+    endpoints: int = _setting(
+        "In how many parts a result may be fetched at the same time, in no order; many clients know only one.",
+        _Whole(64),
+        default=1,
     )
 
     def with_values(self, values: Mapping[str, str]) -> "Settings":

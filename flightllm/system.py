@@ -44,6 +44,7 @@ _AI_CALLS = pa.schema(
         ("call_site", pa.int32()),
         ("function", pa.string()),
         ("text", pa.string()),
+        ("model", pa.string()),
         *_COUNTED,
     ]
 )
@@ -59,7 +60,7 @@ class QueryLog:
         history: int = 1_000,
         *,
         spans: Spans = NO_SPANS,
-        price: Callable[[Mapping[str, int]], float | None] = lambda _: None,
+        price: Callable[[str | None, Mapping[str, int]], float | None] = lambda *_: None,
     ) -> None:
         self._spans = spans
         self._price = price

@@ -24,7 +24,8 @@ ENCODED = pa.table(
 def read(catalog: Catalog, sql: str) -> list[dict[str, Any]]:
     """Return the rows of a query, run as a client's would be."""
     try:
-        batches = frame(catalog, sql).collect()
+        with catalog.reading():
+            batches = frame(catalog, sql).collect()
     except Exception as error:
         raise mapped_error(error) from error
     return [row for batch in batches for row in batch.to_pylist()]

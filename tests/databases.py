@@ -23,16 +23,16 @@ SAMPLES = {
 """The packaged sample tables."""
 
 SMALL = (
-    """CREATE TABLE people AS SELECT * FROM (VALUES
+    """CREATE OR REPLACE TABLE people AS SELECT * FROM (VALUES
         (1, 'Ann', 'likes tea', 3.5, true, DATE '2024-01-02'), (2, 'Bob', 'likes tea', 1.0, false, DATE '2024-01-02'),
         (3, NULL, 'hates rain', 2.0, NULL, DATE '2023-05-06'), (4, 'Dan', NULL, NULL, true, NULL),
         (5, 'Eve', 'owns a cat', 3.5, false, DATE '2022-07-08'), (6, NULL, NULL, NULL, NULL, NULL),
         (7, 'Ann', 'owns a cat', 4.0, true, DATE '2024-01-02'), (8, 'Ann', 'likes tea', 3.5, true, DATE '2024-01-02'),
         (9, 'Fay', '', 0.0, false, DATE '2021-09-10')) AS v(id, name, note, score, flag, day)""",
-    """CREATE TABLE likes AS SELECT * FROM (VALUES
+    """CREATE OR REPLACE TABLE likes AS SELECT * FROM (VALUES
         (1, 'tea', 2), (1, 'cats', NULL), (2, 'tea', 1), (3, NULL, 5), (NULL, 'rain', 4), (7, 'cats', 2),
         (7, 'cats', 2), (12, 'snow', 9)) AS v(person_id, thing, weight)""",
-    "CREATE TABLE nothing AS SELECT * FROM people WHERE id < 0",
+    "CREATE OR REPLACE TABLE nothing AS SELECT * FROM people WHERE id < 0",
 )
 """Two tables with NULLs and duplicates, and an empty one."""
 

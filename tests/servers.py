@@ -36,9 +36,10 @@ class ServerProcess:
         chosen = json.dumps({"log_path": str(self.log), **options})
         command = [sys.executable, "-c", SCRIPT, str(folder), str(window), chosen, json.dumps(dict(limits or {}))]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline() if self.process.stdout else ""
+        lines = iter(self.process.stdout or ())
+        line = next((line for line in lines if line.startswith("listening ")), "")  # logs come before
         self.uri = line.removeprefix("listening ").strip()
-        self.query(f"CREATE TABLE t AS SELECT value AS n FROM generate_series(1, {rows})")
+        self.query(f"CREATE OR REPLACE TABLE t AS SELECT value AS n FROM generate_series(1, {rows})")
 
     def connect(self) -> flight_sql.Connection:
         """Open a connection, a session of its own."""

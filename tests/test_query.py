@@ -99,7 +99,7 @@ def test_explain_off(session: Session) -> None:
     assert "ai_gen('x', note)" in lines["batch functions"]
     assert "people" in lines["logical_plan"]
     assert "Exec" in lines["physical_plan"]
-    assert "ai_filter(people.name) AND people.score > Float64(1)" in lines["logical_plan"]
+    assert "people.score > Float64(1) AND ai_filter(people.name)" in lines["logical_plan"]
     assert "__ai" not in str(lines)
 
 

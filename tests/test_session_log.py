@@ -4,6 +4,7 @@ import gc
 import json
 from pathlib import Path
 
+from flightllm.access.principal import Principal
 from flightllm.config import Config, EngineConfig, LimitsConfig, ServerConfig
 from flightllm.session_log import SessionLog
 from flightllm.settings import Settings
@@ -34,7 +35,7 @@ def test_changed_settings() -> None:
     """A session's row has what it changed alone, and goes with the session."""
     log = SessionLog()
     record = log.open(Settings(cache=False, max_calls=5).changed, "ann", "somewhere")
-    (row,) = log.snapshot().to_pylist()
+    (row,) = log.snapshot("sessions").to_pylist()
     assert (row["user"], row["peer"], json.loads(row["settings"])) == (
         "ann",
         "somewhere",
@@ -42,7 +43,7 @@ def test_changed_settings() -> None:
     )
     log.close(record)
     log.close(record)
-    assert log.snapshot().num_rows == 0
+    assert log.snapshot("sessions").num_rows == 0
     log.open(Settings().changed)
     gc.collect()
     assert log.records() == []  # nobody kept it
@@ -51,7 +52,7 @@ def test_changed_settings() -> None:
 def test_settings_and_where_they_come_from(tmp_path: Path) -> None:
     """Defaults, what the configuration says, and what sessions set are told apart; all have a description."""
     database = open_database(tmp_path, limits=LimitsConfig(sql_terms=500))
-    session, other = database.session(), database.session(user="ann")
+    session, other = database.session(), database.session(Principal("ann", "user"))
     other.set_option("cache", "off")
     sql = 'SELECT name, value, source, session_id, "user" FROM system.settings'
     found = {(row["name"], row["source"]): row for row in rows(session, sql)}
@@ -75,7 +76,7 @@ def test_secrets_and_paths_are_not_shown(tmp_path: Path) -> None:
         engine=EngineConfig("openai", "/models/secret", options={"api_key": "env:KEY", "base_url": "http://x/v1"}),
         data_folder=tmp_path,
     )
-    table = SettingsTable(config, SessionLog()).snapshot().to_pylist()
+    table = SettingsTable(config, SessionLog()).snapshot("settings").to_pylist()
     values = {row["name"]: row["value"] for row in table}
     hidden = ("server.token", "engine.api_key", "engine.model", "data_folder")
     assert [values[name] for name in hidden] == ["set"] * 4

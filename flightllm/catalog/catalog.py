@@ -1,31 +1,80 @@
 """One server's catalog: registers tables, answers metadata, and runs the statements that change tables."""
 
+import weakref
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
+from tempfile import mkdtemp
 
 import pyarrow as pa
 import structlog
 from datafusion import DataFrame, SessionContext, col
 from datafusion.catalog import Table
 
-from flightllm.catalog import files, statements, uploads, views
-from flightllm.catalog.entries import STORED_SUFFIX, Entry, SystemTables, TableInfo
+from flightllm.access.principal import LOCAL
+from flightllm.catalog import external, files, statements, uploads, views
+from flightllm.catalog.entries import Entry, SystemTables, TableInfo
+from flightllm.catalog.rewriting import Collect
 from flightllm.catalog.store import RESERVED, TableStore
-from flightllm.catalog.uploads import Collect, IngestMode
-from flightllm.config import LimitsConfig
-from flightllm.errors import ConfigError, SqlError
-from flightllm.sql.names import DEFAULT_SCHEMA, TableName, parse_name, quoted
+from flightllm.catalog.uploads import IngestMode
+from flightllm.config import LimitsConfig, StorageConfig
+from flightllm.errors import ConfigError, InvalidInputError, SqlError
+from flightllm.sql.names import DEFAULT_SCHEMA, STORED_SUFFIX, TableName, parse_name, quoted
 from flightllm.sql.statement import Statement
+from flightllm.storage.folder import TablesFolder
+from flightllm.storage.places import Places
+from flightllm.storage.readers import Reader
 
 _log = structlog.get_logger(__name__)
 
 
 class Catalog:
-    """All tables of one server. Safe to use from several threads; a query sees a table before or after a change."""
+    """All tables of one server, those that clients make on disk.
 
-    def __init__(self, limits: LimitsConfig, system: SystemTables | None = None) -> None:
-        self._store = TableStore(limits, system)
+    Safe to use from several threads; a query sees a table before or after a change.
+    """
+
+    def __init__(
+        self,
+        limits: LimitsConfig,
+        system: SystemTables | None = None,
+        folder: Path | None = None,
+        storage: StorageConfig | None = None,
+    ) -> None:
+        """Open the tables that `folder` has from earlier runs; without a folder tables go with the catalog.
+
+        `storage` lists the places outside of it.
+
+        Raises:
+            ConfigError: another server uses the folder, or its list of tables is damaged.
+        """
+        self.owner = LOCAL.name
+        """Whose tables and views are that are made through it."""
+        temporary = folder is None
+        self._folder = TablesFolder(folder or Path(mkdtemp(prefix="flightllm-tables-")))
+        self._close = weakref.finalize(self, self._folder.close, remove=temporary)
+        try:
+            self.store = TableStore(limits, system, self._folder, Places(storage or StorageConfig()))
+        except BaseException:
+            self._close()
+            raise
+
+    def close(self) -> None:
+        """Give the folder free. Idempotent."""
+        self._close()
+
+    def reading(self) -> Reader:
+        """Say that tables are read from now on: as long as the reader is open, none is taken from under a query.
+
+        Whoever plans and runs queries holds one from before the first look-up on.
+        """
+        return self.store.folder.readers.open()
+
+    def check_unrestricted(self, name: TableName) -> None:
+        """Raise `PermissionDeniedError` where a table is not seen as a whole; here each one is."""
+
+    def check_owned(self, name: TableName) -> None:
+        """Raise `PermissionDeniedError` where a table is not the principal's own; here each one is."""
 
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
         """Return a fresh context over these tables; a planning one leaves AI calls where the SQL put them.
@@ -34,16 +83,16 @@ class Catalog:
 
         Run clients' text in it with `sql_with_options(text, QUERY_ONLY)` alone.
         """
-        return self._store.context(planning=planning, parallel=parallel)
+        return self.store.context(planning=planning, parallel=parallel)
 
     def schemas(self) -> list[str]:
         """Return the names of all schemas, `system` last."""
-        return self._store.schemas()
+        return self.store.schemas()
 
     def tables(self) -> list[TableInfo]:
         """Return all tables by schema and name, the system tables included; touches no data."""
-        listed = [entry.info for entry in self._store.entries.values()]
-        return sorted([*listed, *self._store.system_tables()], key=lambda info: info.name)
+        listed = [entry.info for entry in self.store.entries.values()]
+        return sorted([*listed, *self.store.system_tables()], key=lambda info: info.name)
 
     def table(self, name: TableName | str) -> TableInfo:
         """Return one table, by its exact name or by SQL text such as `movies` or `x."Movies"`.
@@ -51,13 +100,13 @@ class Catalog:
         Raises:
             NotFoundError: there is no such table; names the ones there are.
         """
-        wanted = self._store.named(name)
-        if entry := self._store.entries.get(wanted):
+        wanted = self.store.named(name)
+        if entry := self.store.entries.get(wanted):
             return entry.info
-        for info in self._store.system_tables():
+        for info in self.store.system_tables():
             if info.name == wanted:
                 return info
-        raise self._store.missing(wanted)
+        raise self.store.missing(wanted)
 
     def columns_of(self, name: TableName | str) -> list[str]:
         """Return the names of a table's columns, in order.
@@ -73,10 +122,10 @@ class Catalog:
         Raises:
             NotFoundError: there is no such table.
         """
-        return self._store.revision(name)
+        return self.store.revision(name)
 
-    def register_file(self, name: str, path: Path) -> None:
-        """Register a file or folder under a SQL name: unquoted folds to lower case, as in a query.
+    def register_file(self, name: str, path: Path | str) -> None:
+        """Register a file, a folder or an address in an object store under a SQL name, which folds as in a query.
 
         Raises:
             ConfigError: the name is taken or no SQL name, or the path cannot be read as a table.
@@ -85,28 +134,50 @@ class Catalog:
             table = parse_name(name)
         except SqlError as error:
             raise ConfigError(f"table {name!r}: {error}") from error
-        opened = files.open_file(name, path)
-        with self._store.lock:
-            if table in self._store.entries or table.schema in RESERVED:
+        opened = self._open(name, path)
+        given = {"location": path} if isinstance(path, str) else {"path": path}
+        with self.store.lock:
+            taken = self.store.entries.get(table)
+            if taken is not None and taken.kind != "file":
+                raise ConfigError(
+                    f"table {name!r}: clients made a {taken.info.type.lower()} {table.display!r} in data_folder; give"
+                    f" {path} another name, or drop theirs while the server runs without yours"
+                )
+            if taken is not None or table.schema in RESERVED:
                 raise ConfigError(f"table {name!r}: the name is taken")
-            self._store.add_schema(table.schema)
-            self._store.put(self._cast(Entry(table, "file", opened.stored, opened.table, path=path), opened))
+            self.store.add_schema(table.schema)
+            self.store.put(self._cast(Entry(table, "file", opened.stored, opened.table, **given), opened))
         _log.info("table registered", table=table.display, path=str(path), columns=len(opened.schema))
+
+    def _open(self, name: str, path: Path | str) -> files.FileTable:
+        if isinstance(path, Path):
+            return files.open_file(name, path)
+        stores = self.store.places.stores
+        if not stores.has(path):
+            raise ConfigError(f"table {name!r}: {path} is in no object store that [storage.object_stores] lists")
+        try:
+            return files.open_address(path, stores)[0]
+        except InvalidInputError as error:
+            raise ConfigError(f"table {name!r}: {error}") from error
 
     def _cast(self, entry: Entry, opened: files.FileTable) -> Entry:
         """Return the entry of a file, with a cast over it where its columns are not stored as clients see them."""
         if not opened.needs_cast:
             return entry
-        self._store.put(Entry(entry.name, "file", opened.stored, None, stored=opened.table))
+        self.store.put(Entry(entry.name, "file", opened.stored, None, stored=opened.table))
         stored = TableName(entry.name.schema, entry.name.name + STORED_SUFFIX)
         columns = [col(quoted(field.name)).cast(field.type).alias(field.name) for field in opened.schema]
         view = Table(self.context().sql(f"SELECT * FROM {stored.sql}").select(*columns))
         return replace(entry, schema=view.schema, provider=view, stored=opened.table)
 
     def ingest(
-        self, name: TableName | str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], mode: IngestMode = "create"
+        self,
+        name: TableName | str,
+        schema: pa.Schema,
+        batches: Iterable[pa.RecordBatch],
+        mode: IngestMode = "create",
     ) -> int:
-        """Store batches in an in-memory table, all at once; return the number of rows. A plain text name is exact.
+        """Store batches in a table, all at once; return the number of rows. A plain text name is exact.
 
         Raises:
             InvalidInputError: the table exists (`create`), a column does not fit, or the data is corrupt.
@@ -115,7 +186,7 @@ class Catalog:
             LimitExceededError: the upload is too large.
         """
         table = name if isinstance(name, TableName) else TableName(DEFAULT_SCHEMA, name)
-        return uploads.ingest(self._store, table, schema, batches, mode)
+        return uploads.ingest(self.store, table, schema, batches, mode, self.owner)
 
     def values(self, statement: Statement) -> DataFrame:
         """Plan the rows of an INSERT … VALUES without AI calls, with all columns of its table, for `insert` to add.
@@ -124,7 +195,8 @@ class Catalog:
             PermissionDeniedError: the table is a file, a view or a system table.
             SqlError: the values do not fit the table's columns.
         """
-        return uploads.values(self._store, statements.target_of(statement), statement.text)
+        target = statements.target_of(statement)
+        return uploads.values(self.store, target, statement.columns, statement.query or "")
 
     def insert(self, statement: Statement, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Add the rows of an INSERT statement's query, matched by position as SQL does; return their number.
@@ -136,7 +208,7 @@ class Catalog:
             SqlError: the rows do not fit the table's columns; known before the first batch is pulled.
         """
         table = statements.target_of(statement)
-        return uploads.insert(self._store, table, statement.columns, schema, batches)
+        return uploads.insert(self.store, table, statement.columns, schema, batches)
 
     def execute(self, statement: Statement, collect: Collect = DataFrame.collect) -> int:
         """Run a statement that changes tables and adds no rows; return the rows affected, or -1.
@@ -147,7 +219,7 @@ class Catalog:
         Raises:
             FlightLLMError: the statement is wrong or not supported; nothing was changed.
         """
-        return statements.execute(self._store, statement, collect)
+        return statements.execute(self.store, statement, collect, self.owner)
 
     def check_create(self, statement: Statement) -> bool:
         """Tell whether CREATE … has anything to do: False where the name exists and IF NOT EXISTS was written.
@@ -157,7 +229,7 @@ class Catalog:
             NotFoundError: the schema does not exist.
             PermissionDeniedError: OR REPLACE would replace a file or a system table.
         """
-        return statements.check_create(self._store, statement)
+        return statements.check_create(self.store, statement)
 
     def create_ai_view(self, statement: Statement, schema: pa.Schema) -> None:
         """Keep a CREATE VIEW statement whose query has AI calls as text; `schema` is what the query returns.
@@ -166,9 +238,18 @@ class Catalog:
             InvalidInputError: the name exists; see `check_create`.
             UnsupportedError: the view is not in the default schema.
         """
-        statements.create_ai_view(self._store, statement, schema)
+        statements.create_ai_view(self.store, statement, schema, self.owner)
+
+    def create_external(self, statement: Statement) -> None:
+        """Make a table of files in a place that the configuration lists; for admins alone.
+
+        Raises:
+            InvalidInputError: the name exists; see `check_create`. Or there are no files of the format.
+            PermissionDeniedError: the configuration does not list the place.
+        """
+        external.create_external(self.store, statement, self.owner)
 
     def inline_views(self, sql: str) -> str:
         """Return a query with the AI views it names put before it as WITH queries; other text comes back as it is."""
-        kept = {name: entry for name, entry in self._store.entries.items() if entry.kind == "ai_view"}
+        kept = {name: entry for name, entry in self.store.entries.items() if entry.kind == "ai_view"}
         return views.inline_views(sql, kept)

@@ -24,6 +24,8 @@ HARMFUL_RULES = (
 def plain_config() -> SessionConfig:
     """Return settings under which every text is plain Utf8: several clients lose string views.
 
+    TIMESTAMP WITH TIME ZONE keeps its zone, UTC, which DataFusion leaves out unless a session has one.
+
     A check is left out that refuses an aggregate over `x IS FALSE` or `x IS TRUE` used twice: DataFusion's physical
     plans say that this may be NULL, its logical ones that it may not.
     """
@@ -31,13 +33,14 @@ def plain_config() -> SessionConfig:
         SessionConfig()
         .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
         .set("datafusion.execution.parquet.schema_force_view_types", "false")
+        .set("datafusion.execution.time_zone", "UTC")
         .set("datafusion.execution.skip_physical_aggregate_schema_check", "true")
     )
 
 
-def scratch_context() -> SessionContext:
-    """Return a context of its own, without the shared catalog."""
-    return SessionContext(plain_config())
+def scratch_context(*, parallel: bool = True) -> SessionContext:
+    """Return a context of its own, without the shared catalog; one that is not parallel keeps the order of rows."""
+    return SessionContext(plain_config() if parallel else plain_config().with_target_partitions(1))
 
 
 class Memory:

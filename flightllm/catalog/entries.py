@@ -9,13 +9,18 @@ import pyarrow as pa
 from datafusion.catalog import Table
 from pyarrow import dataset
 
-from flightllm.errors import NotFoundError
-from flightllm.sql.names import CATALOG, TableName
+from flightllm.access.principal import LOCAL
+from flightllm.errors import FlightLLMError, InternalError, NotFoundError, PermissionDeniedError
+from flightllm.sql.names import CATALOG, STORED_SUFFIX, TableName
+from flightllm.storage.folder import link_name
+from flightllm.storage.rows import StoredFile
 
-EntryKind = Literal["file", "memory", "view", "ai_view", "system"]
+EntryKind = Literal["file", "managed", "external", "view", "ai_view", "system"]
+"""A `file` is named by the configuration, an `external` table by an administrator's statement."""
 _TYPES: dict[EntryKind, str] = {
     "file": "BASE TABLE",
-    "memory": "BASE TABLE",
+    "managed": "BASE TABLE",
+    "external": "BASE TABLE",
     "view": "VIEW",
     "ai_view": "VIEW",
     "system": "SYSTEM TABLE",
@@ -48,6 +53,34 @@ class TableInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredRows:
+    """The rows of a table that clients make and change, in order.
+
+    `identity` stays the same until a table is made anew under the name; `revision` is another one after each change.
+    """
+
+    files: tuple[StoredFile, ...]
+    identity: str
+    revision: str
+    definition: str = ""
+    """CREATE TABLE's column list as written: it has the columns' defaults."""
+    folder: Path | None = None
+    """Has the links through which the files are read; None where there are no files."""
+
+    def path(self, index: int) -> Path:
+        """Return where a file is read."""
+        return (self.folder or Path()) / link_name(index, Path(self.files[index].name).suffix)
+
+    @property
+    def complete(self) -> bool:
+        """Tell whether all files are there, as long as they were written."""
+        try:
+            return all(self.path(index).stat().st_size == file.bytes for index, file in enumerate(self.files))
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One registered table. `provider` is None for a view whose tables are gone; `query` is a view's text.
 
@@ -63,15 +96,24 @@ class Entry:
     stored: Table | None = None
     path: Path | None = None
     """Where a file's or folder's rows are; clients never see it."""
+    owner: str = LOCAL.name
+    """Who made it."""
+    rows: StoredRows | None = None
+    """Of a managed table."""
+    location: str = ""
+    """Path or address of an external table, address of one of the configuration; clients never see it."""
+    format: str = ""
+    """How the names of an external table's files end."""
+
+    @property
+    def whole(self) -> Table | None:
+        """Return what is found under the hidden name: the rows as they are stored, for views of them."""
+        return self.stored or self.provider
 
     @property
     def info(self) -> TableInfo:
         """Return what clients may know of the table."""
         return TableInfo(self.name, _TYPES[self.kind], self.schema)
-
-
-STORED_SUFFIX = " (as stored)"
-"""Ends the hidden name under which an entry's `stored` table is found."""
 
 
 class SchemaTables:
@@ -90,29 +132,60 @@ class SchemaTables:
 
     @property
     def table_names(self) -> list[str]:
-        """Return the names of the schema's tables."""
+        """Return the names of the schema's tables that can be read; a list of tables looks each of them up."""
         return sorted(name.name for name, entry in self._entries().items() if self._listed(name, entry))
 
     def _listed(self, name: TableName, entry: Entry) -> bool:
-        return name.schema == self._schema and entry.provider is not None
+        return name.schema == self._schema and entry.provider is not None and can_be_read(entry)
 
     def table(self, name: str) -> Table | None:
         """Return a table's provider, or None where there is no such table.
 
         Raises:
             NotFoundError: its file is gone; DataFusion would find no rows.
+            InternalError: a file of it is damaged.
         """
         entries = self._entries()
         if entry := entries.get(TableName(self._schema, name)):
-            if entry.path is not None and not entry.path.exists():
-                raise NotFoundError(f"the file of the table {entry.name.display!r} is gone from the server's disk")
+            check_files(entry)
             return entry.provider
         stored = entries.get(TableName(self._schema, name.removesuffix(STORED_SUFFIX)))
-        return stored.stored if stored else None
+        return stored.whole if stored and name.endswith(STORED_SUFFIX) else None
 
     def table_exist(self, name: str) -> bool:
         """Tell whether the schema has the table."""
         return self.table(name) is not None
+
+
+def check_files(entry: Entry) -> None:
+    """Check that what an entry reads is there.
+
+    Raises:
+        NotFoundError: the file of a table is gone.
+        PermissionDeniedError: an external table lies where none may any more.
+        InternalError: a file of a table that clients made is gone or cut short.
+    """
+    if entry.kind == "external" and entry.provider is None:
+        raise PermissionDeniedError(
+            f"the external table {entry.name.display!r} lies in no place that [storage] in the server's configuration"
+            " lists any more"
+        )
+    if entry.path is not None and not entry.path.exists():
+        raise NotFoundError(f"the file of the table {entry.name.display!r} is gone from the server's disk")
+    if entry.rows is not None and not entry.rows.complete:
+        raise InternalError(
+            f"the table {entry.name.display!r} is damaged: a file of it is missing or cut short on the server's disk;"
+            " restore it from a backup, or drop it"
+        )
+
+
+def can_be_read(entry: Entry) -> bool:
+    """Tell whether what an entry reads is there."""
+    try:
+        check_files(entry)
+    except FlightLLMError:
+        return False
+    return True
 
 
 class SystemSchema:

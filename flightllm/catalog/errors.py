@@ -2,7 +2,9 @@
 
 import re
 
-from flightllm.errors import FlightLLMError, LimitExceededError, SqlError, UnsupportedError
+import structlog
+
+from flightllm.errors import FlightLLMError, InternalError, LimitExceededError, SqlError, UnsupportedError
 
 _PREFIX = re.compile(
     r"^(?:DataFusion error|Error during planning|Schema error|SQL error|Execution error|Arrow error|External error"
@@ -16,13 +18,16 @@ _NOISE = re.compile(
 )
 """DataFusion calls wrong types an error of its own and asks to report it; what to write instead follows."""
 _UNSUPPORTED = "This feature is not implemented: "
+_UNREADABLE = ("Object Store error", "Failed to fetch metadata for file", "Invalid Parquet file")
+"""What DataFusion says of files that are missing, damaged or out of reach; their paths follow."""
+_log = structlog.get_logger(__name__)
 
 
 def mapped_error(error: Exception) -> FlightLLMError:
     """Return our error for one that DataFusion raised while it planned or ran SQL; one of ours is returned as it is."""
     if isinstance(error, FlightLLMError):
         return error
-    text = _stripped(str(error))
+    text = plain_text(error)
     if "Resources exhausted" in text:
         return _limit(
             "memory_bytes",
@@ -35,6 +40,11 @@ def mapped_error(error: Exception) -> FlightLLMError:
             "what the query keeps on disk comes to more than [limits] spill_bytes allows: sort, join or group fewer"
             " rows at once, or raise it in the server's configuration",
         )
+    if "No space left on device" in text:
+        return _limit("spill_folder", "the disk for what queries spill is full: see [limits] spill_folder")
+    if any(sign in text for sign in _UNREADABLE):
+        _log.error("a table's file cannot be read", error=text)
+        return InternalError("a file of a table is missing, damaged or out of the server's reach; its log says which")
     if _UNSUPPORTED in text:
         return UnsupportedError(text.replace(_UNSUPPORTED, "not supported: "))
     if "RecursionLimitExceeded" in text:
@@ -48,7 +58,9 @@ def _limit(limit: str, message: str) -> LimitExceededError:
     return error
 
 
-def _stripped(text: str) -> str:
+def plain_text(error: Exception) -> str:
+    """Return what DataFusion says, without the names of its parts; it may have paths."""
+    text = str(error)
     while match := _PREFIX.match(text):
         text = text[match.end() :]
     if parser := _PARSER.match(text):

@@ -1,4 +1,4 @@
-"""In-memory tables: what an upload may hold, and how its columns are made to fit."""
+"""Tables in memory: what an upload may hold, and how its columns are made to fit."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -7,7 +7,7 @@ import pyarrow as pa
 from datafusion.catalog import Table
 
 from flightllm.catalog.contexts import scratch_context
-from flightllm.errors import InvalidInputError, UnsupportedError
+from flightllm.errors import InvalidInputError, SqlError, UnsupportedError
 from flightllm.limits import over_limit
 
 
@@ -95,6 +95,18 @@ def _fitted(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
     if fitted.null_count and not field.nullable:
         raise InvalidInputError(f"column {field.name!r} may not be NULL, but {fitted.null_count} of its values are")
     return fitted
+
+
+def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch, whose columns are of the schema's types already, with its names.
+
+    Raises:
+        SqlError: a column that may not be NULL is.
+    """
+    for field, column in zip(schema, batch.columns, strict=True):
+        if column.null_count and not field.nullable:
+            raise SqlError(f"the column {field.name!r} is non-nullable, but {column.null_count} of its values are NULL")
+    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
 
 
 def check_columns(uploaded: pa.Schema, table: pa.Schema) -> None:

@@ -6,8 +6,9 @@ from flightllm.catalog import memory, views
 from flightllm.catalog.contexts import scratch_context
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.errors import mapped_error
+from flightllm.catalog.managed import new_table
+from flightllm.catalog.rewriting import Collect, run_change
 from flightllm.catalog.store import RESERVED, TableStore
-from flightllm.catalog.uploads import Collect, run_change
 from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, SqlError, UnsupportedError
 from flightllm.sql.names import DEFAULT_SCHEMA, TableName
 from flightllm.sql.statement import Statement
@@ -15,14 +16,14 @@ from flightllm.sql.statement import Statement
 _VIEWS = ("view", "ai_view")
 
 
-def execute(store: TableStore, statement: Statement, collect: Collect) -> int:
+def execute(store: TableStore, statement: Statement, collect: Collect, owner: str) -> int:
     """Run a statement that changes tables and computes no rows; return the rows affected, or -1."""
     name = target_of(statement)
     match statement.kind:
         case "create_table":
-            _create_table(store, statement, name)
+            _create_table(store, statement, name, owner)
         case "create_view":
-            _create_view(store, statement, name)
+            _create_view(store, statement, name, owner)
         case "create_schema":
             _create_schema(store, statement, name.schema)
         case "drop_schema":
@@ -65,10 +66,13 @@ def check_create(store: TableStore, statement: Statement) -> bool:
         )
     if (entry.kind in _VIEWS) != (statement.kind == "create_view"):
         raise InvalidInputError(f"{name.display!r} is a {_what(entry).lower()}: drop it first, or choose another name")
+    if (entry.kind == "external") != (statement.kind == "create_external"):
+        kind = "an external table" if entry.kind == "external" else "a table with rows of its own"
+        raise InvalidInputError(f"{name.display!r} is {kind}: drop it first, or choose another name")
     return True
 
 
-def create_ai_view(store: TableStore, statement: Statement, schema: pa.Schema) -> None:
+def create_ai_view(store: TableStore, statement: Statement, schema: pa.Schema, owner: str) -> None:
     """Keep a view whose query has AI calls. See `Catalog.create_ai_view`."""
     name = target_of(statement)
     query = statement.query or ""
@@ -80,31 +84,31 @@ def create_ai_view(store: TableStore, statement: Statement, schema: pa.Schema) -
         raise SqlError(f"the view names {len(names)} columns but its query returns {len(schema)}")
     fields = [field.with_name(new) for field, new in zip(schema, names, strict=True)]
     plain = memory.plain_schema(pa.schema(fields))
-    entry = Entry(name, "ai_view", plain, memory.memory_table([], plain), query, statement.columns)
+    entry = Entry(name, "ai_view", plain, None, query, statement.columns, owner=owner)
     with store.lock:
         if check_create(store, statement):
             store.put(entry)
 
 
-def _create_table(store: TableStore, statement: Statement, name: TableName) -> None:
+def _create_table(store: TableStore, statement: Statement, name: TableName, owner: str) -> None:
     scratch = scratch_context()
     try:
         scratch.sql(f"CREATE TABLE t {statement.tail}")
     except Exception as error:
         raise mapped_error(error) from error
-    table = scratch.catalog().schema("public").table("t")
-    memory.plain_schema(table.schema)
+    schema = scratch.catalog().schema("public").table("t").schema
+    memory.plain_schema(schema)
     with store.lock:
         if check_create(store, statement):
-            store.put(Entry(name, "memory", table.schema, table))
+            store.put(new_table(name, schema, (), owner, statement.tail))
 
 
-def _create_view(store: TableStore, statement: Statement, name: TableName) -> None:
-    entry = Entry(name, "view", pa.schema([]), None, statement.query or "", statement.columns)
+def _create_view(store: TableStore, statement: Statement, name: TableName, owner: str) -> None:
+    entry = Entry(name, "view", pa.schema([]), None, statement.query or "", statement.columns, owner=owner)
     views.check_not_itself(name, entry.query)
     with store.lock:
         if check_create(store, statement):
-            store.put(store.planned(entry))
+            store.put(store.planned(entry, store.context()))
 
 
 def _create_schema(store: TableStore, statement: Statement, schema: str) -> None:
@@ -133,7 +137,7 @@ def _drop(store: TableStore, statement: Statement, name: TableName) -> None:
         entry = store.entries.get(name)
         if entry is None and statement.exists_ok:
             return
-        if entry is None or entry.kind not in _VIEWS:
+        if entry is None or entry.kind not in (*_VIEWS, "external"):
             entry = store.writable(name)
         if (entry.kind in _VIEWS) != (statement.kind == "drop_view"):
             raise InvalidInputError(f"{name.display!r} is a {_what(entry).lower()}: write DROP {_what(entry)}")

@@ -1,26 +1,38 @@
 """The mapping of names to tables that all contexts of a server look up."""
 
-from collections import Counter
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from threading import RLock
+from threading import Lock, RLock
 from typing import cast
 from uuid import uuid4
 
+import structlog
 from datafusion import SessionContext
 from datafusion.catalog import Catalog as SharedCatalog
 from datafusion.catalog import SchemaProvider, Table
 
 from flightllm.catalog.contexts import QUERY_ONLY, Memory, shared_context
-from flightllm.catalog.entries import Entry, SchemaTables, SystemSchema, SystemTables, TableInfo
+from flightllm.catalog.entries import Entry, SchemaTables, StoredRows, SystemSchema, SystemTables, TableInfo
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.files import files_revision
+from flightllm.catalog.manifest import Manifest, file_names
+from flightllm.catalog.opening import opened
 from flightllm.config import LimitsConfig
-from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, UnsupportedError
+from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
 from flightllm.sql.names import DEFAULT_SCHEMA, TableName, parse_name, quoted
+from flightllm.storage.folder import TablesFolder
+from flightllm.storage.places import Places
 
+_log = structlog.get_logger(__name__)
 SYSTEM_SCHEMA = "system"
 RESERVED = (SYSTEM_SCHEMA, "information_schema")
+_WHAT = {
+    "file": "registered by the server's configuration",
+    "external": "an external table",
+    "view": "a view",
+    "ai_view": "a view",
+}
 
 
 class TableStore:
@@ -29,20 +41,48 @@ class TableStore:
     Whoever changes several things at once holds `lock`.
     """
 
-    def __init__(self, limits: LimitsConfig, system: SystemTables | None) -> None:
+    def __init__(self, limits: LimitsConfig, system: SystemTables | None, folder: TablesFolder, places: Places) -> None:
+        """Read what `folder` has of an earlier run.
+
+        Raises:
+            ConfigError: its manifest is damaged.
+        """
         self.limits = limits
+        self.folder = folder
+        self.places = places
         self._memory = Memory(limits)
         self.lock = RLock()
-        self._system = system
+        self.system = system
         self._entries: Mapping[TableName, Entry] = {}
         self._schemas: tuple[str, ...] = ()
-        self._run = uuid4().hex
-        """Tables in memory live as long as the server: another run has other ones."""
-        self._changes: Counter[TableName] = Counter()
+        self._rewriting: defaultdict[str, Lock] = defaultdict(Lock)
         self._shared = SharedCatalog.memory_catalog()
-        self.add_schema(DEFAULT_SCHEMA)
+        self._register(DEFAULT_SCHEMA)
         if system is not None:
             self._shared.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", SystemSchema(system)))
+        self._run = uuid4().hex
+        """Stands for the objects of a store: they are taken not to change while the server runs."""
+        self._kept = Manifest((), (), uuid4().hex)
+        """What is on disk."""
+        text = folder.load()
+        if text is not None:
+            self._load(text)
+        self._text = self._kept.as_json()
+        self.folder.clear(self._kept.files)
+
+    def _load(self, text: str) -> None:
+        try:
+            self._kept = Manifest.of_json(text)
+        except InvalidInputError as error:
+            raise self.folder.damaged(str(error)) from error
+        for schema in self._kept.schemas:
+            self._register(schema)
+        found = [opened(entry, self.folder, self.places) for entry in self._kept.entries]
+        for entry in found:
+            if entry.rows is not None and not entry.rows.complete:
+                names = [file.name for file in entry.rows.files]
+                _log.error("a table is damaged: a file is missing or cut short", table=entry.name.display, files=names)
+        self._entries = self._with_views({entry.name: entry for entry in found})
 
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
         """Return a fresh context over these tables; a planning one leaves AI calls where the SQL put them.
@@ -51,7 +91,12 @@ class TableStore:
 
         Run clients' text in it with `sql_with_options(text, QUERY_ONLY)` alone.
         """
-        return shared_context(self._shared, self._memory, planning=planning, parallel=parallel)
+        return self.context_over(self._shared, planning=planning, parallel=parallel)
+
+    def context_over(self, catalog: SharedCatalog, *, planning: bool, parallel: bool) -> SessionContext:
+        """Return a fresh context over a catalog of these tables; see `context`."""
+        context = shared_context(catalog, self._memory, planning=planning, parallel=parallel)
+        return self.places.stores.register(context)
 
     @property
     def entries(self) -> Mapping[TableName, Entry]:
@@ -60,12 +105,12 @@ class TableStore:
 
     def system_tables(self) -> list[TableInfo]:
         """Return the tables of the schema `system`."""
-        schemas = self._system.schemas if self._system else {}
+        schemas = self.system.schemas if self.system else {}
         return [TableInfo(TableName(SYSTEM_SCHEMA, name), "SYSTEM TABLE", schema) for name, schema in schemas.items()]
 
     def schemas(self) -> list[str]:
         """Return the names of all schemas, `system` last."""
-        return [*self._schemas, *([SYSTEM_SCHEMA] if self._system else [])]
+        return [*self._schemas, *([SYSTEM_SCHEMA] if self.system else [])]
 
     def named(self, name: TableName | str) -> TableName:
         """Return the table that an exact name, an exact dotted name or SQL text means, tried in this order."""
@@ -77,9 +122,10 @@ class TableStore:
                 return exact
         return parse_name(name)
 
-    def missing(self, name: TableName) -> NotFoundError:
-        """Return the error that a table does not exist; it names the ones there are."""
-        known = ", ".join(sorted(entry.display for entry in self._entries)[:20]) or "none yet"
+    def missing(self, name: TableName, seen: Iterable[TableName] | None = None) -> NotFoundError:
+        """Return the error that a table does not exist; it names those there are, or those of them that are seen."""
+        names = self._entries if seen is None else seen
+        known = ", ".join(sorted(entry.display for entry in names)[:20]) or "none yet"
         return NotFoundError(f"there is no table {name.display!r}; the tables are: {known}")
 
     def writable(self, name: TableName) -> Entry:
@@ -94,9 +140,8 @@ class TableStore:
             raise PermissionDeniedError(f"{name.display!r} is the server's own and can only be read")
         if entry is None:
             raise self.missing(name)
-        if entry.kind != "memory":
-            what = "registered by the server's configuration" if entry.kind == "file" else "a view"
-            raise PermissionDeniedError(f"{name.display!r} is {what} and can only be read")
+        if entry.kind != "managed":
+            raise PermissionDeniedError(f"{name.display!r} is {_WHAT[entry.kind]} and can only be read")
         return entry
 
     def check_schema(self, schema: str) -> None:
@@ -115,20 +160,22 @@ class TableStore:
         """Add a schema, if it is not there."""
         with self.lock:
             if schema not in self._schemas:
-                provider = SchemaTables(schema, lambda: self._entries)
-                self._shared.register_schema(schema, cast("SchemaProvider", provider))
-                self._schemas = (*self._schemas, schema)
+                self._commit(self._entries, (*self._schemas, schema))
+                self._register(schema)
+
+    def _register(self, schema: str) -> None:
+        if schema not in self._schemas:
+            provider = SchemaTables(schema, lambda: self._entries)
+            self._shared.register_schema(schema, cast("SchemaProvider", provider))
+            self._schemas = (*self._schemas, schema)
 
     def drop_schema(self, schema: str) -> None:
         """Remove an empty schema."""
         with self.lock:
+            others = tuple(other for other in self._schemas if other != schema)
+            self._commit(self._entries, others)
             self._shared.deregister_schema(schema)
-            self._schemas = tuple(other for other in self._schemas if other != schema)
-
-    def changed(self, name: TableName) -> None:
-        """Note that a table in memory has other rows now."""
-        with self.lock:
-            self._changes[name] += 1
+            self._schemas = others
 
     def revision(self, name: TableName) -> str:
         """Return a text that changes whenever the rows of a table may have changed.
@@ -141,39 +188,97 @@ class TableStore:
             raise self.missing(name)
         if entry.path is not None:
             return files_revision(entry.path)
-        if entry.kind == "memory":
-            return f"{self._run} {self._changes[name]}"
+        if entry.rows is not None:
+            return entry.rows.revision
+        if entry.location:
+            return self._run
         files = [files_revision(other.path) for other in self._entries.values() if other.path is not None]
-        return " ".join([f"{self._run} {self._changes.total()}", *files])
+        return " ".join([self._kept.revision, *files])
+
+    def rewriting(self, rows: StoredRows) -> Lock:
+        """Return the lock to hold while some of a table's files are replaced by others."""
+        with self.lock:
+            return self._rewriting[rows.identity]
 
     def put(self, entry: Entry) -> None:
-        """Add an entry, or put it in place of the one of its name, and bring the views up to date."""
+        """Add an entry, or put it in place of the one of its name, and bring the views up to date.
+
+        Its new data files must be on disk. Once this returns, the change is there for good.
+
+        Raises:
+            LimitExceededError: the disk is full; nothing was changed.
+        """
         with self.lock:
             others = {name: kept for name, kept in self._entries.items() if name != entry.name}
-            self._entries = {**others, entry.name: entry}
-            self._changes[entry.name] += 1
-            self.refresh_views()
+            self._change({**others, entry.name: opened(entry, self.folder, self.places)})
 
     def remove(self, name: TableName) -> None:
-        """Remove an entry, and bring the views up to date."""
-        with self.lock:
-            self._entries = {other: kept for other, kept in self._entries.items() if other != name}
-            self.refresh_views()
+        """Remove an entry, and bring the views up to date.
 
-    def refresh_views(self) -> None:
-        """Plan every plain view again: a stored plan holds on to the tables it was made from.
-
-        A view whose tables are gone cannot be read, and works again once they are back.
+        Raises:
+            LimitExceededError: the disk is full; nothing was changed.
         """
-        for entry in [entry for entry in self._entries.values() if entry.kind == "view"]:
-            try:
-                fresh = self.planned(entry)
-            except (InvalidInputError, UnsupportedError):
-                fresh = replace(entry, provider=None)
-            self._entries = {**self._entries, entry.name: fresh}
+        with self.lock:
+            self._change({other: kept for other, kept in self._entries.items() if other != name})
 
-    def planned(self, view: Entry) -> Entry:
-        """Return a plain view with its plan and schema.
+    def discard(self, names: Iterable[str]) -> None:
+        """Remove data files that no table came to have."""
+        with self.lock:
+            self.folder.remove(set(names) - self._kept.files)
+
+    def _change(self, entries: Mapping[TableName, Entry]) -> None:
+        """Take new entries, on disk first; the caller holds the lock."""
+        before = self._entries
+        try:
+            entries = self._with_views(entries)
+            self._commit(entries, self._schemas)
+        except Exception:
+            self._retire(entries, before)
+            raise
+        self._entries = entries
+        self._retire(before, entries)
+        self.folder.remove(file_names(before.values()) - file_names(entries.values()))
+        for entry in before.values():
+            if entry.name not in entries and entry.rows is not None:
+                self._rewriting.pop(entry.rows.identity, None)
+
+    def _commit(self, entries: Mapping[TableName, Entry], schemas: tuple[str, ...]) -> None:
+        manifest = replace(self._kept, schemas=schemas, entries=tuple(entries.values()))
+        if manifest.as_json() != self._text:
+            manifest = replace(manifest, revision=uuid4().hex)
+            text = manifest.as_json()
+            self.folder.commit(text)
+            self._kept, self._text = manifest, text
+
+    def _retire(self, before: Mapping[TableName, Entry], after: Mapping[TableName, Entry]) -> None:
+        """Remove the links through which only former entries are read, once nobody reads them any more."""
+        kept = {entry.rows.folder for entry in after.values() if entry.rows}
+        for entry in before.values():
+            if entry.rows and entry.rows.folder and entry.rows.folder not in kept:
+                self.folder.readers.retire(entry.rows.folder)
+
+    def _with_views(self, entries: Mapping[TableName, Entry]) -> Mapping[TableName, Entry]:
+        """Return the entries with every plain view planned again: a stored plan holds on to the tables it was made of.
+
+        A view whose tables are gone cannot be read, and works again once they are back. A view may read views that
+        come after it, so those that cannot be planned are tried again until no other one can.
+        """
+        fresh = {name: replace(e, provider=None) if e.kind == "view" else e for name, e in entries.items()}
+        waiting = [entry for entry in fresh.values() if entry.kind == "view"]
+        while waiting:
+            failed = []
+            for entry in waiting:
+                try:
+                    fresh[entry.name] = self.planned(entry, self._context_over(fresh))
+                except FlightLLMError:
+                    failed.append(entry)
+            if len(failed) == len(waiting):
+                break
+            waiting = failed
+        return fresh
+
+    def planned(self, view: Entry, context: SessionContext) -> Entry:
+        """Return a plain view with its plan and schema, over what a context sees.
 
         Raises:
             SqlError: the query cannot be planned.
@@ -183,7 +288,16 @@ class TableStore:
             columns = ", ".join(quoted(column) for column in view.columns)
             text = f"SELECT * FROM ({text}) AS {quoted(view.name.name)} ({columns})"
         try:
-            table = Table(self.context().sql_with_options(text, QUERY_ONLY))
+            table = Table(context.sql_with_options(text, QUERY_ONLY))
         except Exception as error:
             raise mapped_error(error) from error
         return replace(view, provider=table, schema=table.schema)
+
+    def _context_over(self, entries: Mapping[TableName, Entry]) -> SessionContext:
+        """Return a context that sees other entries than the store's."""
+        catalog = SharedCatalog.memory_catalog()
+        for schema in self._schemas:
+            catalog.register_schema(schema, cast("SchemaProvider", SchemaTables(schema, lambda: entries)))
+        if self.system is not None:
+            catalog.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", SystemSchema(self.system)))
+        return self.context_over(catalog, planning=False, parallel=True)

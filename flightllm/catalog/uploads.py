@@ -1,41 +1,49 @@
-"""Rows that clients send, or that queries computed, stored in in-memory tables."""
+"""Rows that clients send, or that queries computed, added to tables."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, get_args
 
 import pyarrow as pa
 from datafusion import DataFrame
-from datafusion.catalog import Catalog as SharedCatalog
-from datafusion.catalog import Schema
 
 from flightllm.catalog import memory
-from flightllm.catalog.contexts import QUERY_ONLY, ROWS_ONLY
 from flightllm.catalog.entries import Entry
-from flightllm.catalog.errors import mapped_error
+from flightllm.catalog.insertion import Insertion, planned_rows
+from flightllm.catalog.managed import add_rows, new_table
 from flightllm.catalog.store import RESERVED, TableStore
 from flightllm.errors import InvalidInputError, SqlError
-from flightllm.sql.names import TableName, quoted
+from flightllm.sql.names import TableName
+from flightllm.storage.rows import read_rows, write_rows
 
 IngestMode = Literal["create", "append", "replace", "create_append"]
-Collect = Callable[[DataFrame], Iterable[pa.RecordBatch]]
-"""Runs a query to its end; a caller's own can be cancelled, and then raises."""
 
 
 def ingest(
-    store: TableStore, table: TableName, schema: pa.Schema, batches: Iterable[pa.RecordBatch], mode: IngestMode
+    store: TableStore,
+    table: TableName,
+    schema: pa.Schema,
+    batches: Iterable[pa.RecordBatch],
+    mode: IngestMode,
+    owner: str,
 ) -> int:
-    """Store batches in an in-memory table, all at once; return the number of rows. See `Catalog.ingest`."""
+    """Store batches in a table, all at once; return the number of rows. See `Catalog.ingest`."""
     if mode not in get_args(IngestMode):
         raise InvalidInputError(f"unknown mode {mode!r}: use one of {', '.join(get_args(IngestMode))}")
     if _exists(store, table, mode) and mode in {"append", "create_append"}:
         return _append(store, table, schema, batches)
     plain = memory.plain_schema(schema)
-    stored = list(memory.checked(batches, plain, store.limits.upload_bytes))
-    with store.lock:
-        if _exists(store, table, mode) and mode == "create_append":
-            return _append(store, table, plain, stored)
-        store.put(Entry(table, "memory", plain, memory.memory_table(stored, plain)))
-    return sum(batch.num_rows for batch in stored)
+    file = write_rows(store.folder, plain, memory.checked(batches, plain, store.limits.upload_bytes))
+    files = () if file is None else (file,)
+    names = [file.name for file in files]
+    try:
+        store.folder.sync(names)
+        with store.lock:
+            if not (_exists(store, table, mode) and mode == "create_append"):
+                store.put(new_table(table, plain, files, owner))
+                return sum(file.rows for file in files)
+        return _append(store, table, plain, read_rows([store.folder.file(name) for name in names], plain))
+    finally:
+        store.discard(names)
 
 
 def insert(
@@ -53,99 +61,41 @@ def insert(
         PermissionDeniedError: the table is a file, a view or a system table.
         SqlError: the rows do not fit the columns; known before the first batch is pulled.
     """
-    target = store.writable(table).schema
-    columns = columns or target.names
-    if len(columns) != len(schema):
-        raise SqlError(f"INSERT INTO {table.display} names {len(columns)} columns but gets {len(schema)}")
-    unique = pa.schema([pa.field(f"c{index}", field.type) for index, field in enumerate(schema)])
-    renamed = (pa.RecordBatch.from_arrays(batch.columns, schema=unique) for batch in batches)
-    return _insert_rows(store, table, columns, unique, renamed)
+    entry = store.writable(table)
+    target: pa.Schema = entry.schema
+    names = columns or target.names
+    if len(names) != len(schema):
+        raise SqlError(f"INSERT INTO {table.display} names {len(names)} columns but gets {len(schema)}")
+    plain = memory.plain_schema(pa.schema([pa.field(f"c{index}", field.type) for index, field in enumerate(schema)]))
+    renamed = (pa.RecordBatch.from_arrays(batch.columns, names=plain.names) for batch in batches)
+    fitted: Iterator[pa.RecordBatch] = memory.checked(renamed, plain, store.limits.upload_bytes)
+    if list(names) != target.names or plain.types != target.types:
+        fitted = Insertion(entry, names, plain).rows(fitted)
+    return add_rows(store, entry, (memory.with_schema(batch, target) for batch in fitted))
 
 
-def values(store: TableStore, table: TableName, text: str) -> DataFrame:
+def values(store: TableStore, table: TableName, columns: Sequence[str], query: str) -> DataFrame:
     """Plan the rows that INSERT … VALUES adds, with all columns of the table, each value cast to its column's type.
 
     VALUES by itself refuses a column of a text here and a timestamp there.
     """
-    store.writable(table)
-    context = store.context()
-    try:
-        (rows,) = context.sql_with_options(text, ROWS_ONLY).logical_plan().inputs()
-        return context.create_dataframe_from_logical_plan(rows)
-    except Exception as error:
-        raise mapped_error(error) from error
-
-
-def run_change(store: TableStore, name: TableName, text: str, counting: str, collect: Collect) -> int:
-    """Run an UPDATE or DELETE of `name` already checked; return the number of rows changed.
-
-    `counting` counts the rows to change, by way of `collect`. Where there are none, nothing is run: DataFusion takes
-    a condition that it folds to false, such as `a = 1 AND a = 2`, for no condition at all and changes every row.
-    The change itself is one step of DataFusion's, made or not made.
-    """
-    context = store.context()
-    try:
-        frame = context.sql_with_options(counting, QUERY_ONLY)
-        if not _total(collect(frame)):
-            return 0
-        changed = _total(context.sql_with_options(text, ROWS_ONLY).collect())
-    except Exception as error:
-        raise mapped_error(error) from error
-    store.changed(name)
-    return changed
+    return planned_rows(store.context(), store.writable(table), columns, query)
 
 
 def _append(store: TableStore, name: TableName, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
-    target = store.writable(name).schema
-    memory.check_columns(schema, target)
-    fitted = memory.checked(batches, target, store.limits.upload_bytes)
-    return _insert_rows(store, name, target.names, target, fitted)
+    entry = store.writable(name)
+    memory.check_columns(schema, entry.schema)
+    return add_rows(store, entry, memory.checked(batches, entry.schema, store.limits.upload_bytes))
 
 
-def _insert_rows(
-    store: TableStore, name: TableName, columns: Sequence[str], schema: pa.Schema, batches: Iterable[pa.RecordBatch]
-) -> int:
-    plain = memory.plain_schema(schema)
-    names = ", ".join(quoted(column) for column in columns)
-    text = f"INSERT INTO {name.sql} ({names}) SELECT * FROM upload.upload.rows"
-    _insertion(store, text, plain, [])
-    stored = list(memory.checked(batches, plain, store.limits.upload_bytes))
-    if not any(batch.num_rows for batch in stored):
-        return 0
-    try:
-        added = _total(_insertion(store, text, plain, stored).collect())
-    except Exception as error:
-        raise mapped_error(error) from error
-    store.changed(name)
-    return added
-
-
-def _insertion(store: TableStore, text: str, schema: pa.Schema, stored: Sequence[pa.RecordBatch]) -> DataFrame:
-    """Plan an INSERT whose rows are those of `upload.upload.rows`."""
-    context, upload, rows = store.context(), SharedCatalog.memory_catalog(), Schema.memory_schema()
-    rows.register_table("rows", memory.memory_table(stored, schema))
-    upload.register_schema("upload", rows)
-    context.register_catalog_provider("upload", upload)
-    try:
-        return context.sql_with_options(text, ROWS_ONLY)
-    except Exception as error:
-        raise mapped_error(error) from error
-
-
-def _total(batches: Iterable[pa.RecordBatch]) -> int:
-    """Return the sum of the first column: DataFusion's count of changed rows."""
-    return sum(count for batch in batches for count in batch.column(0).to_pylist())
-
-
-def _exists(store: TableStore, name: TableName, mode: IngestMode) -> bool:
-    """Tell whether the table exists; raise where `mode` may not touch it."""
+def _exists(store: TableStore, name: TableName, mode: IngestMode) -> Entry | None:
+    """Return the table, or None where there is none; raise where `mode` may not touch it."""
     if name.schema not in RESERVED:
         store.check_schema(name.schema)
         if name not in store.entries and mode != "append":
-            return False
+            return None
         if name in store.entries and mode == "create":
             raise InvalidInputError(
                 f"the table {name.display!r} exists: append to it, replace it or choose another name"
             )
-    store.writable(name)
-    return True
+    return store.writable(name)

@@ -3,16 +3,21 @@
 import click
 
 from flightllm import __version__
+from flightllm.cli.backup import backup
 from flightllm.cli.common import OneLineErrors
 from flightllm.cli.demo import demo
 from flightllm.cli.doctor import doctor
+from flightllm.cli.grant import grant, revoke
 from flightllm.cli.index import index
 from flightllm.cli.inspect import cancel, functions, queries, tables
 from flightllm.cli.query import query
 from flightllm.cli.serve import serve
 from flightllm.cli.stats import stats
+from flightllm.cli.user import token, user
 
-COMMANDS = (serve, query, demo, tables, functions, queries, stats, index, cancel, doctor)
+COMMANDS = (
+    serve, query, demo, tables, functions, queries, stats, index, cancel, user, token, grant, revoke, backup, doctor,
+)  # fmt: skip
 
 
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})

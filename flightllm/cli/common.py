@@ -42,17 +42,17 @@ def _fail(message: str, error: Exception) -> NoReturn:
     raise Failure(message) from error
 
 
-class TableParameter(click.ParamType[tuple[str, Path]]):
-    """`NAME=PATH`, as a pair."""
+class TableParameter(click.ParamType[tuple[str, Path | str]]):
+    """`NAME=PATH`, as a pair; an address such as `s3://…` stays a text."""
 
     name = "NAME=PATH"
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Path]:
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Path | str]:
         """Split at the first `=`; the path becomes absolute."""
         name, separator, path = str(value).partition("=")
         if not separator or not name or not path:
             self.fail(f"expected NAME=PATH, got {value!r}", param, ctx)
-        return name, Path(path).expanduser().absolute()
+        return name, path if "://" in path else Path(path).expanduser().absolute()
 
 
 class SettingParameter(click.ParamType[tuple[str, str]]):
@@ -86,14 +86,14 @@ def load_config(
     engine: str | None,
     model: str | None,
     listen: str | None = None,
-    tables: Sequence[tuple[str, Path]] = (),
+    tables: Sequence[tuple[str, Path | str]] = (),
 ) -> Config:
     """Read the configuration that `config_options` name; `tables` are those of the command line.
 
     Raises:
         ConfigError: a setting is wrong, a table has no SQL name, or two have the same.
     """
-    given: dict[str, Path] = {}
+    given: dict[str, Path | str] = {}
     for name, path in tables:
         if name in given:
             raise ConfigError(f"--table {name}={given[name]} and --table {name}={path}: give each a name of its own")

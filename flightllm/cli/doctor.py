@@ -136,7 +136,9 @@ def _data_folder(config: Config) -> Finding:
     return Finding("data folder", f"{folder}, {free / 2**30:.1f} GiB free", fix=fix)
 
 
-def _table(name: str, path: Path) -> Finding:
+def _table(name: str, path: Path | str) -> Finding:
+    if isinstance(path, str):
+        return Finding(f"table {name}", path)
     there = path.exists()
     fix = "" if there else f"correct [tables] {name}, or --table {name}=PATH"
     return Finding(f"table {name}", str(path) if there else f"{path} does not exist", there, fix)

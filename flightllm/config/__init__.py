@@ -1,14 +1,17 @@
 """Settings: frozen dataclasses, read from TOML and checked once at start, then passed to constructors."""
 
+from flightllm.config.auth import AuthConfig
 from flightllm.config.limits import CacheConfig, LimitsConfig
 from flightllm.config.load import Config, default_data_folder
 from flightllm.config.models import EMBEDDERS, ENGINES, EmbeddingConfig, EngineConfig, FunctionsConfig
 from flightllm.config.observe import HttpConfig, TracingConfig
 from flightllm.config.server import LogConfig, ServerConfig
+from flightllm.config.storage import ObjectStoreConfig, StorageConfig
 
 __all__ = [
     "EMBEDDERS",
     "ENGINES",
+    "AuthConfig",
     "CacheConfig",
     "Config",
     "EmbeddingConfig",
@@ -17,7 +20,9 @@ __all__ = [
     "HttpConfig",
     "LimitsConfig",
     "LogConfig",
+    "ObjectStoreConfig",
     "ServerConfig",
+    "StorageConfig",
     "TracingConfig",
     "default_data_folder",
 ]

@@ -11,8 +11,8 @@ class LimitsConfig:
     """What one statement, one upload or the whole server may use; None is no limit.
 
     `memory_bytes` and `spill_bytes` hold for each query's relational work by itself, not for all queries together; what
-    an engine, the tables in memory and the batches on their way take comes on top. With `server_memory_bytes` all
-    queries share one pool of that size instead of having `memory_bytes` each.
+    an engine and the batches on their way take comes on top. With `server_memory_bytes` all queries share one pool of
+    that size instead of having `memory_bytes` each.
     """
 
     sql_bytes: int = 1_048_576

@@ -10,10 +10,12 @@ from typing import Any, Self, get_args, get_type_hints
 
 from platformdirs import user_data_path
 
+from flightllm.config.auth import AuthConfig
 from flightllm.config.limits import CacheConfig, LimitsConfig
 from flightllm.config.models import EmbeddingConfig, EngineConfig, FunctionsConfig
 from flightllm.config.observe import HttpConfig, TracingConfig
 from flightllm.config.server import LogConfig, ServerConfig
+from flightllm.config.storage import ObjectStoreConfig, StorageConfig
 from flightllm.errors import ConfigError
 from flightllm.resources import packaged_folder
 
@@ -29,9 +31,12 @@ class Config:
     """All settings of one server."""
 
     server: ServerConfig = field(default_factory=ServerConfig)
+    auth: AuthConfig = field(default_factory=AuthConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
     embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
-    tables: Mapping[str, Path] = field(default_factory=lambda: MappingProxyType({}))
+    tables: Mapping[str, Path | str] = field(default_factory=lambda: MappingProxyType({}))
+    """Paths, and addresses in object stores as texts."""
+    storage: StorageConfig = field(default_factory=StorageConfig)
     functions: FunctionsConfig = field(default_factory=FunctionsConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     cache: CacheConfig = field(default_factory=CacheConfig)
@@ -48,7 +53,7 @@ class Config:
         listen: str | None = None,
         engine: str | None = None,
         model: str | None = None,
-        tables: Mapping[str, Path] | None = None,
+        tables: Mapping[str, Path | str] | None = None,
     ) -> Self:
         """Read a TOML file, or the defaults without one, and put command-line settings over it.
 
@@ -86,15 +91,21 @@ class Config:
         values: dict[str, Any] = {}
         for key, value in document.items():
             if key == "tables":
-                paths = {
-                    name: _value(f"[tables] {name}", path, Path, base) for name, path in _table(key, value).items()
-                }
-                values[key] = MappingProxyType(paths)
+                places = {name: _place(f"[tables] {name}", place, base) for name, place in _table(key, value).items()}
+                values[key] = MappingProxyType(places)
             elif key == "data_folder":
                 values[key] = _value(key, value, Path, base)
             else:
                 values[key] = _section(key, types[key], _table(key, value), base)
         return cls(**values)
+
+
+def _place(key: str, value: Any, base: Path) -> Path | str:
+    """Return the path or address of a table."""
+    if isinstance(value, str) and "://" in value:
+        return value
+    path: Path = _value(key, value, Path, base)
+    return path
 
 
 def _find(path: Path) -> Path:
@@ -136,6 +147,11 @@ def _value(key: str, value: Any, kind: Any, base: Path) -> Any:
         return base / Path(value).expanduser()
     if kind == tuple[Path, ...] and isinstance(value, list):
         return tuple(_value(key, item, Path, base) for item in value)
+    if kind == Mapping[str, ObjectStoreConfig]:
+        section = key.strip("[]").replace("] ", ".")
+        stores = {name: _section(f"{section}.{name}", ObjectStoreConfig, _table(key, table), base)
+                  for name, table in _table(key, value).items()}  # fmt: skip
+        return MappingProxyType(stores)
     if kind in (str, str | None) and isinstance(value, str):
         return value
     if kind in (int, bool, int | None, bool | None) and type(value) in (kind, *get_args(kind)):

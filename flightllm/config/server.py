@@ -1,7 +1,8 @@
 """Where the server listens, and how it logs."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 
 from flightllm.config.checks import host_and_port, one_of
@@ -20,9 +21,26 @@ class ServerConfig:
 
     listen: str = "127.0.0.1:31337"
     token: str | None = None
+    tls_certificate: Path | None = None
+    tls_key: Path | None = None
+    client_listen: str | None = None
+    """Where clients connect that show a certificate signed by `client_authority`, whose name is the user's."""
+    client_authority: Path | None = None
+    insecure: bool = False
+    """Listen in plain text, or to anybody, beyond this machine too."""
 
     def __post_init__(self) -> None:
         _ = self.address
+        if (self.tls_certificate is None) != (self.tls_key is None):
+            raise ConfigError("[server] tls_certificate and tls_key: set both, the files of a certificate and its key")
+        if (self.client_listen is None) != (self.client_authority is None):
+            raise ConfigError("[server] client_listen and client_authority: set both, an address and a CA's file")
+        if self.client_listen is not None:
+            host_and_port("[server] client_listen", self.client_listen)
+            if self.tls_certificate is None:
+                raise ConfigError(
+                    "[server] client_listen needs tls_certificate and tls_key: certificates travel in TLS"
+                )
         if self.token is not None and not self.token.startswith(("env:", "file:")):
             raise ConfigError("[server] token: write env:NAME or file:PATH, never the token itself")
 
@@ -30,6 +48,41 @@ class ServerConfig:
     def address(self) -> tuple[str, int]:
         """Return `listen` as host and port; port 0 means any free one."""
         return host_and_port("[server] listen", self.listen)
+
+    def check_exposure(self, *, asks_nobody: bool) -> None:
+        """Check that nobody on a network reads along or walks in, unless `insecure` says that it may be so.
+
+        Raises:
+            ConfigError: it listens beyond this machine in plain text, or asks nobody who they are.
+        """
+        if self.insecure or _is_loopback(self.address[0]):
+            return
+        instead = "or pass --insecure where everybody on the network is trusted"
+        if self.tls_certificate is None:
+            raise ConfigError(
+                f"[server] listen: {self.listen} is reached from other machines, and without TLS they send passwords"
+                f" and rows in plain text: set tls_certificate and tls_key, {instead}"
+            )
+        if asks_nobody:
+            raise ConfigError(
+                f"[server] listen: {self.listen} is reached from other machines, and anybody there would be an admin:"
+                f" add a user by `flightllm user add NAME --role admin`, set token, {instead}"
+            )
+
+    def read_tls(self) -> "Tls | None":
+        """Return certificate and key, and what the second port needs, where they are configured.
+
+        Raises:
+            ConfigError: a file cannot be read.
+        """
+        if self.tls_certificate is None or self.tls_key is None:
+            return None
+        address, authority = None, None
+        if self.client_listen is not None and self.client_authority is not None:
+            address = host_and_port("[server] client_listen", self.client_listen)
+            authority = _read("client_authority", self.client_authority)
+        certificate, key = _read("tls_certificate", self.tls_certificate), _read("tls_key", self.tls_key)
+        return Tls(certificate, key, address, authority)
 
     def read_token(self) -> str | None:
         """Return the token that `token` refers to, or None where no token is asked for.
@@ -50,6 +103,30 @@ class ServerConfig:
         if not value.strip():
             raise ConfigError(f"[server] token: {self.token!r} is empty")
         return value.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class Tls:
+    """What TLS needs, in PEM; `address` and `client_authority` are those of the port for clients with certificates."""
+
+    certificate: bytes
+    key: bytes = field(repr=False)
+    address: tuple[str, int] | None = None
+    client_authority: bytes | None = None
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _read(key: str, path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"[server] {key}: cannot read the file {path}: {error.strerror}") from error
 
 
 @dataclass(frozen=True, slots=True)

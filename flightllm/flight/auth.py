@@ -2,31 +2,18 @@
 
 import base64
 import binascii
-import hmac
-import secrets
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 
 from pyarrow import flight
 
+from flightllm.access.login import LOGIN_PREFIX, Login
+from flightllm.access.principal import Principal
 from flightllm.errors import UnauthenticatedError
 from flightllm.flight.errors import statuses
 
 COOKIE = "flightllm_session"
 SETTING_PREFIX = "x-flightllm-"
-_ISSUED_TOKENS = 65_536
-
-
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A call's bearer token, empty if it sent none: `own` if made for one login, `new` if made in this call."""
-
-    value: str
-    own: bool = False
-    new: bool = False
 
 
 class Handshake(flight.ServerAuthHandler):
@@ -41,98 +28,79 @@ class Handshake(flight.ServerAuthHandler):
 
 
 class Call(flight.ServerMiddleware):
-    """One call: the bearer token and cookie it came with, and its `x-flightllm-…` settings."""
+    """One call: who makes it, the token that names its session if it has one, its cookie and its settings.
+
+    `principal` is None on a port where the connection's certificate says who it is.
+    """
 
     def __init__(
-        self, token: Token, cookie: str | None, settings: Mapping[str, str], traceparent: str | None = None
+        self,
+        principal: Principal | None,
+        token: str,
+        headers: Mapping[str, str],
+        *,
+        new: bool = False,
     ) -> None:
         super().__init__()
-        self.traceparent = traceparent
+        self.principal = principal
         self.token = token
-        self.cookie = cookie
-        self.settings = settings
+        self.cookie = _cookie(headers.get("cookie", ""))
+        self.traceparent = headers.get("traceparent")
+        self.settings = {
+            name.removeprefix(SETTING_PREFIX): value
+            for name, value in headers.items()
+            if name.startswith(SETTING_PREFIX)
+        }
+        self._new = new
+
+    @property
+    def names_session(self) -> bool:
+        """Tell whether the token was made for one login, so that it names a session by itself."""
+        return self.token.startswith(LOGIN_PREFIX)
 
     def sending_headers(self) -> dict[str, str]:
         """Hand out a token for Basic credentials."""
-        return {"authorization": f"Bearer {self.token.value}"} if self.token.new else {}
+        return {"authorization": f"Bearer {self.token}"} if self._new else {}
 
 
 class CallFactory(flight.ServerMiddlewareFactory):
-    """Authenticate each call.
+    """Authenticate each call by `login`: Basic credentials, answered by a token of their own, or a bearer token.
 
-    With a configured `secret`, a client sends it as bearer token, or as the password of Basic credentials with any user
-    name. Without one everybody may call. Basic credentials are answered by a token of their own, which names a session.
+    With `certificates` the connection has shown who it is, and headers say nothing about that.
     """
 
-    def __init__(self, secret: str | None) -> None:
+    def __init__(self, login: Login, *, certificates: bool = False) -> None:
         super().__init__()
-        self._secret = secret
-        self._issued: OrderedDict[str, None] = OrderedDict()
-        self._lock = threading.Lock()
+        self._login = login
+        self._certificates = certificates
 
     def start_call(self, _info: flight.CallInfo, headers: Mapping[str, Sequence[str | bytes]]) -> Call:
         """Return the call's middleware; a Flight status refuses the call."""
         with statuses():
             texts = {name.lower(): _text(values[0]) for name, values in headers.items() if values}
-            token = self._token(texts.get("authorization", ""))
-            settings = {
-                name.removeprefix(SETTING_PREFIX): value
-                for name, value in texts.items()
-                if name.startswith(SETTING_PREFIX)
-            }
-            return Call(token, _cookie(texts.get("cookie", "")), settings, texts.get("traceparent"))
-
-    def _token(self, authorization: str) -> Token:
-        scheme, _, value = authorization.partition(" ")
-        if scheme.lower() == "basic":
-            self._check_password(_password(value))
-            return Token(self._issue(), own=True, new=True)
-        if scheme.lower() == "bearer" and value:
-            own = self._was_issued(value)
-            if not own and self._secret is not None and not _same(value, self._secret):
-                raise UnauthenticatedError("the bearer token is not valid here; log in again")
-            return Token(value, own=own)
-        if self._secret is not None:
-            raise UnauthenticatedError(
-                "this server asks for a token: send it as bearer token (`authorization: Bearer …`) or as the password"
-            )
-        return Token("")
-
-    def _check_password(self, password: str) -> None:
-        if self._secret is not None and not _same(password, self._secret):
-            raise UnauthenticatedError("wrong password: give the server's token as password, with any user name")
-
-    def _was_issued(self, token: str) -> bool:
-        with self._lock:
-            if token not in self._issued:
-                return False
-            self._issued.move_to_end(token)
-            return True
-
-    def _issue(self) -> str:
-        token = secrets.token_urlsafe(24)
-        with self._lock:
-            self._issued[token] = None
-            while len(self._issued) > _ISSUED_TOKENS:
-                self._issued.popitem(last=False)
-        return token
-
-
-def _same(left: str, right: str) -> bool:
-    return hmac.compare_digest(left.encode(), right.encode())
+            if self._certificates:
+                return Call(None, "", texts)
+            scheme, _, value = texts.get("authorization", "").partition(" ")
+            if scheme.lower() == "basic":
+                principal, token = self._login.by_password(*_credentials(value))
+                return Call(principal, token, texts, new=True)
+            if scheme.lower() == "bearer" and value:
+                return Call(self._login.by_token(value), value, texts)
+            return Call(self._login.anonymous(), "", texts)
 
 
 def _text(value: str | bytes) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
 
 
-def _password(value: str) -> str:
-    """Return the password of Basic credentials; Go clients leave the base64 padding away."""
+def _credentials(value: str) -> tuple[str, str]:
+    """Return name and password of Basic credentials; Go clients leave the base64 padding away."""
     try:
         plain = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode()
     except (binascii.Error, UnicodeDecodeError) as exc:
         raise UnauthenticatedError("the Basic credentials are not base64 of user:password") from exc
-    return plain.partition(":")[2]
+    name, _, password = plain.partition(":")
+    return name, password
 
 
 def _cookie(header: str) -> str | None:

@@ -2,10 +2,11 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
+from flightllm.access.principal import Principal
 from flightllm.errors import FlightLLMError
 from flightllm.limits import TimeLimit
 from flightllm.spans import Spans
@@ -21,6 +22,10 @@ class QueryRecord(Protocol):
         """Return the id in logs and `system.queries`."""
 
     @property
+    def user(self) -> str:
+        """Return the name of who started it."""
+
+    @property
     def stopped(self) -> bool:
         """Return whether somebody asked the query to stop."""
 
@@ -29,6 +34,12 @@ class QueryRecord(Protocol):
 
     def queued(self, seconds: float) -> None:
         """Say that the query waited for its turn."""
+
+    def progress(self) -> Mapping[str, Any]:
+        """Return how far it is, as values of JSON.
+
+        `status` is planned, running, done, failed or cancelled; `calls_done` and `calls_expected` count model calls.
+        """
 
 
 class QueryResult(Protocol):
@@ -67,12 +78,12 @@ class Session(Protocol):
     """One client's state and statements."""
 
     @property
-    def id(self) -> str:
-        """Return its id in `system.sessions`; no secret."""
+    def principal(self) -> Principal:
+        """Return whose session it is."""
 
     @property
-    def user(self) -> str:
-        """Return the name of its user."""
+    def id(self) -> str:
+        """Return its id in `system.sessions`; no secret."""
 
     def time_limit(self, settings: Mapping[str, str]) -> TimeLimit:
         """Return how long a statement may run under the session's settings and these."""
@@ -87,6 +98,12 @@ class Session(Protocol):
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = ...
     ) -> QueryResult:
         """Start a query with at most one row of parameters."""
+
+    def describe_plan(self, plan: bytes) -> Description:
+        """Plan a serialized Substrait plan without running anything."""
+
+    def execute_plan(self, plan: bytes, settings: Mapping[str, str] = ...) -> QueryResult:
+        """Start a serialized Substrait plan."""
 
     def update(
         self,
@@ -105,12 +122,16 @@ class Session(Protocol):
         schema: pa.Schema,
         mode: IngestMode,
         *,
+        db_schema: str = ...,
         temporary: bool = False,
     ) -> int:
         """Write batches to an in-memory table; return the rows written."""
 
     def set_option(self, key: str, value: str) -> None:
         """Change a setting; raises `InvalidInputError` for an unknown key or value."""
+
+    def reset_option(self, key: str) -> None:
+        """Put a setting back to its default; raises `InvalidInputError` for an unknown key."""
 
     def get_options(self) -> Mapping[str, str]:
         """Return every setting and its value."""
@@ -171,16 +192,15 @@ class Catalog(Protocol):
 class Database(Protocol):
     """The whole engine behind a server."""
 
-    @property
-    def catalog(self) -> Catalog:
-        """Return the shared catalog."""
+    def catalog_of(self, principal: Principal) -> Catalog:
+        """Return the catalog as a user sees it now."""
 
     @property
     def queries(self) -> Queries:
         """Return the log of queries."""
 
-    def session(self, *, peer: str = "") -> Session:
-        """Open a session for a client at the address `peer`."""
+    def session(self, principal: Principal, *, peer: str = "") -> Session:
+        """Open a session of a user, for a client at the address `peer`."""
 
     def close(self) -> None:
         """Release the engine."""

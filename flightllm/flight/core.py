@@ -7,9 +7,11 @@ from typing import Any, TypeVar
 
 from pyarrow import flight
 
-from flightllm.errors import CancelledError, EngineUnavailableError, FlightLLMError, UnsupportedError
+from flightllm.access.login import Login
+from flightllm.access.principal import Principal
+from flightllm.errors import CancelledError, EngineUnavailableError, FlightLLMError, NotFoundError, UnsupportedError
 from flightllm.flight.auth import COOKIE, Call
-from flightllm.flight.backend import Database, Session
+from flightllm.flight.backend import Database, QueryRecord, Session
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.load import Load
 from flightllm.flight.registry import Registry
@@ -25,6 +27,8 @@ from flightllm.limits import Refusals, Sum
 _T = TypeVar("_T")
 CALL = "flightllm"
 """The key of `Call` among the server's middleware."""
+PART = b"."
+"""Stands in the ticket of a part between the statement's handle and the number of the part."""
 
 
 @dataclass(slots=True)
@@ -34,6 +38,7 @@ class Core:
     database: Database
     limits: FlightLimits
     info: Mapping[int, Value]
+    login: Login
     sessions: SessionStore = field(init=False)
     prepared: Registry[Prepared] = field(init=False)
     statements: Registry[Statement] = field(init=False)
@@ -55,6 +60,15 @@ class Core:
             poll_seconds=self.limits.poll_seconds,
         )
 
+    def principal(self, context: flight.ServerCallContext) -> Principal:
+        """Return who makes a call.
+
+        Raises:
+            UnauthenticatedError: the connection's certificate names no user.
+        """
+        known = call_of(context).principal
+        return known or self.login.by_certificate(context.peer_identity().decode("utf-8", "replace"))
+
     def load(self) -> Load:
         """Return what the server is doing."""
         waits, waited = self.slots.waits()
@@ -72,20 +86,54 @@ class Core:
 
     def session(self, context: flight.ServerCallContext) -> Session:
         """Return the session a call belongs to."""
-        session, cookie = self.sessions.find(call_of(context), context.peer())
+        session, cookie = self.sessions.find(call_of(context), self.principal(context), context.peer())
         if cookie is not None:
             context.add_header("set-cookie", f"{COOKIE}={cookie}; HttpOnly")
         return session
+
+    def prepared_of(self, context: flight.ServerCallContext, handle: bytes) -> Prepared:
+        """Return a prepared statement of the caller's; whose it is not, for them there is none.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        prepared = self.prepared.get(handle)
+        if prepared.session.principal.name != self.principal(context).name:
+            raise self.prepared.missing()
+        return prepared
+
+    def statement_of(self, context: flight.ServerCallContext, handle: bytes) -> tuple[Statement, int]:
+        """Return the caller's statement of a ticket, and which part of its result the ticket stands for.
+
+        Raises:
+            NotFoundError: it was dropped or never given out, or is another user's.
+        """
+        name, _, part = handle.partition(PART)
+        statement = self.statements.get(name)
+        if statement.session.principal.name != self.principal(context).name:
+            raise self.statements.missing()
+        return statement, int(part) if part.isdigit() else 0
+
+    def query_of(self, context: flight.ServerCallContext, query_id: str) -> QueryRecord:
+        """Return a query of the caller's, or where the caller is an admin of anybody's.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        record, principal = self.database.queries.get(query_id), self.principal(context)
+        if record.user != principal.name and not principal.is_admin:
+            raise NotFoundError(f"there is no query {query_id!r} of yours; see system.queries")
+        return record
 
     def place(
         self, context: flight.ServerCallContext, session: Session, cancel: Callable[[], None] = lambda: None
     ) -> Place:
         """Wait for a place for a statement of `session`; see `Slots.take`."""
-        return self.slots.take(Asker(session.user, session.id), context.is_cancelled, cancel)
+        return self.slots.take(Asker(session.principal.name, session.id), context.is_cancelled, cancel)
 
     def reader(self, context: flight.ServerCallContext, session: Session, settings: Mapping[str, str]) -> Reader:
         """Return who reads the result of a statement of `session`."""
-        asker = Asker(session.user, session.id)
+        asker = Asker(session.principal.name, session.id)
         return Reader(context.is_cancelled, asker, session.time_limit(settings), self.refusals.note)
 
     def run(

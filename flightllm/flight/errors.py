@@ -26,11 +26,14 @@ from flightllm.errors import (
     UnauthenticatedError,
     UnsupportedError,
 )
+from flightllm.flight.sqlstates import sqlstate
 
 _log = structlog.get_logger(__name__)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
 _S = TypeVar("_S", bound="_Counting")
+SQLSTATE = "x-flightllm-sqlstate"
+"""The trailer that has an error's SQLSTATE."""
 
 
 class _Counting(Protocol):
@@ -113,27 +116,46 @@ def to_status(error: BaseException, query_id: str | None = None) -> Exception:
     return _INTERNAL(f"internal error, query_id={query_id or 'none'}")
 
 
+class Trailers(Protocol):
+    """What a call can still say at its end, beside its status."""
+
+    def add_trailer(self, key: str, value: str) -> None:
+        """Send a trailer."""
+
+
+_C = TypeVar("_C", bound=Trailers)
+
+
 @contextmanager
 def statuses(
-    query_id: Callable[[], str | None] = lambda: None, seen: Callable[[BaseException], None] = lambda _: None
+    call: Trailers | None = None,
+    query_id: Callable[[], str | None] = lambda: None,
+    seen: Callable[[BaseException], None] = lambda _: None,
 ) -> Iterator[None]:
-    """Turn whatever is raised inside into a Flight status, after `seen` had a look at it."""
+    """Turn whatever is raised inside into a Flight status, and send its SQLSTATE as a trailer of `call`.
+
+    A trailer, because a status made of ValueError or KeyError carries nothing else. ADBC shows it in `error.details`,
+    grpc-js in `error.metadata`, pyarrow and JDBC to their middleware. `seen` has a look at the error before.
+    """
     try:
         yield
     except GeneratorExit:
         raise
     except BaseException as exc:  # noqa: BLE001 - the boundary: no exception may pass as it is
         seen(exc)
-        raise to_status(exc, query_id()) from None
+        status = to_status(exc, query_id())
+        if call is not None and not isinstance(exc, flight.FlightError):
+            call.add_trailer(SQLSTATE, sqlstate(exc))
+        raise status from None
 
 
-def boundary(method: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatenate[_S, _P], _R]:
+def boundary(method: Callable[Concatenate[_S, _C, _P], _R]) -> Callable[Concatenate[_S, _C, _P], _R]:
     """Wrap an RPC method of the server so that it raises Flight statuses only."""
 
     @wraps(method)
-    def guarded(self: _S, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        guard: AbstractContextManager[None] = statuses(seen=self.refused)
+    def guarded(self: _S, context: _C, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        guard: AbstractContextManager[None] = statuses(context, seen=self.refused)
         with guard:
-            return method(self, *args, **kwargs)
+            return method(self, context, *args, **kwargs)
 
     return guarded

@@ -46,11 +46,13 @@ class Registry(Generic[_T]):
         with self._lock:
             found = self._values.pop(handle, None)
             if found is None:
-                raise NotFoundError(
-                    f"there is no such {self._kind}: it was closed, it expired, or the server restarted"
-                )
+                raise self.missing()
             self._values[handle] = (time.monotonic(), found[1])
             return found[1]
+
+    def missing(self) -> NotFoundError:
+        """Return the error that there is no such value."""
+        return NotFoundError(f"there is no such {self._kind}: it was closed, it expired, or the server restarted")
 
     def remove(self, handle: bytes) -> bool:
         """Drop the value of `handle`; return whether there was one."""

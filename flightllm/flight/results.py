@@ -4,11 +4,12 @@ The thread that answers the call may alone ask whether the client is still there
 a query that computes for minutes before its first row is still cancelled at once.
 """
 
+import json
 import queue
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 import structlog
@@ -16,7 +17,7 @@ import structlog
 from flightllm.errors import CancelledError, FlightLLMError, StatementTimeoutError
 from flightllm.flight.backend import QueryResult
 from flightllm.flight.batches import conformed, joined, sliced
-from flightllm.flight.errors import statuses
+from flightllm.flight.errors import Trailers, statuses
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.slots import Place, Slots
 from flightllm.flight.turns import Asker
@@ -128,18 +129,34 @@ def close_batches(batches: Iterator[pa.RecordBatch]) -> None:
         close()
 
 
-class ResultStream(Iterator[pa.RecordBatch]):
-    """The rows of `stream`, for pyarrow to pull; a client that goes before the first row ends the query too."""
+class Call(Trailers, Protocol):
+    """What a stream asks and tells of the call it answers."""
 
-    def __init__(self, result: QueryResult, limits: FlightLimits, slots: Slots, reader: Reader) -> None:
+    def is_cancelled(self) -> bool:
+        """Tell whether the client left."""
+
+
+class ResultStream(Iterator[Any]):
+    """The rows of `stream`, for pyarrow to pull; a client that goes before the first row ends the query too.
+
+    Along with each batch of a query that calls a model goes its progress as JSON.
+    """
+
+    def __init__(
+        self, result: QueryResult, limits: FlightLimits, slots: Slots, reader: Reader, call: Trailers | None = None
+    ) -> None:
         self._result = result
-        self._rows = stream(result, limits, slots, reader)
+        self._rows = stream(result, limits, slots, reader, call)
         self._started = False
 
-    def __next__(self) -> pa.RecordBatch:
-        """Return the next batch."""
+    def __next__(self) -> Any:
+        """Return the next batch, with metadata where there are."""
         self._started = True
-        return next(self._rows)
+        rows = next(self._rows)
+        if not isinstance(rows, pa.RecordBatch):
+            return rows
+        progress = self._result.query.progress()
+        return (rows, json.dumps(progress).encode()) if progress["calls_expected"] else rows
 
     def __del__(self) -> None:
         """End a query that nobody began to read: a generator that never ran has no `finally` to do it."""
@@ -149,13 +166,13 @@ class ResultStream(Iterator[pa.RecordBatch]):
 
 
 def stream(
-    result: QueryResult, limits: FlightLimits, slots: Slots, reader: Reader
+    result: QueryResult, limits: FlightLimits, slots: Slots, reader: Reader, call: Trailers | None = None
 ) -> Iterator[pa.RecordBatch | pa.Table]:
     """Yield the rows of `result` fitted to `limits`, raising Flight statuses only.
 
     However the generator ends, the query behind it ends too.
     """
-    with statuses(lambda: result.query.query_id, reader.seen):
+    with statuses(call, lambda: result.query.query_id, reader.seen):
         try:
             place = slots.take(reader.asker, reader.gone, result.query.cancel)
         except BaseException:

@@ -1,7 +1,8 @@
 """One query for several rows of parameters: the results one after the other, as if they were one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Rows
+from typing import Any
 
 import pyarrow as pa
 
@@ -48,6 +49,11 @@ class Sequence(Iterator[pa.RecordBatch]):
             self._current = self._execute(self._waiting.pop(0))
 
     @property
+    def user(self) -> str:
+        """Return who started the query."""
+        return self._current.query.user
+
+    @property
     def stopped(self) -> bool:
         """Tell whether it was cancelled."""
         return self._cancelled
@@ -60,6 +66,10 @@ class Sequence(Iterator[pa.RecordBatch]):
     def queued(self, seconds: float) -> None:
         """Note it for the query that runs."""
         self._current.query.queued(seconds)
+
+    def progress(self) -> Mapping[str, Any]:
+        """Return how far the running query is."""
+        return self._current.query.progress()
 
     def close(self) -> None:
         """Close the running query."""

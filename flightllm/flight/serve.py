@@ -33,7 +33,7 @@ def serve(config: Config) -> None:
     database = Database.open(config)
     try:
         names = [function.name for function in database.functions]
-        server = FlightSqlServer(database, config.server, config.limits, functions=names)
+        server = FlightSqlServer(database, config.server, config.limits, functions=names, login=database.access.login)
         with HttpServer(config.http, database, server):
             print(f"listening {server.uri}", flush=True)  # noqa: T201 - what a script waits for
             stop.wait()

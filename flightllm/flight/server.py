@@ -3,10 +3,13 @@
 import time
 from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import Any
 
 from pyarrow import flight
 
-from flightllm.config import LimitsConfig, ServerConfig
+from flightllm.access.login import Login
+from flightllm.access.store import AccessStore
+from flightllm.config import AuthConfig, LimitsConfig, ServerConfig
 from flightllm.flight.actions import ACTIONS, act
 from flightllm.flight.auth import CallFactory, Handshake
 from flightllm.flight.backend import Database
@@ -22,31 +25,12 @@ from flightllm.flight.results import ResultStream
 from flightllm.flight.sql_info import sql_info
 
 
-class FlightSqlServer(flight.FlightServerBase):
-    """Serve `database` over Flight SQL; it listens as soon as it is made.
+class _Port(flight.FlightServerBase):
+    """One port of a server. Calls arrive on gRPC's own threads, several at once."""
 
-    Calls arrive on gRPC's own threads, several at once.
-    """
-
-    def __init__(
-        self,
-        database: Database,
-        config: ServerConfig,
-        limits: LimitsConfig | None = None,
-        *,
-        functions: Iterable[str] = (),
-        flight_limits: FlightLimits | None = None,
-    ) -> None:
-        given = limits or LimitsConfig()
-        bounds = flight_limits or FlightLimits.of(given)
-        self._core = Core(database, bounds, sql_info(functions, statement_bytes=given.sql_bytes))
-        hide_tracebacks()
-        self.host, port = config.address
-        super().__init__(
-            flight.Location.for_grpc_tcp(self.host, port),
-            auth_handler=Handshake(),
-            middleware={CALL: CallFactory(config.read_token())},
-        )
+    def __init__(self, core: Core, location: flight.Location, factory: CallFactory, **options: Any) -> None:
+        self._core = core
+        super().__init__(location, middleware={CALL: factory}, **options)
 
     def load(self) -> Load:
         """Return what the server is doing."""
@@ -55,12 +39,6 @@ class FlightSqlServer(flight.FlightServerBase):
     def refused(self, error: BaseException) -> None:
         """Count what a limit refused."""
         self._core.refusals.note(error)
-
-    @property
-    def uri(self) -> str:
-        """Return the address clients connect to."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"grpc://{host}:{self.port}"
 
     @boundary
     def get_flight_info(
@@ -79,14 +57,19 @@ class FlightSqlServer(flight.FlightServerBase):
         """Stream a result."""
         command = unpack(ticket.ticket)
         if is_metadata(command):
-            return flight.RecordBatchStream(metadata_table(command, self._core.database.catalog, self._core.info))
+            return flight.RecordBatchStream(
+                metadata_table(command, self._core.database.catalog_of(self._core.principal(context)), self._core.info)
+            )
         handle = unpack_as("TicketStatementQuery", ticket.ticket).statement_handle
         if handle == DONE:
             return flight.GeneratorStream(NO_COLUMNS, iter(()))
-        core, statement = self._core, self._core.statements.get(handle)
-        result = statement.take(partial(core.run, context, statement.session, discard=lambda _: statement.drop()))
+        core = self._core
+        statement, part = core.statement_of(context, handle)
+        again = partial(core.run, context, statement.session, discard=lambda _: statement.drop())
+        result = statement.take(part, again)
         reader = core.reader(context, statement.session, statement.settings)
-        return flight.GeneratorStream(result.schema, ResultStream(result, core.limits, core.slots, reader))
+        rows = ResultStream(result, core.limits, core.slots, reader, context)
+        return flight.GeneratorStream(result.schema, rows)
 
     @boundary
     def do_put(
@@ -106,6 +89,7 @@ class FlightSqlServer(flight.FlightServerBase):
         body = act(self._core, context, action.type, action.body.to_pybytes())
         return iter([] if body is None else [flight.Result(body)])
 
+    @boundary
     def list_actions(self, _context: flight.ServerCallContext) -> list[tuple[str, str]]:
         """Return the actions there are."""
         return [(name, text) for name, (text, _) in ACTIONS.items()]
@@ -115,6 +99,58 @@ class FlightSqlServer(flight.FlightServerBase):
         """Return nothing: tables are found by metadata commands."""
         return iter(())
 
+
+class FlightSqlServer(_Port):
+    """Serve `database` over Flight SQL; it listens as soon as it is made.
+
+    Where `config` says so, a second port takes clients that show a certificate.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        config: ServerConfig,
+        limits: LimitsConfig | None = None,
+        *,
+        functions: Iterable[str] = (),
+        flight_limits: FlightLimits | None = None,
+        login: Login | None = None,
+    ) -> None:
+        login = login or Login(AccessStore(None), AuthConfig(), config.read_token())
+        config.check_exposure(asks_nobody=login.is_open)
+        given = limits or LimitsConfig()
+        bounds = flight_limits or FlightLimits.of(given)
+        core = Core(database, bounds, sql_info(functions, statement_bytes=given.sql_bytes), login)
+        hide_tracebacks()
+        self.host, port = config.address
+        tls = config.read_tls()
+        self._scheme = "grpc" if tls is None else "grpc+tls"
+        certificates = {} if tls is None else {"tls_certificates": [(tls.certificate, tls.key)]}
+        location = _location(self.host, port, encrypted=tls is not None)
+        super().__init__(core, location, CallFactory(login), auth_handler=Handshake(), **certificates)
+        self._certified: _Port | None = None
+        if tls is not None and tls.address is not None:
+            # Without a handler for handshakes: with one, the certificate's name is not passed on.
+            self._certified = _Port(
+                core,
+                _location(*tls.address, encrypted=True),
+                CallFactory(login, certificates=True),
+                verify_client=True,
+                root_certificates=tls.client_authority,
+                **certificates,
+            )
+
+    @property
+    def uri(self) -> str:
+        """Return the address clients connect to."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self._scheme}://{host}:{self.port}"
+
+    @property
+    def certified_port(self) -> int | None:
+        """Return the port for clients that show a certificate, if there is one."""
+        return None if self._certified is None else int(self._certified.port)
+
     def drain(self, seconds: float) -> None:
         """Refuse new statements, let running streams finish for `seconds`, then cancel them and stop."""
         core = self._core
@@ -123,6 +159,12 @@ class FlightSqlServer(flight.FlightServerBase):
         while core.slots.running and time.monotonic() < deadline:
             time.sleep(core.limits.poll_seconds)
         core.slots.cancel_all()
-        self.shutdown()
+        for port in (self, self._certified):
+            if port is not None:
+                port.shutdown()
         core.statements.clear()
         core.sessions.clear()
+
+
+def _location(host: str, port: int, *, encrypted: bool) -> flight.Location:
+    return flight.Location.for_grpc_tls(host, port) if encrypted else flight.Location.for_grpc_tcp(host, port)

@@ -6,17 +6,27 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from itertools import islice, takewhile
+from typing import NamedTuple
 
+from flightllm.access.principal import Principal
 from flightllm.flight.auth import Call
 from flightllm.flight.backend import Database, Session
 from flightllm.flight.limits import FlightLimits
 from flightllm.limits import busy
 
 
+class _Key(NamedTuple):
+    """What tells clients without a cookie apart."""
+
+    user: str
+    token: str
+    peer: str
+
+
 @dataclass(slots=True)
 class _Entry:
     session: Session
-    key: tuple[str, str]
+    key: _Key
     used: float
 
 
@@ -32,19 +42,19 @@ class SessionStore:
         self._limits = limits
         self._lock = threading.Lock()
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
-        self._by_key: dict[tuple[str, str], str] = {}
+        self._by_key: dict[_Key, str] = {}
 
-    def find(self, call: Call, peer: str) -> tuple[Session, str | None]:
+    def find(self, call: Call, principal: Principal, peer: str) -> tuple[Session, str | None]:
         """Return the call's session, and the cookie to set when this call opened it.
 
         Raises:
             BusyError: there are as many sessions as there may be, all of them in use.
         """
-        key = _key(call, peer)
+        key = _key(call, principal, peer)
         now = time.monotonic()
         with self._lock:
             old = self._expired(now - self._limits.session_seconds)
-            name = call.cookie if call.cookie in self._entries else self._by_key.get(key)
+            name = self._named(call, principal, key)
             if name is not None:
                 self._entries.move_to_end(name)
                 entry, opened = self._entries[name], None
@@ -55,7 +65,7 @@ class SessionStore:
                 if len(self._entries) >= self._limits.sessions:
                     raise busy("sessions", self._limits.sessions, "all sessions are in use")
                 opened = secrets.token_urlsafe(24)
-                entry = self._entries[opened] = _Entry(self._database.session(peer=peer), key, now)
+                entry = self._entries[opened] = _Entry(self._database.session(principal, peer=peer), key, now)
                 self._by_key[key] = opened
         for closed in old:
             closed.close()
@@ -71,10 +81,10 @@ class SessionStore:
         names = takewhile(lambda name: self._entries[name].used <= horizon, list(self._entries))
         return [self._take(name) for name in islice(names, most)]
 
-    def close(self, call: Call, peer: str) -> bool:
+    def close(self, call: Call, principal: Principal, peer: str) -> bool:
         """Close the call's session; return whether there was one."""
         with self._lock:
-            name = call.cookie if call.cookie in self._entries else self._by_key.get(_key(call, peer))
+            name = self._named(call, principal, _key(call, principal, peer))
             session = self._take(name) if name is not None else None
         if session is not None:
             session.close()
@@ -87,12 +97,17 @@ class SessionStore:
         for session in sessions:
             session.close()
 
+    def _named(self, call: Call, principal: Principal, key: _Key) -> str | None:
+        """Return the name of the call's session; a cookie opens none of another user."""
+        entry = self._entries.get(call.cookie or "")
+        return call.cookie if entry is not None and entry.key.user == principal.name else self._by_key.get(key)
+
     def _take(self, name: str) -> Session:
         entry = self._entries.pop(name)
         self._by_key.pop(entry.key, None)
         return entry.session
 
 
-def _key(call: Call, peer: str) -> tuple[str, str]:
+def _key(call: Call, principal: Principal, peer: str) -> _Key:
     """Name the client: by its own token, but by its connection where several may send the same token or none."""
-    return (call.token.value, "" if call.token.own else peer)
+    return _Key(principal.name, call.token, "" if call.names_session else peer)

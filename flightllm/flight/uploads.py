@@ -76,15 +76,32 @@ def _plain_field(field: pa.Field) -> pa.Field:
 
 
 def _plain(kind: pa.DataType, column: str) -> pa.DataType:
-    """Return the type a column is kept as."""
+    """Return the type a column is kept as.
+
+    Raises:
+        InvalidInputError: a list view, which pyarrow cannot check.
+    """
     if pa.types.is_string_view(kind) or pa.types.is_large_string(kind):
         return pa.string()
     if pa.types.is_binary_view(kind) or pa.types.is_large_binary(kind):
         return pa.binary()
     if pa.types.is_dictionary(kind):
         return _plain(kind.value_type, column)
-    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return pa.list_(_plain_field(kind.value_field))
-    if pa.types.is_struct(kind):
+    if pa.types.is_nested(kind):
+        return _plain_nested(kind, column)
+    return kind
+
+
+def _plain_nested(kind: pa.DataType, column: str) -> pa.DataType:
+    types = pa.types
+    if types.is_list_view(kind) or types.is_large_list_view(kind):  # pyarrow cannot check their offsets
+        raise InvalidInputError(f"column {column!r} is a list view, which is not accepted; send a list")
+    if types.is_struct(kind):
         return pa.struct([_plain_field(field) for field in kind])
+    if types.is_fixed_size_list(kind):
+        return pa.list_(_plain_field(kind.value_field), kind.list_size)
+    if types.is_list(kind) or types.is_large_list(kind):
+        return pa.list_(_plain_field(kind.value_field))
+    if types.is_map(kind):
+        return pa.map_(_plain_field(kind.key_field), _plain_field(kind.item_field), keys_sorted=kind.keys_sorted)
     return kind

@@ -200,11 +200,21 @@ class FakeEngine:
         return hits * _BLOCK_TOKENS
 
     def _log(self, request: Request) -> None:
-        line = {"function": request.function, "prompt": request.prompt, "fields": request.fields}
+        line = {
+            "function": request.function,
+            "prompt": request.prompt,
+            "fields": request.fields,
+            "tenant": request.tenant,
+        }
         with self._lock, Path(self._options.log_path).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 def create(config: EngineConfig) -> FakeEngine:
     """Create the fake engine from the configuration."""
-    return FakeEngine(config.model, config.max_in_flight, read_options(FakeOptions, "fake", config.options))
+    return FakeEngine(config.model, config.max_in_flight, check(config))
+
+
+def check(config: EngineConfig) -> FakeOptions:
+    """Read the options."""
+    return read_options(FakeOptions, "fake", config.options)

@@ -18,7 +18,7 @@ from flightllm.errors import CancelledError, EngineError, EngineUnavailableError
 from flightllm.llm.base import Choice, Completion, Parameters, PrefixCache, Request
 from flightllm.llm.fair_lock import FairLock
 from flightllm.llm.local_plan import branchings, plan_batches
-from flightllm.llm.models import model_digest, model_folder
+from flightllm.llm.models import local_folder, model_digest, model_folder
 from flightllm.llm.options import read_options
 from flightllm.llm.prompts import PromptEncoder, misfit
 from flightllm.llm.pull import More, pull
@@ -249,8 +249,13 @@ class _Answer:
 
 def create(config: EngineConfig) -> LocalEngine:
     """Load the model that the configuration names."""
-    options = read_options(LocalOptions, "local", config.options)
-    return LocalEngine(config.model, config.max_in_flight, options)
+    return LocalEngine(config.model, config.max_in_flight, check(config))
+
+
+def check(config: EngineConfig) -> LocalOptions:
+    """Read the options, and look whether the model is there unless it is to be downloaded."""
+    local_folder(config.model)
+    return read_options(LocalOptions, "local", config.options)
 
 
 def _check(cancelled: Callable[[], bool]) -> None:

@@ -44,7 +44,7 @@ class OpenAIEngine:
         self._tokens_key = "max_tokens"
         self._client = openai.AsyncOpenAI(
             base_url=options.base_url,
-            api_key=options.api_key(),
+            api_key=options.read_key(),
             timeout=options.timeout,
             max_retries=options.max_retries,
         )
@@ -203,6 +203,11 @@ class _RefusedError(Exception):
 def create(config: EngineConfig) -> OpenAIEngine:
     """Make the engine that the configuration describes; nothing is sent yet."""
     return OpenAIEngine(config.model, config.max_in_flight, read_options(OpenAIOptions, "openai", config.options))
+
+
+def check(config: EngineConfig) -> None:
+    """Read the options, and the key that they refer to."""
+    read_options(OpenAIOptions, "openai", config.options).read_key()
 
 
 def _request_limiter(per_minute: float) -> AsyncLimiter | None:

@@ -6,12 +6,13 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from flightllm.errors import ConfigError, EngineUnavailableError, MissingExtraError
 from flightllm.llm.base import Choice, Completion, JsonSchema, Parameters, PrefixCache, Regex, Request
-from flightllm.llm.models import model_digest, model_folder
+from flightllm.llm.models import local_folder, model_digest, model_folder
 from flightllm.llm.options import read_options
 from flightllm.llm.prompts import PromptEncoder, misfit
 from flightllm.llm.shares import Shares
@@ -143,9 +144,12 @@ class VllmEngine:
         if error:
             return Completion(request.id, None, error, len(ids))
         sampling = _sampling(request.parameters, answer, self._limit - len(ids), self._confidence)
+        prompt: dict[str, Any] = {"prompt_token_ids": ids}
+        if request.tenant:
+            prompt["cache_salt"] = blake2b(request.tenant.encode(), digest_size=16).hexdigest()
         final: Any = None
         try:
-            async for output in self._engine.generate({"prompt_token_ids": ids}, sampling, f"f{next(self._numbers)}"):
+            async for output in self._engine.generate(prompt, sampling, f"f{next(self._numbers)}"):
                 final = output
         except EngineDeadError as exc:
             raise EngineUnavailableError(f"the engine {self._name} died; see its log") from exc
@@ -163,8 +167,13 @@ class VllmEngine:
 
 def create(config: EngineConfig) -> VllmEngine:
     """Start vLLM on the model that the configuration names (seconds to minutes)."""
-    options = read_options(VllmOptions, "vllm", config.options)
-    return VllmEngine(config.model, config.max_in_flight, options)
+    return VllmEngine(config.model, config.max_in_flight, check(config))
+
+
+def check(config: EngineConfig) -> VllmOptions:
+    """Read the options, and look whether the model is there unless it is to be downloaded."""
+    local_folder(config.model)
+    return read_options(VllmOptions, "vllm", config.options)
 
 
 def _completion(request: Request, prompt_tokens: int, final: Any) -> Completion:

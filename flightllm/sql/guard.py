@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from flightllm.config import LimitsConfig
-from flightllm.errors import LimitExceededError, UnsupportedError
+from flightllm.errors import LimitExceededError, PermissionDeniedError, UnsupportedError
 from flightllm.limits import over_limit
-from flightllm.sql.names import identifier, with_name
+from flightllm.sql.names import STORED_SUFFIX, identifier, with_name
 from flightllm.sql.tokens import Kind, Token, position, tokenize
 
 _WEIGHTS = {
@@ -180,6 +180,7 @@ def check_sql(sql: str, limits: LimitsConfig) -> None:
     Raises:
         LimitExceededError: the text is too long, or chains too many terms; names the limit, the count and the key.
         SqlError: the text cannot be split into tokens.
+        PermissionDeniedError: it has a hidden name of a table.
         UnsupportedError: it says TABLESAMPLE, which DataFusion parses and then ignores.
     """
     size = len(sql.encode())
@@ -192,6 +193,9 @@ def check_sql(sql: str, limits: LimitsConfig) -> None:
             raise UnsupportedError(
                 f"TABLESAMPLE at {position(sql, token.start)} is not supported: write WHERE random() < 0.1 for a tenth"
             )
+    for token in tokens:
+        if token.kind is Kind.QUOTED and token.text.endswith(STORED_SUFFIX):
+            raise PermissionDeniedError(f"{token.text!r} is a name of the server's own: read the table by its name")
     meter = _Meter()
     weight = meter.read(tokens)
     if weight > limits.sql_terms:

@@ -8,6 +8,8 @@ from flightllm.sql.tokens import Kind, Token, tokenize
 
 CATALOG = "flightllm"
 DEFAULT_SCHEMA = "public"
+STORED_SUFFIX = " (as stored)"
+"""Ends the hidden name of a table's rows as they are stored, under a view of them; refused in clients' text."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
+from flightllm.access.grants import Grant, Policy
 from flightllm.sql.names import TableName
 
 StatementKind = Literal[
@@ -17,6 +18,7 @@ StatementKind = Literal[
     "create_table_as",
     "create_view",
     "create_schema",
+    "create_external",
     "drop_table",
     "drop_view",
     "drop_schema",
@@ -27,6 +29,14 @@ StatementKind = Literal[
     "create_index",
     "drop_index",
     "refresh_index",
+    "create_model",
+    "drop_model",
+    "create_prompt",
+    "drop_prompt",
+    "grant",
+    "revoke",
+    "create_policy",
+    "drop_policy",
     "transaction",
 ]
 
@@ -53,7 +63,12 @@ class Statement:
     format: str = "text"
     """Of EXPLAIN: `text` or `json`."""
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
-    """Of CREATE VECTOR INDEX, whose name is `key`."""
+    """Of CREATE VECTOR INDEX, whose name is `key`; of CREATE EXTERNAL TABLE `format` and `location`."""
+    model_options: Mapping[str, str | int | float | bool] = field(default_factory=lambda: MappingProxyType({}))
+    """Of CREATE MODEL, whose name is `key`; a prompt's text is `value`."""
+    grants: tuple[Grant, ...] = ()
+    policy: Policy | None = None
+    """A row filter or column mask."""
     tail: str = ""
     """CREATE TABLE's column list, as written."""
 
@@ -74,8 +89,6 @@ REFUSED = {
     "use": "USE is not supported: write SCHEMA.TABLE in the query",
 }
 REFUSED_OBJECTS = {
-    "external": "CREATE EXTERNAL TABLE is not supported: the server reads no path a client names; "
-    "the administrator adds tables under [tables] in the configuration, or by --table NAME=PATH",
     "unbounded": "CREATE UNBOUNDED EXTERNAL TABLE is not supported: the server reads no path a client names",
     "function": "CREATE FUNCTION is not supported: the administrator adds AI functions under [functions] folders",
     "database": "there is one catalog, flightllm: write CREATE SCHEMA instead",

@@ -36,8 +36,6 @@ def test_killed_while_building(tmp_path: Path, statement: str, wait: float) -> N
             first.kill()
             client.wait(60)
     with ServerProcess(tmp_path, 1, 16) as second:
-        second.query(DOCS)
-        second.query(MORE)
         [(rows, status)] = second.query("SELECT rows, status FROM system.vector_indexes")
         assert rows in {ROWS, ROWS + ADDED}
         assert "damaged" not in status

@@ -11,6 +11,7 @@ from uuid import uuid4
 import pyarrow as pa
 from datafusion import SessionConfig, SessionContext
 
+from flightllm.access.principal import Principal
 from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, NotFoundError, SqlError
 from flightllm.limits import TimeLimit
 from flightllm.spans import NO_SPANS
@@ -24,6 +25,7 @@ class Record:
     """A query's id and whether it was cancelled or closed."""
 
     query_id: str = field(default_factory=lambda: uuid4().hex)
+    user: str = "local"
     cancelled: threading.Event = field(default_factory=threading.Event)
     closed: threading.Event = field(default_factory=threading.Event)
 
@@ -38,6 +40,11 @@ class Record:
         """Ask the query to stop."""
         del reason
         self.cancelled.set()
+
+    def progress(self) -> dict[str, Any]:
+        """Return how far it is."""
+        status = "done" if self.closed.is_set() else "cancelled" if self.cancelled.is_set() else "running"
+        return {"query_id": self.query_id, "status": status, "calls_done": 0, "calls_expected": 0}
 
     def queued(self, seconds: float) -> None:
         """Note how long it waited."""
@@ -101,16 +108,16 @@ class TinyDatabase:
         self.may_plan = threading.Event()
         self.plans = 0
 
-    @property
-    def catalog(self) -> "TinyDatabase":
-        """Return itself."""
+    def catalog_of(self, principal: Principal) -> "TinyDatabase":
+        """Return itself, whoever asks."""
+        del principal
         return self
 
-    def session(self, *, peer: str = "") -> "TinySession":
+    def session(self, principal: Principal, *, peer: str = "") -> "TinySession":
         """Open a session."""
         del peer
         self.sessions += 1
-        return TinySession(self)
+        return TinySession(self, principal)
 
     def schemas(self) -> list[str]:
         """Return the schemas' names."""
@@ -140,10 +147,11 @@ class TinyDatabase:
 class TinySession:
     """A session over the shared context."""
 
-    def __init__(self, database: TinyDatabase) -> None:
+    def __init__(self, database: TinyDatabase, principal: Principal) -> None:
+        self.principal = principal
         self._database = database
         self._options = {"optimizer": "on"}
-        self.id, self.user = f"s{database.sessions}", "local"
+        self.id = f"s{database.sessions}"
 
     def time_limit(self, settings: Mapping[str, str]) -> TimeLimit:
         """Return that of the database."""
@@ -184,6 +192,14 @@ class TinySession:
         frame = self._plan(_bind(sql, parameters))
         return Result(frame.schema(), self._run(frame, record, sql), record)
 
+    def describe_plan(self, plan: bytes) -> Described:
+        """Take no plans."""
+        raise InvalidInputError(f"no Substrait plan of {len(plan)} bytes")
+
+    def execute_plan(self, plan: bytes, settings: Mapping[str, str] | None = None) -> Result:
+        """Take no plans."""
+        raise InvalidInputError(f"no Substrait plan of {len(plan)} bytes under {settings}")
+
     def update(
         self,
         sql: str,
@@ -204,10 +220,10 @@ class TinySession:
         return len(rows)
 
     def ingest(
-        self, table: str, reader: Iterable[pa.RecordBatch], schema: pa.Schema, mode: str, *, temporary: bool = False
+        self, table: str, reader: Iterable[pa.RecordBatch], schema: pa.Schema, mode: str, **options: object
     ) -> int:
         """Write a table."""
-        del temporary
+        del options
         context = self._database.context
         exists = context.table_exist(table)
         if mode == "create" and exists:
@@ -225,6 +241,10 @@ class TinySession:
         if key not in self._options or value not in ("on", "off"):
             raise InvalidInputError(f"no setting {key}={value}")
         self._options[key] = value
+
+    def reset_option(self, key: str) -> None:
+        """Put a setting back to its default."""
+        self.set_option(key, "on")
 
     def get_options(self) -> Mapping[str, str]:
         """Return the settings."""

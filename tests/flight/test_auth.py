@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from pyarrow import flight
 
+from flightllm.access.login import Login
+from flightllm.access.store import AccessStore
 from flightllm.client import Client
-from flightllm.config import ServerConfig
+from flightllm.config import AuthConfig, ServerConfig
 from flightllm.errors import UnauthenticatedError
 from flightllm.flight.auth import CallFactory
 from flightllm.flight.server import FlightSqlServer
@@ -78,8 +80,8 @@ def test_settings_of_one_call(server: FlightSqlServer) -> None:
 
 def test_headers_are_read_once() -> None:
     """Token, cookie and settings of a call."""
-    call = CallFactory(None).start_call(
+    call = CallFactory(Login(AccessStore(None), AuthConfig())).start_call(
         None, {"Cookie": ["a=b; flightllm_session=s1"], "x-flightllm-x": ["1"], "authorization": ["Bearer t"]}
     )
-    assert (call.token.value, call.cookie, call.settings) == ("t", "s1", {"x": "1"})
+    assert (call.token, call.cookie, call.settings) == ("t", "s1", {"x": "1"})
     assert call.sending_headers() == {}

@@ -33,6 +33,8 @@ def test_types_become_plain() -> None:
             "dictionary": pa.array(["c"]).dictionary_encode(),
             "list": pa.array([["d"]], pa.large_list(pa.large_string())),
             "struct": pa.array([{"x": b"e"}], pa.struct([("x", pa.large_binary())])),
+            "fixed": pa.array([["f"]], pa.list_(pa.large_string(), 1)),
+            "map": pa.array([[("h", "i")]], pa.map_(pa.large_string(), pa.large_string())),
         }
     )
     table = Upload(Reader(batch), 10_000).read_all()
@@ -42,6 +44,8 @@ def test_types_become_plain() -> None:
         pa.string(),
         pa.list_(pa.string()),
         pa.struct([("x", pa.binary())]),
+        pa.list_(pa.string(), 1),
+        pa.map_(pa.string(), pa.string()),
     ]
     assert table.to_pylist() == batch.to_pylist()
 
@@ -65,6 +69,12 @@ def test_run_end_encoding_is_refused(kind: pa.DataType) -> None:
     """DataFusion's Arrow reads such columns without checks, so none comes in, however deep inside another."""
     with pytest.raises(InvalidInputError, match="'c' is run-end encoded"):
         Upload(SimpleNamespace(schema=pa.schema([("c", kind)])), 10_000)
+
+
+def test_list_views_are_refused() -> None:
+    """Pyarrow cannot check them."""
+    with pytest.raises(InvalidInputError, match="'c' is a list view"):
+        Upload(Reader(pa.record_batch({"c": pa.array([[1]], pa.list_view(pa.int8()))})), 10_000)
 
 
 def _offsets(*values: int) -> pa.Buffer:

@@ -1,0 +1,81 @@
+"""JSON Web Tokens, checked against a key set; needs the extra `jwt`."""
+
+import json
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flightllm.config.auth import AuthConfig
+from flightllm.errors import ConfigError, MissingExtraError, UnauthenticatedError
+
+if TYPE_CHECKING:
+    from jwt import PyJWK, PyJWKClient
+
+_ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
+"""Those with a public key; one with a shared secret would let a leaked key set sign."""
+
+
+class JwtClaims:
+    """Reads tokens signed by a key of a JSON Web Key Set, a file or an address; both are read again for a new key."""
+
+    def __init__(self, config: AuthConfig) -> None:
+        try:
+            import jwt
+        except ImportError as error:
+            raise MissingExtraError("[auth] jwks", "jwt") from error
+        self._jwt = jwt
+        self._config = config
+        place = config.jwks or ""
+        self._file = Path(place.removeprefix("file:")).expanduser() if place.startswith("file:") else None
+        self._client: PyJWKClient | None = None if self._file else jwt.PyJWKClient(place, timeout=10)
+        self._lock = threading.Lock()
+        self._read_at = -1
+        self._keys: Mapping[str, PyJWK] = {}
+        if self._file is not None:
+            self._of_file(None)
+
+    def read(self, token: str) -> Mapping[str, Any]:
+        """Return a token's claims.
+
+        Raises:
+            UnauthenticatedError: signature, expiry, issuer or audience are wrong.
+            ConfigError: the key set cannot be read.
+        """
+        jwt = self._jwt
+        try:
+            key = self._key(jwt.get_unverified_header(token).get("kid"), token)
+            claims: dict[str, Any] = jwt.decode(
+                token,
+                key,
+                algorithms=_ALGORITHMS,
+                audience=self._config.audience,
+                issuer=self._config.issuer,
+                options={"require": ["exp"], "verify_aud": self._config.audience is not None},
+            )
+        except jwt.PyJWKClientConnectionError as error:
+            raise ConfigError("the server cannot fetch the key set of [auth] jwks; try again later") from error
+        except jwt.PyJWTError as error:
+            raise UnauthenticatedError(f"the token is not valid: {error}") from error
+        return claims
+
+    def _key(self, kid: str | None, token: str) -> "PyJWK":
+        if self._client is not None:
+            return self._client.get_signing_key_from_jwt(token)
+        return self._of_file(kid)[kid or next(iter(self._keys), "")]
+
+    def _of_file(self, kid: str | None) -> Mapping[str, "PyJWK"]:
+        """Return the file's keys by id, read anew where the file changed."""
+        file = self._file or Path()
+        with self._lock:
+            try:
+                changed = file.stat().st_mtime_ns
+                if changed != self._read_at:
+                    found = self._jwt.PyJWKSet.from_dict(json.loads(file.read_text(encoding="utf-8")))
+                    self._keys = {key.key_id or str(number): key for number, key in enumerate(found.keys)}
+                    self._read_at = changed
+            except (OSError, ValueError, self._jwt.PyJWTError) as error:
+                raise ConfigError(f"[auth] jwks: cannot read the key set {file}: {error}") from error
+        if kid is not None and kid not in self._keys:
+            raise UnauthenticatedError(f"the token is signed by the key {kid!r}, which the server does not know")
+        return self._keys

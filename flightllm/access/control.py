@@ -1,0 +1,94 @@
+"""Who may do what, for one server: users, their rights now, and the statements that change them."""
+
+import threading
+
+from flightllm.access.claims import JwtClaims
+from flightllm.access.grants import Policy
+from flightllm.access.ledger import Ledger
+from flightllm.access.login import Login
+from flightllm.access.principal import LOCAL, ROLES, Principal
+from flightllm.access.rights import Rights
+from flightllm.access.store import AccessStore
+from flightllm.config import Config
+from flightllm.errors import InvalidInputError, NotFoundError
+from flightllm.sql.statement import Statement
+
+
+def open_access(config: Config) -> "AccessControl":
+    """Open what a server knows of its users.
+
+    Raises:
+        ConfigError: the server's token or the key set cannot be read.
+        MissingExtraError: `[auth] jwks` without the extra `jwt`.
+    """
+    store = AccessStore(config.data_folder / "access.sqlite")
+    claims = JwtClaims(config.auth) if config.auth.jwks else None
+    return AccessControl(store, Login(store, config.auth, config.server.read_token(), claims))
+
+
+class AccessControl:
+    """The users of a server and what they may. Safe to use from several threads."""
+
+    def __init__(self, store: AccessStore, login: Login) -> None:
+        self.store = store
+        self.login = login
+        self._lock = threading.Lock()
+        self._ledgers: dict[str, Ledger] = {}
+
+    def rights(self, principal: Principal) -> Rights:
+        """Return what a principal may do now.
+
+        Raises:
+            UnauthenticatedError: it is no user any more.
+        """
+        return Rights.of(self.login.current(principal), self.store.snapshot())
+
+    def ledger(self, principal: Principal) -> Ledger | None:
+        """Return what a user spends; None for whoever asks a server without users."""
+        if principal == LOCAL:
+            return None
+        with self._lock:
+            return self._ledgers.setdefault(principal.name, Ledger(self.store, principal.name))
+
+    def change(self, statement: Statement) -> int:
+        """Run GRANT, REVOKE, or CREATE or DROP of a row filter or column mask, already checked; return -1.
+
+        Raises:
+            NotFoundError: nobody has this name, or there is nothing to remove.
+            InvalidInputError: there is such a filter or mask, and OR REPLACE was not written.
+        """
+        match statement.kind:
+            case "grant":
+                self._check_grantee(statement.grants[0].grantee)
+                self.store.grant(list(statement.grants))
+            case "revoke":
+                if not self.store.revoke(list(statement.grants)):
+                    grant = statement.grants[0]
+                    raise NotFoundError(
+                        f"{grant.grantee!r} has no such privilege on {grant.object!r}: see system.grants"
+                    )
+            case "create_policy" if statement.policy is not None:
+                self._check_grantee(statement.policy.grantee)
+                if self._has(statement.policy) and not statement.or_replace:
+                    raise InvalidInputError("there is one for this table and user: write CREATE OR REPLACE")
+                self.store.set_policy(statement.policy)
+            case "drop_policy" if statement.policy is not None:
+                if not self.store.drop_policy(statement.policy):
+                    raise NotFoundError("there is no such row filter or column mask: see system.policies")
+        return -1
+
+    def _has(self, policy: Policy) -> bool:
+        key = (policy.grantee, policy.target, policy.column)
+        return any((p.grantee, p.target, p.column) == key for p in self.store.snapshot().policies)
+
+    def _check_grantee(self, name: str) -> None:
+        """Check that a name means somebody; groups of users that log in from elsewhere cannot be known here."""
+        snapshot = self.store.snapshot()
+        groups = frozenset[str]().union(*(user.groups for user in snapshot.users.values()))
+        if name not in {*snapshot.users, *groups, *ROLES} and not self.login.takes_others:
+            known = ", ".join([*ROLES, *sorted({*snapshot.users, *groups})])
+            raise NotFoundError(f"there is no user, group or role {name!r}; there are: {known}")
+
+    def close(self) -> None:
+        """Close the file of users. Idempotent."""
+        self.store.close()

@@ -1,0 +1,196 @@
+"""Find out who calls: by password, token, signed claims or certificate."""
+
+import base64
+import hashlib
+import hmac
+import json
+import secrets
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+from flightllm.access.passwords import TOKEN_PREFIX, hash_token, is_password
+from flightllm.access.principal import LOCAL, ROLES, Principal
+from flightllm.access.store import AccessStore, Snapshot
+from flightllm.config.auth import AuthConfig
+from flightllm.errors import UnauthenticatedError
+
+LOGIN_PREFIX = "login."
+"""What the tokens given out for passwords begin with."""
+_HOW = "send a bearer token (`authorization: Bearer …`), or user name and password"
+
+
+class Claims(Protocol):
+    """What reads tokens that somebody else signed."""
+
+    def read(self, token: str) -> Mapping[str, Any]:
+        """Return a token's claims; raises `UnauthenticatedError` where it is not valid."""
+
+
+class Login:
+    """Turns what a client shows into a principal. Safe to use from several threads.
+
+    A server without users, key set and `secret` is open: whoever calls is `LOCAL`, an admin.
+    """
+
+    def __init__(
+        self, store: AccessStore, config: AuthConfig, secret: str | None = None, claims: Claims | None = None
+    ) -> None:
+        self._store = store
+        self._config = config
+        self._secret = secret
+        self._claims = claims
+        self._spare_key = hashlib.sha256((secret or secrets.token_hex()).encode()).digest()
+        """Signs logins while no users are kept."""
+
+    @property
+    def is_open(self) -> bool:
+        """Tell whether nobody has to show anything."""
+        return self._is_open(self._store.snapshot())
+
+    @property
+    def takes_others(self) -> bool:
+        """Tell whether users may call that the server does not keep itself."""
+        return self._claims is not None or self._config.default_role is not None
+
+    def anonymous(self) -> Principal:
+        """Return who calls without showing anything.
+
+        Raises:
+            UnauthenticatedError: the server is not open.
+        """
+        if not self.is_open:
+            raise UnauthenticatedError(f"this server asks who you are: {_HOW}")
+        return LOCAL
+
+    def by_password(self, name: str, password: str) -> tuple[Principal, str]:
+        """Return who has this name and password, and a token for the following calls.
+
+        A token is taken as password too, the server's own with any name.
+
+        Raises:
+            UnauthenticatedError: nobody has both.
+        """
+        snapshot = self._store.snapshot()
+        if self._is_open(snapshot):
+            return LOCAL, self._issue("", "open")
+        if self._secret is not None and _same(password, self._secret):
+            return LOCAL, self._issue("", self._secret)
+        if password.startswith(TOKEN_PREFIX):
+            principal = self._by_api_token(password, snapshot)
+            if name in ("", "token", principal.name):
+                return principal, self._issue(principal.name, hash_token(password))
+        user = snapshot.users.get(name)
+        if not is_password(password, user.password if user else None) or user is None:
+            raise UnauthenticatedError(f"wrong user name or password; {_HOW}")
+        return user.principal, self._issue(name, user.password or "")
+
+    def by_token(self, token: str) -> Principal:
+        """Return whose bearer token this is: one of `by_password`, an API token, the server's own, or signed claims.
+
+        Raises:
+            UnauthenticatedError: it is not valid, or not any more.
+        """
+        snapshot = self._store.snapshot()
+        if token.startswith(LOGIN_PREFIX):
+            return self._by_login(token, snapshot)
+        if token.startswith(TOKEN_PREFIX):
+            return self._by_api_token(token, snapshot)
+        if self._secret is not None and _same(token, self._secret):
+            return LOCAL
+        if self._claims is not None and token.count(".") == 2:
+            return self._by_claims(self._claims.read(token), snapshot)
+        if self._is_open(snapshot):
+            return LOCAL
+        raise UnauthenticatedError("the bearer token is not valid here; log in again")
+
+    def by_certificate(self, name: str) -> Principal:
+        """Return the user whom a verified client certificate names.
+
+        Raises:
+            UnauthenticatedError: there is no such user.
+        """
+        return self._named(name, {}, self._store.snapshot())
+
+    def current(self, principal: Principal) -> Principal:
+        """Return a principal as it is now: an admin may have changed it since it logged in.
+
+        Raises:
+            UnauthenticatedError: it is no longer a user of this server.
+        """
+        if principal == LOCAL:
+            return principal
+        snapshot = self._store.snapshot()
+        user = snapshot.users.get(principal.name)
+        if user is not None:
+            return user.principal
+        if not self.takes_others:
+            raise UnauthenticatedError(f"{principal.name!r} is no user of this server any more")
+        return principal
+
+    def _is_open(self, snapshot: Snapshot) -> bool:
+        return self._secret is None and self._claims is None and not snapshot.users
+
+    def _by_api_token(self, token: str, snapshot: Snapshot) -> Principal:
+        found = snapshot.tokens.get(hash_token(token))
+        if found is None or found.user not in snapshot.users:
+            raise UnauthenticatedError("the API token is not valid here, or was revoked")
+        if found.expires is not None and found.expires <= datetime.now(UTC):
+            raise UnauthenticatedError(f"the API token expired at {found.expires:%Y-%m-%d %H:%M} UTC: make a new one")
+        return snapshot.users[found.user].principal
+
+    def _by_claims(self, claims: Mapping[str, Any], snapshot: Snapshot) -> Principal:
+        name = claims.get(self._config.user_claim)
+        if not isinstance(name, str) or not name or name in (LOCAL.name, *ROLES):
+            raise UnauthenticatedError(f"the token's claim {self._config.user_claim!r} names no user")
+        return self._named(name, claims, snapshot)
+
+    def _named(self, name: str, claims: Mapping[str, Any], snapshot: Snapshot) -> Principal:
+        """Return the user of a name that was proved elsewhere; one not kept here gets what its claims say."""
+        if name in snapshot.users:
+            return snapshot.users[name].principal
+        role = claims.get(self._config.role_claim, self._config.default_role)
+        if role not in ROLES:
+            raise UnauthenticatedError(f"{name!r} is no user of this server: an admin adds it by `flightllm user add`")
+        groups = claims.get(self._config.groups_claim, [])
+        plain = [group for group in groups if isinstance(group, str) and group not in (*ROLES, *snapshot.users)]
+        tenant = claims.get(self._config.tenant_claim, "")
+        return Principal(name, role, frozenset(plain), tenant if isinstance(tenant, str) else "")
+
+    # --- login tokens: signed, so that they outlive the process, and void once what they were given for changes
+
+    def _issue(self, name: str, proof: str) -> str:
+        payload = json.dumps([name, _digest(proof), int(time.time()), secrets.token_hex(8)])
+        text = base64.urlsafe_b64encode(payload.encode()).decode().rstrip("=")
+        return f"{LOGIN_PREFIX}{text}.{self._signature(text)}"
+
+    def _by_login(self, token: str, snapshot: Snapshot) -> Principal:
+        if self._is_open(snapshot):
+            return LOCAL
+        text, _, signature = token.removeprefix(LOGIN_PREFIX).partition(".")
+        if not _same(signature, self._signature(text)):
+            raise UnauthenticatedError("the login token is not valid here; log in again")
+        name, proof, issued, _ = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
+        if time.time() - issued > self._config.login_seconds:
+            raise UnauthenticatedError("the login expired; log in again")
+        if not name:
+            proofs = [self._secret] if self._secret else []
+        else:
+            user = snapshot.users.get(name)
+            tokens = [hash_ for hash_, kept in snapshot.tokens.items() if kept.user == name]
+            proofs = [*tokens, user.password or ""] if user else []
+        if proof not in map(_digest, proofs):
+            raise UnauthenticatedError("the login is not valid any more; log in again")
+        return snapshot.users[name].principal if name else LOCAL
+
+    def _signature(self, text: str) -> str:
+        return hmac.new(self._store.signing_key() or self._spare_key, text.encode(), "sha256").hexdigest()
+
+
+def _digest(proof: str) -> str:
+    return hashlib.sha256(proof.encode()).hexdigest()[:32]
+
+
+def _same(left: str, right: str) -> bool:
+    return hmac.compare_digest(left.encode(), right.encode())

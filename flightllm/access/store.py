@@ -1,0 +1,337 @@
+"""Users, tokens, grants and policies, kept in SQLite in the data folder: the server reads, the command line writes."""
+
+import json
+import secrets
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from types import MappingProxyType
+
+from flightllm.access.grants import Grant, Policy
+from flightllm.access.passwords import hash_password, hash_token, new_token
+from flightllm.access.principal import ROLES, Principal, Role
+from flightllm.errors import ConfigError, InvalidInputError, NotFoundError
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS users (
+    name TEXT PRIMARY KEY, role TEXT NOT NULL, groups TEXT NOT NULL, tenant TEXT NOT NULL, password TEXT,
+    daily_calls INTEGER, daily_tokens INTEGER, daily_cost REAL);
+CREATE TABLE IF NOT EXISTS tokens (
+    id TEXT PRIMARY KEY, user TEXT NOT NULL, label TEXT NOT NULL, hash TEXT NOT NULL UNIQUE, created TEXT NOT NULL,
+    expires TEXT);
+CREATE TABLE IF NOT EXISTS grants (
+    grantee TEXT, privilege TEXT, kind TEXT, "schema" TEXT, name TEXT,
+    PRIMARY KEY (grantee, privilege, kind, "schema", name));
+CREATE TABLE IF NOT EXISTS policies (
+    grantee TEXT, "schema" TEXT, "table" TEXT, "column" TEXT, expression TEXT NOT NULL,
+    PRIMARY KEY (grantee, "schema", "table", "column"));
+CREATE TABLE IF NOT EXISTS spent (
+    user TEXT, day TEXT, calls INTEGER NOT NULL, tokens INTEGER NOT NULL, cost REAL NOT NULL,
+    PRIMARY KEY (user, day));
+CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+"""
+_BUSY_SECONDS = 5.0
+_SIGNING_KEY = "signing key"
+DEFAULT_MODEL = "default"
+"""What grants call the server's configured model; everybody may use it until that is revoked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What a user may spend on AI calls in a day (UTC); None is no limit."""
+
+    calls: int | None = None
+    tokens: int | None = None
+    cost: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """One user; without a password it logs in by tokens, JWT or certificate alone."""
+
+    name: str
+    role: Role
+    groups: frozenset[str] = frozenset()
+    tenant: str = ""
+    password: str | None = None
+    """Its Argon2 hash."""
+    allowance: Allowance = Allowance()
+
+    @property
+    def principal(self) -> Principal:
+        """Return the user as sessions know it."""
+        return Principal(self.name, self.role, self.groups, self.tenant)
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One API token, without its text."""
+
+    id: str
+    user: str
+    label: str
+    created: datetime
+    expires: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Everything that decides who may do what, as of one moment."""
+
+    users: Mapping[str, User] = field(default_factory=lambda: MappingProxyType({}))
+    tokens: Mapping[str, Token] = field(default_factory=lambda: MappingProxyType({}))
+    """By hash."""
+    grants: frozenset[Grant] = frozenset()
+    policies: tuple[Policy, ...] = ()
+
+
+class AccessStore:
+    """The file `access.sqlite`; made at the first change. Safe for several threads and processes.
+
+    `path` None keeps everything in memory, for a server whose folder cannot be written.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._lock = threading.RLock()
+        self._opened: sqlite3.Connection | None = None if path else self._connect(":memory:")
+        self._version: tuple[int, int] | None = None
+        self._own = 0
+        self._snapshot = Snapshot()
+
+    # --- reading
+
+    def snapshot(self) -> Snapshot:
+        """Return what holds now; cheap where nothing has changed.
+
+        Raises:
+            ConfigError: the file cannot be read.
+        """
+        with self._lock:
+            database = self._existing()
+            if database is None:
+                return Snapshot()
+            with _readable():
+                version = (int(database.execute("PRAGMA data_version").fetchone()[0]), self._own)
+                if version != self._version:
+                    self._snapshot, self._version = _read(database), version
+            return self._snapshot
+
+    def signing_key(self) -> bytes | None:
+        """Return the secret that login tokens are signed with, the same for as long as the file lives, if it does."""
+        with self._lock, _readable():
+            database = self._existing()
+            if database is None:
+                return None
+            database.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?)", (_SIGNING_KEY, secrets.token_hex(32)))
+            query = "SELECT value FROM secrets WHERE name = ?"
+            return bytes.fromhex(database.execute(query, (_SIGNING_KEY,)).fetchone()[0])
+
+    # --- users and tokens
+
+    def add_user(self, user: User, password: str | None = None) -> None:
+        """Add a user.
+
+        Raises:
+            InvalidInputError: the name is taken, by a role or a group too, or the password is too short.
+        """
+        with self._lock:
+            snapshot = self.snapshot()
+            _check_user(user, snapshot)
+            groups = frozenset[str]().union(*(other.groups for other in snapshot.users.values()))
+            if user.name in snapshot.users or user.name in groups:
+                raise InvalidInputError(f"the name {user.name!r} is taken: choose another")
+            hashed = None if password is None else hash_password(password)
+            self._change("INSERT INTO users VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *_row(replace(user, password=hashed)))
+
+    def change_user(self, user: User, password: str | None = None) -> None:
+        """Put a user in place of the one of its name, with a new password where one is given.
+
+        Raises:
+            NotFoundError: there is no such user.
+        """
+        self.user(user.name)
+        _check_user(user, self.snapshot())
+        kept = user if password is None else replace(user, password=hash_password(password))
+        self._change("INSERT OR REPLACE INTO users VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *_row(kept))
+
+    def user(self, name: str) -> User:
+        """Return a user.
+
+        Raises:
+            NotFoundError: there is no such user; names the ones there are.
+        """
+        users = self.snapshot().users
+        if name not in users:
+            raise NotFoundError(f"there is no user {name!r}; there are: {', '.join(sorted(users)) or 'none yet'}")
+        return users[name]
+
+    def drop_user(self, name: str) -> None:
+        """Remove a user, its tokens, and what was granted to it by name.
+
+        Raises:
+            NotFoundError: there is no such user.
+        """
+        self.user(name)
+        with self._lock, _readable():
+            database = self._writing()
+            database.execute("BEGIN IMMEDIATE")
+            for table, column in (
+                ("tokens", "user"),
+                ("grants", "grantee"),
+                ("policies", "grantee"),
+                ("users", "name"),
+            ):
+                database.execute(f"DELETE FROM {table} WHERE {column} = ?", (name,))
+            database.execute("COMMIT")
+            self._own += 1
+
+    def add_token(self, user: str, label: str = "", expires: datetime | None = None) -> str:
+        """Make an API token for a user and return its text, which is not kept.
+
+        Raises:
+            NotFoundError: there is no such user.
+        """
+        self.user(user)
+        text = new_token()
+        row = (secrets.token_hex(4), user, label, hash_token(text), _text(datetime.now(UTC)), _text(expires))
+        self._change("INSERT INTO tokens VALUES (?, ?, ?, ?, ?, ?)", *row)
+        return text
+
+    def drop_token(self, id_: str) -> None:
+        """Remove a token by its id.
+
+        Raises:
+            NotFoundError: there is no such token.
+        """
+        if not self._change("DELETE FROM tokens WHERE id = ?", id_):
+            raise NotFoundError(f"there is no token {id_!r}: see `flightllm token list`")
+
+    # --- grants and policies
+
+    def grant(self, grants: list[Grant]) -> None:
+        """Add grants; those there already stay."""
+        for grant in grants:
+            self._change("INSERT OR IGNORE INTO grants VALUES (?, ?, ?, ?, ?)", *astuple(grant))
+
+    def revoke(self, grants: list[Grant]) -> int:
+        """Remove grants and return how many of them there were."""
+        where = 'grantee = ? AND privilege = ? AND kind = ? AND "schema" = ? AND name = ?'
+        return sum(self._change(f"DELETE FROM grants WHERE {where}", *astuple(grant)) for grant in grants)
+
+    def set_policy(self, policy: Policy) -> None:
+        """Keep a row filter or column mask, in place of the one for the same table, column and grantee."""
+        self._change("INSERT OR REPLACE INTO policies VALUES (?, ?, ?, ?, ?)", *astuple(policy))
+
+    def drop_policy(self, policy: Policy) -> bool:
+        """Remove a row filter or column mask, whatever its expression; return whether there was one."""
+        where = 'grantee = ? AND "schema" = ? AND "table" = ? AND "column" = ?'
+        return self._change(f"DELETE FROM policies WHERE {where}", *astuple(policy)[:-1]) > 0
+
+    # --- spending
+
+    def spent(self, user: str, day: str) -> tuple[int, int, float]:
+        """Return the calls, tokens and cost that a user has spent on a day, written YYYY-MM-DD."""
+        with self._lock, _readable():
+            database = self._existing()
+            query = "SELECT calls, tokens, cost FROM spent WHERE user = ? AND day = ?"
+            row = database.execute(query, (user, day)).fetchone() if database else None
+        return (0, 0, 0.0) if row is None else (int(row[0]), int(row[1]), float(row[2]))
+
+    def add_spent(self, user: str, day: str, calls: int, tokens: int, cost: float) -> None:
+        """Add to what a user has spent on a day."""
+        with self._lock, _readable():
+            self._writing().execute(
+                "INSERT INTO spent VALUES (?, ?, ?, ?, ?) ON CONFLICT (user, day) DO UPDATE SET"
+                " calls = calls + excluded.calls, tokens = tokens + excluded.tokens, cost = cost + excluded.cost",
+                (user, day, calls, tokens, cost),
+            )
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        with self._lock:
+            if self._opened is not None:
+                self._opened.close()
+                self._opened = None
+
+    # --- the file
+
+    def _change(self, statement: str, *values: object) -> int:
+        with self._lock, _readable():
+            changed = self._writing().execute(statement, values).rowcount
+            self._own += 1
+        return changed
+
+    def _existing(self) -> sqlite3.Connection | None:
+        if self._opened is None and self._path is not None and self._path.exists():
+            self._opened = self._connect(str(self._path))
+        return self._opened
+
+    def _writing(self) -> sqlite3.Connection:
+        if self._opened is None and self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.touch(mode=0o600, exist_ok=False)
+            self._opened = self._connect(str(self._path))
+            self.grant([Grant(role, "USAGE", "MODEL", "", DEFAULT_MODEL) for role in ("user", "readonly")])
+        if self._opened is None:
+            raise ConfigError("the user database is closed")
+        return self._opened
+
+    @staticmethod
+    def _connect(path: str) -> sqlite3.Connection:
+        with _readable():
+            database = sqlite3.connect(path, check_same_thread=False, timeout=_BUSY_SECONDS, isolation_level=None)
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("PRAGMA synchronous = FULL")
+            database.executescript(_SCHEMA)
+        return database
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Turn SQLite's errors into ours: who may what must be known, so nothing goes on without it."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        raise ConfigError(f"the user database access.sqlite in the data folder cannot be used: {error}") from error
+
+
+def _read(database: sqlite3.Connection) -> Snapshot:
+    users = [
+        User(name, role, frozenset(json.loads(groups)), tenant, password, Allowance(*allowance))
+        for name, role, groups, tenant, password, *allowance in database.execute("SELECT * FROM users")
+    ]
+    tokens = {
+        hash_: Token(id_, user, label, datetime.fromisoformat(created), expires and datetime.fromisoformat(expires))
+        for id_, user, label, hash_, created, expires in database.execute("SELECT * FROM tokens")
+    }
+    policies = database.execute('SELECT * FROM policies ORDER BY "schema", "table", "column", grantee')
+    return Snapshot(
+        MappingProxyType({user.name: user for user in users}),
+        MappingProxyType(tokens),
+        frozenset(Grant(*row) for row in database.execute("SELECT * FROM grants")),
+        tuple(Policy(*row) for row in policies),
+    )
+
+
+def _row(user: User) -> tuple[object, ...]:
+    groups = json.dumps(sorted(user.groups))
+    return (user.name, user.role, groups, user.tenant, user.password, *astuple(user.allowance))
+
+
+def _check_user(user: User, snapshot: Snapshot) -> None:
+    for name in (user.name, *user.groups):
+        if not name or name in ROLES or not name.isprintable() or ":" in name:
+            raise InvalidInputError(f"{name!r} cannot be a name: not empty, no ':', and not {', '.join(ROLES)}")
+    if shared := user.groups & {user.name, *snapshot.users}:
+        raise InvalidInputError(f"{min(shared)!r} is a user, so it cannot be a group: choose another name")
+    if user.role not in ROLES:
+        raise InvalidInputError(f"there is no role {user.role!r}; there are: {', '.join(ROLES)}")
+
+
+def _text(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.astimezone(UTC).isoformat()

@@ -1,0 +1,37 @@
+"""External tables: files where the configuration allows them, which only their administrator's statement names."""
+
+from pathlib import Path
+
+from flightllm.catalog.entries import Entry
+from flightllm.catalog.files import FORMATS, FileTable, file_suffix, open_address, opened_file
+from flightllm.catalog.statements import check_create, target_of
+from flightllm.catalog.store import TableStore
+from flightllm.errors import InvalidInputError
+from flightllm.sql.statement import Statement
+
+
+def create_external(store: TableStore, statement: Statement, owner: str) -> None:
+    """Make an external table. See `Catalog.create_external`."""
+    name, wanted = target_of(statement), statement.options["format"]
+    if not check_create(store, statement):
+        return
+    place = store.places.checked(statement.options["location"])
+    found, suffix = _found(store, place, wanted)
+    if found.needs_cast:
+        raise InvalidInputError("its columns are dictionaries, views or large texts: write the files as Parquet")
+    location = f"{place}/" if isinstance(place, Path) and place.is_dir() else str(place)
+    entry = Entry(name, "external", found.schema, None, owner=owner, location=location, format=suffix)
+    with store.lock:
+        if check_create(store, statement):
+            store.put(entry)
+
+
+def _found(store: TableStore, place: Path | str, wanted: str) -> tuple[FileTable, str]:
+    """Return the table at a place, and how its files' names end, if they are of the format wanted."""
+    endings = [suffix for suffix, kind in FORMATS.items() if kind == wanted]
+    if isinstance(place, str):
+        return open_address(place, store.places.stores, endings)
+    suffix = file_suffix(place)
+    if suffix.lower() not in endings:
+        raise InvalidInputError(f"the names of {wanted.upper()} files end in {', '.join(endings)}; this is {suffix}")
+    return opened_file(place, suffix), suffix

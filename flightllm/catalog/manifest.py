@@ -1,0 +1,106 @@
+"""What of the catalog outlives the server, as one JSON document: schemas, tables, views and whose they are."""
+
+import base64
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from flightllm.catalog.entries import Entry, StoredRows
+from flightllm.errors import InvalidInputError
+from flightllm.sql.names import TableName
+from flightllm.storage.rows import StoredFile
+
+VERSION = 1
+_KEPT = ("managed", "external", "view", "ai_view")
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """Schemas and entries without providers. `revision` is another one after each change to any of them."""
+
+    schemas: tuple[str, ...]
+    entries: tuple[Entry, ...]
+    revision: str
+
+    def as_json(self) -> str:
+        """Return the document; what the configuration names is not in it."""
+        entries = [_written(entry) for entry in self.entries if entry.kind in _KEPT]
+        document = {"version": VERSION, "revision": self.revision, "schemas": self.schemas, "entries": entries}
+        return json.dumps(document, indent=1)
+
+    @classmethod
+    def of_json(cls, text: str) -> "Manifest":
+        """Read what `as_json` wrote.
+
+        Raises:
+            InvalidInputError: it is no such document, or one of another version.
+        """
+        try:
+            document = json.loads(text)
+            if document["version"] != VERSION:
+                raise InvalidInputError(f"it is of version {document['version']}, this server reads {VERSION}")
+            schemas = tuple(map(str, document["schemas"]))
+            entries = tuple(_read(entry) for entry in document["entries"])
+            return cls(schemas, entries, str(document["revision"]))
+        except (ValueError, KeyError, TypeError, AttributeError, pa.ArrowException) as error:
+            raise InvalidInputError("it is cut short, or not what the server wrote") from error
+
+    @property
+    def files(self) -> set[str]:
+        """Return the names of all data files."""
+        return file_names(self.entries)
+
+
+def file_names(entries: Iterable[Entry]) -> set[str]:
+    """Return the names of the data files of all entries."""
+    return {file.name for entry in entries if entry.rows is not None for file in entry.rows.files}
+
+
+def _written(entry: Entry) -> dict[str, object]:
+    written: dict[str, object] = {
+        "kind": entry.kind,
+        "schema": entry.name.schema,
+        "name": entry.name.name,
+        "owner": entry.owner,
+    }
+    if entry.kind in {"view", "ai_view"}:
+        written |= {"query": entry.query, "column_names": entry.columns}
+    if entry.kind != "view":  # whose columns follow from its tables
+        written["columns"] = base64.b64encode(entry.schema.serialize().to_pybytes()).decode()
+    if entry.rows is not None:
+        rows = entry.rows
+        files: Sequence[Mapping[str, object]] = [asdict(file) for file in rows.files]
+        written |= {"identity": rows.identity, "revision": rows.revision, "definition": rows.definition, "files": files}
+    if entry.kind == "external":
+        written |= {"location": entry.location, "format": entry.format}
+    return written
+
+
+def _read(written: Mapping[str, Any]) -> Entry:
+    schema = pa.schema([])
+    if "columns" in written:
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(written["columns"], validate=True)))
+    rows = None
+    if written["kind"] == "managed":
+        files = tuple(StoredFile(str(f["name"]), int(f["bytes"]), int(f["rows"])) for f in written["files"])
+        if any(Path(file.name).name != file.name for file in files):
+            raise InvalidInputError("a file in it lies elsewhere")
+        rows = StoredRows(files, str(written["identity"]), str(written["revision"]), str(written["definition"]))
+    elif written["kind"] not in _KEPT:
+        raise InvalidInputError(f"it has an entry of an unknown kind, {written['kind']!r}")
+    return Entry(
+        TableName(str(written["schema"]), str(written["name"])),
+        written["kind"],
+        schema,
+        None,
+        str(written.get("query", "")),
+        tuple(map(str, written.get("column_names", ()))),
+        owner=str(written["owner"]),
+        rows=rows,
+        location=str(written.get("location", "")),
+        format=str(written.get("format", "")),
+    )

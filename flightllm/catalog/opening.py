@@ -1,0 +1,60 @@
+"""Entries of the catalog with what DataFusion reads them through."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import structlog
+from datafusion.catalog import Table
+
+from flightllm.catalog.contexts import scratch_context
+from flightllm.catalog.entries import Entry
+from flightllm.catalog.files import known_table
+from flightllm.catalog.memory import memory_table
+from flightllm.errors import PermissionDeniedError
+from flightllm.storage.folder import TablesFolder
+from flightllm.storage.places import Places
+
+_log = structlog.get_logger(__name__)
+
+
+def opened(entry: Entry, folder: TablesFolder, places: Places) -> Entry:
+    """Return an entry as it can be read; reads no file. Plain views are planned elsewhere, and stay as they are.
+
+    Raises:
+        LimitExceededError: the disk is full.
+        InternalError: links to the files cannot be made.
+    """
+    if entry.kind == "ai_view" and entry.provider is None:
+        return replace(entry, provider=memory_table([], entry.schema))
+    if entry.kind == "external" and entry.provider is None:
+        return _opened_external(entry, places)
+    if entry.rows is None or (entry.provider is not None and entry.rows.folder is not None):
+        return entry
+    if not entry.rows.files:
+        return replace(entry, provider=memory_table([], entry.schema))
+    suffix = Path(entry.rows.files[0].name).suffix
+    links = folder.link([file.name for file in entry.rows.files], suffix)
+    rows = replace(entry.rows, folder=links)
+    return replace(entry, provider=rows_table(f"{links}/", suffix, entry.schema), rows=rows)
+
+
+def _opened_external(entry: Entry, places: Places) -> Entry:
+    """Return an external table as it can be read; one in a place that is listed no more stays as it is."""
+    try:
+        place = places.checked(entry.location)
+    except PermissionDeniedError as error:
+        _log.warning("an external table cannot be read", table=entry.name.display, error=str(error))
+        return entry
+    table = known_table(entry.location, entry.format, entry.schema, places.stores)
+    return replace(entry, provider=table, path=place if isinstance(place, Path) else None)
+
+
+def rows_table(location: str, suffix: str, schema: pa.Schema) -> Table:
+    """Return a table over one data file, or over a folder of them in the order of their names."""
+    context = scratch_context()
+    if suffix == ".parquet":
+        context.register_parquet("t", location, file_extension=suffix, schema=schema)
+    else:
+        context.register_arrow("t", location, file_extension=suffix, schema=schema)
+    return context.catalog().schema("public").table("t")

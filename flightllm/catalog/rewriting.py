@@ -1,0 +1,113 @@
+"""UPDATE and DELETE: the files that have rows to change are written anew, the others stay."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import pyarrow as pa
+from datafusion import DataFrame, SessionContext
+from datafusion.catalog import Catalog, Schema, Table
+
+from flightllm.catalog.contexts import QUERY_ONLY, ROWS_ONLY, plain_config
+from flightllm.catalog.entries import Entry, check_files
+from flightllm.catalog.errors import mapped_error
+from flightllm.catalog.managed import put_files, rows_of, same_table
+from flightllm.catalog.memory import memory_table, with_schema
+from flightllm.catalog.opening import rows_table
+from flightllm.catalog.store import TableStore
+from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA, TableName
+from flightllm.storage.rows import StoredFile, gathered, read_rows, write_rows
+
+Collect = Callable[[DataFrame], Iterable[pa.RecordBatch]]
+"""Runs a query to its end; a caller's own can be cancelled, and then raises."""
+
+
+def run_change(store: TableStore, name: TableName, text: str, counting: str, collect: Collect) -> int:
+    """Run an UPDATE or DELETE of `name` already checked; return the number of rows changed.
+
+    `counting` counts the rows to change, by way of `collect`. A file that has none is not touched: DataFusion takes a
+    condition that it folds to false, such as `a = 1 AND a = 2`, for no condition at all and changes every row. No row's
+    change depends on another row, so they are changed some at a time, in memory.
+    """
+    with store.folder.readers.open():
+        entry = store.writable(name)
+        check_files(entry)
+        _sql(store.context(), counting)
+        with store.rewriting(rows_of(entry)):
+            return _Change(store, same_table(store, entry), text, counting, collect).run()
+
+
+class _Change:
+    """One UPDATE or DELETE, for whoever holds the table's lock."""
+
+    def __init__(self, store: TableStore, entry: Entry, text: str, counting: str, collect: Collect) -> None:
+        self._store = store
+        self._entry = entry
+        self._text = text
+        self._counting = counting
+        self._collect = collect
+        self._old = rows_of(entry)
+        self._changed = 0
+
+    def run(self) -> int:
+        files, written = list[StoredFile](), list[StoredFile]()
+        try:
+            for index, file in enumerate(self._old.files):
+                if not self._count(index):
+                    files.append(file)
+                    continue
+                batches = read_rows([self._old.path(index)], self._entry.schema)
+                new = write_rows(self._store.folder, self._entry.schema, self._rewritten(batches))
+                if new is not None:
+                    files.append(new)
+                    written.append(new)
+            if self._changed:
+                put_files(self._store, self._entry, files)
+        finally:
+            self._store.discard(file.name for file in written)
+        return self._changed
+
+    def _count(self, index: int) -> int:
+        path = self._old.path(index)
+        table = rows_table(str(path), path.suffix, self._entry.schema)
+        return _total(self._rows(_sql(self._context(table), self._counting)))
+
+    def _rows(self, frame: DataFrame) -> Iterator[pa.RecordBatch]:
+        try:
+            yield from self._collect(frame)
+        except Exception as error:
+            raise mapped_error(error) from error
+
+    def _rewritten(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows as they are after the change."""
+        schema = self._entry.schema
+        for group in gathered(batches):
+            context = self._context(memory_table(group, schema))
+            try:
+                self._changed += _total(context.sql_with_options(self._text, ROWS_ONLY).collect())
+            except Exception as error:
+                raise mapped_error(error) from error
+            for batch in self._rows(_sql(context, f"SELECT * FROM {self._entry.name.sql}")):
+                yield with_schema(batch, schema)
+
+    def _context(self, table: Table) -> SessionContext:
+        """Return a context in which the table's name means other rows, and no other table is known."""
+        config = plain_config().with_create_default_catalog_and_schema(enabled=False)
+        config = config.with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
+        config = config.with_target_partitions(1)  # rows keep their order
+        catalog, schema = Catalog.memory_catalog(), Schema.memory_schema()
+        schema.register_table(self._entry.name.name, table)
+        catalog.register_schema(self._entry.name.schema, schema)
+        context = SessionContext(config)
+        context.register_catalog_provider(CATALOG, catalog)
+        return context
+
+
+def _sql(context: SessionContext, text: str) -> DataFrame:
+    try:
+        return context.sql_with_options(text, QUERY_ONLY)
+    except Exception as error:
+        raise mapped_error(error) from error
+
+
+def _total(batches: Iterable[pa.RecordBatch]) -> int:
+    """Return the sum of the first column: DataFusion's count of changed rows."""
+    return sum(count for batch in batches for count in batch.column(0).to_pylist())

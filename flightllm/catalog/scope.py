@@ -1,0 +1,169 @@
+"""The tables as one principal sees them: those it may read, without the rows and values kept from it."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import cast
+
+from datafusion import SessionContext, col
+from datafusion.catalog import Catalog as SharedCatalog
+from datafusion.catalog import SchemaProvider, Table
+
+from flightllm.access.grants import Policy
+from flightllm.access.principal import Principal
+from flightllm.access.rights import Rights
+from flightllm.catalog.contexts import QUERY_ONLY
+from flightllm.catalog.entries import Entry, SchemaTables, SystemSchema, check_files
+from flightllm.catalog.errors import mapped_error
+from flightllm.catalog.own_rows import OwnRows
+from flightllm.catalog.store import SYSTEM_SCHEMA, TableStore
+from flightllm.errors import FlightLLMError, NotFoundError, UnsupportedError
+from flightllm.sql.names import STORED_SUFFIX, TableName, quoted
+from flightllm.sql.tokens import tokenize
+
+_BARRIER = f" LIMIT {10**15}"
+"""Keeps conditions of the query behind the row filter: they would run on hidden rows too, and fail telling a value."""
+
+
+class Scope:
+    """What one principal sees of the tables there are at one moment.
+
+    A table with a row filter or masks is a view over the whole table, which has a hidden name; a view is planned anew
+    over what the principal sees of its tables. Everything is planned beforehand, because DataFusion looks tables up
+    where nothing can be planned.
+    """
+
+    def __init__(self, store: TableStore, rights: Rights) -> None:
+        self.base = store.entries
+        """The tables that this was made from: others ask for another scope."""
+        self._store = store
+        self._entries: dict[TableName, Entry] = {}
+        self._refusals: dict[TableName, FlightLLMError] = {}
+        self._shared = SharedCatalog.memory_catalog()
+        for schema in store.schemas():
+            if schema != SYSTEM_SCHEMA:
+                self._shared.register_schema(schema, cast("SchemaProvider", _ScopedTables(schema, self)))
+        if (system := store.system) is not None:
+            tables = SystemSchema(OwnRows(system, rights, self._reads))
+            self._shared.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", tables))
+        views = [entry for entry in self.base.values() if entry.kind == "view" and self._is_readable(entry, rights)]
+        for entry in self.base.values():
+            if entry.kind != "view" and self._is_readable(entry, rights):
+                self._entries[entry.name] = restricted(store, entry, rights)
+        self._plan(views)
+
+    @property
+    def entries(self) -> Mapping[TableName, Entry]:
+        """Return the tables that the principal may read."""
+        return self._entries
+
+    @property
+    def refusals(self) -> Mapping[TableName, FlightLLMError]:
+        """Return why the other tables cannot be read."""
+        return self._refusals
+
+    def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
+        """Return a fresh context over these tables; see `TableStore.context`."""
+        return self._store.context_over(self._shared, planning=planning, parallel=parallel)
+
+    def _reads(self, name: str) -> bool:
+        return any(name == entry.display for entry in self._entries)
+
+    def _is_readable(self, entry: Entry, rights: Rights) -> bool:
+        try:
+            rights.check("SELECT", entry.name, entry.owner)
+        except FlightLLMError as error:
+            self._refusals[entry.name] = error
+            return False
+        return True
+
+    def _plan(self, views: list[Entry]) -> None:
+        """Plan views over what is seen of their tables, those over other views after them."""
+        while views:
+            failed: list[tuple[Entry, FlightLLMError]] = []
+            for view in views:
+                try:
+                    self._entries[view.name] = self._store.planned(view, self.context())
+                except FlightLLMError as error:
+                    failed.append((view, error))
+            if len(failed) == len(views):
+                self._refusals.update({view.name: error for view, error in failed})
+                return
+            views = [view for view, _ in failed]
+
+
+class _ScopedTables(SchemaTables):
+    """One schema of a scope as DataFusion sees it."""
+
+    def __init__(self, schema: str, scope: Scope) -> None:
+        super().__init__(schema, lambda: scope.entries)
+        self._scope = scope
+
+    def table(self, name: str) -> Table | None:
+        """Return a table's provider, None where there is no such table.
+
+        Raises:
+            FlightLLMError: the principal may not read it.
+        """
+        if refusal := self._scope.refusals.get(TableName(self._schema, name)):
+            raise refusal
+        whole = self._scope.base.get(TableName(self._schema, name.removesuffix(STORED_SUFFIX)))
+        if name.endswith(STORED_SUFFIX) and whole is not None:
+            check_files(whole)
+            return whole.whole
+        return super().table(name)
+
+
+def restricted(store: TableStore, entry: Entry, rights: Rights) -> Entry:
+    """Return a table as a view with the row filters and masks that hold for a principal, or as it is.
+
+    Raises:
+        SqlError: an expression cannot be planned.
+    """
+    filters, masks = rights.row_filters(entry.name), rights.masks(entry.name)
+    if not filters and not masks:
+        return entry
+    if entry.provider is None:
+        return entry
+    name = entry.name if entry.stored else replace(entry.name, name=entry.name.name + STORED_SUFFIX)
+    user = rights.principal.name
+    columns = [
+        f"({_bound(masks[c], user)}) AS {quoted(c)}" if c in masks else quoted(c) for c in entry.provider.schema.names
+    ]
+    text = f"SELECT {', '.join(columns)} FROM {name.sql} AS {quoted(entry.name.name)}"
+    if filters:
+        text += " WHERE " + " AND ".join(f"({_bound(condition, user)})" for condition in filters) + _BARRIER
+    try:
+        frame = store.context().sql_with_options(text, QUERY_ONLY)
+        types = [col(quoted(field.name)).cast(field.type).alias(field.name) for field in entry.provider.schema]
+        view = Table(frame.select(*types))
+    except Exception as error:
+        raise mapped_error(error) from error
+    return replace(entry, provider=view)
+
+
+def check_policy(store: TableStore, policy: Policy) -> None:
+    """Check that a row filter or mask fits its table.
+
+    Raises:
+        NotFoundError: there is no such table or column.
+        SqlError: its expression cannot be planned.
+    """
+    entry = store.entries.get(policy.target)
+    if entry is None:
+        raise store.missing(policy.target)
+    if policy.column and policy.column not in entry.schema.names:
+        known = ", ".join(entry.schema.names)
+        raise NotFoundError(f"the table has no column {policy.column!r}; its columns are {known}")
+    if entry.kind in {"view", "ai_view"}:
+        raise UnsupportedError(f"{policy.target.display!r} is a view: put the filter or mask on the tables it reads")
+    nobody = Principal("nobody", "readonly")
+    restricted(store, entry, Rights(nobody, frozenset(), (policy,)))
+
+
+def _bound(expression: str, user: str) -> str:
+    """Return an expression with the name of whoever asks in place of `current_user`."""
+    literal = "'" + user.replace("'", "''") + "'"
+    for token in reversed(tokenize(expression)):
+        if token.is_word("current_user"):
+            expression = f"{expression[: token.start]}{literal}{expression[token.end :]}"
+    return expression

@@ -1,0 +1,31 @@
+"""`flightllm backup`: copy the data folder, also while the server runs."""
+
+from pathlib import Path
+
+import click
+
+from flightllm.cli.common import Failure
+from flightllm.config import Config
+
+
+@click.command()
+@click.option("--config", "config_file", type=click.Path(path_type=Path), metavar="FILE",
+              help="The server's TOML file: it may name its data folder.")  # fmt: skip
+@click.argument("destination", type=click.Path(path_type=Path))
+def backup(config_file: Path | None, destination: Path) -> None:
+    """Copy the data folder to DESTINATION, which must not exist.
+
+    Tables, users, answers and indexes are copied, each as it is at one moment, while the server runs or not. To
+    restore, stop the server and put the copy in the data folder's place.
+
+    \b
+    flightllm backup /backups/2026-11-22
+    flightllm backup --config my.toml /backups/monday
+    """
+    from flightllm.backup import back_up
+
+    folder = Config.load(config_file).data_folder
+    damaged = back_up(folder, destination.expanduser().absolute())
+    click.echo(f"copied {folder} to {destination}")
+    if damaged:
+        raise Failure(f"complete, but these files were damaged or missing before: {', '.join(damaged)}")

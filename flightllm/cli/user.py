@@ -1,0 +1,207 @@
+"""`flightllm user` and `flightllm token`: who may call, kept in the data folder of this machine's server."""
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import click
+import pyarrow as pa
+from rich.console import Console
+
+from flightllm.access.principal import ROLES
+from flightllm.access.store import AccessStore, Allowance, User
+from flightllm.cli.common import OneLineErrors
+from flightllm.cli.render import as_table, put
+from flightllm.config import Config
+
+_PASSWORD = "FLIGHTLLM_PASSWORD"  # noqa: S105 - the name of a variable
+
+
+@click.group(cls=OneLineErrors)
+def user() -> None:
+    """Add, change and list users.
+
+    A server with users lets nobody else in. These commands work on the data folder, so run them where the server runs;
+    it takes changes up at once.
+
+    \b
+    flightllm user add alice --role admin
+    flightllm user add bob --role readonly --group analysts --daily-tokens 1000000
+    """
+
+
+@click.group(cls=OneLineErrors)
+def token() -> None:
+    """Make, list and revoke API tokens.
+
+    A token stands for a user, without its password.
+    """
+
+
+def _config(command: Callable[..., Any]) -> Callable[..., Any]:
+    path = click.Path(path_type=Path)
+    return click.option(
+        "--config",
+        "config_file",
+        type=path,
+        metavar="FILE",
+        help="The server's TOML file: it may name its data folder.",
+    )(command)
+
+
+def _attributes(command: Callable[..., Any]) -> Callable[..., Any]:
+    options = [
+        click.option("--role", type=click.Choice(ROLES), help="admin may everything, readonly changes nothing."),
+        click.option("--group", "groups", multiple=True, help="A name for several users in grants. Repeatable."),
+        click.option("--tenant", help="Users of different tenants share no prefix cache."),
+        click.option("--daily-calls", type=click.IntRange(0), help="AI calls a day (UTC)."),
+        click.option("--daily-tokens", type=click.IntRange(0), help="Tokens a day, of prompts and answers."),
+        click.option("--daily-cost", type=click.FloatRange(0), help="Cost a day, by the prices in [engine]."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@contextmanager
+def _store(config_file: Path | None) -> Iterator[AccessStore]:
+    store = AccessStore(Config.load(config_file).data_folder / "access.sqlite")
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+@user.command()
+@_config
+@_attributes
+@click.option("--no-password", is_flag=True, help="Log in by tokens, JWT or certificate alone.")
+@click.argument("name")
+def add(config_file: Path | None, name: str, *, no_password: bool, **attributes: Any) -> None:
+    """Add a user; the password is asked for, or read from FLIGHTLLM_PASSWORD or standard input."""
+    given = User(name, attributes["role"] or "user")
+    with _store(config_file) as store:
+        store.add_user(_changed(given, attributes), None if no_password else _password())
+    click.echo(f"added {name} ({given.role})")
+
+
+@user.command("set")
+@_config
+@_attributes
+@click.option("--unlimited", is_flag=True, help="Lift all daily limits first.")
+@click.argument("name")
+def set_(config_file: Path | None, name: str, *, unlimited: bool, **attributes: Any) -> None:
+    """Change a user's role, groups, tenant or daily limits; what is not named stays."""
+    with _store(config_file) as store:
+        kept = store.user(name)
+        store.change_user(_changed(replace(kept, allowance=Allowance()) if unlimited else kept, attributes))
+    click.echo(f"changed {name}")
+
+
+@user.command()
+@_config
+@click.argument("name")
+def passwd(config_file: Path | None, name: str) -> None:
+    """Change a user's password; whoever is logged in by the old one is not any more."""
+    with _store(config_file) as store:
+        store.change_user(store.user(name), _password())
+    click.echo(f"changed the password of {name}")
+
+
+@user.command()
+@_config
+@click.argument("name")
+def drop(config_file: Path | None, name: str) -> None:
+    """Remove a user, its tokens and what was granted to it by name."""
+    with _store(config_file) as store:
+        store.drop_user(name)
+    click.echo(f"dropped {name}")
+
+
+@user.command("list")
+@_config
+def list_users(config_file: Path | None) -> None:
+    """List the users."""
+    with _store(config_file) as store:
+        users = store.snapshot().users
+    rows = [
+        (u.name, u.role, ", ".join(sorted(u.groups)), u.tenant, "yes" if u.password else "no", *_limits(u.allowance))
+        for u in users.values()
+    ]
+    titles = ("name", "role", "groups", "tenant", "password", "calls a day", "tokens a day", "cost a day")
+    _print(titles, rows)
+
+
+@token.command()
+@_config
+@click.option("--days", type=click.IntRange(1), default=90, show_default=True, help="How long it is valid.")
+@click.option("--forever", is_flag=True, help="Valid until it is revoked.")
+@click.option("--label", default="", help="What it is for.")
+@click.argument("name", metavar="USER")
+def create(config_file: Path | None, days: int, label: str, name: str, *, forever: bool) -> None:
+    """Make a token for a user and print it; it is shown this once."""
+    expires = None if forever else datetime.now(UTC) + timedelta(days=days)
+    with _store(config_file) as store:
+        click.echo(store.add_token(name, label, expires))
+
+
+@token.command("list")
+@_config
+def list_tokens(config_file: Path | None) -> None:
+    """List the tokens, not their text."""
+    with _store(config_file) as store:
+        tokens = store.snapshot().tokens.values()
+    rows = [(t.id, t.user, t.label, _day(t.created), _day(t.expires)) for t in sorted(tokens, key=lambda t: t.created)]
+    _print(("id", "user", "label", "created", "expires"), rows)
+
+
+@token.command()
+@_config
+@click.argument("id_", metavar="ID")
+def revoke(config_file: Path | None, id_: str) -> None:
+    """Make a token void."""
+    with _store(config_file) as store:
+        store.drop_token(id_)
+    click.echo(f"revoked {id_}")
+
+
+def _changed(user: User, attributes: dict[str, Any]) -> User:
+    """Return a user with the attributes that were given."""
+    allowance = user.allowance
+    for name in ("calls", "tokens", "cost"):
+        if attributes[f"daily_{name}"] is not None:
+            allowance = replace(allowance, **{name: attributes[f"daily_{name}"]})
+    return replace(
+        user,
+        role=attributes["role"] or user.role,
+        groups=frozenset(attributes["groups"]) or user.groups,
+        tenant=user.tenant if attributes["tenant"] is None else attributes["tenant"],
+        allowance=allowance,
+    )
+
+
+def _password() -> str:
+    if _PASSWORD in os.environ:
+        return os.environ[_PASSWORD]
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\n")
+    answer: str = click.prompt("Password", hide_input=True, confirmation_prompt=True)
+    return answer
+
+
+def _print(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    put(Console(), as_table(pa.schema([(title, pa.string()) for title in titles]), rows))
+
+
+def _limits(allowance: Allowance) -> tuple[str, str, str]:
+    calls, tokens, cost = ("" if v is None else f"{v:,}" for v in (allowance.calls, allowance.tokens, allowance.cost))
+    return calls, tokens, cost
+
+
+def _day(moment: datetime | None) -> str:
+    return "never" if moment is None else f"{moment:%Y-%m-%d}"

@@ -1,0 +1,33 @@
+"""How the server finds out who calls, beside the users it keeps itself."""
+
+from dataclasses import dataclass
+
+from flightllm.config.checks import at_least_one, one_of
+from flightllm.errors import ConfigError
+
+_ROLES = ("admin", "user", "readonly")
+
+
+@dataclass(frozen=True, slots=True)
+class AuthConfig:
+    """JSON Web Tokens, checked against the key set `jwks`, `file:PATH` or an https address, and logins.
+
+    A user whom the server does not keep has the role its token says, else `default_role`, else it is refused.
+    """
+
+    jwks: str | None = None
+    issuer: str | None = None
+    audience: str | None = None
+    user_claim: str = "sub"
+    role_claim: str = "role"
+    groups_claim: str = "groups"
+    tenant_claim: str = "tenant"
+    default_role: str | None = None
+    login_seconds: int = 86_400
+
+    def __post_init__(self) -> None:
+        at_least_one("auth", login_seconds=self.login_seconds)
+        if self.default_role is not None:
+            one_of("[auth] default_role", self.default_role, _ROLES)
+        if self.jwks is not None and not self.jwks.startswith(("file:", "https://")):
+            raise ConfigError(f"[auth] jwks: write file:PATH or https://…, not {self.jwks!r}")

@@ -1,0 +1,1 @@
+"""Tables on disk: their files, the manifest that names them, and who still reads them."""

@@ -1,0 +1,32 @@
+"""What goes wrong with the disk, as errors of ours."""
+
+import errno
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import structlog
+
+from flightllm.errors import InternalError, LimitExceededError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_log = structlog.get_logger(__name__)
+
+
+@contextmanager
+def disk_errors() -> Iterator[None]:
+    """Turn a failure to write into an error that names no path; the log has the path.
+
+    Raises:
+        LimitExceededError: the disk or a quota is full.
+        InternalError: anything else.
+    """
+    try:
+        yield
+    except OSError as error:
+        _log.exception("tables cannot be written")
+        if error.errno in _FULL:
+            raise LimitExceededError(
+                "the server's disk is full, so nothing was changed: drop tables, or ask the administrator for space in"
+                " data_folder"
+            ) from error
+        raise InternalError("the server cannot write its tables, so nothing was changed: its log says why") from error

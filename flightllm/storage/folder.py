@@ -1,0 +1,162 @@
+"""The folder that holds all tables: data files that never change, and one manifest that says which of them count."""
+
+import os
+import shutil
+import threading
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+import structlog
+
+from flightllm.errors import CancelledError, ConfigError
+from flightllm.files import sync, write_atomically
+from flightllm.storage.disk import disk_errors
+from flightllm.storage.lock import FolderLock
+from flightllm.storage.readers import Readers
+
+MANIFEST, PREVIOUS = "manifest.json", "manifest.json.previous"
+FILES, READING = "files", "reading"
+_log = structlog.get_logger(__name__)
+
+
+class TablesFolder:
+    """One server's tables on disk.
+
+    `files` has the data files, each written once under a new name. A query reads through a folder of hard links below
+    `reading`, one for each state of a table: removing a data file takes nothing from the queries that still read it.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Lock the folder, and remove the links of an earlier run.
+
+        Raises:
+            ConfigError: another server uses it, or it cannot be written.
+        """
+        self.readers = Readers()
+        self._folder = folder
+        self._closing, self._closed = threading.Lock(), False
+        self._lock = FolderLock(folder)
+        try:
+            shutil.rmtree(folder / READING, ignore_errors=True)
+            for name in (FILES, READING):
+                (folder / name).mkdir(exist_ok=True)
+            sync(folder.parent)
+        except OSError as error:
+            self._lock.close()
+            raise ConfigError(f"the folder {folder} cannot be written: {error.strerror}; set data_folder") from error
+
+    def load(self) -> str | None:
+        """Return the manifest's text, or None where there is no manifest yet.
+
+        Raises:
+            ConfigError: it cannot be read.
+        """
+        try:
+            return (self._folder / MANIFEST).read_text(encoding="utf-8")
+        except FileNotFoundError:
+            return None
+        except (OSError, UnicodeDecodeError) as error:
+            raise self.damaged("it cannot be read") from error
+
+    def damaged(self, reason: str) -> ConfigError:
+        """Return the error that the manifest is damaged; says what to do."""
+        manifest = self._folder / MANIFEST
+        return ConfigError(
+            f"the list of tables {manifest} is damaged: {reason}. Restore the data folder from a backup; or put "
+            f"{PREVIOUS}, the state before the last change, in its place; or move the folder {self._folder} away to "
+            "start without tables"
+        )
+
+    def commit(self, manifest: str) -> None:
+        """Put a new manifest in place of the former one, which is kept beside it.
+
+        Raises:
+            CancelledError: the folder was closed, and may be another server's by now.
+            LimitExceededError: the disk is full.
+            InternalError: it cannot be written for another reason.
+        """
+        path, previous = self._folder / MANIFEST, self._folder / PREVIOUS
+        with self._closing, disk_errors():
+            if self._closed:
+                raise CancelledError("the server stops: nothing was changed")
+            previous.unlink(missing_ok=True)
+            if path.exists():
+                os.link(path, previous)
+            try:
+                write_atomically(path, manifest.encode())
+            except OSError:
+                self._take_back()
+                raise
+
+    def _take_back(self) -> None:
+        """Put the former manifest back, should the new one be in its place although it could not be brought to disk."""
+        path, previous = self._folder / MANIFEST, self._folder / PREVIOUS
+        if previous.exists():
+            previous.replace(path)
+        else:
+            path.unlink(missing_ok=True)
+
+    def new_file(self, suffix: str) -> Path:
+        """Return a path for a data file, at which there is none yet."""
+        return self._folder / FILES / f"{uuid4().hex}{suffix}"
+
+    def file(self, name: str) -> Path:
+        """Return the path of a data file."""
+        return self._folder / FILES / name
+
+    def sync(self, names: Collection[str]) -> None:
+        """Wait until data files are on disk.
+
+        Raises:
+            LimitExceededError: the disk is full.
+            InternalError: they cannot be written for another reason.
+        """
+        with disk_errors():
+            for name in names:
+                sync(self.file(name))
+            sync(self._folder / FILES)
+
+    def remove(self, names: Collection[str]) -> None:
+        """Remove data files that the manifest does not name."""
+        for name in names:
+            with suppress(OSError):  # the next start removes what is left
+                self.file(name).unlink(missing_ok=True)
+
+    def clear(self, kept: Collection[str]) -> None:
+        """Remove the data files that are not among those to keep: of statements that did not come to their end."""
+        left = [path.name for path in (self._folder / FILES).iterdir() if path.name not in kept]
+        self.remove(left)
+        for path in self._folder.glob(f".{MANIFEST}-*"):
+            path.unlink(missing_ok=True)
+        if left:
+            _log.info("files of unfinished statements removed", files=len(left))
+
+    def link(self, names: Sequence[str], suffix: str) -> Path:
+        """Return a new folder of links to data files, whose names sort in the order given; leaves out missing files.
+
+        Raises:
+            LimitExceededError: the disk is full.
+            InternalError: links cannot be made for another reason.
+        """
+        folder = self._folder / READING / uuid4().hex
+        with disk_errors():
+            folder.mkdir()
+            for index, name in enumerate(names):
+                with suppress(FileNotFoundError):
+                    os.link(self.file(name), folder / link_name(index, suffix))
+        return folder
+
+    def close(self, *, remove: bool = False) -> None:
+        """Give the folder free, or remove it. Idempotent."""
+        with self._closing:
+            self._closed = True
+            if remove:
+                shutil.rmtree(self._folder, ignore_errors=True)
+            self._lock.close()
+
+
+def link_name(index: int, suffix: str) -> str:
+    """Return the name of the link to a table's file of this index."""
+    return f"{index:06}{suffix}"

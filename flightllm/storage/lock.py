@@ -1,0 +1,57 @@
+"""A folder that one process at a time may use."""
+
+import fcntl
+import os
+from pathlib import Path
+from weakref import WeakSet
+
+from flightllm.errors import ConfigError
+
+
+class FolderLock:
+    """An exclusive lock on a folder, held until it is closed or the process ends, however it ends.
+
+    Processes forked meanwhile do not hold it: one that outlives a killed server must not keep the next one out.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        """Take the lock; makes the folder where there is none.
+
+        Raises:
+            ConfigError: another server holds it, or the folder cannot be used.
+        """
+        self._descriptor = -1
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
+        except OSError as error:
+            raise ConfigError(
+                f"the folder {folder} cannot be used for tables: {error.strerror}; set data_folder, or FLIGHTLLM_HOME"
+            ) from error
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            self.close()
+            raise ConfigError(
+                f"another server uses the folder {folder}: stop it, or give this one a data_folder of its own"
+            ) from error
+        _held.add(self)
+
+    def close(self) -> None:
+        """Release the lock. Idempotent."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    __del__ = close
+
+
+_held: WeakSet[FolderLock] = WeakSet()
+
+
+def _forget() -> None:
+    for lock in list(_held):
+        lock.close()
+
+
+os.register_at_fork(after_in_child=_forget)

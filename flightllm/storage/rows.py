@@ -1,0 +1,177 @@
+"""Rows in one file: Parquet, or Arrow's own format for the few types that Parquet cannot hold."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import structlog
+
+from flightllm.errors import InternalError, InvalidInputError
+from flightllm.storage.disk import disk_errors
+from flightllm.storage.folder import TablesFolder
+
+_log = structlog.get_logger(__name__)
+_BATCH_ROWS = 8_192
+_GROUP_ROWS, _GROUP_BYTES = 131_072, 64 << 20
+"""Rows, and bytes in memory, from which a row group is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A data file: its name, its size on disk, and its number of rows."""
+
+    name: str
+    bytes: int
+    rows: int
+
+
+def suffix_for(schema: pa.Schema) -> str:
+    """Return how the names of data files for such rows end, and with that their format."""
+    return ".parquet" if all(_parquet_holds(kind) for kind in schema.types) else ".arrow"
+
+
+def _parquet_holds(kind: pa.DataType) -> bool:
+    """Tell whether a type comes back from Parquet as it was.
+
+    Parts that may not be NULL are left out: Arrow's writer finds NULLs in them where the whole is NULL.
+    """
+    types = pa.types
+    if types.is_interval(kind) or (types.is_decimal(kind) and kind.scale < 0):
+        return False
+    if types.is_struct(kind):
+        return kind.num_fields > 0 and all(map(_field_held, kind.fields))
+    if types.is_map(kind):
+        return _parquet_holds(kind.key_type) and _field_held(kind.item_field)
+    if types.is_fixed_size_list(kind) and not kind.list_size:
+        return False
+    listed = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return _field_held(kind.value_field) if listed else True
+
+
+def _field_held(field: pa.Field) -> bool:
+    return bool(field.nullable) and _parquet_holds(field.type)
+
+
+def _has_statistics(kind: pa.DataType) -> bool:
+    """Tell whether a column's least and greatest values are written for readers to skip rows by.
+
+    Those of floats leave NaN out, which in SQL is greater than any number: readers would skip rows that they must not.
+    """
+    return not (pa.types.is_floating(kind) or pa.types.is_nested(kind))
+
+
+def write_rows(folder: TablesFolder, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> StoredFile | None:
+    """Write batches of just this schema to a new data file as they come; without rows there is none.
+
+    The file is not yet sure to be on disk: see `TablesFolder.sync`. Whatever `batches` raises leaves no file.
+
+    Raises:
+        InvalidInputError: Arrow cannot write these rows.
+        LimitExceededError: the disk is full.
+        InternalError: the file cannot be written for another reason.
+    """
+    with _File(folder.new_file(suffix_for(schema)), schema) as file:
+        for group in gathered(batches):
+            try:
+                with disk_errors():
+                    file.write(group)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                raise InvalidInputError(f"the rows cannot be stored: {error}") from error
+    return file.stored
+
+
+def read_rows(paths: Iterable[Path], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of data files in order, under the schema that they were written with.
+
+    Raises:
+        InternalError: a file is damaged.
+    """
+    for path in paths:
+        try:
+            for batch in _batches(path):
+                yield pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+        except (OSError, pa.ArrowException) as error:
+            _log.exception("a table's file cannot be read", path=str(path))
+            raise InternalError("a file of a table is missing or damaged; the server's log says which") from error
+
+
+def _batches(path: Path) -> Iterator[pa.RecordBatch]:
+    if path.suffix == ".parquet":
+        with pq.ParquetFile(path) as file:
+            yield from file.iter_batches(_BATCH_ROWS, use_threads=False)
+    else:
+        with pa.memory_map(str(path)) as source, pa.ipc.open_file(source) as file:
+            yield from (file.get_batch(index) for index in range(file.num_record_batches))
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Yield the batches that have rows, as many together as make a good row group and may be in memory at once."""
+    group: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        group.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
+            yield group
+            group, rows, size = [], 0, 0
+    if group:
+        yield group
+
+
+class _File:
+    """A data file while it is written; it is removed again where that fails."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self.stored: StoredFile | None = None
+        self._path = path
+        self._schema = schema
+        self._rows = 0
+        self._sink: pa.NativeFile | None = None
+        self._writer: pq.ParquetWriter | pa.RecordBatchFileWriter | None = None
+
+    def write(self, batches: list[pa.RecordBatch]) -> None:
+        if self._writer is None:
+            self._sink = pa.OSFile(str(self._path), "wb")
+            if self._path.suffix == ".parquet":
+                told = [field.name for field in self._schema if _has_statistics(field.type)]
+                self._writer = pq.ParquetWriter(self._sink, self._schema, compression="zstd", write_statistics=told)
+            else:
+                self._writer = pa.ipc.new_file(self._sink, self._schema)
+        self._writer.write_table(pa.Table.from_batches(batches, self._schema))
+        self._rows += sum(batch.num_rows for batch in batches)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if self._writer is not None and value is None:
+                with disk_errors():
+                    self._writer.close()
+                    self._close_sink()
+                    self.stored = StoredFile(self._path.name, self._path.stat().st_size, self._rows)
+        finally:
+            if self.stored is None:
+                self._close_quietly()
+                self._path.unlink(missing_ok=True)
+
+    def _close_sink(self) -> None:
+        if self._sink is not None:
+            self._sink.close()
+
+    def _close_quietly(self) -> None:
+        """Close what is open of a file that is to go; a full disk fails here again."""
+        for one in (self._writer, self._sink):
+            try:
+                if one is not None:
+                    one.close()
+            except (OSError, pa.ArrowException):
+                continue

@@ -1,0 +1,209 @@
+"""Who calls: passwords, tokens, signed claims, certificates."""
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from flightllm.access.claims import JwtClaims
+from flightllm.access.login import Login
+from flightllm.access.principal import LOCAL, Principal
+from flightllm.access.store import AccessStore, User
+from flightllm.config import AuthConfig
+from flightllm.errors import ConfigError, UnauthenticatedError
+
+PASSWORD = "correct horse"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> AccessStore:
+    """Return a store with the user alice."""
+    store = AccessStore(tmp_path / "access.sqlite")
+    store.add_user(User("alice", "user", frozenset({"eu"}), "acme"), PASSWORD)
+    return store
+
+
+def test_a_server_without_users_is_open(tmp_path: Path) -> None:
+    """Whoever calls is the local admin, with or without credentials; nothing is written for that."""
+    login = Login(AccessStore(tmp_path / "access.sqlite"), AuthConfig())
+    assert login.is_open
+    assert login.anonymous() == LOCAL
+    principal, token = login.by_password("any", "thing")
+    assert (principal, login.by_token(token), login.by_token("else")) == (LOCAL, LOCAL, LOCAL)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_first_user_closes_it(store: AccessStore, tmp_path: Path) -> None:
+    """Tokens given out while it was open are worth nothing afterwards."""
+    opened = Login(AccessStore(tmp_path / "other.sqlite"), AuthConfig())
+    _, token = opened.by_password("any", "thing")
+    login = Login(store, AuthConfig())
+    for credentials in (token, "else", ""):
+        with pytest.raises(UnauthenticatedError):
+            login.by_token(credentials)
+    with pytest.raises(UnauthenticatedError):
+        login.anonymous()
+
+
+def test_a_password_gives_a_token_that_outlives_the_server(store: AccessStore, tmp_path: Path) -> None:
+    """A server started anew knows the logins of the former one."""
+    principal, token = Login(store, AuthConfig()).by_password("alice", PASSWORD)
+    assert principal == Principal("alice", "user", frozenset({"eu"}), "acme")
+    assert Login(AccessStore(tmp_path / "access.sqlite"), AuthConfig()).by_token(token) == principal
+
+
+@pytest.mark.parametrize(("name", "password"), [("alice", "wrong"), ("bob", PASSWORD), ("", PASSWORD), ("alice", "")])
+def test_wrong_credentials(store: AccessStore, name: str, password: str) -> None:
+    """The message does not tell whether there is such a user."""
+    with pytest.raises(UnauthenticatedError, match="wrong user name or password"):
+        Login(store, AuthConfig()).by_password(name, password)
+
+
+def test_a_login_ends(store: AccessStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a new password, by time, and for a user who is dropped; a forged one never begins."""
+    login = Login(store, AuthConfig(login_seconds=60))
+    _, token = login.by_password("alice", PASSWORD)
+    body, _, signature = token.rpartition(".")
+    with pytest.raises(UnauthenticatedError):
+        login.by_token(f"{body}.{signature[::-1]}")
+    later = time.time() + 61
+    monkeypatch.setattr("flightllm.access.login.time.time", lambda: later)
+    with pytest.raises(UnauthenticatedError, match="expired"):
+        login.by_token(token)
+    monkeypatch.undo()
+    store.change_user(store.user("alice"), "another horse")
+    with pytest.raises(UnauthenticatedError, match="not valid any more"):
+        login.by_token(token)
+    principal, token = login.by_password("alice", "another horse")
+    store.drop_user("alice")
+    store.add_user(User("bob", "user"))
+    with pytest.raises(UnauthenticatedError):
+        login.by_token(token)
+    with pytest.raises(UnauthenticatedError, match="no user of this server any more"):
+        login.current(principal)
+
+
+def test_api_tokens(store: AccessStore) -> None:
+    """They open as bearer token and as password, until they expire or are revoked."""
+    login = Login(store, AuthConfig())
+    token = store.add_token("alice", expires=datetime.now(UTC) + timedelta(days=1))
+    old = store.add_token("alice", expires=datetime.now(UTC) - timedelta(seconds=1))
+    assert login.by_token(token).name == "alice"
+    principal, session = login.by_password("token", token)
+    assert principal.name == login.by_token(session).name == "alice"
+    with pytest.raises(UnauthenticatedError, match="expired"):
+        login.by_token(old)
+    with pytest.raises(UnauthenticatedError):
+        login.by_password("bob", token)
+    for kept in store.snapshot().tokens.values():
+        store.drop_token(kept.id)
+    for void in (token, session):
+        with pytest.raises(UnauthenticatedError):
+            login.by_token(void)
+
+
+def test_a_changed_user_is_another_at_once(store: AccessStore) -> None:
+    """A role taken away is gone for sessions that are open."""
+    login = Login(store, AuthConfig())
+    principal, token = login.by_password("alice", PASSWORD)
+    store.change_user(User("alice", "readonly", password=store.user("alice").password))
+    assert login.current(principal).role == "readonly"
+    assert login.by_token(token).role == "readonly"
+
+
+class Issuer:
+    """Signs tokens, and writes the key set that says so."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rotate("k1")
+
+    def rotate(self, kid: str) -> None:
+        """Sign with a new key, and publish it alone."""
+        self._kid, self._key = kid, ec.generate_private_key(ec.SECP256R1())
+        public = json.loads(jwt.algorithms.ECAlgorithm.to_jwk(self._key.public_key()))
+        self.path.write_text(json.dumps({"keys": [{**public, "kid": kid, "use": "sig", "alg": "ES256"}]}))
+
+    def token(self, **claims: Any) -> str:
+        """Return a token that is valid for a minute unless told otherwise."""
+        given = {"sub": "carol", "iss": "idp", "aud": "flightllm", "exp": time.time() + 60, **claims}
+        return jwt.encode(given, self._key, algorithm="ES256", headers={"kid": self._kid})
+
+
+@pytest.fixture
+def issuer(tmp_path: Path) -> Issuer:
+    """Return who signs tokens."""
+    return Issuer(tmp_path / "keys.json")
+
+
+def _signed(store: AccessStore, issuer: Issuer, **options: Any) -> Login:
+    config = AuthConfig(jwks=f"file:{issuer.path}", issuer="idp", audience="flightllm", **options)
+    return Login(store, config, claims=JwtClaims(config))
+
+
+def test_signed_claims(store: AccessStore, issuer: Issuer) -> None:
+    """A user of the server is what the server says; another what its token says, and without a role nobody."""
+    login = _signed(store, issuer)
+    assert login.by_token(issuer.token(sub="alice", role="admin")).role == "user"
+    carol = login.by_token(issuer.token(role="readonly", groups=["eu", "admin", 5], tenant="acme"))
+    assert carol == Principal("carol", "readonly", frozenset({"eu"}), "acme")
+    with pytest.raises(UnauthenticatedError, match="no user of this server"):
+        login.by_token(issuer.token())
+    with pytest.raises(UnauthenticatedError):
+        login.anonymous()
+    assert _signed(store, issuer, default_role="readonly").by_token(issuer.token()).role == "readonly"
+
+
+@pytest.mark.parametrize(
+    "claims", [{"exp": 1.0}, {"iss": "other"}, {"aud": "other"}, {"sub": ""}, {"sub": "admin"}, {"sub": "local"}]
+)
+def test_claims_that_do_not_hold(store: AccessStore, issuer: Issuer, claims: dict[str, Any]) -> None:
+    """An expired token, those of others, and names that mean something else here."""
+    with pytest.raises(UnauthenticatedError):
+        _signed(store, issuer).by_token(issuer.token(role="admin", **claims))
+
+
+def test_forged_signatures(store: AccessStore, issuer: Issuer) -> None:
+    """No signature, one of a shared secret, and one of a key that is not in the set."""
+    login = _signed(store, issuer)
+    claims = {"sub": "carol", "role": "admin", "iss": "idp", "aud": "flightllm", "exp": time.time() + 60}
+    key = ec.generate_private_key(ec.SECP256R1())
+    for forged in (
+        jwt.encode(claims, "", algorithm="none"),
+        jwt.encode(claims, "x" * 64, algorithm="HS256", headers={"kid": "k1"}),
+        jwt.encode(claims, key, algorithm="ES256", headers={"kid": "k1"}),
+        jwt.encode(claims, key, algorithm="ES256", headers={"kid": "k9"}),
+        "a.b.c",
+    ):
+        with pytest.raises(UnauthenticatedError):
+            login.by_token(forged)
+
+
+def test_keys_rotate(store: AccessStore, issuer: Issuer) -> None:
+    """A key set written anew is read anew; what the former key signed is void."""
+    login = _signed(store, issuer)
+    old = issuer.token(role="user")
+    login.by_token(old)
+    issuer.rotate("k2")
+    assert login.by_token(issuer.token(role="user")).name == "carol"
+    with pytest.raises(UnauthenticatedError):
+        login.by_token(old)
+
+
+def test_a_key_set_that_cannot_be_read(tmp_path: Path) -> None:
+    """The server does not start without it."""
+    with pytest.raises(ConfigError, match="cannot read the key set"):
+        JwtClaims(AuthConfig(jwks=f"file:{tmp_path / 'absent.json'}"))
+
+
+def test_certificates(store: AccessStore) -> None:
+    """A certificate names a user of the server; a valid one of somebody else opens nothing."""
+    login = Login(store, AuthConfig())
+    assert login.by_certificate("alice").name == "alice"
+    with pytest.raises(UnauthenticatedError, match="no user of this server"):
+        login.by_certificate("mallory")

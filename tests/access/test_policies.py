@@ -1,0 +1,216 @@
+"""Row filters and column masks: whoever they hold for sees the restricted table wherever a query can name it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flightllm.access.store import User
+from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError, SqlError
+from flightllm.session import Database, Session
+from tests.databases import ask, canonical, explained, open_database, rows
+
+PATIENTS = {
+    "id": [1, 2, 3, 4],
+    "region": ["eu", "us", "eu", None],
+    "note": ["calm", "ill", "well", "new"],
+    "age": [30, 40, 50, 60],
+}
+SEEN = "SELECT id, region, concat('secret of ', note) AS note, age / 10 * 10 AS age FROM {table} WHERE region = 'eu'"
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Iterator[Database]:
+    """Open a database with the same patients in a Parquet file, a CSV file, a table, and views of them."""
+    table = pa.table(PATIENTS)
+    pq.write_table(table, tmp_path / "patients.parquet")
+    stored = table.set_column(3, "age", table["age"].cast(pa.int32())).set_column(
+        2, "note", table["note"].dictionary_encode()
+    )
+    pq.write_table(stored, tmp_path / "stored.parquet")
+    lines = ["id,region,note,age", *(f"{i},{r or ''},{n},{a}" for i, r, n, a in zip(*PATIENTS.values(), strict=True))]
+    (tmp_path / "patients.csv").write_text("\n".join(lines))
+    files = {"parquet": "patients.parquet", "stored": "stored.parquet", "csv": "patients.csv"}
+    database = open_database(tmp_path / "data", tables={name: tmp_path / file for name, file in files.items()})
+    admin = database.session()
+    admin.update("CREATE TABLE managed AS SELECT * FROM parquet")
+    admin.update("CREATE VIEW plain AS SELECT * FROM parquet WHERE id > 0")
+    admin.update("CREATE VIEW stacked AS SELECT * FROM plain WHERE id < 100")
+    admin.update("CREATE VIEW asking AS SELECT *, ai_gen('Who?', note) AS answer FROM parquet")
+    store = database.access.store
+    store.add_user(User("alice", "user", frozenset({"eu"})))
+    store.add_user(User("root", "admin"))
+    admin.update("GRANT ALL ON SCHEMA public TO alice")
+    for name in (*files, "managed"):
+        admin.update(f"CREATE ROW FILTER ON {name} TO eu AS region = 'eu' -- of Europe")
+        admin.update(f"CREATE COLUMN MASK ON {name}(note) TO eu AS concat('secret of ', note)")
+        admin.update(f"CREATE COLUMN MASK ON {name}(age) TO alice AS age / 10 * 10")
+    yield database
+    database.close()
+
+
+@pytest.fixture
+def alice(database: Database) -> Session:
+    """Return a session of the user for whom the policies hold."""
+    return database.session(database.access.store.user("alice").principal)
+
+
+@pytest.mark.parametrize("name", ["parquet", "stored", "csv", "managed", "plain", "stacked"])
+def test_what_is_seen_of_a_table(database: Database, alice: Session, name: str) -> None:
+    """A file, one whose columns are cast, a table and views over views: only some rows, with values masked, once."""
+    expected = ask(database.session(), SEEN.format(table=name)).table
+    seen = ask(alice, f"SELECT * FROM {name}").table
+    assert canonical(seen) == canonical(expected)
+    assert seen.schema.types == ask(database.session(), f"SELECT * FROM {name}").table.schema.types
+
+
+QUERIES = (
+    "SELECT count(*) AS c, sum(age) AS s FROM {t}",
+    "SELECT a.id, b.note FROM {t} a JOIN {t} b ON a.id < b.id",
+    "SELECT id FROM {t} WHERE note = 'calm' OR region = 'us'",
+    "SELECT note FROM {t} UNION ALL SELECT region FROM {t}",
+    "WITH x AS (SELECT * FROM {t}) SELECT * FROM x WHERE id IN (SELECT id FROM {t} WHERE age > 10)",
+    "SELECT id, ai_gen('Who?', note) AS answer FROM {t}",
+    "SELECT id FROM {t} WHERE ai_filter('Fine? {{note}}', note) OR age > 45",
+    "SELECT note, ai_gen('Who?', note, region) AS answer FROM {t} WHERE ai_filter('Fine?', region) ORDER BY id LIMIT 2",
+    "SELECT ai_score('How old?', t.*) AS score FROM {t} AS t WHERE t.id IN (SELECT max(id) FROM {t})",
+)
+
+
+@pytest.mark.parametrize("optimizer", ["on", "off"])
+@pytest.mark.parametrize("query", QUERIES)
+@pytest.mark.parametrize("name", ["managed", "stored"])
+def test_queries_on_a_restricted_table(
+    database: Database, alice: Session, name: str, query: str, optimizer: str
+) -> None:
+    """Any query answers as it would on a table that holds no more than what is seen, AI calls included."""
+    admin = database.session()
+    admin.update(f"CREATE OR REPLACE TABLE seen AS {SEEN.format(table=name)}")
+    expected = ask(admin, query.format(t="seen"), optimizer=optimizer, cache="off").table
+    assert canonical(ask(alice, query.format(t=name), optimizer=optimizer, cache="off").table) == canonical(expected)
+
+
+def test_a_view_with_ai_calls(alice: Session) -> None:
+    """The view asks about the rows and values that its reader sees."""
+    seen = ask(alice, "SELECT id, answer FROM asking")
+    assert [row["id"] for row in seen.rows] == [1, 3]
+    assert seen.calls == 2
+
+
+def test_explain_tells_nothing_else(alice: Session) -> None:
+    """Its predictions are made on the rows that are seen."""
+    text = str(explained(alice, "SELECT ai_gen('Who?', note) FROM managed"))
+    assert "calm" not in text
+    assert "secret of" in text
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        'SELECT * FROM "managed (as stored)"',
+        'SELECT * FROM flightllm.public."stored (as stored)"',
+        "SELECT * FROM `managed (as stored)`",
+        'CREATE VIEW leak AS SELECT * FROM "managed (as stored)"',
+        'CREATE TABLE leak AS SELECT * FROM "managed (as stored)"',
+    ],
+)
+def test_the_hidden_name_is_refused(alice: Session, sql: str) -> None:
+    """The whole table's name in plans, which EXPLAIN shows, opens nothing."""
+    with pytest.raises(PermissionDeniedError, match="the server's own"):
+        alice.update(sql) if sql.startswith("CREATE") else ask(alice, sql)
+
+
+@pytest.mark.parametrize("sql", ["DELETE FROM managed", "UPDATE managed SET age = 0 WHERE id = 2"])
+def test_rows_not_seen_are_not_changed(database: Database, alice: Session, sql: str) -> None:
+    """DELETE and UPDATE would reach them, so they are refused."""
+    with pytest.raises(PermissionDeniedError, match="a part of 'managed' only"):
+        alice.update(sql)
+    assert rows(database.session(), "SELECT sum(age) AS s FROM managed") == [{"s": 180}]
+
+
+def test_what_is_copied_is_what_is_seen(database: Database, alice: Session) -> None:
+    """CREATE TABLE AS and INSERT take no more with them."""
+    alice.update("CREATE TABLE mine AS SELECT * FROM managed")
+    alice.update("INSERT INTO mine SELECT * FROM stored")
+    notes = {row["note"] for row in rows(database.session(), "SELECT note FROM mine")}
+    assert notes == {"secret of calm", "secret of well"}
+
+
+@pytest.mark.parametrize("optimizer", ["on", "off"])
+@pytest.mark.parametrize("also", ["", " AND ai_filter('Fine?', n)"])
+def test_conditions_never_reach_hidden_rows(database: Database, alice: Session, also: str, optimizer: str) -> None:
+    """One that fails on a hidden row's value would tell it in its message."""
+    admin = database.session()
+    admin.update("CREATE TABLE numbers AS SELECT * FROM (VALUES (1, '1'), (2, 'hidden'), (3, '3')) AS v(id, n)")
+    admin.update("CREATE ROW FILTER ON numbers TO alice AS id <> 2")
+    found = ask(alice, f"SELECT id FROM numbers WHERE CAST(n AS INT) > 0{also}", optimizer=optimizer)
+    assert {row["id"] for row in found.rows} <= {1, 3}
+
+
+def test_the_user_s_name_in_a_policy(database: Database) -> None:
+    """`current_user` is whoever asks, a name with quotes included."""
+    admin, store = database.session(), database.access.store
+    store.add_user(User("o'neil", "readonly"))
+    admin.update("CREATE TABLE mail AS SELECT * FROM (VALUES ('o''neil', 1), ('alice', 2)) AS v(owner, n)")
+    admin.update("GRANT SELECT ON mail TO readonly")
+    admin.update("CREATE ROW FILTER ON mail TO readonly AS owner = current_user")
+    assert rows(database.session(store.user("o'neil").principal), "SELECT n FROM mail") == [{"n": 1}]
+
+
+def test_filters_add_up_and_the_nearest_mask_wins(database: Database, alice: Session) -> None:
+    """Every filter that holds must be true; a mask for the user goes before one for its group, then its role."""
+    admin = database.session()
+    admin.update("CREATE ROW FILTER ON managed TO alice AS id > 1")
+    admin.update("CREATE COLUMN MASK ON managed(note) TO user AS 'role'")
+    assert rows(alice, "SELECT id, note FROM managed") == [{"id": 3, "note": "secret of well"}]
+    admin.update("CREATE COLUMN MASK ON managed(note) TO alice AS 'own'")
+    assert rows(alice, "SELECT note FROM managed") == [{"note": "own"}]
+    admin.update("DROP COLUMN MASK ON managed(note) FROM alice")
+    admin.update("DROP ROW FILTER ON managed FROM alice")
+    assert rows(alice, "SELECT note FROM managed WHERE id = 1") == [{"note": "secret of calm"}]
+
+
+def test_a_policy_holds_at_once(database: Database, alice: Session) -> None:
+    """Also for a session that is open, and for one that reads a view."""
+    database.session().update("CREATE OR REPLACE ROW FILTER ON parquet TO eu AS false")
+    for name in ("parquet", "plain", "stacked", "asking"):
+        assert not rows(alice, f"SELECT id FROM {name}")
+
+
+def test_admins_see_all(database: Database) -> None:
+    """No policy holds for them."""
+    database.session().update("CREATE ROW FILTER ON managed TO root AS false")
+    root = database.session(database.access.store.user("root").principal)
+    assert rows(root, "SELECT count(*) AS c FROM managed") == [{"c": 4}]
+
+
+@pytest.mark.parametrize(
+    ("sql", "error", "message"),
+    [
+        ("CREATE ROW FILTER ON absent TO eu AS true", NotFoundError, "no table 'absent'"),
+        ("CREATE ROW FILTER ON plain TO eu AS true", FlightLLMError, "is a view"),
+        ("CREATE ROW FILTER ON managed TO alice AS colour = 1", SqlError, "colour"),
+        ("CREATE ROW FILTER ON managed TO alice AS ai_filter('Fine?', note)", SqlError, "ai_filter"),
+        ("CREATE ROW FILTER ON managed TO nobody AS true", NotFoundError, "no user, group or role 'nobody'"),
+        ("CREATE ROW FILTER ON managed TO eu AS true", InvalidInputError, "OR REPLACE"),
+        ("CREATE ROW FILTER ON managed TO eu AS", SqlError, "expression"),
+        ("CREATE COLUMN MASK ON managed(colour) TO eu AS 1", NotFoundError, "no column 'colour'"),
+        ("CREATE COLUMN MASK ON managed TO eu AS 1", SqlError, "in parentheses"),
+        ("DROP ROW FILTER ON managed FROM alice", NotFoundError, "no such row filter"),
+        ("GRANT FLY ON managed TO alice", SqlError, "no privilege FLY"),
+        ("GRANT SELECT ON MODEL default TO alice", SqlError, "USAGE"),
+        ("GRANT SELECT ON managed TO nobody", NotFoundError, "no user, group or role 'nobody'"),
+        ("REVOKE SELECT ON managed FROM readonly", NotFoundError, "no such privilege"),
+        ("GRANT SELECT managed TO alice", SqlError, "ON was expected"),
+    ],
+)
+def test_policies_and_grants_that_are_wrong(
+    database: Database, sql: str, error: type[FlightLLMError], message: str
+) -> None:
+    """Each says what is wrong, and nothing is kept of it."""
+    before = database.access.store.snapshot()
+    with pytest.raises(error, match=message):
+        database.session().update(sql)
+    assert database.access.store.snapshot() == before

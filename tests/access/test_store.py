@@ -1,0 +1,100 @@
+"""Users, tokens, grants and policies as they are kept."""
+
+from pathlib import Path
+
+import pytest
+
+from flightllm.access.grants import Grant, Policy
+from flightllm.access.store import AccessStore, Allowance, User
+from flightllm.errors import ConfigError, InvalidInputError, NotFoundError
+
+SECRET = "correct horse"
+
+
+def test_what_is_kept_outlives_the_store_and_holds_no_secret(tmp_path: Path) -> None:
+    """Users, tokens, grants, policies and spending are there after reopening; passwords and tokens are not."""
+    path = tmp_path / "access.sqlite"
+    store = AccessStore(path)
+    store.add_user(User("alice", "user", frozenset({"eu"}), "acme", allowance=Allowance(1, 2, 3.5)), SECRET)
+    token = store.add_token("alice", "laptop")
+    store.grant([Grant("eu", "SELECT", "TABLE", "public", "t")])
+    store.set_policy(Policy("eu", "public", "t", "", "a = 1"))
+    store.add_spent("alice", "2026-01-01", 1, 10, 0.5)
+    store.add_spent("alice", "2026-01-01", 1, 10, 0.5)
+    store.close()
+    again = AccessStore(path)
+    snapshot = again.snapshot()
+    assert snapshot.users["alice"].groups == {"eu"}
+    assert snapshot.users["alice"].allowance == Allowance(1, 2, 3.5)
+    assert [kept.label for kept in snapshot.tokens.values()] == ["laptop"]
+    assert Grant("eu", "SELECT", "TABLE", "public", "t") in snapshot.grants
+    assert snapshot.policies == (Policy("eu", "public", "t", "", "a = 1"),)
+    assert again.spent("alice", "2026-01-01") == (2, 20, 1.0)
+    again.close()
+    written = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert SECRET.encode() not in written
+    assert token.encode() not in written
+    assert path.stat().st_mode & 0o077 == 0
+
+
+def test_another_process_s_change_is_seen(tmp_path: Path) -> None:
+    """The command line writes to the file that a running server has read."""
+    server, command_line = AccessStore(tmp_path / "access.sqlite"), AccessStore(tmp_path / "access.sqlite")
+    assert not server.snapshot().users
+    assert not (tmp_path / "access.sqlite").exists()
+    command_line.add_user(User("alice", "user"))
+    assert set(server.snapshot().users) == {"alice"}
+    command_line.change_user(User("alice", "readonly"))
+    assert server.user("alice").role == "readonly"
+    command_line.drop_user("alice")
+    assert not server.snapshot().users
+
+
+def test_a_dropped_user_leaves_nothing(tmp_path: Path) -> None:
+    """Its tokens, grants and policies go with it: another user of this name has none of them."""
+    store = AccessStore(tmp_path / "access.sqlite")
+    store.add_user(User("alice", "user"))
+    store.add_token("alice")
+    store.grant([Grant("alice", "SELECT", "TABLE", "public", "t")])
+    store.set_policy(Policy("alice", "public", "t", "", "true"))
+    store.drop_user("alice")
+    snapshot = store.snapshot()
+    assert not snapshot.tokens
+    assert not snapshot.policies
+    assert all(grant.grantee != "alice" for grant in snapshot.grants)
+
+
+@pytest.mark.parametrize("name", ["", "admin", "readonly", "a:b", "a\nb"])
+def test_names_that_cannot_be(tmp_path: Path, name: str) -> None:
+    """A role's name, an empty one, and those that Basic credentials or a terminal would misread."""
+    with pytest.raises(InvalidInputError, match="cannot be a name"):
+        AccessStore(tmp_path / "access.sqlite").add_user(User(name, "user"))
+
+
+def test_a_group_is_no_user(tmp_path: Path) -> None:
+    """What is granted to a group must not fall to a user of its name, nor the other way round."""
+    store = AccessStore(tmp_path / "access.sqlite")
+    store.add_user(User("alice", "user", frozenset({"eu"})))
+    with pytest.raises(InvalidInputError, match="taken"):
+        store.add_user(User("eu", "user"))
+    with pytest.raises(InvalidInputError, match="cannot be a group"):
+        store.add_user(User("bob", "user", frozenset({"alice"})))
+    with pytest.raises(InvalidInputError, match="cannot be a group"):
+        store.change_user(User("alice", "user", frozenset({"alice"})))
+
+
+def test_what_is_not_there(tmp_path: Path) -> None:
+    """Changes of users and tokens that do not exist say so; a short password is refused."""
+    store = AccessStore(tmp_path / "access.sqlite")
+    for change in (lambda: store.drop_user("x"), lambda: store.add_token("x"), lambda: store.drop_token("x")):
+        with pytest.raises(NotFoundError):
+            change()
+    with pytest.raises(InvalidInputError, match="8 characters"):
+        store.add_user(User("x", "user"), "short")
+
+
+def test_a_damaged_file_opens_nothing(tmp_path: Path) -> None:
+    """Without knowing who may what, the store refuses: nobody becomes an admin by a broken file."""
+    (tmp_path / "access.sqlite").write_bytes(b"no database" * 100)
+    with pytest.raises(ConfigError, match=r"access\.sqlite"):
+        AccessStore(tmp_path / "access.sqlite").snapshot()

@@ -1,0 +1,149 @@
+"""External tables: where they may lie, and that they outlive the server, not its configuration."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from flightllm.access.store import User
+from flightllm.catalog import Catalog
+from flightllm.config import Config, EngineConfig, LimitsConfig, StorageConfig
+from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
+from flightllm.session import Database
+from flightllm.sql.classify import classify
+from tests.catalogs import ENCODED, ROWS, ingest, read, run, write
+from tests.databases import rows
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return the folder that may have external tables, with one file and one folder; a file beside it may not."""
+    write(tmp_path / "open" / "one.parquet", ROWS)
+    for name in ("a", "b"):
+        write(tmp_path / "open" / "parts" / f"{name}.csv", ROWS)
+    write(tmp_path / "closed" / "secret.parquet", ROWS)
+    return tmp_path / "open"
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, folder: Path) -> Iterator[Catalog]:
+    """Return a catalog that may read the folder."""
+    opened = reopened(tmp_path, folder)
+    yield opened
+    opened.close()
+
+
+def reopened(tmp_path: Path, *folders: Path) -> Catalog:
+    """Open a catalog that may read some folders."""
+    return Catalog(LimitsConfig(), None, tmp_path / "tables", StorageConfig(folders))
+
+
+def create(catalog: Catalog, location: object, kind: str = "PARQUET", verb: str = "CREATE") -> None:
+    """Make the external table `e`."""
+    catalog.create_external(classify(f"{verb} EXTERNAL TABLE e STORED AS {kind} LOCATION '{location}'"))
+
+
+def test_outlive_the_server(tmp_path: Path, folder: Path, catalog: Catalog) -> None:
+    """A file and a folder are read, by later runs too; dropping the table leaves the files."""
+    create(catalog, folder / "one.parquet")
+    assert read(catalog, "SELECT count(*) AS n FROM e") == [{"n": 3}]
+    create(catalog, folder / "parts", "CSV", "CREATE OR REPLACE")
+    before = catalog.table("e").schema, catalog.revision(catalog.table("e").name)
+    catalog.close()
+    later = reopened(tmp_path, folder)
+    assert (later.table("e").schema, later.revision(later.table("e").name)) == before
+    assert read(later, "SELECT count(*) AS n, max(id) AS m FROM e") == [{"n": 6, "m": 3}]
+    for sql in ("INSERT INTO e (id) VALUES (1)", "DELETE FROM e", "UPDATE e SET id = 1"):
+        with pytest.raises(PermissionDeniedError, match="an external table and can only be read"):
+            run(later, sql)
+    with pytest.raises(InvalidInputError, match="is an external table: drop it first"):
+        run(later, "CREATE OR REPLACE TABLE e (a INT)")
+    run(later, "DROP TABLE e")
+    with pytest.raises(NotFoundError):
+        later.table("e")
+    assert len(list((folder / "parts").iterdir())) == 2
+    later.close()
+
+
+def test_refused_places(tmp_path: Path, folder: Path, catalog: Catalog) -> None:
+    """A path outside, by `..`, by a link or through a link in a folder is refused; whether it exists is not told."""
+    (folder / "link.parquet").symlink_to(tmp_path / "closed" / "secret.parquet")
+    (folder / "within.parquet").symlink_to(folder / "one.parquet")
+    (folder / "linked").mkdir()
+    (folder / "linked" / "in.parquet").symlink_to(tmp_path / "closed" / "secret.parquet")
+    messages = set()
+    for place in (
+        tmp_path / "closed" / "secret.parquet",
+        tmp_path / "closed" / "none.parquet",
+        folder / ".." / "closed" / "secret.parquet",
+        folder / "link.parquet",
+        folder / "linked",
+        f"{folder}-other/x.parquet",
+        f"file://{tmp_path}/closed/secret.parquet",
+        f"file://{folder}/%2e%2e/closed/secret.parquet",
+        "one.parquet",
+        "~/x.parquet",
+        "/etc/passwd",
+        "/",
+    ):
+        with pytest.raises(PermissionDeniedError) as raised:
+            create(catalog, place)
+        messages.add(str(raised.value))
+    assert len(messages) == 1
+    for address in ("s3://bucket/x.parquet", "http://127.0.0.1/x.parquet", "gs://bucket/x.parquet"):
+        with pytest.raises(PermissionDeniedError, match="in no object store"):
+            create(catalog, address)
+    create(catalog, folder / "within.parquet")
+    create(catalog, f"file://{folder}/one.parquet", verb="CREATE OR REPLACE")
+
+
+def test_a_place_that_is_listed_no_more(tmp_path: Path, folder: Path, catalog: Catalog) -> None:
+    """The table stays in the list, but cannot be read until the configuration lists its folder again."""
+    create(catalog, folder / "one.parquet")
+    catalog.close()
+    without = reopened(tmp_path)
+    with pytest.raises(FlightLLMError, match="the external table 'e' lies in no place that"):
+        read(without, "SELECT * FROM e")
+    run(without, "CREATE TABLE other (a INT)")
+    without.close()
+    again = reopened(tmp_path, folder)
+    assert read(again, "SELECT count(*) AS n FROM e") == [{"n": 3}]
+    again.close()
+
+
+def test_what_cannot_be_one(folder: Path, catalog: Catalog) -> None:
+    """A missing file, another format, encoded columns or a name that is taken are refused with the reason."""
+    write(folder / "encoded.arrow", ENCODED)
+    write(folder / "t.arrow", ROWS)
+    ingest(catalog, "taken", {"a": [1]})
+    for place, kind, message in (
+        (folder / "none.parquet", "PARQUET", "there is no file or folder"),
+        (folder / "one.parquet", "CSV", r"CSV files end in \.csv, \.tsv"),
+        (folder / "encoded.arrow", "ARROW", "write the files as Parquet"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            create(catalog, place, kind)
+    with pytest.raises(InvalidInputError, match="a table with rows of its own"):
+        catalog.create_external(
+            classify(f"CREATE OR REPLACE EXTERNAL TABLE taken STORED AS ARROW LOCATION '{folder}/t.arrow'")
+        )
+    create(catalog, folder / "t.arrow", "ARROW")
+    assert read(catalog, "SELECT id FROM e") == [{"id": 1}, {"id": 2}, {"id": 3}]
+    assert catalog.table("e").schema.types == [pa.int64(), pa.string()]
+
+
+def test_only_for_admins(tmp_path: Path, folder: Path) -> None:
+    """A user who is no admin is refused, whatever the configuration lists."""
+    config = Config(engine=EngineConfig("fake"), data_folder=tmp_path / "data", storage=StorageConfig((folder,)))
+    opened = Database.open(config)
+    sql = f"CREATE EXTERNAL TABLE e STORED AS PARQUET LOCATION '{folder}/one.parquet'"
+    for user in (User("ann", "user"), User("bob", "readonly")):
+        opened.access.store.add_user(user)
+        with pytest.raises(PermissionDeniedError):
+            opened.session(user.principal).update(sql)
+    admin = opened.session()
+    assert admin.update(sql) == -1
+    assert rows(admin, "SELECT count(*) AS n FROM e") == [{"n": 3}]
+    assert str(folder) not in str(rows(admin, "EXPLAIN SELECT * FROM e"))
+    opened.close()

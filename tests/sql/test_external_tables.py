@@ -1,0 +1,36 @@
+"""CREATE EXTERNAL TABLE as text: its parts, and what is wrong with others."""
+
+import pytest
+
+from flightllm.errors import SqlError
+from flightllm.sql.classify import classify
+from flightllm.sql.names import TableName
+
+
+def test_parts() -> None:
+    """Name, format, location and what to do with one that exists; comments and letter case do not matter."""
+    read = classify("CREATE EXTERNAL TABLE Logs STORED AS parquet LOCATION '/data/it''s/';")
+    assert (read.kind, read.target, read.is_update) == ("create_external", TableName("public", "logs"), True)
+    assert dict(read.options) == {"format": "parquet", "location": "/data/it's/"}
+    replacing = classify("/* x */ create or replace -- y\n external table a.\"B\" stored as CSV location 'x'")
+    assert (replacing.target, replacing.or_replace, replacing.exists_ok) == (TableName("a", "B"), True, False)
+    assert classify("CREATE EXTERNAL TABLE IF NOT EXISTS t STORED AS JSON LOCATION 's3://b/'").exists_ok
+
+
+@pytest.mark.parametrize(
+    ("rest", "message"),
+    [
+        ("t (a INT) STORED AS CSV LOCATION 'x'", "takes its columns from its files"),
+        ("t STORED AS AVRO LOCATION 'x'", "one of parquet, csv, json, arrow"),
+        ("t LOCATION 'x'", "expected STORED AS"),
+        ("t STORED AS CSV", "expected LOCATION"),
+        ("t STORED AS CSV LOCATION x", "in single quotes"),
+        ("t STORED AS CSV LOCATION 'x' OPTIONS ('a' 'b')", "ends the statement"),
+        ("t STORED AS", "one of parquet"),
+    ],
+)
+def test_mistakes(rest: str, message: str) -> None:
+    """What is missing, unknown or too much is named, with how to write it."""
+    with pytest.raises(SqlError, match=message) as raised:
+        classify(f"CREATE EXTERNAL TABLE {rest}")
+    assert "CREATE EXTERNAL TABLE name STORED AS" in str(raised.value)
