@@ -48,15 +48,18 @@ class SettingsTable:
 
 
 def descriptions() -> dict[str, str]:
-    """Return what the comments of the shipped `default.toml` say of each key, by its section and name."""
+    """Return what the comments of the shipped `default.toml` say of each key, by its section and name.
+
+    A key without a comment shares that of the key before it.
+    """
     told: dict[str, str] = {}
     section = name = ""
     for line in (packaged_folder("config") / "default.toml").read_text(encoding="utf-8").splitlines():
         if match := _SECTION.fullmatch(line.strip()):
             section, name = f"{match['name']}.", ""
         elif match := _KEY.fullmatch(line):
-            name = section + match["name"]
-            told[name] = (match["text"] or "").strip()
+            before, name = told.get(name, ""), section + match["name"]
+            told[name] = (match["text"] or before).strip()
         elif name and (match := _MORE.fullmatch(line)):
             told[name] = f"{told[name]} {match['text'].strip()}".strip()
         else:
@@ -85,7 +88,7 @@ def _shown(name: str, value: Any, default: Any) -> tuple[str, str, str]:
     if isinstance(value, Mapping):
         return name, ", ".join(sorted(value)), source
     hidden = _SECRET.search(name.rpartition(".")[2]) or isinstance(value, Path | tuple)
-    if isinstance(value, str) and Path(value).is_absolute():
+    if isinstance(value, str) and (Path(value).is_absolute() or value.startswith(("env:", "file:"))):
         hidden = True
     if value is None or value == ():
         return name, "not set", source

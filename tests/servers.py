@@ -82,7 +82,8 @@ def serving(
     engine = EngineConfig(kind="fake", max_in_flight=window, options=options)
     config = Config(engine=engine, limits=limits or LimitsConfig(), data_folder=folder)
     with closing(Database.open(config)) as database:
-        database.session().update("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 1000)")
+        with closing(database.session()) as session:
+            session.update("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 1000)")
         server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"), config.limits)
         try:
             yield server

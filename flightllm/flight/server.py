@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from pyarrow import flight
@@ -62,10 +63,12 @@ class _Port(flight.FlightServerBase):
         handle = unpack_as("TicketStatementQuery", ticket.ticket).statement_handle
         if handle == DONE:
             return flight.GeneratorStream(NO_COLUMNS, iter(()))
-        statement, part = self._core.statement_of(context, handle)
-        result = statement.take(part)
-        reader = self._core.reader(context, statement.session, statement.settings)
-        rows = ResultStream(result, self._core.limits, self._core.slots, reader, context)
+        core = self._core
+        statement, part = core.statement_of(context, handle)
+        again = partial(core.run, context, statement.session, discard=lambda _: statement.drop())
+        result = statement.take(part, again)
+        reader = core.reader(context, statement.session, statement.settings)
+        rows = ResultStream(result, core.limits, core.slots, reader, context)
         return flight.GeneratorStream(result.schema, rows)
 
     @boundary

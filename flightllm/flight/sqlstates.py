@@ -5,6 +5,7 @@ import re
 from flightllm.errors import (
     AICallError,
     BudgetExceededError,
+    BusyError,
     CancelledError,
     EngineError,
     EngineUnavailableError,
@@ -15,6 +16,7 @@ from flightllm.errors import (
     NotFoundError,
     PermissionDeniedError,
     SqlError,
+    StatementTimeoutError,
     UnauthenticatedError,
     UnsupportedError,
 )
@@ -41,7 +43,6 @@ _BY_TEXT: tuple[tuple[type[FlightLLMError], re.Pattern[str], str], ...] = tuple(
         (InvalidInputError, r"uploaded data is", "22P03"),
         (PermissionDeniedError, r"can only be read", "42809"),
         (EngineUnavailableError, r"shutting down", "57P01"),
-        (EngineUnavailableError, r"already runs", "53300"),
     )
 )
 """Where the class of an error says less than its text: DataFusion's errors are all of one class."""
@@ -57,6 +58,8 @@ _BY_CLASS: tuple[tuple[type[FlightLLMError], str], ...] = (
     (UnauthenticatedError, "28000"),
     (PermissionDeniedError, "42501"),
     (CancelledError, "57014"),
+    (StatementTimeoutError, "57014"),
+    (BusyError, "53300"),
     (EngineUnavailableError, "08006"),
     (EngineError, "38000"),
 )

@@ -1,7 +1,7 @@
 """Statements between two calls of a client: prepared, or planned and waiting to be fetched."""
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
@@ -72,8 +72,10 @@ class Statement:
                 self._shared = Parts(result, self.parts)
         return result
 
-    def take(self, part: int = 0) -> QueryResult:
-        """Return the planned result, or a part of it, for one caller to pull.
+    def take(
+        self, part: int = 0, again: Callable[[Callable[[], QueryResult]], QueryResult] = lambda plan: plan()
+    ) -> QueryResult:
+        """Return the planned result, or a part of it, for one caller to pull; once it was taken, `again` plans it anew.
 
         Raises:
             CancelledError: the statement was cancelled before.
@@ -87,8 +89,8 @@ class Statement:
             return self._shared.take(part)
         if result is not None:
             return result
-        self.plan()
-        return self.take()
+        again(self.plan)
+        return self.take(part, again)
 
     def cancel(self) -> Cancelled:
         """Stop the query wherever it is fetched, and keep it from starting. Idempotent; does not wait."""

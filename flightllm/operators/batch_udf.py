@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import structlog
 from datafusion import SessionContext, udf
 
 from flightllm.ai import SEARCH, AICall
@@ -52,9 +53,12 @@ class BatchFunctions:
         return (_each_prompt if self.distinct else _each_row)(self, call, self.backings[call.backing])
 
     def _kept(self, answer: _Function, name: str) -> _Function:
+        bound = structlog.contextvars.get_contextvars()  # DataFusion calls it in threads of its own
+
         def function(*columns: pa.Array) -> pa.Array:
             try:
-                return answer(*columns)
+                with structlog.contextvars.bound_contextvars(**bound):
+                    return answer(*columns)
             except Exception as error:  # the boundary to DataFusion
                 self.errors.append(error)
                 raise
