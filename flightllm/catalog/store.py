@@ -12,12 +12,8 @@ from datafusion import SessionContext
 from datafusion.catalog import Catalog as SharedCatalog
 from datafusion.catalog import SchemaProvider, Table
 
-<<<<<<< HEAD
-from flightllm.catalog.contexts import QUERY_ONLY, Memory, shared_context
-=======
 from flightllm.catalog import views
-from flightllm.catalog.contexts import QUERY_ONLY, shared_context
->>>>>>> managed
+from flightllm.catalog.contexts import QUERY_ONLY, Memory, shared_context
 from flightllm.catalog.entries import Entry, SchemaTables, StoredRows, SystemSchema, SystemTables, TableInfo
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.files import files_revision
