@@ -33,6 +33,10 @@ class BudgetExceededError(LimitExceededError):
     """A query would spend, or has spent, what its session's settings allow; the message has the estimate."""
 
 
+class QuarantinedError(InvalidInputError):
+    """The statement was running when the server died, and is refused for a while: sending it again is no use."""
+
+
 class NotFoundError(FlightLLMError):
     """A named thing does not exist: a table, a query, a prepared statement."""
 

@@ -13,6 +13,7 @@ from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Loop
 from flightllm.operators.workers import Workers
 from flightllm.plan.cost import Costs
+from flightllm.recovery.watch import Watch
 from flightllm.vector.store import VectorIndexes
 
 
@@ -33,3 +34,5 @@ class Services:
     backends: Backends
     """What answers calls that are not the model's."""
     learned: Learned = field(default_factory=Learned)
+    watch: Watch = field(default_factory=Watch)
+    """Notes the statements in flight, for the process that comes after a crash."""

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain, islice, product
 from types import MappingProxyType
 
@@ -19,12 +20,14 @@ from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlE
 from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.functions import FunctionRegistry
 from flightllm.llm import create_engine
+from flightllm.llm.supervised import SupervisedEngine
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.workers import Workers
 from flightllm.plan.cost import Costs, Prices
 from flightllm.query import Query, plan
+from flightllm.recovery.watch import Watch
 from flightllm.services import Services
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
@@ -113,8 +116,11 @@ class Database:
         self.config = services.config
 
     @classmethod
-    def open(cls, config: Config) -> "Database":
+    def open(cls, config: Config, *, watch: Watch | None = None, restarted: bool = False) -> "Database":
         """Load functions, tables and the engine.
+
+        `watch` notes the statements in flight. After a restart the engine is opened beside: queries wait for it or
+        fail, as `[recovery] on_engine_down` says.
 
         Raises:
             ConfigError: a table, function or engine setting is wrong.
@@ -137,9 +143,25 @@ class Database:
                 catalog.register_file(name, path)
             costs = Costs(Prices.of(config.engine))
             backends = Backends(config.embedding, config.limits, indexes, cache)
-            engine = create_engine(config.engine)
+            engine = SupervisedEngine(
+                f"{config.engine.kind} ({config.engine.model})",
+                partial(create_engine, config.engine),
+                config.recovery,
+                beside=restarted,
+            )
             services = Services(
-                config, catalog, functions, engine, cache, Flights(), Loop(), workers, costs, indexes, backends
+                config,
+                catalog,
+                functions,
+                engine,
+                cache,
+                Flights(),
+                Loop(),
+                workers,
+                costs,
+                indexes,
+                backends,
+                watch=watch or Watch(),
             )
             opened.pop_all()
         return cls(services, queries)
@@ -187,7 +209,8 @@ class Session:
         statement = classify(sql)
         if statement.is_update:
             return Description(_EMPTY, is_update=True, parameters=fields)
-        return Description(self._plan_any(sql, fields.names).schema, is_update=False, parameters=fields)
+        with self._services.watch.planning(sql):
+            return Description(self._plan_any(sql, fields.names).schema, is_update=False, parameters=fields)
 
     def _plan_any(self, sql: str, parameters: list[str]) -> Query:
         """Plan with NULL for each parameter, or where that cannot be, with a text or a number for some.
@@ -218,12 +241,15 @@ class Session:
         """
         check_sql(sql, self._services.config.limits)
         chosen = self._settings.with_values(settings)
-        statement = classify(bind(sql, parameters))
+        bound, watch = bind(sql, parameters), self._services.watch
+        statement = classify(bound)
         if statement.is_update:
             raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
-        query = self._plan(statement, chosen)
+        with watch.planning(bound):
+            query = self._plan(statement, chosen)
         record = self._queries.plan(sql)
-        return QueryResult(query.schema, ResultBatches(query.run(record), record), record)
+        batches = watch.running(query.run(record), bound, record.query_id)
+        return QueryResult(query.schema, ResultBatches(batches, record), record)
 
     def _plan(self, statement: Statement, settings: Settings) -> Query:
         if statement.kind == "show":
@@ -269,7 +295,8 @@ class Session:
                 raise UnsupportedError("transactions are not supported: every statement takes effect by itself")
         record = self._queries.start(sql, cancelled)
         try:
-            affected = change(statement, record, self._services, settings)
+            with self._services.watch.changing(bound, record.query_id):
+                affected = change(statement, record, self._services, settings)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
             record.finish("cancelled" if isinstance(mapped, CancelledError) else "failed", error=str(mapped))

@@ -3,6 +3,7 @@
 from flightllm.config.limits import CacheConfig, LimitsConfig
 from flightllm.config.load import Config, default_data_folder
 from flightllm.config.models import EMBEDDERS, ENGINES, EmbeddingConfig, EngineConfig, FunctionsConfig
+from flightllm.config.recovery import RecoveryConfig
 from flightllm.config.server import LogConfig, ServerConfig
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "FunctionsConfig",
     "LimitsConfig",
     "LogConfig",
+    "RecoveryConfig",
     "ServerConfig",
     "default_data_folder",
 ]

@@ -14,3 +14,10 @@ def at_least_one(section: str, **values: int) -> None:
     for key, value in values.items():
         if value < 1:
             raise ConfigError(f"[{section}] {key}: expected at least 1, got {value}")
+
+
+def at_least_zero(section: str, **values: int) -> None:
+    """Raise `ConfigError` for a value below 0."""
+    for key, value in values.items():
+        if value < 0:
+            raise ConfigError(f"[{section}] {key}: expected at least 0, got {value}")

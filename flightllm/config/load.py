@@ -12,6 +12,7 @@ from platformdirs import user_data_path
 
 from flightllm.config.limits import CacheConfig, LimitsConfig
 from flightllm.config.models import EmbeddingConfig, EngineConfig, FunctionsConfig
+from flightllm.config.recovery import RecoveryConfig
 from flightllm.config.server import LogConfig, ServerConfig
 from flightllm.errors import ConfigError
 from flightllm.resources import packaged_folder
@@ -34,6 +35,7 @@ class Config:
     functions: FunctionsConfig = field(default_factory=FunctionsConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     cache: CacheConfig = field(default_factory=CacheConfig)
+    recovery: RecoveryConfig = field(default_factory=RecoveryConfig)
     log: LogConfig = field(default_factory=LogConfig)
     data_folder: Path = field(default_factory=default_data_folder)
 

@@ -1,7 +1,7 @@
 """What all calls of one server share."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,8 @@ class Core:
     database: Database
     limits: FlightLimits
     info: Mapping[int, Value]
+    stop: Callable[[], None] | None = None
+    """Drains the server, where it runs in a process of its own."""
     sessions: SessionStore = field(init=False)
     prepared: Registry[Prepared] = field(init=False)
     statements: Registry[Statement] = field(init=False)

@@ -6,6 +6,7 @@ a query that computes for minutes before its first row is still cancelled at onc
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -20,6 +21,7 @@ from flightllm.flight.errors import statuses
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.slots import Slots
 
+_log = structlog.get_logger(__name__)
 _AHEAD = 8
 """Batches produced before the client took them: at most 16 MiB a stream."""
 
@@ -39,22 +41,38 @@ _Item: TypeAlias = Any | _Failure | _Done
 
 
 class _Producer:
-    """Pull a result's batches into a bounded queue until it ends, fails or is told to stop."""
+    """Pull a result's batches into a bounded queue until it ends, fails or is told to stop.
 
-    def __init__(self, result: QueryResult, limits: FlightLimits) -> None:
+    It stays until they are taken: where the client takes none for `limits.stalled_seconds` it gives the query up, and
+    calls `stalled`. The thread that answers such a client waits inside gRPC, for as long as the client is there.
+    """
+
+    def __init__(self, result: QueryResult, limits: FlightLimits, stalled: Callable[[], None]) -> None:
         self.items: queue.Queue[_Item] = queue.Queue(_AHEAD)
+        self.sent: float | None = None
+        """When the client was sent the rows that it has not taken yet, in monotonic seconds."""
         self._result = result
         self._limits = limits
+        self._stalled = stalled
         self._stopped = threading.Event()
 
     def start(self) -> None:
         """Begin to pull, in a thread of its own."""
         threading.Thread(target=self._run, name=f"result-{self._result.query.query_id}", daemon=True).start()
 
+    def end(self) -> None:
+        """Let the thread go: everything was taken."""
+        self._stopped.set()
+
     def stop(self) -> None:
         """Cancel the query; the thread closes the result as soon as it gets the word. Does not wait."""
         self._stopped.set()
         self._result.query.cancel()
+
+    @property
+    def stopped(self) -> bool:
+        """Tell whether the query was given up."""
+        return self._stopped.is_set()
 
     def _run(self) -> None:
         structlog.contextvars.bind_contextvars(query_id=self._result.query.query_id)
@@ -69,15 +87,25 @@ class _Producer:
             self._put(_Failure(exc))
         finally:
             close_batches(batches)
+        while not self._stopped.wait(self._limits.poll_seconds):
+            self._check_stall()
 
     def _put(self, item: _Item) -> bool:
         while not self._stopped.is_set():
             try:
                 self.items.put(item, timeout=self._limits.poll_seconds)
             except queue.Full:
+                self._check_stall()
                 continue
             return True
         return False
+
+    def _check_stall(self) -> None:
+        sent, most = self.sent, self._limits.stalled_seconds
+        if most and sent is not None and time.monotonic() - sent > most:
+            _log.warning("query given up, its client takes no rows", seconds=most)
+            self.stop()
+            self._stalled()
 
 
 def close_batches(batches: Iterator[pa.RecordBatch]) -> None:
@@ -122,16 +150,23 @@ def stream(
             result.query.cancel()
             close_batches(result.batches)
             raise
-        producer = _Producer(result, limits)
+        producer = _Producer(result, limits, lambda: slots.release(result.query))
         finished = False
         try:
             producer.start()
-            yield from _receive(producer.items, limits, gone)
+            for rows in _receive(producer.items, limits, gone):
+                producer.sent = time.monotonic()
+                yield rows
+                producer.sent = None
+                if producer.stopped:
+                    raise CancelledError(
+                        f"the query was given up because its client took no rows for [recovery] stalled_seconds = "
+                        f"{limits.stalled_seconds:g}"
+                    )
             finished = True
         finally:
             slots.release(result.query)
-            if not finished:
-                producer.stop()
+            producer.end() if finished else producer.stop()
 
 
 def _receive(

@@ -1,11 +1,11 @@
 """The Flight SQL server: decodes calls, hands them on, and lets only Flight statuses out."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from pyarrow import flight
 
-from flightllm.config import LimitsConfig, ServerConfig
+from flightllm.config import LimitsConfig, RecoveryConfig, ServerConfig
 from flightllm.flight.actions import ACTIONS, act
 from flightllm.flight.auth import CallFactory, Handshake
 from flightllm.flight.backend import Database
@@ -23,7 +23,7 @@ from flightllm.flight.sql_info import sql_info
 class FlightSqlServer(flight.FlightServerBase):
     """Serve `database` over Flight SQL; it listens as soon as it is made.
 
-    Calls arrive on gRPC's own threads, several at once.
+    Calls arrive on gRPC's own threads, several at once. `stop` is called where an administrator drains the server.
     """
 
     def __init__(
@@ -34,14 +34,17 @@ class FlightSqlServer(flight.FlightServerBase):
         *,
         functions: Iterable[str] = (),
         flight_limits: FlightLimits | None = None,
+        recovery: RecoveryConfig | None = None,
+        stop: Callable[[], None] | None = None,
     ) -> None:
         given = limits or LimitsConfig()
         bounds = flight_limits or FlightLimits(
             batch_bytes=given.batch_bytes,
             upload_bytes=given.upload_bytes,
             concurrent_queries=given.concurrent_queries,
+            stalled_seconds=(recovery or RecoveryConfig()).stalled_seconds,
         )
-        self._core = Core(database, bounds, sql_info(functions, statement_bytes=given.sql_bytes))
+        self._core = Core(database, bounds, sql_info(functions, statement_bytes=given.sql_bytes), stop)
         hide_tracebacks()
         self.host, port = config.address
         super().__init__(

@@ -38,9 +38,10 @@ class Slots:
             self._running[id(query)] = query
 
     def release(self, query: QueryRecord) -> None:
-        """Give back the place of `query`."""
+        """Give back the place of `query`, once."""
         with self._lock:
-            del self._running[id(query)]
+            if self._running.pop(id(query), None) is None:
+                return
         self._free.release()
 
     @property
