@@ -114,6 +114,7 @@ class Database:
         self.functions = services.functions
         self.engine = services.engine
         self.config = services.config
+        self.quarantine = services.watch.quarantine
 
     @classmethod
     def open(cls, config: Config, *, watch: Watch | None = None, restarted: bool = False) -> "Database":

@@ -9,9 +9,10 @@ from flightllm.cli.doctor import doctor
 from flightllm.cli.index import index
 from flightllm.cli.inspect import cancel, functions, queries, tables
 from flightllm.cli.query import query
+from flightllm.cli.recovery import drain, quarantine
 from flightllm.cli.serve import serve
 
-COMMANDS = (serve, query, demo, tables, functions, queries, index, cancel, doctor)
+COMMANDS = (serve, query, demo, tables, functions, queries, index, cancel, drain, quarantine, doctor)
 
 
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
@@ -29,3 +30,4 @@ def main() -> None:
 
 for command in COMMANDS:
     main.add_command(command)
+main.add_command(cancel, "kill")  # what other servers call it

@@ -1,5 +1,6 @@
 """DoAction: prepared statements, session options, cancelling."""
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -69,6 +70,30 @@ def _cancel_query(core: Core, _context: flight.ServerCallContext, body: bytes) -
 def _cancel_by_id(core: Core, _context: flight.ServerCallContext, body: bytes) -> None:
     """Cancel a query by the id that `system.queries` shows, whoever started it."""
     core.database.queries.get(body.decode("utf-8", "replace")).cancel()
+
+
+def _drain(core: Core, _context: flight.ServerCallContext, _body: bytes) -> bytes:
+    """Refuse new statements, let running ones finish, and end the server; return how many run."""
+    if core.stop is None:
+        raise UnsupportedError("this server is part of another program, which ends it")
+    core.draining.set()
+    core.stop()
+    return str(core.slots.running).encode()
+
+
+def _quarantine(core: Core, _context: flight.ServerCallContext, _body: bytes) -> bytes:
+    """List the statements that are refused because they were running when the server died, as JSON."""
+    return json.dumps(
+        [
+            {"name": one.name, "seconds": round(one.seconds), "query_id": one.query_id, "sql": one.text}
+            for one in core.database.quarantine.current()
+        ]
+    ).encode()
+
+
+def _lift_quarantine(core: Core, _context: flight.ServerCallContext, body: bytes) -> None:
+    """Let a refused statement run again."""
+    core.database.quarantine.lift(body.decode("utf-8", "replace"))
 
 
 def _cancel(core: Core, serialized: bytes) -> None:
@@ -157,5 +182,9 @@ ACTIONS: Mapping[str, tuple[str, _Handler]] = {
     "CloseSession": ("End the session.", _close_session),
     "BeginTransaction": ("Not supported.", _no_transactions),
     "EndTransaction": ("Not supported.", _no_transactions),
+    # For administrators:
+    "Drain": ("Finish what runs and end the server.", _drain),
+    "Quarantine": ("List the statements refused since the server died.", _quarantine),
+    "LiftQuarantine": ("Let the refused statement named in the body run again.", _lift_quarantine),
 }
 """What each action does, and its function."""
