@@ -1,5 +1,6 @@
 """DataFusion's errors, turned into ours once: it raises builtin exceptions whose text says what happened."""
 
+import errno
 import re
 
 from flightllm.errors import FlightLLMError, LimitExceededError, SqlError, UnsupportedError
@@ -15,6 +16,7 @@ _NOISE = re.compile(
     re.DOTALL,
 )
 """DataFusion calls wrong types an error of its own and asks to report it; what to write instead follows."""
+_NO_ROOM = "No space left on device"
 _UNSUPPORTED = "This feature is not implemented: "
 
 
@@ -23,6 +25,8 @@ def mapped_error(error: Exception) -> FlightLLMError:
     if isinstance(error, FlightLLMError):
         return error
     text = _stripped(str(error))
+    if _NO_ROOM in text or (isinstance(error, OSError) and error.errno == errno.ENOSPC):
+        return no_room()
     if "Resources exhausted" in text:
         return LimitExceededError(f"the query needs more memory than [limits] memory_bytes allows: {text}")
     if _UNSUPPORTED in text:
@@ -30,6 +34,14 @@ def mapped_error(error: Exception) -> FlightLLMError:
     if "RecursionLimitExceeded" in text:
         return LimitExceededError("the SQL text is nested too deeply (50 levels): use WITH, or shorter expressions")
     return SqlError(text)
+
+
+def no_room() -> LimitExceededError:
+    """Return the error of a query that spills more than there is room for on the disk."""
+    return LimitExceededError(
+        "the disk is full where queries spill what does not fit into [limits] memory_bytes: free some space, or name "
+        "another folder with [limits] spill_folder"
+    )
 
 
 def _stripped(text: str) -> str:

@@ -2,9 +2,9 @@
 
 import os
 import socket
+import stat
 import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 _PROBES = 3
@@ -18,8 +18,8 @@ def keep_alive(port: int, seconds: int) -> None:
     """
     if not seconds or sys.platform != "linux":
         return
-    for listener in _listeners(port):
-        with listener:
+    for listener in own_sockets():
+        if listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN) and listener.getsockname()[1] == port:
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, max(1, seconds // 2))
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, max(1, seconds // (2 * _PROBES)))
@@ -27,15 +27,15 @@ def keep_alive(port: int, seconds: int) -> None:
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 1_000 * seconds)
 
 
-def _listeners(port: int) -> Iterator[socket.socket]:
-    """Yield the sockets of this process that listen on `port`, each as a duplicate to close."""
-    for entry in Path("/proc/self/fd").iterdir():
-        with suppress(OSError):
-            listener = socket.socket(fileno=os.dup(int(entry.name)))
-            with listener:
-                if (
-                    listener.family in {socket.AF_INET, socket.AF_INET6}
-                    and listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
-                    and listener.getsockname()[1] == port
-                ):
-                    yield listener
+def own_sockets() -> Iterator[socket.socket]:
+    """Yield the internet sockets of this process, each as a duplicate that is closed when the next one comes."""
+    for entry in list(Path("/proc/self/fd").iterdir()):
+        try:
+            if not stat.S_ISSOCK(entry.stat().st_mode):
+                continue
+            duplicate = os.dup(int(entry.name))
+        except OSError:  # closed meanwhile
+            continue
+        with socket.socket(fileno=duplicate) as found:
+            if found.family in {socket.AF_INET, socket.AF_INET6}:
+                yield found
