@@ -1,5 +1,6 @@
 """Run the server in this process until it is told to stop."""
 
+import os
 import signal
 import threading
 from collections.abc import Callable
@@ -53,9 +54,12 @@ def run(
         stop.wait()
         seconds = config.recovery.drain_seconds
         _log.info("draining", seconds=seconds)
-        server.drain(seconds)
+        ended = server.drain(seconds)
     finally:
         database.close()
+    if not ended:
+        _log.warning("a client neither reads nor goes, its call is broken off")
+        os._exit(0)  # the interpreter would wait for it
 
 
 def _server(database: Database, config: Config, stop: Callable[[], None]) -> FlightSqlServer:

@@ -1,5 +1,6 @@
 """The Flight SQL server: decodes calls, hands them on, and lets only Flight statuses out."""
 
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 
@@ -18,6 +19,9 @@ from flightllm.flight.metadata import is_metadata, metadata_table
 from flightllm.flight.puts import put
 from flightllm.flight.results import ResultStream
 from flightllm.flight.sql_info import sql_info
+
+_STOP_SECONDS = 5.0
+"""How long cancelled calls may take to end."""
 
 
 class FlightSqlServer(flight.FlightServerBase):
@@ -111,14 +115,20 @@ class FlightSqlServer(flight.FlightServerBase):
         """Return nothing: tables are found by metadata commands."""
         return iter(())
 
-    def drain(self, seconds: float) -> None:
-        """Refuse new statements, let running streams finish for `seconds`, then cancel them and stop."""
+    def drain(self, seconds: float) -> bool:
+        """Refuse new statements, let running streams finish for `seconds`, then cancel them and stop.
+
+        Returns whether all calls have ended: the one of a client that neither reads nor goes cannot be ended from here.
+        """
         core = self._core
         core.draining.set()
         deadline = time.monotonic() + seconds
         while core.slots.running and time.monotonic() < deadline:
             time.sleep(core.limits.poll_seconds)
         core.slots.cancel_all()
-        self.shutdown()
+        stopping = threading.Thread(target=self.shutdown, name="shutdown", daemon=True)
+        stopping.start()
+        stopping.join(_STOP_SECONDS)
         core.statements.clear()
         core.sessions.clear()
+        return not stopping.is_alive()

@@ -105,6 +105,32 @@ def test_draining_has_a_limit(tmp_path: Path) -> None:
         assert server.process.wait(30) == 0
 
 
+@pytest.mark.parametrize("arguments", [("--no-supervisor",), ()])
+def test_a_stopped_client_does_not_hold_up_the_end(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    """A client that is stopped in mid-result, and is still there, costs the drain no more than its time."""
+    settings = '[engine]\nkind = "fake"\n[recovery]\ndrain_seconds = 1'
+    script = """
+import sys
+from flightllm.client import Client
+with Client(sys.argv[1]) as client:
+    next(client.query("SELECT value, repeat('x', 200) AS s FROM generate_series(1, 10000000)")[1])
+    print("rows", flush=True)
+    sys.stdin.read()
+"""
+    with (
+        SupervisedServer(tmp_path, settings, *arguments) as server,
+        subprocess.Popen(
+            [sys.executable, "-c", script, server.uri], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        ) as client,
+    ):
+        assert client.stdout is not None
+        assert client.stdout.readline() == "rows\n"
+        client.send_signal(signal.SIGSTOP)
+        assert server.stop() == 0
+        assert "broken off" in server.log.read_text()
+        client.kill()
+
+
 def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
     """Who does not want to wait signals again."""
     with SupervisedServer(tmp_path, SLOW + "\n[recovery]\ndrain_seconds = 600") as server, Client(server.uri) as client:
