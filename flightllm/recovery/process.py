@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
 
@@ -31,9 +31,14 @@ class Worker:
 
     @classmethod
     async def spawn(cls, config: Config, journal: int) -> "Worker":
-        """Start a process that makes itself ready to serve."""
+        """Start a process that makes itself ready to serve.
+
+        Raises:
+            OSError: the system has no room for another process.
+        """
         ours, theirs = Pipe()
-        with theirs:
+        with theirs, ExitStack() as opened:
+            opened.callback(ours.close)
             descriptors = (theirs.fileno(), journal)
             arguments = ("-P", "-c", _BOOT, json.dumps(sys.path), *map(str, descriptors), "flightllm-worker")
             process = await asyncio.create_subprocess_exec(
@@ -43,6 +48,7 @@ class Worker:
                 pass_fds=descriptors,
                 process_group=0,  # signals of the terminal come to the supervisor alone
             )
+            opened.pop_all()
         worker = cls(process, ours)
         worker.send(config)
         return worker

@@ -88,19 +88,17 @@ class _Supervisor:
             deaths = deaths + 1 if time.monotonic() - started < _QUICK_SECONDS else 1
             pause = min(_MOST_PAUSE, _FIRST_PAUSE * 2 ** (deaths - _FREE_DEATHS - 1)) if deaths > _FREE_DEATHS else 0.0
             self._blame(journal, code)
-            _log.error(
-                "server process died", exit=_name(code), reason=self._failure, pause=pause, refused=len(self._refused)
-            )
+            names = [one.name for one in self._refused.values()]
+            _log.error("server process died", exit=_name(code), reason=self._failure, pause=pause, refused=names)
             if pause and await _set_within(self._stop, pause):
                 return 0
 
     async def _one(self, descriptor: int) -> int:
         """Serve by one process until it ends; return its exit code, minus the signal where one killed it."""
-        if self._spawning is not None:
-            await self._spawning
-        spare, self._spare = self._spare, None
-        self._worker = spare if spare is not None and spare.alive else await Worker.spawn(self.config, descriptor)
         self._listening, self._failure = False, None
+        self._worker = await self._warm(descriptor)
+        if self._worker is None:
+            return 0
         if self._signal is not None:  # it came meanwhile
             self._worker.terminate()
         self._worker.send(Start(self._listen, self._ready, tuple(self._refused.values())))
@@ -117,6 +115,27 @@ class _Supervisor:
 
         return await self._worker.follow(heard)
 
+    async def _warm(self, descriptor: int) -> Worker | None:
+        """Return the spare process or a new one; None where the server is stopped before there is any.
+
+        Raises:
+            FlightLLMError: the first process cannot be started. Later ones are tried for as long as it takes.
+        """
+        if self._spawning is not None:
+            await self._spawning
+        spare, self._spare = self._spare, None
+        if spare is not None and spare.alive:
+            return spare
+        while True:
+            try:
+                return await Worker.spawn(self.config, descriptor)
+            except OSError as error:  # no memory, or too many processes
+                if not self._ready:
+                    raise FlightLLMError(f"cannot start the server's process: {error}") from error
+                _log.error("server process cannot be started", error=str(error))
+            if await _set_within(self._stop, _MOST_PAUSE):
+                return None
+
     def _began(self, uri: str) -> None:
         self._listening = True
         if self._ready:
@@ -127,8 +146,12 @@ class _Supervisor:
         print(f"listening {uri}", flush=True)  # noqa: T201 - what a script waits for
 
     async def _spawn(self, descriptor: int) -> None:
-        if self._signal is None and self._spare is None:
+        if self._signal is not None or self._spare is not None:
+            return
+        try:
             self._spare = await Worker.spawn(self.config, descriptor)
+        except OSError as error:
+            _log.warning("no spare process, a death will take longer to recover from", error=str(error))
 
     def _blame(self, journal: Journal, code: int) -> None:
         """Refuse the statements that may have killed the process, for a while."""

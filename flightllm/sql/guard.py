@@ -128,7 +128,8 @@ class _Meter:
                 self._link("WITH queries")
             cube = before is not None and before.is_word("cube")
             self.cube_columns += cube
-            self._open(_Frame("(", in_cube=cube, lists=top.rows))
+            sets = before is not None and before.is_word("sets", "rollup")
+            self._open(_Frame("(", in_cube=cube, lists=top.rows or sets))
         elif token.text == ")":
             self._close_parentheses()
         elif token.text == ",":

@@ -15,7 +15,9 @@ from click.testing import CliRunner
 
 from flightllm.cli import main
 from flightllm.client import Client
+from flightllm.config import Config
 from flightllm.errors import EngineUnavailableError, FlightLLMError
+from flightllm.recovery.supervisor import supervise
 from tests.servers import SupervisedServer, await_true
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -162,6 +164,13 @@ def test_a_process_that_cannot_start(tmp_path: Path) -> None:
         assert server.process.wait(60) == 1
         assert server.log.read_text().splitlines()[-1].startswith("error: the server died 5 times while it started")
         assert server.log.read_text().splitlines()[-1].endswith("(SIGSEGV); see its log")
+
+
+def test_no_process_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system starts no process at all, the command says so."""
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "absent"))
+    with pytest.raises(FlightLLMError, match="cannot start the server's process"):
+        supervise(Config(data_folder=tmp_path))
 
 
 def test_a_wrong_setting_is_one_line(tmp_path: Path) -> None:

@@ -131,8 +131,13 @@ def test_depth_adds_up_through_nesting() -> None:
         (lambda n: "SELECT " + "CASE WHEN " * n + "a" + " THEN b ELSE c END" * n, 8, "conditions of CASE 9 levels"),
         (lambda n: "SELECT a FROM t ORDER BY " + ", ".join(["a"] * n), 2_000, "list has 2,001 columns or keys"),
         (lambda n: "INSERT INTO t VALUES (" + ", ".join(["1"] * n) + ")", 2_000, "list has 2,001 columns or keys"),
+        (
+            lambda n: "SELECT 1 FROM t GROUP BY GROUPING SETS (" + ", ".join(["(a)"] * n) + ")",
+            2_000,
+            "list has 2,001 columns or keys",
+        ),
     ],
-    ids=["parentheses", "IN", "WITH", "CASE", "ORDER BY", "VALUES"],
+    ids=["parentheses", "IN", "WITH", "CASE", "ORDER BY", "VALUES", "GROUPING SETS"],
 )
 def test_what_stalls_the_planner_is_refused(build: Callable[[int], str], most: int, said: str) -> None:
     """Nesting and lists for which the planner takes minutes are refused, just beyond their limits."""
