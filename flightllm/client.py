@@ -1,5 +1,6 @@
 """A small Flight SQL client for the command line: queries, their progress, and cancelling."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -112,10 +113,30 @@ class Client:
         Raises:
             NotFoundError: the server knows no such query.
         """
-        with self._our_errors():
-            list(self._client.do_action(flight.Action("CancelQueryById", query_id.encode()), self._options))
+        self._act("CancelQueryById", query_id)
         # Asked afterwards, because a query has to wait where too many run already.
         return str(self._recorded("status", "queries", query_id).get("status", "cancelled"))
+
+    def drain(self) -> int:
+        """Have the server finish what runs and end; return how many queries run."""
+        return int(self._act("Drain") or b"0")
+
+    def quarantine(self) -> list[dict[str, Any]]:
+        """Return the statements that are refused because they were running when the server died."""
+        return list(json.loads(self._act("Quarantine") or b"[]"))
+
+    def lift(self, name: str) -> None:
+        """Let a refused statement run again.
+
+        Raises:
+            NotFoundError: none has this name.
+        """
+        self._act("LiftQuarantine", name)
+
+    def _act(self, kind: str, body: str = "") -> bytes:
+        with self._our_errors():
+            results = list(self._client.do_action(flight.Action(kind, body.encode()), self._options))
+        return results[0].body.to_pybytes() if results else b""
 
     def _recorded(self, columns: str, table: str, query_id: str) -> dict[str, Any]:
         """Return what a system table says of a query; nothing where the server does not tell.

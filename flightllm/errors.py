@@ -46,6 +46,10 @@ class BusyError(FlightLLMError):
     """The server does as much as it may at once; the same request can succeed later."""
 
 
+class QuarantinedError(InvalidInputError):
+    """The statement was running when the server died, and is refused for a while: sending it again is no use."""
+
+
 class NotFoundError(FlightLLMError):
     """A named thing does not exist: a table, a query, a prepared statement."""
 

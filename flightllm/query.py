@@ -1,5 +1,6 @@
 """One query from SQL text to batches: extract AI calls, plan, rewrite, cut, run; or hand it to DataFusion as it is."""
 
+import errno
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -14,6 +15,7 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from flightllm.ai import EMBEDDING, SEARCH, AICall
+from flightllm.catalog.errors import no_room
 from flightllm.engines import Served
 from flightllm.errors import FlightLLMError, LimitExceededError
 from flightllm.frames import (
@@ -308,10 +310,15 @@ class StagedQuery:
             yield from self.run_on(backings, record)
 
     def run_on(self, backings: Mapping[str, Backing], record: QueryRecord) -> Batches:
-        """Run the stages; what they spill is removed at the end."""
+        """Run the stages; what they spill is removed at the end.
+
+        Raises:
+            LimitExceededError: there is no room for what they spill.
+        """
         limits = self.services.config.limits
-        folder = Path(tempfile.mkdtemp(prefix="flightllm-", dir=limits.spill_folder))
+        folder: Path | None = None
         try:
+            folder = Path(tempfile.mkdtemp(prefix="flightllm-", dir=limits.spill_folder))
             runtime = Runtime(
                 context=self._context,
                 ordered=self._ordered,
@@ -324,8 +331,13 @@ class StagedQuery:
                 room=Room(limits.memory_bytes // 8, limits.spill_bytes),
             )
             yield from named(run(self._stage, runtime), self.schema)
+        except OSError as error:
+            if error.errno == errno.ENOSPC:
+                raise no_room() from error
+            raise
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
 
     def explain(self) -> list[tuple[str, str]]:
         """Return the rules that fired, the stages and the operators."""

@@ -1,6 +1,6 @@
 """What all queries of a server share."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flightllm.access.control import AccessControl
 from flightllm.access.rights import Rights
@@ -15,6 +15,7 @@ from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Loop
 from flightllm.operators.workers import Workers
+from flightllm.recovery.watch import Watch
 from flightllm.vector.store import VectorIndexes
 
 
@@ -37,6 +38,8 @@ class Services:
     """Of whoever asks; `catalog` is what they see of all tables."""
     backends: Backends
     """What answers calls that are not a language model's."""
+    watch: Watch = field(default_factory=Watch)
+    """Notes the statements in flight, for the process that comes after a crash."""
 
     @property
     def engine(self) -> Engine:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from flightllm.errors import CancelledError, FlightLLMError, UnsupportedError
 from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.functions import FunctionRegistry
 from flightllm.limits import TimeLimit
+from flightllm.llm.supervised import supervised
 from flightllm.object_tables import ObjectTables
 from flightllm.objects import Objects
 from flightllm.observe.tracing import create_spans
@@ -34,6 +36,7 @@ from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.workers import Workers
 from flightllm.query import Query, plan
+from flightllm.recovery.watch import Watch
 from flightllm.result_batches import ResultBatches
 from flightllm.services import Services
 from flightllm.session_log import SessionLog
@@ -75,10 +78,14 @@ class Database:
         self.engine = services.engine
         self.cache = services.cache
         self.config = services.config
+        self.quarantine = services.watch.quarantine
 
     @classmethod
-    def open(cls, config: Config) -> "Database":
+    def open(cls, config: Config, *, watch: Watch | None = None, restarted: bool = False) -> "Database":
         """Load functions, tables and the engine.
+
+        `watch` notes the statements in flight. After a restart the engine is opened beside: queries wait for it or
+        fail, as `[recovery] on_engine_down` says.
 
         Raises:
             ConfigError: a table, function or engine setting is wrong.
@@ -87,7 +94,7 @@ class Database:
         workers = Workers.of_process()  # before DataFusion starts its threads
         functions = FunctionRegistry.load(config.functions.folders)
         objects, sessions = Objects(config.data_folder), SessionLog()
-        engines = Engines(config.engine, objects.engine)
+        engines = Engines(config.engine, objects.engine, supervised(config.recovery, beside=restarted))
         queries = QueryLog(price=engines.price, spans=create_spans(config.tracing))
         path = config.cache.path or config.data_folder / "answers.sqlite"
         cache = AnswerCache(path if config.cache.enabled else None, config.cache.max_bytes)
@@ -125,6 +132,7 @@ class Database:
                 access,
                 access.rights(LOCAL),
                 backends,
+                watch or Watch(),
             )
             opened.pop_all()
         return cls(services, queries, sessions)
@@ -221,7 +229,7 @@ class Session:
         """
         check_sql(sql, self._services.config.limits)
         services = self._services
-        with services.catalog.reading():
+        with services.watch.planning(sql), services.catalog.reading():
             return describe(sql, services, lambda statement: self._plan(statement, self._settings).schema)
 
     def execute(
@@ -237,10 +245,11 @@ class Session:
         limits = self._services.config.limits
         check_sql(sql, limits)
         chosen = self._settings.with_values(settings)
-        statement = classify(bind(sql, parameters))
+        bound = bind(sql, parameters)
+        statement = classify(bound)
         if statement.is_update:
             raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
-        return self._started(statement.kind, sql, lambda: self._plan(statement, chosen))
+        return self._started(statement.kind, sql, bound, lambda: self._plan(statement, chosen))
 
     def describe_plan(self, plan: bytes) -> Description:
         """Plan a serialized Substrait plan without running it.
@@ -259,16 +268,19 @@ class Session:
         """
         chosen = self._settings.with_values(settings)
         text = f"Substrait plan of {len(plan):,} bytes"
-        return self._started("query", text, lambda: plan_substrait(plan, self._services, chosen))
+        noted = f"{text}, {sha256(plan).hexdigest()}"
+        return self._started("query", text, noted, lambda: plan_substrait(plan, self._services, chosen))
 
-    def _started(self, kind: str, text: str, plan: Callable[[], Query]) -> QueryResult:
-        since = time.time_ns()
-        with self._statement():
+    def _started(self, kind: str, text: str, noted: str, plan: Callable[[], Query]) -> QueryResult:
+        """Plan a query; `noted` tells it from others should the server die of it."""
+        since, watch = time.time_ns(), self._all.watch
+        with self._statement(), watch.planning(noted):
             reader = self._services.catalog.reading()
             query = plan()
         record = self._queries.plan(text, user=self.principal.name, session_id=self.id, kind=kind, since=since)
         most = self._services.config.limits.result_bytes
-        return QueryResult(query.schema, ResultBatches(query.run(record), record, reader, most), record)
+        batches = watch.running(query.run(record), noted, record.query_id)
+        return QueryResult(query.schema, ResultBatches(batches, record, reader, most), record)
 
     def _plan(self, statement: Statement, settings: Settings) -> Query:
         if statement.kind == "show":
@@ -314,7 +326,8 @@ class Session:
                 raise UnsupportedError("transactions are not supported: every statement takes effect by itself")
         record = self._queries.start(sql, cancelled, user=self.principal.name, session_id=self.id, kind=statement.kind)
         try:
-            with self._statement(), record.bound(), self._services.catalog.reading():
+            noted = self._all.watch.changing(bound, record.query_id)
+            with self._statement(), record.bound(), noted, self._services.catalog.reading():
                 affected = change(statement, record, self._services, settings)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)

@@ -11,7 +11,7 @@ from flightllm.dry_run import MOST_PROMPTS, MOST_SECONDS, DryRun
 from flightllm.engines import Served
 from flightllm.errors import BudgetExceededError
 from flightllm.llm.base import Engine
-from flightllm.llm.predict import PromptTokens, Tokenizing
+from flightllm.llm.predict import PromptTokens, tokenizing
 from flightllm.operators.backing import Backing
 from flightllm.operators.budget import Account, Budget, Limits, check_estimate, check_prices
 from flightllm.operators.cache import AnswerCache
@@ -176,6 +176,7 @@ def _answers(services: Services, settings: Settings) -> Iterator[tuple[AnswerCac
 
 def _most_tokens(engine: Engine) -> Callable[[str], int]:
     """Return how to tell the most tokens that a prompt can have: what they are, or one for each byte."""
-    if isinstance(engine, Tokenizing):
-        return lambda prompt: len(engine.token_ids([prompt])[0])
+    exact = tokenizing(engine)
+    if exact is not None:
+        return lambda prompt: len(exact.token_ids([prompt])[0])
     return lambda prompt: len(prompt.encode("utf-8", "surrogatepass")) + _TEMPLATE_TOKENS

@@ -14,7 +14,7 @@ from flightllm.sql.names import TableName
 from flightllm.vector.status import status
 from flightllm.vector.store import VectorIndexes
 
-_CACHE = pa.schema([(name, pa.int64()) for name in ("entries", "bytes", "max_bytes", "hits", "misses")])
+_CACHE = pa.schema([(name, pa.int64()) for name in ("entries", "bytes", "max_bytes", "hits", "misses", "failures")])
 """As in `CacheStats`."""
 _INDEXES = pa.schema(
     [

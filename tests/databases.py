@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 
 import flightllm.demo
-from flightllm.config import CacheConfig, Config, EngineConfig, LimitsConfig
+from flightllm.config import CacheConfig, Config, EngineConfig, LimitsConfig, RecoveryConfig
 from flightllm.frames import extract, frame_of, scalar_context
 from flightllm.plan.nodes import AiMap, Node, Scan, children
 from flightllm.plan.planner import Planned, plan_query, register_stubs
@@ -68,6 +68,7 @@ def open_database(
     window: int = 128,
     limits: LimitsConfig | None = None,
     cache: CacheConfig | None = None,
+    recovery: RecoveryConfig | None = None,
     tables: Mapping[str, Path] | None = None,
 ) -> Database:
     """Open a database on the fake engine whose data folder is `folder`; `engine` are options of the engine."""
@@ -76,6 +77,7 @@ def open_database(
         tables=tables or {},
         limits=limits or LimitsConfig(),
         cache=cache or CacheConfig(),
+        recovery=recovery or RecoveryConfig(),
         data_folder=folder,
     )
     return Database.open(config)

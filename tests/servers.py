@@ -1,9 +1,12 @@
 """A real server process on the fake engine, whose prompts are logged, and which can be killed and started again."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
 from types import TracebackType
@@ -11,7 +14,9 @@ from typing import Any, Self
 
 import adbc_driver_flightsql.dbapi as flight_sql
 
+from flightllm.client import Client
 from flightllm.config import Config, EngineConfig, LimitsConfig, ServerConfig
+from flightllm.errors import EngineUnavailableError
 from flightllm.flight.server import FlightSqlServer
 from flightllm.session import Database
 
@@ -102,3 +107,74 @@ def cursor_of(server: FlightSqlServer) -> Iterator[flight_sql.Cursor]:
     """Open a connection of its own, and a cursor on it."""
     with flight_sql.connect(server.uri, autocommit=True) as connection, connection.cursor() as cursor:
         yield cursor
+
+
+class SupervisedServer:
+    """`flightllm serve` on a free port, its data in `folder`; `settings` are TOML sections."""
+
+    def __init__(self, folder: Path, settings: str = '[engine]\nkind = "fake"', *arguments: str) -> None:
+        config = folder / "server.toml"
+        config.write_text(f'data_folder = "{folder / "data"}"\n{settings}')
+        command = [sys.executable, "-m", "flightllm", "serve", "--config", str(config), "--listen", "127.0.0.1:0"]
+        self.log = folder / "log"
+        with self.log.open("w") as log:
+            self.process = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=log, text=True)
+        line = self.process.stdout.readline() if self.process.stdout else ""
+        self.uri = line.removeprefix("listening ").strip()
+
+    def children(self) -> list[int]:
+        """Return the processes of the server, oldest first: the one that serves, then the spare one."""
+        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return sorted(map(int, listed), key=_started)
+
+    def kill_worker(self) -> None:
+        """Kill the process that serves as `kill -9` does, and wait until it is gone."""
+        worker = self.children()[0]
+        os.kill(worker, signal.SIGKILL)
+        await_true(lambda: worker not in self.children())
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Run a statement on a connection of its own, and return its rows."""
+        with Client(self.uri) as client:
+            return [tuple(row.values()) for batch in client.query(sql)[1] for row in batch.to_pylist()]
+
+    def query_again(self, sql: str, seconds: float = 30.0) -> list[tuple[Any, ...]]:
+        """Run a statement, and again where the server is not there."""
+        deadline = time.monotonic() + seconds
+        while True:
+            try:
+                return self.query(sql)
+            except EngineUnavailableError:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal and return the exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(60)
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Kill the supervisor, and with it all the others."""
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout:
+            self.process.stdout.close()
+
+
+def await_true(condition: Callable[[], bool], seconds: float = 30.0) -> None:
+    """Wait until something is so."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _started(process: int) -> int:
+    """Return when a process was started, in ticks."""
+    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])

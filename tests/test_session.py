@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from flightllm.config import RecoveryConfig
 from flightllm.errors import (
     EngineUnavailableError,
     InvalidInputError,
@@ -164,8 +165,9 @@ def test_ingest(session: Session, mode: Any) -> None:
 
 
 def dying(folder: Path, after: int) -> Database:
-    """Open a database whose engine dies after some completions."""
-    database = small_database(folder, {"die_after": after, "latency_ms": 1}, window=8)
+    """Open a database whose engine dies after some completions, and whose queries then fail."""
+    recovery = RecoveryConfig(on_engine_down="fail")
+    database = small_database(folder, {"die_after": after, "latency_ms": 1}, window=8, recovery=recovery)
     database.session().update(NUMBERS)
     return database
 

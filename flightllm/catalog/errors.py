@@ -1,5 +1,6 @@
 """DataFusion's errors, turned into ours once: it raises builtin exceptions whose text says what happened."""
 
+import errno
 import re
 
 import structlog
@@ -17,6 +18,7 @@ _NOISE = re.compile(
     re.DOTALL,
 )
 """DataFusion calls wrong types an error of its own and asks to report it; what to write instead follows."""
+_NO_ROOM = "No space left on device"
 _UNSUPPORTED = "This feature is not implemented: "
 _UNREADABLE = ("Object Store error", "Failed to fetch metadata for file", "Invalid Parquet file")
 """What DataFusion says of files that are missing, damaged or out of reach; their paths follow."""
@@ -28,6 +30,8 @@ def mapped_error(error: Exception) -> FlightLLMError:
     if isinstance(error, FlightLLMError):
         return error
     text = plain_text(error)
+    if _NO_ROOM in text or (isinstance(error, OSError) and error.errno == errno.ENOSPC):
+        return no_room()
     if "Resources exhausted" in text:
         return _limit(
             "memory_bytes",
@@ -40,8 +44,6 @@ def mapped_error(error: Exception) -> FlightLLMError:
             "what the query keeps on disk comes to more than [limits] spill_bytes allows: sort, join or group fewer"
             " rows at once, or raise it in the server's configuration",
         )
-    if "No space left on device" in text:
-        return _limit("spill_folder", "the disk for what queries spill is full: see [limits] spill_folder")
     if any(sign in text for sign in _UNREADABLE):
         _log.error("a table's file cannot be read", error=text)
         return InternalError("a file of a table is missing, damaged or out of the server's reach; its log says which")
@@ -50,6 +52,15 @@ def mapped_error(error: Exception) -> FlightLLMError:
     if "RecursionLimitExceeded" in text:
         return LimitExceededError("the SQL text is nested too deeply (50 levels): use WITH, or shorter expressions")
     return SqlError(text)
+
+
+def no_room() -> LimitExceededError:
+    """Return the error of a query that spills more than there is room for on the disk."""
+    return _limit(
+        "spill_folder",
+        "the disk is full where queries spill what does not fit into [limits] memory_bytes: free some space, or name "
+        "another folder with [limits] spill_folder",
+    )
 
 
 def _limit(limit: str, message: str) -> LimitExceededError:

@@ -11,12 +11,14 @@ from flightllm.cli.grant import grant, revoke
 from flightllm.cli.index import index
 from flightllm.cli.inspect import cancel, functions, queries, tables
 from flightllm.cli.query import query
+from flightllm.cli.recovery import drain, quarantine
 from flightllm.cli.serve import serve
 from flightllm.cli.stats import stats
 from flightllm.cli.user import token, user
 
 COMMANDS = (
-    serve, query, demo, tables, functions, queries, stats, index, cancel, user, token, grant, revoke, backup, doctor,
+    serve, query, demo, tables, functions, queries, stats, index, cancel, user, token, grant, revoke, backup, drain,
+    quarantine, doctor,
 )  # fmt: skip
 
 
@@ -35,3 +37,4 @@ def main() -> None:
 
 for command in COMMANDS:
     main.add_command(command)
+main.add_command(cancel, "kill")  # what other servers call it

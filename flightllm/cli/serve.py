@@ -1,13 +1,13 @@
 """`flightllm serve`: run the server until it is told to stop."""
 
+import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 
 import click
-import pyarrow as pa
 
 from flightllm.cli.common import TableParameter, config_options, load_config
-from flightllm.errors import ConfigError
 from flightllm.log import configure_logging
 
 
@@ -16,6 +16,11 @@ from flightllm.log import configure_logging
 @click.option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 takes any free one.")
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine without TLS or without users.")
 @click.option("--table", "tables", type=TableParameter(), multiple=True, help="Serve a file or folder. Repeatable.")
+@click.option(
+    "--supervisor/--no-supervisor",
+    default=True,
+    help="Replace the server's process when it dies, or leave that to whatever started this command.",
+)
 def serve(
     config_file: Path | None,
     engine: str | None,
@@ -24,6 +29,7 @@ def serve(
     tables: tuple[tuple[str, Path | str], ...],
     *,
     insecure: bool,
+    supervisor: bool,
 ) -> None:
     """Serve tables over Arrow Flight SQL.
 
@@ -38,14 +44,10 @@ def serve(
     if insecure:
         config = replace(config, server=replace(config.server, insecure=True))
     configure_logging(config.log)
+    if config.recovery.supervisor and supervisor and os.name == "posix":
+        from flightllm.recovery.supervisor import supervise
+
+        sys.exit(supervise(config))
     from flightllm.flight.serve import serve as run
 
-    try:
-        run(config)
-    except pa.ArrowException as error:
-        if "did not start" not in str(error):
-            raise
-        address = config.server.listen
-        raise ConfigError(
-            f"cannot listen on {address}: in use, or not an address of this machine; see --listen"
-        ) from error
+    run(config)

@@ -5,6 +5,7 @@ from flightllm.config.limits import CacheConfig, LimitsConfig
 from flightllm.config.load import Config, default_data_folder
 from flightllm.config.models import EMBEDDERS, ENGINES, EmbeddingConfig, EngineConfig, FunctionsConfig
 from flightllm.config.observe import HttpConfig, TracingConfig
+from flightllm.config.recovery import RecoveryConfig
 from flightllm.config.server import LogConfig, ServerConfig
 from flightllm.config.storage import ObjectStoreConfig, StorageConfig
 
@@ -21,6 +22,7 @@ __all__ = [
     "LimitsConfig",
     "LogConfig",
     "ObjectStoreConfig",
+    "RecoveryConfig",
     "ServerConfig",
     "StorageConfig",
     "TracingConfig",

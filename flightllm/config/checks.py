@@ -44,3 +44,10 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
+
+
+def at_least_zero(section: str, **values: int) -> None:
+    """Raise `ConfigError` for a value below 0."""
+    for key, value in values.items():
+        if value < 0:
+            raise ConfigError(f"[{section}] {key}: expected at least 0, got {value}")

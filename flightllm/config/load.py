@@ -14,6 +14,7 @@ from flightllm.config.auth import AuthConfig
 from flightllm.config.limits import CacheConfig, LimitsConfig
 from flightllm.config.models import EmbeddingConfig, EngineConfig, FunctionsConfig
 from flightllm.config.observe import HttpConfig, TracingConfig
+from flightllm.config.recovery import RecoveryConfig
 from flightllm.config.server import LogConfig, ServerConfig
 from flightllm.config.storage import ObjectStoreConfig, StorageConfig
 from flightllm.errors import ConfigError
@@ -40,6 +41,7 @@ class Config:
     functions: FunctionsConfig = field(default_factory=FunctionsConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     cache: CacheConfig = field(default_factory=CacheConfig)
+    recovery: RecoveryConfig = field(default_factory=RecoveryConfig)
     log: LogConfig = field(default_factory=LogConfig)
     http: HttpConfig = field(default_factory=HttpConfig)
     tracing: TracingConfig = field(default_factory=TracingConfig)

@@ -95,6 +95,33 @@ def _query_progress(core: Core, context: flight.ServerCallContext, body: bytes) 
     return json.dumps(core.query_of(context, body.decode("utf-8", "replace")).progress()).encode()
 
 
+def _drain(core: Core, context: flight.ServerCallContext, _body: bytes) -> bytes:
+    """Refuse new statements, let running ones finish, and end the server; return how many run."""
+    core.check_admin(context, "draining the server")
+    if core.stop is None:
+        raise UnsupportedError("this server is part of another program, which ends it")
+    core.draining.set()
+    core.stop()
+    return str(core.slots.running).encode()
+
+
+def _quarantine(core: Core, context: flight.ServerCallContext, _body: bytes) -> bytes:
+    """List the statements that are refused because they were running when the server died, as JSON."""
+    core.check_admin(context, "the list of refused statements")
+    return json.dumps(
+        [
+            {"name": one.name, "seconds": round(one.seconds), "query_id": one.query_id, "sql": one.text}
+            for one in core.database.quarantine.current()
+        ]
+    ).encode()
+
+
+def _lift_quarantine(core: Core, context: flight.ServerCallContext, body: bytes) -> None:
+    """Let a refused statement run again."""
+    core.check_admin(context, "letting a refused statement run")
+    core.database.quarantine.lift(body.decode("utf-8", "replace"))
+
+
 def _cancel(core: Core, context: flight.ServerCallContext, serialized: bytes) -> Cancelled:
     """Cancel the query of a serialized FlightInfo, by whichever of its tickets."""
     try:
@@ -188,5 +215,9 @@ ACTIONS: Mapping[str, tuple[str, _Handler]] = {
     "EndTransaction": ("Not supported.", _no_transactions),
     "BeginSavepoint": ("Not supported.", _no_transactions),
     "EndSavepoint": ("Not supported.", _no_transactions),
+    # For administrators:
+    "Drain": ("Finish what runs and end the server.", _drain),
+    "Quarantine": ("List the statements refused since the server died.", _quarantine),
+    "LiftQuarantine": ("Let the refused statement named in the body run again.", _lift_quarantine),
 }
 """What each action does, and its function."""

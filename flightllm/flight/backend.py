@@ -151,6 +151,36 @@ class Queries(Protocol):
         """Return a query's record; raises `NotFoundError` where there is none."""
 
 
+class Refused(Protocol):
+    """A statement that was running when the server died."""
+
+    @property
+    def name(self) -> str:
+        """Return what an administrator calls it."""
+
+    @property
+    def seconds(self) -> float:
+        """Return how long it is still refused."""
+
+    @property
+    def query_id(self) -> str:
+        """Return the id of the query, empty where it was still being planned."""
+
+    @property
+    def text(self) -> str:
+        """Return the beginning of its text."""
+
+
+class Quarantine(Protocol):
+    """The statements that are refused for a while."""
+
+    def current(self) -> Iterable[Refused]:
+        """Return them."""
+
+    def lift(self, name: str) -> None:
+        """Let go of one; raises `NotFoundError` where none has this name."""
+
+
 class TableName(Protocol):
     """A table's exact schema and name."""
 
@@ -198,6 +228,10 @@ class Database(Protocol):
     @property
     def queries(self) -> Queries:
         """Return the log of queries."""
+
+    @property
+    def quarantine(self) -> Quarantine:
+        """Return the statements refused since the server died."""
 
     def session(self, principal: Principal, *, peer: str = "") -> Session:
         """Open a session of a user, for a client at the address `peer`."""

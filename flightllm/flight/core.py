@@ -9,7 +9,14 @@ from pyarrow import flight
 
 from flightllm.access.login import Login
 from flightllm.access.principal import Principal
-from flightllm.errors import CancelledError, EngineUnavailableError, FlightLLMError, NotFoundError, UnsupportedError
+from flightllm.errors import (
+    CancelledError,
+    EngineUnavailableError,
+    FlightLLMError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnsupportedError,
+)
 from flightllm.flight.auth import COOKIE, Call
 from flightllm.flight.backend import Database, QueryRecord, Session
 from flightllm.flight.limits import FlightLimits
@@ -39,6 +46,8 @@ class Core:
     limits: FlightLimits
     info: Mapping[int, Value]
     login: Login
+    stop: Callable[[], None] | None = None
+    """Drains the server, where it runs in a process of its own."""
     sessions: SessionStore = field(init=False)
     prepared: Registry[Prepared] = field(init=False)
     statements: Registry[Statement] = field(init=False)
@@ -83,6 +92,12 @@ class Core:
             received_bytes=self.received.value,
             refusals=self.refusals.counts(),
         )
+
+    def check_admin(self, context: flight.ServerCallContext, what: str) -> None:
+        """Raise `PermissionDeniedError` unless an admin makes a call; `what` is what only they may do."""
+        principal = self.principal(context)
+        if not principal.is_admin:
+            raise PermissionDeniedError(f"{what} is for admins, and {principal.name!r} ({principal.role}) is none")
 
     def session(self, context: flight.ServerCallContext) -> Session:
         """Return the session a call belongs to."""

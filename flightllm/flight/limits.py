@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from flightllm.config import LimitsConfig
+from flightllm.config import LimitsConfig, RecoveryConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,8 +12,9 @@ class FlightLimits:
     `batch_bytes` bounds a record batch sent (grpc-js, tonic and Go receive at most 4 MiB by default); batches that are
     ready together are handed to gRPC up to `coalesce_bytes` at a time. `upload_bytes` bounds one DoPut.
     `concurrent_queries` statements are worked on at once; of others up to `queued_queries` wait up to `queue_seconds`.
-    A statement that nobody fetches is dropped after `unfetched_seconds`. A session not used for `session_seconds` is
-    closed; where there are `sessions`, a new one takes the place of one not used for `idle_seconds`.
+    A statement that nobody fetches is dropped after `unfetched_seconds`; a query whose client takes no rows for
+    `stalled_seconds` is given up (0: never). A session not used for `session_seconds` is closed; where there are
+    `sessions`, a new one takes the place of one not used for `idle_seconds`.
     """
 
     batch_bytes: int = 2 << 20
@@ -24,13 +25,14 @@ class FlightLimits:
     queued_queries: int = 1_024
     statements: int = 4096
     unfetched_seconds: float = 3600.0
+    stalled_seconds: float = 600.0
     sessions: int = 4096
     session_seconds: float = 86_400.0
     idle_seconds: float = 60.0
     poll_seconds: float = 0.1
 
     @classmethod
-    def of(cls, limits: LimitsConfig) -> "FlightLimits":
+    def of(cls, limits: LimitsConfig, recovery: RecoveryConfig | None = None) -> "FlightLimits":
         """Return those that the configuration gives."""
         return cls(
             batch_bytes=limits.batch_bytes,
@@ -40,4 +42,5 @@ class FlightLimits:
             queue_seconds=limits.queue_seconds,
             sessions=limits.sessions,
             session_seconds=limits.session_seconds,
+            stalled_seconds=(recovery or RecoveryConfig()).stalled_seconds,
         )

@@ -7,6 +7,7 @@ a query that computes for minutes before its first row is still cancelled at onc
 import json
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
@@ -24,6 +25,7 @@ from flightllm.flight.turns import Asker
 from flightllm.flight.work import Watch
 from flightllm.limits import Deadline, TimeLimit
 
+_log = structlog.get_logger(__name__)
 _AHEAD = 8
 """Batches produced before the client took them: at most 16 MiB a stream."""
 
@@ -58,7 +60,8 @@ class _Producer:
     """Pull a result's batches into a bounded queue until it ends, fails or is told to stop.
 
     Its thread holds the query's place until nothing of the query runs here any more and its client has read all; a
-    query that was stopped waits for no client.
+    query that was stopped waits for no client, and one whose client takes no rows for `limits.stalled_seconds` is given
+    up: the thread that answers such a client waits inside gRPC, for as long as the client is there.
     """
 
     def __init__(self, result: QueryResult, limits: FlightLimits, place: Place, deadline: Deadline) -> None:
@@ -70,6 +73,10 @@ class _Producer:
         self._deadline = deadline
         self._stopped = threading.Event()
         self._read = threading.Event()
+        self.sent: float | None = None
+        """When the client was sent the rows that it has not taken yet, in monotonic seconds."""
+        self.stalled = False
+        """The client took no rows for so long that the query was given up."""
 
     def start(self) -> None:
         """Begin to pull, in a thread of its own."""
@@ -119,6 +126,11 @@ class _Producer:
         """Tell whether the query was stopped; one that a slow client keeps beyond its time is stopped here."""
         if self._deadline.over:
             self._result.query.cancel(self._deadline.error())
+        sent, most = self.sent, self._limits.stalled_seconds
+        if most and sent is not None and time.monotonic() - sent > most and not self.stalled:
+            _log.warning("query given up, its client takes no rows", seconds=most)
+            self.stalled = True
+            self._result.query.cancel()
         return self._stopped.is_set() or self._result.query.stopped
 
 
@@ -186,7 +198,15 @@ def stream(
         reason: FlightLLMError | None = None
         finished = False
         try:
-            yield from _receive(producer, limits, watch)
+            for rows in _receive(producer, limits, watch):
+                producer.sent = time.monotonic()
+                yield rows
+                producer.sent = None
+                if producer.stalled:
+                    raise CancelledError(
+                        "the query was given up because its client took no rows for [recovery] stalled_seconds = "
+                        f"{limits.stalled_seconds:g}"
+                    )
             finished = True
         except StatementTimeoutError as error:
             reason = error

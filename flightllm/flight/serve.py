@@ -1,25 +1,44 @@
 """Run the server in this process until it is told to stop."""
 
+import os
 import signal
 import threading
+from collections.abc import Callable
 from types import FrameType
 
+import pyarrow as pa
 import structlog
 
 from flightllm.config import Config
+from flightllm.errors import ConfigError
+from flightllm.flight.limits import FlightLimits
 from flightllm.flight.server import FlightSqlServer
+from flightllm.flight.sockets import keep_alive
 from flightllm.observe.http import HttpServer
+from flightllm.recovery.watch import Watch
 from flightllm.session import Database
 
-DRAIN_SECONDS = 20.0
-"""How long running queries may take to finish after SIGTERM; container runtimes kill after 30 s."""
 _log = structlog.get_logger(__name__)
 
 
 def serve(config: Config) -> None:
-    """Open the database, listen, print `listening grpc://HOST:PORT`, and block until SIGTERM or SIGINT.
+    """Serve without a supervisor: print `listening grpc://HOST:PORT`, and block until SIGTERM, SIGINT or a drain.
 
-    Running queries may finish first. A second signal stops at once.
+    Running queries may finish first, for `[recovery] drain_seconds`. A second signal stops at once.
+    """
+    run(config, lambda uri: print(f"listening {uri}", flush=True))  # noqa: T201 - what a script waits for
+
+
+def run(
+    config: Config, listening: Callable[[str], None], watch: Watch | None = None, *, restarted: bool = False
+) -> None:
+    """Open the database, listen, tell `listening` the address, and block until the server is told to stop.
+
+    After a restart the engine is opened beside, so that plain queries are answered at once.
+
+    Raises:
+        ConfigError: the address cannot be listened on, or a setting is wrong.
+        FlightLLMError: the engine did not start.
     """
     stop = threading.Event()
 
@@ -30,14 +49,40 @@ def serve(config: Config) -> None:
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
-    database = Database.open(config)
+    database = Database.open(config, watch=watch, restarted=restarted)
     try:
-        names = [function.name for function in database.functions]
-        server = FlightSqlServer(database, config.server, config.limits, functions=names, login=database.access.login)
+        server = _server(database, config, stop.set)
         with HttpServer(config.http, database, server):
-            print(f"listening {server.uri}", flush=True)  # noqa: T201 - what a script waits for
+            listening(server.uri)
             stop.wait()
-            _log.info("draining", seconds=DRAIN_SECONDS)
-            server.drain(DRAIN_SECONDS)
+            seconds = config.recovery.drain_seconds
+            _log.info("draining", seconds=seconds)
+            ended = server.drain(seconds)
     finally:
         database.close()
+    if not ended:
+        _log.warning("a client neither reads nor goes, its call is broken off")
+        os._exit(0)  # the interpreter would wait for it
+
+
+def _server(database: Database, config: Config, stop: Callable[[], None]) -> FlightSqlServer:
+    names = [function.name for function in database.functions]
+    try:
+        server = FlightSqlServer(
+            database,
+            config.server,
+            config.limits,
+            functions=names,
+            flight_limits=FlightLimits.of(config.limits, config.recovery),
+            stop=stop,
+            login=database.access.login,
+        )
+    except pa.ArrowException as error:
+        if "did not start" not in str(error):
+            raise
+        address = config.server.listen
+        raise ConfigError(
+            f"cannot listen on {address}: in use, or not an address of this machine; see --listen"
+        ) from error
+    keep_alive(server.port, config.recovery.dead_peer_seconds)
+    return server

@@ -1,7 +1,8 @@
 """The Flight SQL server: decodes calls, hands them on, and lets only Flight statuses out."""
 
+import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -23,6 +24,9 @@ from flightllm.flight.metadata import is_metadata, metadata_table
 from flightllm.flight.puts import put
 from flightllm.flight.results import ResultStream
 from flightllm.flight.sql_info import sql_info
+
+_STOP_SECONDS = 5.0
+"""How long cancelled calls may take to end."""
 
 
 class _Port(flight.FlightServerBase):
@@ -103,7 +107,8 @@ class _Port(flight.FlightServerBase):
 class FlightSqlServer(_Port):
     """Serve `database` over Flight SQL; it listens as soon as it is made.
 
-    Where `config` says so, a second port takes clients that show a certificate.
+    Where `config` says so, a second port takes clients that show a certificate. `stop` is called where an admin drains
+    the server.
     """
 
     def __init__(
@@ -114,13 +119,14 @@ class FlightSqlServer(_Port):
         *,
         functions: Iterable[str] = (),
         flight_limits: FlightLimits | None = None,
+        stop: Callable[[], None] | None = None,
         login: Login | None = None,
     ) -> None:
         login = login or Login(AccessStore(None), AuthConfig(), config.read_token())
         config.check_exposure(asks_nobody=login.is_open)
         given = limits or LimitsConfig()
         bounds = flight_limits or FlightLimits.of(given)
-        core = Core(database, bounds, sql_info(functions, statement_bytes=given.sql_bytes), login)
+        core = Core(database, bounds, sql_info(functions, statement_bytes=given.sql_bytes), login, stop)
         hide_tracebacks()
         self.host, port = config.address
         tls = config.read_tls()
@@ -151,19 +157,26 @@ class FlightSqlServer(_Port):
         """Return the port for clients that show a certificate, if there is one."""
         return None if self._certified is None else int(self._certified.port)
 
-    def drain(self, seconds: float) -> None:
-        """Refuse new statements, let running streams finish for `seconds`, then cancel them and stop."""
+    def drain(self, seconds: float) -> bool:
+        """Refuse new statements, let running streams finish for `seconds`, then cancel them and stop.
+
+        Returns whether all calls have ended: the one of a client that neither reads nor goes cannot be ended from here.
+        """
         core = self._core
         core.draining.set()
         deadline = time.monotonic() + seconds
         while core.slots.running and time.monotonic() < deadline:
             time.sleep(core.limits.poll_seconds)
         core.slots.cancel_all()
-        for port in (self, self._certified):
-            if port is not None:
-                port.shutdown()
+        ports = [port for port in (self, self._certified) if port is not None]
+        stopping = [threading.Thread(target=port.shutdown, name="shutdown", daemon=True) for port in ports]
+        for thread in stopping:
+            thread.start()
+        for thread in stopping:
+            thread.join(_STOP_SECONDS)
         core.statements.clear()
         core.sessions.clear()
+        return not any(thread.is_alive() for thread in stopping)
 
 
 def _location(host: str, port: int, *, encrypted: bool) -> flight.Location:

@@ -35,6 +35,9 @@ class OpenAIEngine:
     What the endpoint turns out not to take (a list of prompts, a way to say a constraint) is not tried again.
     """
 
+    reconnects = True
+    """Nothing of it dies with the endpoint: it may be asked again, and what else it is asked goes on."""
+
     def __init__(self, model: str, window: int, options: OpenAIOptions) -> None:
         self._model = model
         self._window = window

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import count
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast
 
 from flightllm.errors import CancelledError
 from flightllm.llm.base import Choice, Completion, Engine, Parameters, PrefixCache, Request
@@ -29,7 +29,6 @@ _PAUSE_SECONDS = 0.001
 _SEEDS = 1 << 64
 
 
-@runtime_checkable
 class Tokenizing(Protocol):
     """An engine whose tokens are known before it is asked."""
 
@@ -39,6 +38,11 @@ class Tokenizing(Protocol):
 
     def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of each prompt as the model gets it, chat template and special tokens included."""
+
+
+def tokenizing(engine: Engine) -> Tokenizing | None:
+    """Return an engine as one whose tokens are known before it is asked; None where they are not."""
+    return cast("Tokenizing", engine) if hasattr(engine, "token_ids") else None
 
 
 class PromptTokens:
@@ -65,8 +69,9 @@ class PromptTokens:
 
     def _count(self, prompts: Sequence[str]) -> None:
         self._characters += sum(map(len, prompts))
-        if isinstance(self._engine, Tokenizing):
-            for prompt, ids in zip(prompts, self._engine.token_ids(prompts), strict=True):
+        exact = tokenizing(self._engine)
+        if exact is not None:
+            for prompt, ids in zip(prompts, exact.token_ids(prompts), strict=True):
                 self._tokens += len(ids)
                 starts = range(0, len(ids) - self._size + 1, self._size)
                 self._known[prompt] = len(ids), chained(tuple(ids[i : i + self._size]) for i in starts)
@@ -117,7 +122,8 @@ class PredictingEngine:
         self._turn = int(turn * _SEEDS)
         self._shape = engine.prefix_cache
         self._simulator = PrefixSimulator(self._shape or _NONE, window)
-        self._context = engine.context_tokens if isinstance(engine, Tokenizing) else sys.maxsize
+        exact = tokenizing(engine)
+        self._context = sys.maxsize if exact is None else exact.context_tokens
         self._lock = threading.Lock()
         """Guards all that follows: several operators of a query may ask at once."""
         self._numbers = count()

@@ -245,6 +245,8 @@ def prepare_environment() -> None:
     """Set what vLLM reads from the environment, where the user has not; read when its process starts."""
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+    # The threads of a server, gRPC's and DataFusion's, do not survive a fork, and its open port would.
+    os.environ.setdefault("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
     if on_cpu():
         # Bound threads make vLLM 3–10 times slower as soon as anything else uses the same cores.
         os.environ.setdefault("VLLM_CPU_OMP_THREADS_BIND", "nobind")

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 import structlog
@@ -29,20 +30,25 @@ _FAST, _MOST_WAITING = 64, 256
 _MOVE_SECONDS, _MOST_PAGES = 1.0, 16_384
 """How often the log is emptied into the file, and its length from which a commit does so itself."""
 _BUSY_SECONDS, _MOST_BUSY = 5.0, 65_536
-"""How long to wait for a process that writes, and then before the next try; how many answers may wait meanwhile."""
+"""How long to wait for a process that writes or for room on the disk, and then before the next try; how many answers
+may wait meanwhile: further ones are not kept."""
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
+"""What SQLite says of a file that is no database, or not ours: SQLITE_ERROR is a table that is missing."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class CacheStats:
-    """What an answer cache holds, and how often it knew an answer, or not, since it was opened."""
+    """What an answer cache holds, how often it knew an answer, or not, and its failures, since it was opened."""
 
     entries: int
     bytes: int
     max_bytes: int
     hits: int
     misses: int
+    failures: int
+    """How often the file could not be opened, read or written."""
 
 
 class AnswerCache:
@@ -50,8 +56,11 @@ class AnswerCache:
 
     An answer is committed within milliseconds, so that killing the process loses none that is older (a power cut may
     lose the last few). Beyond `max_bytes` the answers not used for the longest are forgotten, a few with each commit.
-    `path` None keeps a temporary database that SQLite itself spills to disk. One that cannot be opened or written is
-    reported in the log, and the cache goes on without it: answers are then bought again.
+    `path` None keeps a temporary database that SQLite itself spills to disk.
+
+    No failure is a query's: it is reported in the log and counted. A file that cannot be opened or written, because the
+    disk is full or another process holds it, is tried again every few seconds, and answers wait in memory meanwhile. A
+    damaged one is set aside, under its name with `damaged` and a number, and another begun.
     """
 
     def __init__(self, path: Path | None, max_bytes: int = 4 << 30) -> None:
@@ -64,9 +73,11 @@ class AnswerCache:
         self._old = 0
         """The first id that is not old."""
         self._committed = self._retry = time.monotonic()
-        self._hits = self._misses = 0
+        """Of the last commit, and before which there is to be none."""
+        self._hits = self._misses = self._failures = 0
         self._path = path
-        self._database = self._open(path)
+        self._database: sqlite3.Connection | None = None
+        self._reopen()
         self._make_room(0)
         self._some, self._closed = threading.Event(), threading.Event()
         """Set while answers wait that nobody else may commit in time."""
@@ -77,17 +88,17 @@ class AnswerCache:
         for thread in self._threads:
             thread.start()
 
-    def _open(self, path: Path | None) -> sqlite3.Connection:
-        if path is not None:
+    def _reopen(self) -> None:
+        """Open the database if it is not; one that is damaged is set aside first. The caller holds the lock."""
+        again = self._database is None
+        while again:
             try:
-                path.parent.mkdir(parents=True, exist_ok=True)
-                return _connect(str(path))
+                if self._path is not None:
+                    self._path.parent.mkdir(parents=True, exist_ok=True)
+                self._database = _connect("" if self._path is None else str(self._path))
+                again = False
             except (OSError, sqlite3.Error) as error:
-                _log.warning(
-                    "answer cache unusable, answers are kept for this run only", path=str(path), error=str(error)
-                )
-        self._path = None
-        return _connect("")
+                again = self._is_set_aside(error)
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, str]:
         """Return the answers known among `keys`."""
@@ -139,23 +150,25 @@ class AnswerCache:
         """Forget every answer, give their disk space back, and return how many there were."""
         with self._lock:
             self._commit()
+            self._waiting.clear()
             gone = self._write([("DELETE FROM answers", [()])])
-            with suppress(sqlite3.Error):  # the space is taken back as soon as no other process reads
-                self._database.execute("VACUUM")
-                self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            if self._database is not None:
+                with suppress(sqlite3.Error):  # the space is taken back as soon as no other process reads
+                    self._database.execute("VACUUM")
+                    self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             return gone
 
     def stats(self) -> CacheStats:
         """Count what there is; takes a moment for millions of answers, and holds nobody up."""
         with self._lock:
             self._commit()
-            size, hits, misses = self._used_bytes(), self._hits, self._misses
-            if self._path is None:
+            size, entries = self._used_bytes(), 0
+            if self._path is None and self._database is not None:
                 entries = _count(self._database)
-        if self._path is not None:
-            with closing(sqlite3.connect(self._path, timeout=_BUSY_SECONDS)) as database:
+        if self._path is not None and self._path.exists():
+            with suppress(sqlite3.Error), closing(sqlite3.connect(self._path, timeout=_BUSY_SECONDS)) as database:
                 entries = _count(database)
-        return CacheStats(entries, size, self._max_bytes, hits, misses)
+        return CacheStats(entries, size, self._max_bytes, self._hits, self._misses, self._failures)
 
     def close(self) -> None:
         """Commit and close. Idempotent."""
@@ -166,15 +179,16 @@ class AnswerCache:
         for thread in self._threads:
             thread.join()
         with self._lock:
-            self._database.close()
+            if self._database is not None:
+                self._database.close()
 
     def _commit_late(self) -> None:
         """Commit the answers after which none came for a while: the last of a burst."""
         while not self._closed.is_set():
             self._some.wait()
             self._some.clear()
-            while self._waiting and self._path is not None and not self._closed.is_set():
-                time.sleep(_WAIT_SECONDS)
+            while self._waiting and not self._closed.is_set():
+                self._closed.wait(max(_WAIT_SECONDS, min(self._retry - time.monotonic(), _FAST_SECONDS * 10)))
                 with self._lock:
                     if self._due():
                         self._commit()
@@ -184,12 +198,12 @@ class AnswerCache:
 
         That waits for the disk, here on a connection of its own, so that no query has to.
         """
-        with suppress(sqlite3.Error), closing(sqlite3.connect(self._path or "", timeout=_BUSY_SECONDS)) as database:
-            while not self._closed.is_set():
-                self._written.wait()
-                self._written.clear()
+        while not self._closed.is_set():
+            self._written.wait()
+            self._written.clear()
+            with suppress(sqlite3.Error), closing(sqlite3.connect(self._path or "", timeout=_BUSY_SECONDS)) as database:
                 database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-                self._closed.wait(_MOVE_SECONDS)
+            self._closed.wait(_MOVE_SECONDS)
 
     def _commit(self) -> None:
         """Commit what waits, and make room for it. The caller holds the lock."""
@@ -197,10 +211,11 @@ class AnswerCache:
         if now < self._retry or not (self._waiting or self._used):
             return
         self._committed = now
+        self._reopen()
         statements = [(_INSERT, self._waiting.items()), (_TOUCH, [(key,) for key in self._used])]
         database = self._database
         written = self._write(statements)
-        if self._database is not database:  # it failed, and what waits is not in the one that took its place
+        if self._database is not database:  # damaged, and what waits is not in the one that took its place
             written = self._write(statements)
         self._written.set()
         if now >= self._retry or len(self._waiting) > _MOST_BUSY:
@@ -209,20 +224,24 @@ class AnswerCache:
             self._make_room(2 * written + 16)
 
     def _read(self, keys: Sequence[bytes]) -> list[tuple[int, bytes, str]]:
+        if self._database is None:
+            return []
         marks = ",".join("?" * len(keys))
         try:
             return self._database.execute(f"SELECT id, key, text FROM answers WHERE key IN ({marks})", keys).fetchall()
         except sqlite3.Error as error:
-            self._degrade(error)
+            self._fail(error)
             return []
 
     def _write(self, statements: Sequence[tuple[str, Iterable[tuple[object, ...]]]]) -> int:
         """Run statements in one transaction; return the number of rows changed, 0 where it failed."""
+        if self._database is None:
+            return 0
         try:
             with self._database:
                 return sum(max(0, self._database.executemany(*statement).rowcount) for statement in statements)
         except sqlite3.Error as error:
-            self._degrade(error)
+            self._fail(error)
             return 0
 
     def _make_room(self, most: int) -> None:
@@ -235,32 +254,47 @@ class AnswerCache:
             oldest = "SELECT id FROM answers ORDER BY id LIMIT ?"
             self._write([(f"DELETE FROM answers WHERE id IN ({oldest})", [(most,)])])
         self._old = 0
-        if 2 * size > self._max_bytes:
-            with suppress(sqlite3.Error, TypeError):  # TypeError: there is none
+        if 2 * size > self._max_bytes and self._database is not None:
+            with suppress(sqlite3.Error, TypeError):  # TypeError: there is no answer
                 self._old = self._database.execute(_MIDDLE).fetchone()[0] // 2
 
     def _used_bytes(self) -> int:
+        if self._database is None:
+            return 0
         try:
-            pages, free, size = (self._pragma(name) for name in ("page_count", "freelist_count", "page_size"))
+            pages, free, size = (
+                _pragma(self._database, name) for name in ("page_count", "freelist_count", "page_size")
+            )
         except sqlite3.Error as error:
-            self._degrade(error)
+            self._fail(error)
             return 0
         return (pages - free) * size
 
-    def _pragma(self, name: str) -> int:
-        return int(self._database.execute(f"PRAGMA {name}").fetchone()[0])
+    def _fail(self, error: sqlite3.Error) -> None:
+        """Go on after a failure of the open database. The caller holds the lock."""
+        if self._is_set_aside(error):
+            self._reopen()
 
-    def _degrade(self, error: sqlite3.Error) -> None:
-        """Go on with a temporary database, unless another process only holds the file for long."""
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:  # the rest of the code says why
-            _log.warning("answer cache busy, answers wait", waiting=len(self._waiting))
+    def _is_set_aside(self, error: OSError | sqlite3.Error) -> bool:
+        """Set a damaged file aside and tell so; after any other failure there is to be another try in a while."""
+        self._failures += 1
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_IOERR) & 0xFF  # the rest of the code says why
+        if code not in _DAMAGED or self._path is None or not self._path.exists():
+            _log.warning("answer cache fails, answers wait", error=str(error), waiting=len(self._waiting))
             self._retry = time.monotonic() + _BUSY_SECONDS
-            return
-        _log.warning("answer cache failed, answers are kept for this run only", error=str(error))
-        with suppress(sqlite3.Error):
-            self._database.close()
-        self._path = None
-        self._database = _connect("")
+            return False
+        if self._database is not None:
+            with suppress(sqlite3.Error):
+                self._database.close()
+            self._database = None
+        try:
+            aside = _set_aside(self._path)
+        except OSError as failed:
+            _log.warning("answer cache damaged, answers wait", error=str(failed))
+            self._retry = time.monotonic() + _BUSY_SECONDS
+            return False
+        _log.warning("answer cache damaged, another is begun", error=str(error), set_aside=str(aside))
+        return True
 
 
 def _connect(path: str) -> sqlite3.Connection:
@@ -270,6 +304,20 @@ def _connect(path: str) -> sqlite3.Connection:
     database.execute(f"PRAGMA wal_autocheckpoint = {_MOST_PAGES}")
     database.execute(_SCHEMA)
     return database
+
+
+def _set_aside(path: Path) -> Path:
+    """Rename a database and its log; return the new name, one that nothing has yet."""
+    aside = next(name for n in count(1) if not (name := path.with_name(f"{path.name}.damaged-{n}")).exists())
+    path.replace(aside)
+    for end in ("-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            path.with_name(path.name + end).replace(aside.with_name(aside.name + end))
+    return aside
+
+
+def _pragma(database: sqlite3.Connection, name: str) -> int:
+    return int(database.execute(f"PRAGMA {name}").fetchone()[0])
 
 
 def _count(database: sqlite3.Connection) -> int:

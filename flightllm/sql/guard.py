@@ -4,6 +4,11 @@ DataFusion walks a plan recursively and dies by a segmentation fault where it is
 only. On a 2 MiB stack (8 MiB is usual) it died of 1,800 chained operators, 700 pipe steps or window functions, 2,800
 UNIONs, 375 INTERSECTs, 900 chained CTEs and 800 joins; a list of 50,000 literals and 20,000 rows of VALUES do no harm.
 So each of these has a weight, and `sql_terms` bounds the sum along the deepest path: with 2,000, 1,000 operators.
+
+Other shapes keep the planner busy for minutes, uninterruptibly: queries nested in conditions or in WITH (each level of
+IN doubles the time, 20 take 16 s), CASE in conditions of CASE (alike), nesting that exceeds the parser's own limit (it
+then tries each level of CAST both ways), and lists of columns or sort keys (4,000 aggregates take 10 s, four times as
+many for twice the number). These are counted too.
 """
 
 from collections.abc import Sequence
@@ -59,6 +64,8 @@ _AFTER_FROM = (
     "except",
 )
 _CUBE_COLUMNS = 12
+_NESTED, _NESTED_QUERIES, _NESTED_CASES = 45, 16, 8
+"""How deep parentheses and CASE, queries, and CASE in conditions of CASE may be nested."""
 
 
 @dataclass(slots=True)
@@ -73,6 +80,14 @@ class _Frame:
     chain: int = 0
     inner: int = 0
     deepest: int = 0
+    items: int = 0
+    """Commas of the list it is, or of those of a query's clauses."""
+    lists: bool = False
+    """They count: those of rows in VALUES do not, nor those of FROM, which are joins."""
+    rows: bool = False
+    """It holds rows of VALUES."""
+    condition: bool = False
+    """Of CASE, the present part is a condition."""
 
     def next_segment(self) -> None:
         self.deepest = max(self.deepest, self.chain + self.inner)
@@ -88,6 +103,11 @@ class _Meter:
 
     counts: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_WEIGHTS, 0))
     cube_columns: int = 0
+    items: int = 0
+    nested: int = 0
+    queries: int = 0
+    cases: int = 0
+    """The most of each at one place."""
     frames: list[_Frame] = field(default_factory=lambda: [_Frame("")])
 
     def read(self, tokens: Sequence[Token]) -> int:
@@ -109,13 +129,17 @@ class _Meter:
                 self._link("WITH queries")
             cube = before is not None and before.is_word("cube")
             self.cube_columns += cube
-            self.frames.append(_Frame("(", in_cube=cube))
+            sets = before is not None and before.is_word("sets", "rollup")
+            self._open(_Frame("(", in_cube=cube, lists=top.rows or sets))
         elif token.text == ")":
             self._close_parentheses()
         elif token.text == ",":
             self.cube_columns += top.in_cube
             if top.in_from:
                 self._link("joins")
+            elif top.lists:
+                top.items += 1
+                self.items = max(self.items, top.items)
             top.next_segment()
         elif token.text == "|>":
             self._link("pipe steps")
@@ -124,12 +148,8 @@ class _Meter:
 
     def _word(self, word: str, before: Token | None) -> None:
         top = self.frames[-1]
-        if word == "case":
-            self.frames.append(_Frame("case"))
-        elif word == "end" and top.opener == "case":
-            self._close()
-        elif word in {"when", "then", "else"} and top.opener == "case":
-            top.next_segment()
+        if word == "case" or (top.opener == "case" and word in {"when", "then", "else", "end"}):
+            self._case(word)
         elif word == "from" and not (before is not None and before.is_word("distinct")):
             top.in_from = True
         elif word == "join":
@@ -138,18 +158,42 @@ class _Meter:
             self._link("window functions")
         elif word in _OPERATOR_WORDS:
             self._operator()
+        elif word == "with" and (before is None or before.is_symbol("(")):
+            self._begin_query()
+        elif word == "values":
+            top.lists, top.rows = False, True
         elif word in _AFTER_FROM:
             self._clause(word)
 
+    def _case(self, word: str) -> None:
+        if word == "case":
+            self._open(_Frame("case", condition=True))
+            conditions = sum(frame.opener == "case" and frame.condition for frame in self.frames)
+            self.cases = max(self.cases, conditions)
+        elif word == "end":
+            self._close()
+        else:
+            self.frames[-1].next_segment()
+            self.frames[-1].condition = word == "when"
+
     def _clause(self, word: str) -> None:
         top = self.frames[-1]
-        top.in_from = False
+        top.in_from, top.rows, top.lists = False, False, True
         if word == "select":
-            top.is_query = True
+            top.items = 0
+            self._begin_query()
         elif word == "union":
             self._link("set operations (UNION)")
         elif word in {"intersect", "except"}:
             self._link("set operations (INTERSECT, EXCEPT)")
+
+    def _begin_query(self) -> None:
+        self.frames[-1].is_query = True
+        self.queries = max(self.queries, sum(frame.is_query for frame in self.frames))
+
+    def _open(self, frame: _Frame) -> None:
+        self.frames.append(frame)
+        self.nested = max(self.nested, len(self.frames) - 1)
 
     def _operator(self) -> None:
         self.counts["operators"] += 1
@@ -200,6 +244,12 @@ def check_sql(sql: str, limits: LimitsConfig) -> None:
     weight = meter.read(tokens)
     if weight > limits.sql_terms:
         raise _too_deep(meter.counts, weight, limits.sql_terms)
+    _check_nesting(meter)
+    if meter.items >= limits.sql_terms:
+        raise LimitExceededError(
+            f"a list has {meter.items + 1:,} columns or keys; [limits] sql_terms = {limits.sql_terms:,} is the most: "
+            "split the query into several"
+        )
     if meter.cube_columns > _CUBE_COLUMNS:
         raise LimitExceededError(
             f"CUBE has {meter.cube_columns} columns; {_CUBE_COLUMNS} is the most: write GROUPING SETS"
@@ -208,6 +258,18 @@ def check_sql(sql: str, limits: LimitsConfig) -> None:
     if expanded > limits.sql_terms:
         found = f"the WITH queries use each other so often that the plan would have over {limits.sql_terms:,} parts"
         raise over_limit("sql_terms", limits.sql_terms, found, "keep one in a table with CREATE TABLE … AS")
+
+
+def _check_nesting(meter: _Meter) -> None:
+    for what, count, most in (
+        ("queries are nested", meter.queries, _NESTED_QUERIES),
+        ("CASE is nested in conditions of CASE", meter.cases, _NESTED_CASES),
+        ("parentheses and CASE are nested", meter.nested, _NESTED),
+    ):
+        if count > most:
+            raise LimitExceededError(
+                f"{what} {count} levels deep, {most} are the most: use WITH, or split the query into several"
+            )
 
 
 def _too_deep(counts: dict[str, int], weight: int, most: int) -> LimitExceededError:

@@ -15,10 +15,11 @@ from adbc_driver_manager import Error
 SCRIPT = """
 import json, sys
 from pathlib import Path
-from flightllm.config import Config, EngineConfig, ServerConfig
+from flightllm.config import Config, EngineConfig, RecoveryConfig, ServerConfig
 from flightllm.flight.serve import serve
+recovery = RecoveryConfig(on_engine_down="fail")
 engine = EngineConfig(kind="fake", max_in_flight=4, options=json.loads(sys.argv[2]))
-serve(Config(server=ServerConfig("127.0.0.1:0"), engine=engine, data_folder=Path(sys.argv[1])))
+serve(Config(server=ServerConfig("127.0.0.1:0"), engine=engine, recovery=recovery, data_folder=Path(sys.argv[1])))
 """
 
 

@@ -14,6 +14,7 @@ from datafusion import SessionConfig, SessionContext
 from flightllm.access.principal import Principal
 from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, NotFoundError, SqlError
 from flightllm.limits import TimeLimit
+from flightllm.recovery.quarantine import Quarantine
 from flightllm.spans import NO_SPANS
 
 _UPDATE = re.compile(r"\s*(create|drop|insert|set|delete)\b", re.IGNORECASE)
@@ -104,6 +105,7 @@ class TinyDatabase:
         self.records: list[Record] = []
         self.sessions = 0
         self.spans = NO_SPANS
+        self.quarantine = Quarantine()
         self.time_limit = TimeLimit()
         self.may_plan = threading.Event()
         self.plans = 0

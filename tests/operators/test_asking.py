@@ -183,6 +183,7 @@ def test_unreadable_answers_kept_before(database: Database) -> None:
     ask(using(database, Scripted(lambda _: "7")).session(), sql)
     cache = database._services.cache
     cache.flush()
+    assert cache._database is not None
     with cache._database:
         cache._database.execute("UPDATE answers SET text = 'garbage'")
     again = ask(database.session(), sql)

@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +16,7 @@ from flightllm.config import CacheConfig
 from flightllm.llm.base import Parameters
 from flightllm.operators.cache import AnswerCache, Keys
 from tests.databases import ask, small_database
+from tests.disks import small_disk
 
 
 @pytest.fixture
@@ -189,12 +190,14 @@ cache.close()
     started = [subprocess.Popen([sys.executable, "-c", code, str(path), str(n)]) for n in (1000, 1150, 1300)]
     assert [process.wait(60) for process in started] == [0, 0, 0]
     cache = AnswerCache(path)
+    assert cache._database is not None
     assert cache._database.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
     cache.close()
 
 
 def test_busy(path: Path, cache: AnswerCache, monkeypatch: pytest.MonkeyPatch) -> None:
     """While another process holds the file, answers wait in memory, and are written afterwards."""
+    assert cache._database is not None
     cache._database.execute("PRAGMA busy_timeout = 1")
     monkeypatch.setattr("flightllm.operators.cache._BUSY_SECONDS", 0.0)
     other = sqlite3.connect(path)
@@ -211,15 +214,81 @@ def test_busy(path: Path, cache: AnswerCache, monkeypatch: pytest.MonkeyPatch) -
 
 @pytest.mark.parametrize("content", [b"no database at all" * 100, b"SQLite format 3\0" + b"\xff" * 4000])
 def test_corrupt(path: Path, content: bytes) -> None:
-    """A file that is no database is left alone, and answers are kept for this run."""
+    """A file that is no database is set aside as it is, beside one of an earlier time, and another is begun."""
     path.parent.mkdir()
-    path.write_bytes(content)
+    for number in (1, 2):
+        path.write_bytes(content)
+        cache = AnswerCache(path)
+        cache.put(b"k", "x")
+        cache.flush()
+        assert cache.stats().failures == 1
+        cache.close()
+        again = AnswerCache(path)
+        assert again.get([b"k"]) == {b"k": "x"}
+        again.close()
+        assert path.with_name(f"answers.sqlite.damaged-{number}").read_bytes() == content
+
+
+def test_damaged_while_running(path: Path, cache: AnswerCache) -> None:
+    """A file that is overwritten under a running server is set aside, and what is answered then is kept."""
+    keys = [n.to_bytes(4, "big") for n in range(3000)]
+    for key in keys:
+        cache.put(key, "x" * 5000)
+    cache.flush()
+    assert cache._database is not None
+    cache._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    with path.open("r+b") as file:
+        file.write(b"\xff" * path.stat().st_size)
+    assert len(cache.get(keys)) < 3000
+    cache.put(b"k", "x")
+    cache.flush()
+    assert path.with_name("answers.sqlite.damaged-1").exists()
+    cache.close()
+    again = AnswerCache(path)
+    assert again.get([b"k"]) == {b"k": "x"}
+    again.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="mounts a file system of a few kilobytes")
+def test_disk_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a full disk answers wait in memory, reads go on, and once there is room again they are all written."""
+    monkeypatch.setattr("flightllm.operators.cache._BUSY_SECONDS", 0.0)
+    with small_disk(tmp_path / "disk", 1 << 20) as disk:
+        cache = AnswerCache(disk / "answers.sqlite")
+        filler = disk / "filler"
+        with filler.open("wb", buffering=0) as file, suppress(OSError):
+            while True:
+                file.write(bytes(4096))
+        keys = [n.to_bytes(4, "big") for n in range(100)]
+        for key in keys:
+            cache.put(key, "x" * 5_000)
+            cache.flush()
+        assert len(cache.get(keys)) == 100
+        assert cache.stats().failures > 0
+        filler.unlink()
+        cache.put(b"last", "x")
+        cache.flush()
+        cache.close()
+        again = AnswerCache(disk / "answers.sqlite")
+        assert len(again.get([*keys, b"last"])) == 101
+        again.close()
+
+
+def test_full_when_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache whose folder cannot be made at first is written as soon as it can."""
+    monkeypatch.setattr("flightllm.operators.cache._BUSY_SECONDS", 0.0)
+    (tmp_path / "file").write_text("")
+    path = tmp_path / "file" / "answers.sqlite"
     cache = AnswerCache(path)
     cache.put(b"k", "x")
     cache.flush()
     assert cache.get([b"k"]) == {b"k": "x"}
+    (tmp_path / "file").unlink()
+    cache.flush()
     cache.close()
-    assert path.read_bytes() == content
+    again = AnswerCache(path)
+    assert again.get([b"k"]) == {b"k": "x"}
+    again.close()
 
 
 def test_no_place(tmp_path: Path) -> None:
@@ -240,6 +309,7 @@ def test_broken_while_running(path: Path, cache: AnswerCache) -> None:
     other.commit()
     other.close()
     before = cache._database
+    assert before is not None
     assert cache.get([b"k"]) == {}
     with pytest.raises(sqlite3.ProgrammingError, match="closed"):
         before.execute("SELECT 1")

@@ -118,6 +118,40 @@ def test_depth_adds_up_through_nesting() -> None:
         check_sql(f"SELECT a FROM (SELECT a FROM t WHERE {inner}) WHERE {inner}", LIMITS)
 
 
+@pytest.mark.parametrize(
+    ("build", "most", "said"),
+    [
+        (lambda n: "SELECT " + "CAST(" * n + "a" + " AS int)" * n, 45, "parentheses and CASE are nested 46 levels"),
+        (
+            lambda n: "SELECT a FROM t" + " WHERE a IN (SELECT a FROM t" * (n - 1) + ")" * (n - 1),
+            16,
+            "queries are nested 17",
+        ),
+        (lambda n: "WITH c AS (" * (n - 1) + "SELECT 1" + ") SELECT 2" * (n - 1), 16, "queries are nested 17 levels"),
+        (lambda n: "SELECT " + "CASE WHEN " * n + "a" + " THEN b ELSE c END" * n, 8, "conditions of CASE 9 levels"),
+        (lambda n: "SELECT a FROM t ORDER BY " + ", ".join(["a"] * n), 2_000, "list has 2,001 columns or keys"),
+        (lambda n: "INSERT INTO t VALUES (" + ", ".join(["1"] * n) + ")", 2_000, "list has 2,001 columns or keys"),
+        (
+            lambda n: "SELECT 1 FROM t GROUP BY GROUPING SETS (" + ", ".join(["(a)"] * n) + ")",
+            2_000,
+            "list has 2,001 columns or keys",
+        ),
+    ],
+    ids=["parentheses", "IN", "WITH", "CASE", "ORDER BY", "VALUES", "GROUPING SETS"],
+)
+def test_what_stalls_the_planner_is_refused(build: Callable[[int], str], most: int, said: str) -> None:
+    """Nesting and lists for which the planner takes minutes are refused, just beyond their limits."""
+    check_sql(build(most), LIMITS)
+    with pytest.raises(LimitExceededError, match=said):
+        check_sql(build(most + 1), LIMITS)
+
+
+def test_deep_but_harmless() -> None:
+    """CASE nested in the branches of CASE, and many small queries side by side, are no such nesting."""
+    check_sql("SELECT " + "CASE WHEN a THEN 1 ELSE " * 40 + "2" + " END" * 40 + " FROM t", LIMITS)
+    check_sql("SELECT " + ", ".join(["(SELECT max(a) FROM t)"] * 100), LIMITS)
+
+
 @pytest.mark.parametrize("sql", ["", ")))", "((((", "CASE CASE END ) END", "WITH (", "AS (", ") AS ( FROM ,"])
 def test_broken_sql_does_not_break_the_guard(sql: str) -> None:
     """Unbalanced text is left for the parser to report."""

@@ -1,0 +1,47 @@
+"""`flightllm drain` and `quarantine`: end a server in good order, and let statements run again after a crash."""
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from flightllm.cli.common import connect, server_options
+from flightllm.cli.render import put
+
+_WIDTH = 150
+"""Of the list where there is no terminal, in characters."""
+
+
+@click.command()
+@server_options
+def drain(uri: str, token: str | None) -> None:
+    """End a server once its queries have finished.
+
+    It takes no new ones, and cancels those that still run after `[recovery] drain_seconds`.
+    """
+    with connect(uri, token) as client:
+        running = client.drain()
+    click.echo(f"draining: {running} {'query runs' if running == 1 else 'queries run'}")
+
+
+@click.command()
+@server_options
+@click.option("--lift", metavar="NAME", help="Let this statement run again.")
+def quarantine(uri: str, token: str | None, lift: str | None) -> None:
+    """List the statements that are refused after a crash.
+
+    They were running when the server's process died, and are let go after `[recovery] quarantine_seconds`.
+    """
+    with connect(uri, token) as client:
+        if lift is not None:
+            client.lift(lift)
+            click.echo(f"lifted {lift}")
+            return
+        refused = client.quarantine()
+    table = Table(header_style="bold", show_edge=False, pad_edge=False)
+    for column in ("name", "seconds", "query_id", "sql"):
+        table.add_column(column, overflow="fold")
+    for one in refused:
+        table.add_row(one["name"], str(one["seconds"]), one["query_id"], Text(one["sql"]))
+    console = Console(highlight=False)
+    put(console if console.is_terminal else Console(width=_WIDTH, highlight=False), table)

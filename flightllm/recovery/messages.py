@@ -1,0 +1,49 @@
+"""What the supervisor and the server's process say to each other, over a pair of sockets."""
+
+from dataclasses import dataclass
+from multiprocessing.reduction import ForkingPickler
+from types import MappingProxyType
+from typing import Any
+
+from flightllm.recovery.quarantine import Refused
+
+
+def _proxy(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
+    return MappingProxyType(values)
+
+
+ForkingPickler.register(MappingProxyType, lambda mapping: (_proxy, (dict(mapping),)))  # configurations have some
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """To the server's process: open the database and listen."""
+
+    listen: str
+    restarted: bool
+    refused: tuple[Refused, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """To the supervisor: clients may connect."""
+
+    uri: str
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """To the supervisor: the process ends, for a reason that the user can understand."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """To the supervisor: an administrator let go of a statement."""
+
+    digest: bytes
+
+
+Message = Any
+"""One of the above; the first one to the server's process is its `Config`."""

@@ -1,0 +1,197 @@
+"""Run the server in a process that is replaced when it dies."""
+
+import asyncio
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+import structlog
+
+from flightllm.config import Config
+from flightllm.errors import FlightLLMError
+from flightllm.recovery.journal import Journal, create_journal
+from flightllm.recovery.messages import Failed, Lifted, Listening, Message, Start
+from flightllm.recovery.process import Worker
+from flightllm.recovery.quarantine import Refused
+from flightllm.recovery.suspects import suspects
+
+_MOST_STARTS = 5
+"""Processes that may die one after another before they listen; then the server gives up."""
+_QUICK_SECONDS = 60.0
+_FREE_DEATHS, _FIRST_PAUSE, _MOST_PAUSE = 2, 0.5, 10.0
+"""The first deaths within so many seconds of a start are answered at once, further ones after a growing pause."""
+_GRACE_SECONDS = 15.0
+"""How long a process may take to end after its queries had their time to finish."""
+_log = structlog.get_logger(__name__)
+
+
+def supervise(config: Config) -> int:
+    """Serve until SIGTERM or SIGINT; print `listening grpc://HOST:PORT` once clients may connect; return the exit code.
+
+    Running queries may finish first, for `[recovery] drain_seconds`; a second signal stops at once.
+
+    Raises:
+        FlightLLMError: the server cannot start, and says why.
+    """
+    return asyncio.run(_Supervisor(config).run())
+
+
+@dataclass(slots=True)
+class _Supervisor:
+    """The state between two processes: where to listen, what is refused, and how often it failed."""
+
+    config: Config
+    _listen: str = ""
+    _worker: Worker | None = None
+    _spare: Worker | None = None
+    _spawning: asyncio.Task[None] | None = None
+    _refused: dict[bytes, Refused] = field(default_factory=dict)
+    _failure: str | None = None
+    _listening: bool = False
+    """The present process does."""
+    _ready: bool = False
+    """One process did, so that `listening` was printed."""
+    _signal: int | None = None
+    _stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> int:
+        """See `supervise`."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal, number)
+        descriptor = create_journal()
+        try:
+            return await self._serve(descriptor, Journal(descriptor))
+        finally:
+            if self._spawning is not None:
+                await self._spawning
+            if self._spare is not None:
+                self._spare.kill()
+                await self._spare.follow(lambda _: None)
+            os.close(descriptor)
+
+    async def _serve(self, descriptor: int, journal: Journal) -> int:
+        self._listen = self.config.server.listen
+        deaths = starts = 0
+        while True:
+            started = time.monotonic()
+            code = await self._one(descriptor)
+            if self._signal is not None:
+                return 0 if code in {0, -signal.SIGTERM} else 128 + self._signal
+            if code == 0:  # drained
+                return 0
+            starts = 0 if self._listening else starts + 1
+            if not self._listening and (starts >= _MOST_STARTS or (not self._ready and code > 0)):
+                return self._give_up(code, starts)
+            deaths = deaths + 1 if time.monotonic() - started < _QUICK_SECONDS else 1
+            pause = min(_MOST_PAUSE, _FIRST_PAUSE * 2 ** (deaths - _FREE_DEATHS - 1)) if deaths > _FREE_DEATHS else 0.0
+            self._blame(journal, code)
+            names = [one.name for one in self._refused.values()]
+            _log.error("server process died", exit=_name(code), reason=self._failure, pause=pause, refused=names)
+            if pause and await _set_within(self._stop, pause):
+                return 0
+
+    async def _one(self, descriptor: int) -> int:
+        """Serve by one process until it ends; return its exit code, minus the signal where one killed it."""
+        self._listening, self._failure = False, None
+        self._worker = await self._warm(descriptor)
+        if self._worker is None:
+            return 0
+        if self._signal is not None:  # it came meanwhile
+            self._worker.terminate()
+        self._worker.send(Start(self._listen, self._ready, tuple(self._refused.values())))
+
+        def heard(message: Message) -> None:
+            match message:
+                case Listening(uri):
+                    self._began(uri)
+                    self._spawning = asyncio.get_running_loop().create_task(self._spawn(descriptor))
+                case Failed(text):
+                    self._failure = text
+                case Lifted(digest):
+                    self._refused.pop(digest, None)
+
+        return await self._worker.follow(heard)
+
+    async def _warm(self, descriptor: int) -> Worker | None:
+        """Return the spare process or a new one; None where the server is stopped before there is any.
+
+        Raises:
+            FlightLLMError: the first process cannot be started. Later ones are tried for as long as it takes.
+        """
+        if self._spawning is not None:
+            await self._spawning
+        spare, self._spare = self._spare, None
+        if spare is not None and spare.alive:
+            return spare
+        while True:
+            try:
+                return await Worker.spawn(self.config, descriptor)
+            except OSError as error:  # no memory, or too many processes
+                if not self._ready:
+                    raise FlightLLMError(f"cannot start the server's process: {error}") from error
+                _log.error("server process cannot be started", error=str(error))
+            if await _set_within(self._stop, _MOST_PAUSE):
+                return None
+
+    def _began(self, uri: str) -> None:
+        self._listening = True
+        if self._ready:
+            _log.info("server process replaced", uri=uri)
+            return
+        self._ready = True
+        self._listen = urlsplit(uri).netloc  # the next process takes the same port
+        print(f"listening {uri}", flush=True)  # noqa: T201 - what a script waits for
+
+    async def _spawn(self, descriptor: int) -> None:
+        if self._signal is not None or self._spare is not None:
+            return
+        try:
+            self._spare = await Worker.spawn(self.config, descriptor)
+        except OSError as error:
+            _log.warning("no spare process, a death will take longer to recover from", error=str(error))
+
+    def _blame(self, journal: Journal, code: int) -> None:
+        """Refuse the statements that may have killed the process, for a while."""
+        now = time.monotonic()
+        self._refused = {digest: one for digest, one in self._refused.items() if one.until > now}
+        noted = journal.take()
+        found = suspects(noted, journal.is_harmless, -code if code < 0 else None)
+        for one in noted:
+            journal.forget(one.digest)  # the next time it is a suspect like any other
+        until = now + self.config.recovery.quarantine_seconds
+        for one in found if until > now else ():
+            self._refused[one.digest] = Refused(one.digest, one.text, one.query_id, until)
+
+    def _give_up(self, code: int, starts: int) -> int:
+        """Return the exit code of a server that cannot start, or raise its own words."""
+        if self._failure is not None:
+            raise FlightLLMError(self._failure)
+        if code < 0:
+            raise FlightLLMError(f"the server died {starts} times while it started ({_name(code)}); see its log")
+        return code
+
+    def _on_signal(self, number: int) -> None:
+        again, self._signal = self._signal is not None, number
+        self._stop.set()
+        if self._worker is None:
+            return
+        if again:
+            self._worker.kill()
+            return
+        self._worker.terminate()
+        asyncio.get_running_loop().call_later(self.config.recovery.drain_seconds + _GRACE_SECONDS, self._worker.kill)
+
+
+def _name(code: int) -> str:
+    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True

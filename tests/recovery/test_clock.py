@@ -1,0 +1,51 @@
+"""The wall clock jumps, back and forth: nothing that waits, keeps or refuses is early, late or lost."""
+
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from flightllm.flight.registry import Registry
+from flightllm.operators.cache import AnswerCache
+from flightllm.recovery.quarantine import Quarantine, Refused
+from tests.databases import ask, small_database
+
+YEAR = 365 * 86_400.0
+
+
+@pytest.fixture(params=[YEAR, -YEAR], ids=["forth", "back"])
+def jump(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have the wall clock show another year at every second look, as if it were set again and again."""
+    clock, looks = time.time, iter(range(1 << 30))
+    monkeypatch.setattr(time, "time", lambda: clock() + (next(looks) % 2) * request.param)
+    yield
+    assert abs(time.time() - time.time()) > YEAR / 2
+
+
+@pytest.mark.usefixtures("jump")
+def test_queries_and_answers(tmp_path: Path) -> None:
+    """Queries end, their seconds are right, and answers are kept."""
+    with closing(small_database(tmp_path, {"latency_ms": 5.0})) as database:
+        session = database.session()
+        first = ask(session, "SELECT ai_gen('x', note) FROM people")
+        again = ask(session, "SELECT ai_gen('x', note) FROM people")
+        assert (first.calls, again.calls, again.cache_hits) == (4, 0, 4)
+        assert 0 <= first.record.row()["seconds"] < 60
+
+
+@pytest.mark.usefixtures("jump")
+def test_what_expires(tmp_path: Path) -> None:
+    """Handles and refused statements live as long as they are to, and answers are written."""
+    registry: Registry[str] = Registry("thing", 10, 60.0)
+    handle = registry.add("value")
+    registry.add("other")
+    assert registry.get(handle) == "value"
+    quarantine = Quarantine([Refused(b"a", "SELECT 1", "", time.monotonic() + 60)])
+    assert len(quarantine.current()) == 1
+    cache = AnswerCache(tmp_path / "answers.sqlite")
+    cache.put(b"k", "x")
+    cache.flush()
+    assert not cache._waiting
+    cache.close()
