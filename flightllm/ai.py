@@ -50,6 +50,7 @@ class AICall:
     what was expected."""
     on_error: str
     model: str | None = None
+    """What SQL calls the language model; None is the server's own."""
     backend: Backend = MODEL
     takes: pa.DataType = field(default_factory=pa.string, kw_only=True)
     """The type of its fields: text, but for searches of vectors, which take their bytes."""
@@ -64,6 +65,11 @@ class AICall:
             return pa.struct([("value", self.output), ("error", pa.string())])
         return self.output
 
+    @property
+    def backing(self) -> str:
+        """Return what tells those that answer calls apart: the backend, and of language models which one."""
+        return backing_of(self.model) if self.backend == MODEL else self.backend
+
     def prompt(self, fields: Iterable[tuple[str, str]], *, fields_first: bool = False) -> str:
         """Render the prompt for named values, in the order given: instruction, one `name: value` line each, cue.
 
@@ -76,6 +82,11 @@ class AICall:
             [f"{name}: {value}\n" if "\n" not in value else _indented(name, value) for name, value in fields]
         )
         return f"{body}\n{self.instruction}\n{CUE}" if fields_first else f"{self.instruction}\n\n{body}{CUE}"
+
+
+def backing_of(model: str | None) -> str:
+    """Return the `AICall.backing` of calls of a language model."""
+    return MODEL if model is None else f"{MODEL} {model}"
 
 
 def name_stub(call: AICall) -> AICall:

@@ -63,7 +63,7 @@ def _copy(source: Path, target: Path) -> list[str]:
             _copy_database(path, target / path.name)
         elif path.is_dir():
             shutil.copytree(path, target / path.name, symlinks=True)
-        elif path.is_file() and path.suffix not in _SQLITE:
+        elif path.is_file() and path.suffix not in _SQLITE and not path.name.startswith("."):  # about to be renamed
             shutil.copy2(path, target / path.name)
     return damaged
 

@@ -13,6 +13,7 @@ from flightllm.catalog.scope import check_policy
 from flightllm.errors import CancelledError, InternalError, UnsupportedError
 from flightllm.functions import FunctionRegistry
 from flightllm.indexing import change_index
+from flightllm.object_changes import change_object
 from flightllm.operators.relational import Batches
 from flightllm.query import plan, uses_ai
 from flightllm.services import Services
@@ -56,6 +57,8 @@ def change(statement: Statement, record: QueryRecord, services: Services, settin
             return -1
         case "create_index" | "refresh_index" | "drop_index":
             return change_index(statement, record, services, settings)
+        case "create_model" | "drop_model" | "create_prompt" | "drop_prompt":
+            return change_object(statement, services)
         case "delete" | "update" if uses_ai(statement.text, services, settings):
             raise UnsupportedError(
                 "AI calls in DELETE and UPDATE are not supported: write CREATE OR REPLACE TABLE … AS"

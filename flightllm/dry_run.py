@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from threading import Event
 from typing import Any
 
-from flightllm.ai import MODEL, AICall
+from flightllm.ai import AICall, backing_of
+from flightllm.engines import Served
 from flightllm.errors import CancelledError
-from flightllm.llm.base import Engine
-from flightllm.llm.learned import Asked, Learned
+from flightllm.llm.learned import Asked
 from flightllm.llm.predict import Asking, EnoughError, PredictingEngine, PromptTokens
 from flightllm.operators.backing import Backing
 from flightllm.operators.flights import Flights
@@ -37,14 +37,16 @@ class DryRun:
 
     calls: Collection[AICall]
     """The query's calls."""
-    engine: Engine
-    learned: Learned
+    models: Mapping[str | None, Served]
+    """The language models of the calls."""
     known: Peekable | None
     """Answers that need not be bought; None where the session reads none."""
-    window: int
-    tokens: PromptTokens
+    tokens: Mapping[str | None, PromptTokens]
+    """The tokens of prompts, by model."""
     others: Mapping[str, Backing]
     """What answers calls of the embedding model: these are cheap, so they are made, and kept for the query itself."""
+    reader: str = ""
+    """Whose answers are known; see `Backing.reader`."""
     most_prompts: int = MOST_PROMPTS
     most_seconds: float = MOST_SECONDS
 
@@ -77,19 +79,29 @@ class DryRun:
         turn: float,
     ) -> Figures:
         record = QueryRecord("", "", _Until(deadline, cancelled))
-        engine = PredictingEngine(self.engine, self.learned, self.window, self.tokens, self.most_prompts, turn)
-        asked = Backing(engine, Overlay(self.known), Flights(), self.window)
+        engines = {
+            name: PredictingEngine(m.engine, m.learned, m.window, self.tokens[name], self.most_prompts, turn)
+            for name, m in self.models.items()
+        }
+        known, flights = Overlay(self.known), Flights()
+        asked = {
+            backing_of(name): Backing(
+                engine, known, flights, self.models[name].window, reader=self.reader, costs=self.models[name].costs
+            )
+            for name, engine in engines.items()
+        }
         rows = 0
         stopped = False
         try:
-            with closing(run(record, {**self.others, MODEL: asked})) as batches:
+            with closing(run(record, {**self.others, **asked})) as batches:
                 for batch in batches:
                     rows += batch.num_rows
         except (EnoughError, CancelledError):
             if cancelled():
                 raise
             stopped = True
-        return _figures(record.call_rows(), self.calls, engine, rows, stopped=stopped)
+        sites = {name: engine.sites for name, engine in engines.items()}
+        return _figures(record.call_rows(), self.calls, sites, rows, stopped=stopped)
 
 
 class _Until(Event):
@@ -108,7 +120,7 @@ class _Until(Event):
 def _figures(
     sites: Sequence[Mapping[str, Any]],
     calls: Collection[AICall],
-    engine: PredictingEngine,
+    asked: Mapping[str | None, Mapping[Asked, Asking]],
     rows: int,
     *,
     stopped: bool,
@@ -123,7 +135,7 @@ def _figures(
             f"figures are concluded from the first {tried:,} prompts to all, about {there:,};"
             " those of operators that wait for these answers are missing"
         )
-    found = tuple(_call(site, calls, engine.sites, scales.get(site["operator"], 1.0)) for site in sites)
+    found = tuple(_call(site, calls, asked.get(site["model"], {}), scales.get(site["operator"], 1.0)) for site in sites)
     if any(not call.learned and call.work.calls for call in found):
         notes.append(
             "answers are assumed where no earlier ones of the same call are known: every one equally likely,"
@@ -167,4 +179,5 @@ def _call(site: Mapping[str, Any], calls: Iterable[AICall], asked: Mapping[Asked
         learned,
         site["notes"],
         site["backend"],
+        site["model"],
     )

@@ -8,6 +8,9 @@ what to write instead.
 class FlightLLMError(Exception):
     """Base of all errors whose message may be shown to a client."""
 
+    limit: str = ""
+    """The configured limit that was hit, where it was one; see `flightllm.limits`."""
+
 
 class InvalidInputError(FlightLLMError):
     """Something the user wrote is wrong: SQL, an option, a value, a configuration key."""
@@ -31,6 +34,16 @@ class LimitExceededError(InvalidInputError):
 
 class BudgetExceededError(LimitExceededError):
     """A query would spend, or has spent, what its session's settings allow; the message has the estimate."""
+
+    limit = "budget"
+
+
+class StatementTimeoutError(FlightLLMError):
+    """A statement ran longer than it may."""
+
+
+class BusyError(FlightLLMError):
+    """The server does as much as it may at once; the same request can succeed later."""
 
 
 class NotFoundError(FlightLLMError):

@@ -2,20 +2,24 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
+from flightllm.dry_run import MOST_SECONDS
+from flightllm.engines import Served
 from flightllm.errors import CancelledError, FlightLLMError
 from flightllm.llm.predict import PromptTokens
 from flightllm.operators.relational import Batches
+from flightllm.plan.cost import ModelCosts
 from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, Saving, document
 from flightllm.plan.substrait import NotExpressibleError
 from flightllm.plan.table import tables
 from flightllm.services import Services
-from flightllm.spending import AskingQuery, predict
+from flightllm.spending import AskingQuery, costs_of, models_of, predict, prompt_tokens
 from flightllm.system import QueryRecord
 
 TEXT_SCHEMA = pa.schema([pa.field("plan_type", pa.string()), pa.field("plan", pa.string())])
@@ -43,14 +47,13 @@ class PredictableQuery(AskingQuery, ShownQuery, Protocol):
 
     path: str
 
-    def variants(self) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
-        """Yield what was applied to it, and how to plan the query without that."""
+    def variants(self, models: Mapping[str | None, Served]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
+        """Yield what was applied to it, and how to plan the query without that, given the models it asks."""
 
 
 def explain(query: ShownQuery, record: QueryRecord, *, analyze: bool, as_json: bool) -> pa.RecordBatch:
     """Return what there is to tell of a query, as titles and texts or as one JSON document."""
-    told = _told(query, record, analyze=analyze)
-    costs = query.services.costs
+    told, costs = _told(query, record, analyze=analyze)
     if as_json:
         text = json.dumps(document(told, costs), ensure_ascii=False)
         return pa.RecordBatch.from_arrays([pa.array([text])], schema=JSON_SCHEMA)
@@ -58,32 +61,50 @@ def explain(query: ShownQuery, record: QueryRecord, *, analyze: bool, as_json: b
     return pa.RecordBatch.from_arrays([pa.array(part) for part in zip(*lines, strict=True)], schema=TEXT_SCHEMA)
 
 
-def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool) -> Explained:
+def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool) -> tuple[Explained, ModelCosts]:
     plan, engine = query.explain(), query.services.engine.name
     if not isinstance(query, PredictableQuery):
-        return Explained("plain", engine, plan, None, _run(query, record) if analyze else None)
-    cancelled, tokens = record.cancelled.is_set, PromptTokens(query.services.engine)
+        return Explained("plain", engine, plan, None, _run(query, record) if analyze else None), ModelCosts({})
+    models: Mapping[str | None, Served] = {}
     predicted, savings, notes = None, [], []
-    try:
-        predicted = predict(query, cancelled, tokens)
-        savings = list(_savings(query, cancelled, tokens))
-    except CancelledError:
-        raise
-    except FlightLLMError as error:  # the query's own, which running it will tell
-        notes.append(f"nothing is predicted, because the query fails: {error}")
-    actual = _run(query, record) if analyze else None
-    return Explained(query.path, engine, plan, predicted, actual, savings, notes)
+    with ExitStack() as held:
+        try:
+            models = held.enter_context(models_of(query, record.cancelled.is_set))
+            asking = _Asking(query, models, record.cancelled.is_set, prompt_tokens(models))
+            predicted = asking.predict(query)
+            savings = list(asking.savings())
+        except CancelledError:
+            raise
+        except FlightLLMError as error:  # the query's own, which running it will tell
+            notes.append(f"nothing is predicted, because the query fails: {error}")
+        actual = _run(query, record) if analyze else None
+    others = {name: model.engine.name for name, model in models.items() if name is not None}
+    return Explained(query.path, engine, plan, predicted, actual, savings, notes, others), costs_of(models)
 
 
-def _savings(query: PredictableQuery, cancelled: Callable[[], bool], tokens: PromptTokens) -> Iterator[Saving]:
-    deadline = time.monotonic() + _SAVINGS_SECONDS
-    for name, make in query.variants():
-        left = deadline - time.monotonic()
-        without = None
-        if left > 0:
-            with suppress(NotExpressibleError):  # without the rule there is no such plan
-                without = predict(make(), cancelled, tokens, left).work
-        yield Saving(name, without)
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """What the predictions of one query share."""
+
+    query: PredictableQuery
+    models: Mapping[str | None, Served]
+    cancelled: Callable[[], bool]
+    tokens: Mapping[str | None, PromptTokens]
+
+    def predict(self, query: AskingQuery, most_seconds: float = MOST_SECONDS) -> Figures:
+        """Return what the query takes, planned in some way."""
+        return predict(query, self.models, self.cancelled, self.tokens, most_seconds)
+
+    def savings(self) -> Iterator[Saving]:
+        """Yield what was applied to the query, and what it takes without that."""
+        deadline = time.monotonic() + _SAVINGS_SECONDS
+        for name, make in self.query.variants(self.models):
+            left = deadline - time.monotonic()
+            without = None
+            if left > 0:
+                with suppress(NotExpressibleError):  # without the rule there is no such plan
+                    without = self.predict(make(), left).works
+            yield Saving(name, without)
 
 
 def _run(query: ShownQuery, record: QueryRecord) -> Figures:
@@ -97,6 +118,7 @@ def _run(query: ShownQuery, record: QueryRecord) -> Figures:
             site["text"],
             {name: site[name] for name in COUNTED},
             backend=site["backend"],
+            model=site["model"],
         )
         for site in record.call_rows()
     )

@@ -4,18 +4,20 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from datafusion import DataFrame, SessionContext, udf
 from datafusion.catalog import Catalog, Schema
+from datafusion.substrait import Consumer, Serde
 
-from flightllm.ai import AICall
 from flightllm.catalog import QUERY_ONLY
 from flightllm.catalog.errors import mapped_error
-from flightllm.errors import AICallError, SqlError
+from flightllm.errors import SqlError
 from flightllm.functions.search import VECTOR_BYTES, vector_bytes
+from flightllm.naming import CallNames
 from flightllm.operators.relational import Batches
 from flightllm.plan.list_arguments import list_arguments
 from flightllm.plan.planner import register_stubs
@@ -60,10 +62,11 @@ def extract(sql: str, services: Services, tables: Mapping[str, pa.Table] = Mappi
         return PlannedIndex(opened[-1], services)
 
     opened: list[VectorIndex] = []
-    extracted = extract_calls(sql, services.functions, columns_of, columns_of_query, index)
-    extracted = replace(extracted, tables=tables)
+    names = CallNames(services.objects, services.config.engine.model, services.rights)
+    read = partial(extract_calls, sql, services.functions, columns_of, columns_of_query, index, names=names)
+    extracted = replace(read(), tables=tables)
     if lists := _lists(extracted, services):
-        extracted = extract_calls(sql, services.functions, columns_of, columns_of_query, index, lists)
+        extracted = read(lists=lists)
     return replace(extracted, tables=tables, opened=tuple(opened))
 
 
@@ -76,14 +79,6 @@ def _lists(extracted: Extracted, services: Services) -> Mapping[str, frozenset[i
         return context.sql_with_options(extracted.sql, QUERY_ONLY).optimized_logical_plan()
 
     return list_arguments(context, planned, extracted.calls)
-
-
-def check_models(calls: Mapping[str, AICall], services: Services) -> None:
-    """Check that calls name no other model than the one served; raises `AICallError`."""
-    served = services.config.engine.model
-    for call in calls.values():
-        if call.model is not None and call.model != served:
-            raise AICallError(f"{call.text}: this server has no model {call.model!r}; it serves {served!r}")
 
 
 def scalar_context(
@@ -111,6 +106,9 @@ def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
         SqlError: DataFusion cannot plan it.
     """
     try:
+        if extracted.plan is not None:
+            decoded = Serde.deserialize_bytes(extracted.plan)
+            return context.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(context, decoded))
         return context.sql_with_options(extracted.sql, QUERY_ONLY)
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         mapped = mapped_error(error)

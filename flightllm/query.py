@@ -14,10 +14,10 @@ import structlog
 from google.protobuf.message import DecodeError
 
 from flightllm.ai import EMBEDDING, SEARCH, AICall
+from flightllm.engines import Served
 from flightllm.errors import FlightLLMError, LimitExceededError
 from flightllm.frames import (
     SEARCH_CATALOG,
-    check_models,
     datafusion_plans,
     extract,
     frame_of,
@@ -31,6 +31,7 @@ from flightllm.operators.backing import Backing
 from flightllm.operators.batch_udf import BatchFunctions
 from flightllm.operators.relational import Batches
 from flightllm.operators.run import run
+from flightllm.operators.spool import Room
 from flightllm.operators.workers import parallel_parts
 from flightllm.plan.explain import explain_stages
 from flightllm.plan.nodes import Node, Project, Scan
@@ -93,9 +94,15 @@ def plan(
     if services.functions.may_be_in(text):
         text, found, searched = _searched(text, services, settings)
         extracted = replace(extract(text, services, {**tables, **found}), searched=searched)
+    return plan_extracted(extracted, services, settings)
+
+
+def plan_extracted(
+    extracted: Extracted, services: Services, settings: Settings
+) -> "PlainQuery | BatchQuery | StagedQuery":
+    """Plan a query whose AI calls are stubs already."""
     if not extracted.calls:
         return PlainQuery(services, extracted)
-    check_models(extracted.calls, services)
     if not settings.optimizer:
         return BatchQuery(services, settings, extracted, "the setting flightllm.optimizer is off")
     try:
@@ -211,8 +218,9 @@ class BatchQuery:
         parts = self._parts()
         yield from self.services.workers.paced(self._run(record, backings), parts, record.cancelled.is_set)
 
-    def variants(self) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
+    def variants(self, models: Mapping[str | None, Served]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
         """Yield nothing: there is no plan to change."""
+        del models
         yield from ()
 
     def _parts(self) -> int:
@@ -235,7 +243,7 @@ class BatchQuery:
         functions = BatchFunctions(
             backings,
             self.settings.optimizer,
-            lambda call: record.call_site(call.function, call.text, backend=call.backend),
+            lambda call: record.call_site(call.function, call.text, backend=call.backend, model=call.model),
             record.cancelled.is_set,
             self.services.backends.searcher,
             errors,
@@ -309,12 +317,11 @@ class StagedQuery:
                 ordered=self._ordered,
                 backings=backings,
                 searcher=self.services.backends.searcher,
-                costs=self.services.costs,
                 settings=self.settings,
                 loop=self.services.loop,
                 record=record,
                 folder=folder,
-                memory_bytes=limits.memory_bytes // 8,
+                room=Room(limits.memory_bytes // 8, limits.spill_bytes),
             )
             yield from named(run(self._stage, runtime), self.schema)
         finally:
@@ -326,7 +333,7 @@ class StagedQuery:
         indexes = _index_lines(self._extracted, self.services)
         return [rules, *indexes, *explain_stages(self._stage, self._context)]
 
-    def variants(self) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
+    def variants(self, models: Mapping[str | None, Served]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
         """Yield each rule that fired, and what else saves calls or tokens, with how to plan the query without it."""
 
         def planned(settings: Settings, left_out: str = "") -> Callable[[], AskingQuery]:
@@ -336,7 +343,8 @@ class StagedQuery:
             yield name, planned(self.settings, name)
         if self.settings.dedup:
             yield "dedup", planned(replace(self.settings, dedup=False))
-        if self.settings.ordering != "none" and self.services.engine.prefix_cache is not None:
+        keeps = any(model.engine.prefix_cache is not None for model in models.values())
+        if self.settings.ordering != "none" and keeps:
             yield "ordering", planned(replace(self.settings, ordering="none"))
 
 

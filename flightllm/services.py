@@ -1,20 +1,20 @@
 """What all queries of a server share."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from flightllm.access.control import AccessControl
 from flightllm.access.rights import Rights
 from flightllm.backends import Backends
 from flightllm.catalog import Catalog
 from flightllm.config import Config
+from flightllm.engines import Engines
 from flightllm.functions import FunctionRegistry
 from flightllm.llm.base import Engine
-from flightllm.llm.learned import Learned
+from flightllm.objects import Objects
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Loop
 from flightllm.operators.workers import Workers
-from flightllm.plan.cost import Costs
 from flightllm.vector.store import VectorIndexes
 
 
@@ -25,16 +25,20 @@ class Services:
     config: Config
     catalog: Catalog
     functions: FunctionRegistry
-    engine: Engine
+    objects: Objects
+    engines: Engines
     cache: AnswerCache
     flights: Flights
     loop: Loop
     workers: Workers
-    costs: Costs
     indexes: VectorIndexes
     access: AccessControl
     rights: Rights
     """Of whoever asks; `catalog` is what they see of all tables."""
     backends: Backends
-    """What answers calls that are not the model's."""
-    learned: Learned = field(default_factory=Learned)
+    """What answers calls that are not a language model's."""
+
+    @property
+    def engine(self) -> Engine:
+        """Return the engine of the server's own model."""
+        return self.engines.own.engine

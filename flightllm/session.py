@@ -1,10 +1,10 @@
 """A database and its sessions: what the protocol layer, the command line and tests call."""
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from itertools import chain, islice, product
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -18,42 +18,38 @@ from flightllm.catalog import Catalog, IngestMode
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.scoped import Scopes
 from flightllm.changes import bound_texts, change
+from flightllm.client_plans import plan_substrait
 from flightllm.config import Config
-from flightllm.errors import CancelledError, FlightLLMError, InternalError, SqlError, UnsupportedError
+from flightllm.describing import Description, describe
+from flightllm.engines import Engines
+from flightllm.errors import CancelledError, FlightLLMError, UnsupportedError
 from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.functions import FunctionRegistry
-from flightllm.llm import create_engine
+from flightllm.limits import TimeLimit
+from flightllm.object_tables import ObjectTables
+from flightllm.objects import Objects
+from flightllm.observe.tracing import create_spans
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.workers import Workers
-from flightllm.plan.cost import Costs, Prices
 from flightllm.query import Query, plan
+from flightllm.result_batches import ResultBatches
 from flightllm.services import Services
+from flightllm.session_log import SessionLog
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
 from flightllm.sql.guard import check_sql
-from flightllm.sql.names import TableName
-from flightllm.sql.parameters import bind, count_parameters
+from flightllm.sql.names import DEFAULT_SCHEMA, TableName
+from flightllm.sql.parameters import bind
 from flightllm.sql.statement import Statement
-from flightllm.storage.readers import Reader
 from flightllm.system import QueryLog, QueryRecord
-from flightllm.system_tables import SystemTables
+from flightllm.system_settings import SettingsTable
+from flightllm.system_tables import CacheTable, IndexTable, SystemTables
 from flightllm.vector.store import VectorIndexes
 
 _log = structlog.get_logger(__name__)
 _EMPTY = pa.schema([])
-_STAND_INS = (pa.nulls(1), pa.array(["text"]), pa.array([1]))
-_MOST_TRIES = 40
-
-
-@dataclass(frozen=True, slots=True)
-class Description:
-    """What planning says of a statement: result columns (none for an update) and one text field per parameter."""
-
-    schema: pa.Schema
-    is_update: bool
-    parameters: pa.Schema
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,66 +57,23 @@ class QueryResult:
     """A query that runs as `batches` is pulled; closing `batches`, or `query.cancel()`, stops it."""
 
     schema: pa.Schema
-    batches: "ResultBatches"
+    batches: ResultBatches
     query: QueryRecord
-
-
-class ResultBatches(Iterator[pa.RecordBatch]):
-    """The rows of a query; keeps its record. One thread at a time pulls or closes."""
-
-    def __init__(self, batches: Batches, record: QueryRecord, reader: Reader) -> None:
-        self._batches = batches
-        self._record = record
-        self._reader = reader
-        """Keeps the files of tables that are changed meanwhile until this is closed, at its end or forgotten."""
-
-    def __next__(self) -> pa.RecordBatch:
-        """Return the next batch; any failure comes out as one of our errors."""
-        self._record.begin()
-        try:
-            batch = next(self._batches)
-        except StopIteration:
-            self._reader.close()
-            self._record.finish("done")
-            self._report()
-            raise
-        except CancelledError:
-            self._record.finish("cancelled")
-            raise
-        except FlightLLMError as error:
-            self._record.finish("failed", error=str(error))
-            raise
-        except Exception as error:
-            self._record.finish("failed", error="internal error")
-            _log.exception("query failed", query_id=self._record.query_id)
-            raise InternalError(f"internal error, query_id={self._record.query_id}: see the server's log") from error
-        self._record.add_rows(batch.num_rows)
-        return batch
-
-    def close(self) -> None:
-        """Stop the query if it still runs. Idempotent."""
-        self._record.finish("cancelled")
-        self._batches.close()
-        self._reader.close()
-
-    def _report(self) -> None:
-        row = self._record.row()
-        if row["failed_rows"]:
-            _log.warning("rows without an answer", query_id=self._record.query_id, failed_rows=row["failed_rows"])
-        _log.info("query done", **{k: v for k, v in row.items() if k not in {"sql", "error", "started_at", "status"}})
 
 
 class Database:
     """One server's tables, functions, engine and answers. Safe to use from several threads."""
 
-    def __init__(self, services: Services, queries: QueryLog) -> None:
+    def __init__(self, services: Services, queries: QueryLog, sessions: SessionLog | None = None) -> None:
         self._services = services
         self._scopes = Scopes(services.catalog)
         self.queries = queries
+        self.sessions = sessions or SessionLog()
         self.catalog = services.catalog
         self.access = services.access
         self.functions = services.functions
         self.engine = services.engine
+        self.cache = services.cache
         self.config = services.config
 
     @classmethod
@@ -133,7 +86,9 @@ class Database:
         """
         workers = Workers.of_process()  # before DataFusion starts its threads
         functions = FunctionRegistry.load(config.functions.folders)
-        queries = QueryLog()
+        objects, sessions = Objects(config.data_folder), SessionLog()
+        engines = Engines(config.engine, objects.engine)
+        queries = QueryLog(price=engines.price, spans=create_spans(config.tracing))
         path = config.cache.path or config.data_folder / "answers.sqlite"
         cache = AnswerCache(path if config.cache.enabled else None, config.cache.max_bytes)
         with ExitStack() as opened:
@@ -146,61 +101,102 @@ class Database:
             access = open_access(config)
             opened.callback(access.close)
             users = AccessTables(access.store)
-            system = SystemTables(queries, cache, indexes, revision, config.embedding.model, users)
+            made = ObjectTables(objects, engines)
+            built = IndexTable(indexes, revision, config.embedding.model)
+            settings = SettingsTable(config, sessions)
+            system = SystemTables(queries, CacheTable(cache), built, users, made, sessions, settings)
             catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
             for name, place in config.tables.items():
                 catalog.register_file(name, place)
-            costs = Costs(Prices.of(config.engine))
             backends = Backends(config.embedding, config.limits, indexes, cache)
-            engine = create_engine(config.engine)
+            _ = engines.own  # loads it now, so that what is wrong with it is told
             services = Services(
                 config,
                 catalog,
                 functions,
-                engine,
+                objects,
+                engines,
                 cache,
                 Flights(),
                 Loop(),
                 workers,
-                costs,
                 indexes,
                 access,
                 access.rights(LOCAL),
                 backends,
             )
             opened.pop_all()
-        return cls(services, queries)
+        return cls(services, queries, sessions)
 
-    def session(self, principal: Principal = LOCAL) -> "Session":
-        """Open a session of a user, who sees and may do what is granted to it at the time of each statement."""
-        return Session(self._services, self.queries, self._scopes, principal)
+    def session(self, principal: Principal = LOCAL, *, peer: str = "") -> "Session":
+        """Open a session of a user, who sees and may do what is granted to it at the time of each statement.
+
+        `peer` is the client's address.
+        """
+        return Session(self._services, self.queries, self.sessions, self._scopes, principal, peer)
 
     def catalog_of(self, principal: Principal) -> Catalog:
         """Return the catalog as a user sees it now."""
         return self._scopes.of(self.access.rights(principal))
+
+    @property
+    def engine_up(self) -> bool:
+        """Tell whether the engine answers, as far as is known."""
+        return self._services.engines.own.health.up and bool(getattr(self.engine, "alive", True))
 
     def close(self) -> None:
         """Cancel what runs, keep the answers, release the engine. Idempotent."""
         for record in self.queries.running():
             record.cancel()
         self._services.cache.close()
-        self._services.engine.close()
+        self._services.engines.close()
         self._services.backends.close()
         self._services.loop.close()
         self.access.close()
         self.catalog.close()
+        self.queries.close()
 
 
 class Session:
     """One client's settings and statements. Statements may run at the same time."""
 
-    def __init__(self, services: Services, queries: QueryLog, scopes: Scopes, principal: Principal) -> None:
+    def __init__(
+        self,
+        services: Services,
+        queries: QueryLog,
+        sessions: SessionLog,
+        scopes: Scopes,
+        principal: Principal,
+        peer: str,
+    ) -> None:
         self.principal = principal
         self._all = services
         self._scopes = scopes
         self._queries = queries
+        self._sessions = sessions
         self._settings = Settings()
+        self._record = sessions.open(self._changed, principal.name, peer)
+        self.id = self._record.session_id
+
+    def _changed(self) -> dict[str, str]:
+        return self._settings.changed()
+
+    def time_limit(self, settings: Mapping[str, str]) -> TimeLimit:
+        """Return how long a statement may run under the session's settings and `settings`.
+
+        Raises:
+            InvalidInputError: one of these is no setting, or cannot have this value.
+        """
+        chosen = self._settings.with_values(settings)
+        return TimeLimit.of(self._services.config.limits.statement_seconds, chosen.timeout)
+
+    @contextmanager
+    def _statement(self) -> Iterator[None]:
+        """Count a statement, and bind to log events inside whose it is."""
+        self._record.used()
+        with structlog.contextvars.bound_contextvars(user=self.principal.name, session_id=self.id):
+            yield
 
     @property
     def _services(self) -> Services:
@@ -224,30 +220,9 @@ class Session:
             FlightLLMError: the statement is wrong.
         """
         check_sql(sql, self._services.config.limits)
-        count = count_parameters(sql)
-        fields = pa.schema([pa.field(str(i), pa.string()) for i in range(count)])
-        statement = classify(sql)
-        if statement.is_update:
-            return Description(_EMPTY, is_update=True, parameters=fields)
-        with self._services.catalog.reading():
-            return Description(self._plan_any(sql, fields.names).schema, is_update=False, parameters=fields)
-
-    def _plan_any(self, sql: str, parameters: list[str]) -> Query:
-        """Plan with NULL for each parameter, or where that cannot be, with a text or a number for some.
-
-        An error that is the same whether all are NULL, texts or numbers is about something else and ends the search.
-        """
-        errors: list[SqlError] = []
-        for values in islice(_stand_ins(len(parameters)), _MOST_TRIES):
-            try:
-                return self._plan(
-                    classify(bind(sql, pa.RecordBatch.from_arrays(values, names=parameters))), self._settings
-                )
-            except SqlError as error:
-                errors.append(error)
-            if len(errors) == len(_STAND_INS) and len({str(error) for error in errors}) == 1:
-                break
-        raise errors[0]
+        services = self._services
+        with services.catalog.reading():
+            return describe(sql, services, lambda statement: self._plan(statement, self._settings).schema)
 
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
@@ -259,15 +234,41 @@ class Session:
         Raises:
             FlightLLMError: the query is wrong.
         """
-        check_sql(sql, self._services.config.limits)
+        limits = self._services.config.limits
+        check_sql(sql, limits)
         chosen = self._settings.with_values(settings)
         statement = classify(bind(sql, parameters))
         if statement.is_update:
             raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
-        reader = self._services.catalog.reading()
-        query = self._plan(statement, chosen)
-        record = self._queries.plan(sql)
-        return QueryResult(query.schema, ResultBatches(query.run(record), record, reader), record)
+        return self._started(statement.kind, sql, lambda: self._plan(statement, chosen))
+
+    def describe_plan(self, plan: bytes) -> Description:
+        """Plan a serialized Substrait plan without running it.
+
+        Raises:
+            FlightLLMError: the plan is wrong.
+        """
+        query = plan_substrait(plan, self._services, self._settings)
+        return Description(query.schema, is_update=False, parameters=_EMPTY)
+
+    def execute_plan(self, plan: bytes, settings: Mapping[str, str] = MappingProxyType({})) -> QueryResult:
+        """Plan a serialized Substrait plan; it runs as its batches are pulled.
+
+        Raises:
+            FlightLLMError: the plan is wrong.
+        """
+        chosen = self._settings.with_values(settings)
+        text = f"Substrait plan of {len(plan):,} bytes"
+        return self._started("query", text, lambda: plan_substrait(plan, self._services, chosen))
+
+    def _started(self, kind: str, text: str, plan: Callable[[], Query]) -> QueryResult:
+        since = time.time_ns()
+        with self._statement():
+            reader = self._services.catalog.reading()
+            query = plan()
+        record = self._queries.plan(text, user=self.principal.name, session_id=self.id, kind=kind, since=since)
+        most = self._services.config.limits.result_bytes
+        return QueryResult(query.schema, ResultBatches(query.run(record), record, reader, most), record)
 
     def _plan(self, statement: Statement, settings: Settings) -> Query:
         if statement.kind == "show":
@@ -311,9 +312,9 @@ class Session:
                 return -1
             case "transaction":
                 raise UnsupportedError("transactions are not supported: every statement takes effect by itself")
-        record = self._queries.start(sql, cancelled)
+        record = self._queries.start(sql, cancelled, user=self.principal.name, session_id=self.id, kind=statement.kind)
         try:
-            with self._services.catalog.reading():
+            with self._statement(), record.bound(), self._services.catalog.reading():
                 affected = change(statement, record, self._services, settings)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
@@ -329,6 +330,7 @@ class Session:
         schema: pa.Schema,
         mode: IngestMode,
         *,
+        db_schema: str = DEFAULT_SCHEMA,
         temporary: bool = False,
     ) -> int:
         """Store uploaded batches in a table and return their number of rows.
@@ -337,7 +339,17 @@ class Session:
         """
         if temporary:
             raise UnsupportedError("temporary tables are not supported: ingest without `temporary`")
-        return self._services.catalog.ingest(table, schema, reader, mode)
+        name = TableName(db_schema, table)
+        text = f"INGEST INTO {name.display}"
+        record = self._queries.start(text, user=self.principal.name, session_id=self.id, kind="ingest")
+        try:
+            with self._statement(), record.bound():
+                rows = self._services.catalog.ingest(name, schema, reader, mode)
+        except Exception as error:
+            record.finish("failed", error=str(error) if isinstance(error, FlightLLMError) else "internal error")
+            raise
+        record.finish("done", rows=rows)
+        return rows
 
     def set_option(self, key: str, value: str) -> None:
         """Change a setting of this session.
@@ -347,12 +359,21 @@ class Session:
         """
         self._settings = self._settings.with_values({key: value})
 
+    def reset_option(self, key: str) -> None:
+        """Put a setting of this session back to its default.
+
+        Raises:
+            InvalidInputError: there is no such setting.
+        """
+        self._settings = self._settings.reset(key)
+
     def get_options(self) -> dict[str, str]:
         """Return every setting."""
         return self._settings.as_text()
 
     def close(self) -> None:
         """End the session; its running queries go on until their clients stop them."""
+        self._sessions.close(self._record)
 
 
 class _Explained:
@@ -389,16 +410,6 @@ class _Shown:
     def explain(self) -> list[tuple[str, str]]:
         """Return the settings."""
         return self._settings
-
-
-def _stand_ins(count: int) -> Iterator[list[pa.Array]]:
-    """Yield values for `count` parameters: all of one kind, then NULLs and texts, then any mixture; none twice."""
-    kinds, tried = range(len(_STAND_INS)), set()
-    uniform = ((kind,) * count for kind in kinds)
-    for choice in chain(uniform, product(kinds[:2], repeat=count), product(kinds, repeat=count)):
-        if choice not in tried:
-            tried.add(choice)
-            yield [_STAND_INS[kind] for kind in choice]
 
 
 def _texts(lines: list[tuple[str, str]], schema: pa.Schema) -> pa.RecordBatch:

@@ -55,6 +55,21 @@ class _AtMost:
         return "none" if value is None else str(value)
 
 
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """A whole number up to `most`, from 1 on."""
+
+    most: int
+
+    def read(self, text: str) -> Any:
+        if not text.isdecimal() or not 1 <= int(text) <= self.most:
+            raise ValueError(f"a whole number from 1 to {self.most}")
+        return int(text)
+
+    def write(self, value: Any) -> str:
+        return str(value)
+
+
 _SWITCH = _OneOf(
     {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}, ("on", "off")
 )  # fmt: skip
@@ -64,34 +79,56 @@ def _words(*words: str) -> _OneOf:
     return _OneOf({word: word for word in words}, words)
 
 
-def _setting(default: Any, kind: _Kind) -> Any:
-    return field(default=default, metadata={"kind": kind})
+def _setting(text: str, kind: _Kind, *, default: Any = None) -> Any:
+    return field(default=default, metadata={"kind": kind, "text": text})
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
     """What a session may choose."""
 
-    optimizer: bool = _setting(True, _SWITCH)  # noqa: FBT003
-    """Plan AI calls as operators; off runs them as plain batch functions, one call per row, for comparison."""
-    cache: bool = _setting(True, _SWITCH)  # noqa: FBT003
-    """Read and keep answers across queries; off still asks the same prompt once per query."""
-    rules: bool = _setting(True, _SWITCH)  # noqa: FBT003
-    """Move AI calls in the plan to where fewer rows need them."""
-    dedup: bool = _setting(True, _SWITCH)  # noqa: FBT003
-    """Ask the same prompt once per query; off asks for every row, for comparison."""
-    ordering: Method = _setting("auto", _words("auto", "none", "fixed", "greedy"))  # noqa: RUF009 - frozen
-    """How prompts, and the fields in them, are ordered for the engine's prefix cache."""
-    layout: str = _setting("auto", _words("auto", "instruction", "fields"))
-    """What a prompt begins with: the instruction, or the fields that several calls share."""
-    max_calls: int | None = _setting(None, _AtMost(int))
-    """The most calls a query may make."""
-    max_tokens: int | None = _setting(None, _AtMost(int))
-    """The most tokens, prompts and answers together, a query may take."""
-    max_cost: float | None = _setting(None, _AtMost(float))
-    """The most a query may cost, in the currency of the prices in the configuration."""
-    on_budget: str = _setting("null", _words("null", "fail"))
-    """What happens when a limit is reached in mid-query: the other rows get NULL, or the query fails."""
+    optimizer: bool = _setting(
+        "Plan AI calls as operators; off runs them as plain batch functions, one call per row, for comparison.",
+        _SWITCH,
+        default=True,
+    )
+    cache: bool = _setting(
+        "Read and keep answers across queries; off still asks the same prompt once per query.", _SWITCH, default=True
+    )
+    rules: bool = _setting("Move AI calls in the plan to where fewer rows need them.", _SWITCH, default=True)
+    dedup: bool = _setting(
+        "Ask the same prompt once per query; off asks for every row, for comparison.", _SWITCH, default=True
+    )
+    ordering: Method = _setting(  # noqa: RUF009 - frozen
+        "How prompts, and the fields in them, are ordered for the engine's prefix cache.",
+        _words("auto", "none", "fixed", "greedy"),
+        default="auto",
+    )
+    layout: str = _setting(
+        "What a prompt begins with: the instruction, or the fields that several calls share.",
+        _words("auto", "instruction", "fields"),
+        default="auto",
+    )
+    max_calls: int | None = _setting("The most calls a query may make.", _AtMost(int))
+    max_tokens: int | None = _setting("The most tokens, prompts and answers together, a query may take.", _AtMost(int))
+    max_cost: float | None = _setting(
+        "The most a query may cost, in the currency of the prices in the configuration.", _AtMost(float)
+    )
+    timeout: float | None = _setting(
+        "The seconds a statement may run, planning and running each; the server's own limit holds as well.",
+        _AtMost(float),
+    )
+    on_budget: str = _setting(
+        "What happens when a limit is reached in mid-query: the other rows get NULL, or the query fails.",
+        _words("null", "fail"),
+        default="null",
+    )
+
+    endpoints: int = _setting(
+        "In how many parts a result may be fetched at the same time, in no order; many clients know only one.",
+        _Whole(64),
+        default=1,
+    )
 
     def with_values(self, values: Mapping[str, str]) -> "Settings":
         """Return settings with some changed.
@@ -126,6 +163,16 @@ class Settings:
         names = list(_KINDS) if key == "all" else [_key(key)]
         values = self.as_text()
         return [(f"flightllm.{name}", values[name]) for name in names]
+
+    @staticmethod
+    def descriptions() -> dict[str, str]:
+        """Return what each setting is for."""
+        return {f.name: f.metadata["text"] for f in fields(Settings)}
+
+    def changed(self) -> dict[str, str]:
+        """Return the settings that are not at their defaults, as in SQL."""
+        usual = Settings().as_text()
+        return {name: value for name, value in self.as_text().items() if value != usual[name]}
 
     def as_text(self) -> dict[str, str]:
         """Return every setting as its value in SQL."""

@@ -6,17 +6,20 @@ from typing import Protocol
 
 import structlog
 
-from flightllm.ai import EMBEDDING, MODEL, AICall
+from flightllm.ai import EMBEDDING, MODEL, AICall, backing_of
 from flightllm.dry_run import MOST_PROMPTS, MOST_SECONDS, DryRun
+from flightllm.engines import Served
+from flightllm.errors import BudgetExceededError
 from flightllm.llm.base import Engine
 from flightllm.llm.predict import PromptTokens, Tokenizing
 from flightllm.operators.backing import Backing
-from flightllm.operators.budget import Budget, Limits, check_estimate, check_prices
+from flightllm.operators.budget import Account, Budget, Limits, check_estimate, check_prices
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
 from flightllm.operators.observed import ObservedEngine
 from flightllm.operators.overlay import Answers, Overlay
 from flightllm.operators.relational import Batches
+from flightllm.plan.cost import ModelCosts
 from flightllm.plan.figures import Figures
 from flightllm.services import Services
 from flightllm.settings import Settings
@@ -38,17 +41,41 @@ class AskingQuery(Protocol):
         """Return its AI calls."""
 
     def run_on(self, backings: Mapping[str, Backing], record: QueryRecord) -> Batches:
-        """Run it on the given engines and answers, by backend."""
+        """Run it on the given engines and answers, by `AICall.backing`."""
+
+
+@contextmanager
+def models_of(query: AskingQuery, cancelled: Callable[[], bool]) -> Iterator[Mapping[str | None, Served]]:
+    """Open the language models of a query's calls; they stay as they are until the block ends.
+
+    Raises:
+        EngineError: one of them was dropped since the query was planned, or cannot be opened.
+        CancelledError: `cancelled()` turned true before all were open.
+    """
+    names = {call.model for call in query.calls if call.backend == MODEL}
+    with query.services.engines.using(names, cancelled) as models:
+        yield models
+
+
+def prompt_tokens(models: Mapping[str | None, Served]) -> Mapping[str | None, PromptTokens]:
+    """Return what counts the tokens of prompts for each model."""
+    return {name: PromptTokens(model.engine) for name, model in models.items()}
+
+
+def costs_of(models: Mapping[str | None, Served]) -> ModelCosts:
+    """Return what work of these models costs."""
+    return ModelCosts({name: model.costs for name, model in models.items()})
 
 
 def predict(
     query: AskingQuery,
+    models: Mapping[str | None, Served],
     cancelled: Callable[[], bool],
-    tokens: PromptTokens | None = None,
+    tokens: Mapping[str | None, PromptTokens] | None = None,
     most_seconds: float = MOST_SECONDS,
     most_prompts: int = MOST_PROMPTS,
 ) -> Figures:
-    """Return what a query would take, by a run on predicted answers; see `DryRun`.
+    """Return what a query would take of its models, by a run on predicted answers; see `DryRun`.
 
     `tokens` may be shared by predictions of the same query.
     """
@@ -56,12 +83,11 @@ def predict(
     reads = query.settings.cache and query.settings.dedup and query.settings.optimizer
     dry = DryRun(
         query.calls,
-        services.engine,
-        services.learned,
+        models,
         services.cache if reads else None,
-        services.config.engine.max_in_flight,
-        tokens or PromptTokens(services.engine),
+        tokens or prompt_tokens(models),
         _others(query, services.cache if reads else Overlay(None), Flights()),
+        services.rights.answers,
         most_seconds=most_seconds,
         most_prompts=most_prompts,
     )
@@ -70,31 +96,64 @@ def predict(
 
 @contextmanager
 def real_backings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[str, Backing]]:
-    """Give the server's engines and answers by backend, the model within the budget of the session.
+    """Give the server's engines and answers by `AICall.backing`, the models within the budget of the session.
+
+    Raises:
+        BudgetExceededError: the query would take more than it may.
+        EngineError: a model was dropped since the query was planned, or cannot be opened.
+    """
+    with (
+        models_of(query, record.cancelled.is_set) as models,
+        _answers(query.services, query.settings) as (cache, flights),
+    ):
+        account = _account(query, models, record)
+        rights = query.services.rights
+        asked = {
+            backing_of(name): Backing(
+                ObservedEngine(model.engine, model.learned, model.costs, model.health),
+                cache,
+                flights,
+                model.window,
+                None if account is None else _budget(account, model),
+                rights.answers,
+                rights.principal.tenant,
+                model.costs,
+            )
+            for name, model in models.items()
+        }
+        try:
+            yield {**asked, **_others(query, cache, flights)}
+        finally:
+            if account is not None:
+                account.close()
+    if account is not None and account.refusal is not None:
+        record.warn(f"{account.refusal}; the other rows have NULL")
+        _log.warning("budget spent, the other rows have NULL", query_id=record.query_id, reason=account.refusal)
+
+
+def _account(query: AskingQuery, models: Mapping[str | None, Served], record: QueryRecord) -> Account | None:
+    """Return what keeps to the session's limits and counts what its user spends; None where there is neither.
 
     Raises:
         BudgetExceededError: the query would take more than it may.
     """
-    services, settings = query.services, query.settings
+    settings = query.settings
     limits = Limits(settings.max_calls, settings.max_tokens, settings.max_cost)
-    budget = None
-    if limits:
-        prices = services.costs.prices
-        check_prices(limits, prices)
-        enough = MOST_PROMPTS if limits.calls is None else min(MOST_PROMPTS, limits.calls + 1)
-        estimate = predict(query, record.cancelled.is_set, most_prompts=enough)
-        check_estimate(limits, estimate.work, prices)
-        counting = services.engine
-        budget = Budget(
-            limits, prices, _most_tokens(counting), counting.count_tokens, fail=settings.on_budget == "fail"
-        )
-    engine = ObservedEngine(services.engine, services.learned, services.costs)
-    window = services.config.engine.max_in_flight
-    with _answers(services, settings) as (cache, flights):
-        yield {MODEL: Backing(engine, cache, flights, window, budget), **_others(query, cache, flights)}
-    if budget is not None and budget.refusal is not None:
-        record.warn(f"{budget.refusal}; the other rows have NULL")
-        _log.warning("budget spent, the other rows have NULL", query_id=record.query_id, reason=budget.refusal)
+    ledger = query.services.access.ledger(query.services.rights.principal)
+    if ledger is not None and ledger.refusal is not None:
+        raise BudgetExceededError(f"not run, the day's budget is spent: {ledger.refusal}")
+    if not limits:
+        return None if ledger is None else Account(limits, ledger=ledger, fail=settings.on_budget == "fail")
+    for name, model in models.items():
+        check_prices(limits, model.costs.prices, name)
+    enough = MOST_PROMPTS if limits.calls is None else min(MOST_PROMPTS, limits.calls + 1)
+    estimate = predict(query, models, record.cancelled.is_set, most_prompts=enough)
+    check_estimate(limits, estimate.work, costs_of(models).price(estimate.works) or 0.0)
+    return Account(limits, ledger=ledger, fail=settings.on_budget == "fail")
+
+
+def _budget(account: Account, model: Served) -> Budget:
+    return Budget(account, model.costs.prices, _most_tokens(model.engine), model.engine.count_tokens)
 
 
 def _others(query: AskingQuery, cache: Answers, flights: Flights) -> dict[str, Backing]:
@@ -102,7 +161,7 @@ def _others(query: AskingQuery, cache: Answers, flights: Flights) -> dict[str, B
     if all(call.backend != EMBEDDING for call in query.calls):
         return {}
     engine, window = query.services.backends.embeddings()
-    return {EMBEDDING: Backing(engine, cache, flights, window)}
+    return {EMBEDDING: Backing(engine, cache, flights, window, reader=query.services.rights.answers)}
 
 
 @contextmanager

@@ -1,17 +1,16 @@
-"""The tables of the schema `system`: those of the query log, and `system.cache`, one row about the answer cache."""
+"""The tables of the schema `system`, put together from those of the server's parts; the answer cache and indexes."""
 
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from types import MappingProxyType
+from typing import Protocol
 
 import pyarrow as pa
 
-from flightllm.access.tables import AccessTables
-from flightllm.errors import FlightLLMError
+from flightllm.errors import FlightLLMError, NotFoundError
 from flightllm.operators.cache import AnswerCache
 from flightllm.sql.names import TableName
-from flightllm.system import QueryLog
 from flightllm.vector.status import status
 from flightllm.vector.store import VectorIndexes
 
@@ -27,33 +26,27 @@ _INDEXES = pa.schema(
 )
 
 
-class SystemTables:
-    """What the server fills itself. Safe to use from several threads."""
-
-    def __init__(
-        self,
-        queries: QueryLog,
-        cache: AnswerCache,
-        indexes: VectorIndexes,
-        revision: Callable[[TableName], str],
-        model: str,
-        access: AccessTables,
-    ) -> None:
-        self._queries = queries
-        self._cache = cache
-        self._indexes = indexes
-        self._revision = revision
-        """Tells the content of a table from another one."""
-        self._model = model
-        """The embedding model."""
-        self._access = access
+class Part(Protocol):
+    """Some system tables that one part of the server fills. Safe to use from several threads."""
 
     @property
     def schemas(self) -> Mapping[str, pa.Schema]:
         """Return the schema of every table by name."""
-        return MappingProxyType(
-            {"cache": _CACHE, "vector_indexes": _INDEXES, **self._access.schemas, **self._queries.schemas}
-        )
+
+    def snapshot(self, name: str) -> pa.Table:
+        """Return the rows of one of its tables as they are now."""
+
+
+class SystemTables:
+    """What the server fills itself, all parts together."""
+
+    def __init__(self, *parts: Part) -> None:
+        self._parts = parts
+
+    @property
+    def schemas(self) -> Mapping[str, pa.Schema]:
+        """Return the schema of every table by name."""
+        return MappingProxyType({name: schema for part in self._parts for name, schema in part.schemas.items()})
 
     def snapshot(self, name: str) -> pa.Table:
         """Return the rows of a table as they are now.
@@ -61,11 +54,40 @@ class SystemTables:
         Raises:
             NotFoundError: there is no such system table.
         """
-        if name == "cache":
-            return pa.Table.from_pylist([asdict(self._cache.stats())], schema=_CACHE)
-        if name == "vector_indexes":
-            return pa.Table.from_pylist([self._index(one) for one in self._indexes.names()], schema=_INDEXES)
-        return (self._access if name in self._access.schemas else self._queries).snapshot(name)
+        for part in self._parts:
+            if name in part.schemas:
+                return part.snapshot(name)
+        raise NotFoundError(f"there is no table system.{name}; there are: {', '.join(sorted(self.schemas))}")
+
+
+class CacheTable:
+    """`system.cache`: one row about the answer cache."""
+
+    schemas: Mapping[str, pa.Schema] = MappingProxyType({"cache": _CACHE})
+
+    def __init__(self, cache: AnswerCache) -> None:
+        self._cache = cache
+
+    def snapshot(self, _name: str) -> pa.Table:
+        """Return the row as it is now."""
+        return pa.Table.from_pylist([asdict(self._cache.stats())], schema=_CACHE)
+
+
+class IndexTable:
+    """`system.vector_indexes`: one row for each."""
+
+    schemas: Mapping[str, pa.Schema] = MappingProxyType({"vector_indexes": _INDEXES})
+
+    def __init__(self, indexes: VectorIndexes, revision: Callable[[TableName], str], model: str) -> None:
+        self._indexes = indexes
+        self._revision = revision
+        """Tells the content of a table from another one."""
+        self._model = model
+        """The embedding model."""
+
+    def snapshot(self, _name: str) -> pa.Table:
+        """Return the rows as they are now."""
+        return pa.Table.from_pylist([self._index(one) for one in self._indexes.names()], schema=_INDEXES)
 
     def _index(self, name: str) -> dict[str, object]:
         try:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
+from flightllm.engines import Engines
 from flightllm.llm.base import Completion, Request
 from flightllm.llm.fake import FakeEngine, FakeOptions
 from flightllm.session import Database
@@ -40,4 +41,6 @@ class Scripted(FakeEngine):
 
 def using(database: Database, engine: FakeEngine) -> Database:
     """Return the same database on another engine."""
-    return Database(replace(database._services, engine=engine), database.queries)
+    services = database._services
+    engines = Engines(services.config.engine, services.objects.engine, create=lambda _: engine)
+    return Database(replace(services, engines=engines), database.queries)

@@ -45,6 +45,8 @@ def test_everything_is_there(tmp_path: Path, database: Database) -> None:
         session.update(sql)
     asked = ask(session, "SELECT ai_gen('x', n) AS a FROM t")
     database.access.store.add_user(User("ann", "user"))
+    session.update("CREATE PROMPT p AS 'Is it?'")
+    (tmp_path / "data" / ".objects.json-unfinished").write_text("{")
     (tmp_path / "data" / "other").mkdir()
     (tmp_path / "data" / "other" / "notes.json").write_text("{}")
     assert back_up(tmp_path / "data", tmp_path / "copies" / "copy") == []
@@ -57,6 +59,8 @@ def test_everything_is_there(tmp_path: Path, database: Database) -> None:
     assert rows(restored, "SHOW VECTOR INDEXES")[0]["status"] == "ready"
     assert rows(restored, "SELECT vector_search('i', 'text 7', top_k => 1)[1]['n'] AS n") == [{"n": 7}]
     assert copy.access.store.user("ann").role == "user"
+    assert rows(restored, "SELECT text FROM system.prompts") == [{"text": "Is it?"}]
+    assert not list((tmp_path / "copies" / "copy").glob(".objects*"))
     assert (tmp_path / "copies" / "copy" / "other" / "notes.json").read_text() == "{}"
     assert len(list((tmp_path / "copies" / "copy" / "tables" / "files").iterdir())) == 1
     copy.close()

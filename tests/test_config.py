@@ -54,8 +54,8 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("[servr]\n", "unknown key 'servr' in the top level; valid keys: cache, data_folder, embedding"),
-        ("[server]\nport = 1\n", "unknown key 'port' in [server]; valid keys: listen, token"),
+        ("[servr]\n", "unknown key 'servr' in the top level; valid keys: auth, cache, data_folder, embedding"),
+        ("[server]\nport = 1\n", "unknown key 'port' in [server]; valid keys: client_authority, client_listen"),
         ('[server]\nlisten = "somewhere"\n', "[server] listen: expected HOST:PORT, got 'somewhere'"),
         ('[server]\nlisten = "h:70000"\n', "[server] listen: expected HOST:PORT"),
         ('[server]\ntoken = "secret"\n', "[server] token: write env:NAME or file:PATH"),
@@ -64,6 +64,9 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
         ("[engine]\nprice_output = -1\n", "[engine] price_output: expected a number from 0 on, got -1.0"),
         ("[limits]\nsql_terms = 0\n", "[limits] sql_terms: expected at least 1, got 0"),
         ("[limits]\nsql_terms = true\n", "[limits] sql_terms: expected a whole number, got True"),
+        ("[limits]\nresult_bytes = 1.5\n", "[limits] result_bytes: expected a whole number, got 1.5"),
+        ('[limits]\nqueue_seconds = "1"\n', "[limits] queue_seconds: expected a number, got '1'"),
+        ("[http]\nmetrics = 1\n", "[http] metrics: expected true or false, got 1"),
         ('[cache]\nenabled = "yes"\n', "[cache] enabled: expected true or false, got 'yes'"),
         ("[tables]\nt = 3\n", "[tables] t: expected a string, got 3"),
         ('[functions]\nfolders = "f"\n', "[functions] folders: expected a list of paths"),

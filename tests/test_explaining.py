@@ -10,11 +10,12 @@ import pytest
 
 from flightllm.config import Config, EngineConfig
 from flightllm.dry_run import DryRun
+from flightllm.engines import Served
 from flightllm.llm.learned import Learned
-from flightllm.llm.predict import PromptTokens
 from flightllm.query import StagedQuery, plan
 from flightllm.session import Database, Session
 from flightllm.settings import Settings
+from flightllm.spending import prompt_tokens
 from tests.databases import SAMPLES, ask, explained, open_database, small_database
 
 BOTH = "m.movie_info, r.review_content"
@@ -77,7 +78,7 @@ def test_document(session: Session) -> None:
     """The JSON document has its documented keys; without ANALYZE nothing actual."""
     sql = "SELECT id, ai_gen('x', note, name) AS g FROM people WHERE ai_filter('y', name)"
     document = told(session, sql)
-    keys = {"path", "engine", "rows", "operators", "total", "savings", "plan", "notes"}
+    keys = {"path", "engine", "models", "rows", "operators", "total", "savings", "plan", "notes"}
     assert set(document) == keys
     assert (document["path"], document["engine"]) == ("operators", "fake (demo)")
     assert {operator["operator"] for operator in document["operators"]} == {"s0", "s1"}
@@ -204,7 +205,7 @@ def test_explain_leaves_no_trace(session: Session) -> None:
     assert ran.record.call_rows() == []
     stats = session._services.cache.stats()
     assert (stats.entries, stats.hits, stats.misses) == (0, 0, 0)
-    assert not session._services.learned._sites
+    assert not session._services.engines.own.learned._sites
 
 
 def test_bounded(session: Session) -> None:
@@ -213,7 +214,9 @@ def test_bounded(session: Session) -> None:
     session.update("CREATE TABLE many AS SELECT 'text ' || value AS t FROM generate_series(1, 2000) AS g(value)")
     query = plan("SELECT ai_gen('x', t, max_tokens => 8) FROM many", services, Settings())
     assert isinstance(query, StagedQuery)
-    dry = DryRun(query.calls, services.engine, Learned(), None, 8, PromptTokens(services.engine), {})
+    config = replace(services.engines.own.config, max_in_flight=8)
+    models: dict[str | None, Served] = {None: replace(services.engines.own, config=config, learned=Learned())}
+    dry = DryRun(query.calls, models, None, prompt_tokens(models), {})
     whole = dry.figures(lambda record, backings: query.run_on(backings, record), lambda: False)
     sample = replace(dry, most_prompts=500)
     concluded = sample.figures(lambda record, backings: query.run_on(backings, record), lambda: False)

@@ -11,7 +11,7 @@ from flightllm.config import Config, EngineConfig
 from flightllm.errors import BudgetExceededError
 from flightllm.llm.fake import FakeEngine
 from flightllm.operators.backing import Backing
-from flightllm.operators.budget import Budget, Limits
+from flightllm.operators.budget import Account, Budget, Limits
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
 from flightllm.query import BatchQuery, StagedQuery, plan
@@ -115,7 +115,7 @@ def test_never_exceeded(database: Database, optimizer: bool, tokens: int) -> Non
     assert isinstance(query, StagedQuery | BatchQuery)
     engine = services.engine
     assert isinstance(engine, FakeEngine)
-    budget = Budget(Limits(tokens=tokens), None, lambda p: len(engine.token_ids([p])[0]), engine.count_tokens)
+    budget = Budget(Account(Limits(tokens=tokens)), None, lambda p: len(engine.token_ids([p])[0]), engine.count_tokens)
     record = database.queries.start("x")
     with closing(AnswerCache(None)) as cache:
         batches = list(query.run_on({MODEL: Backing(engine, cache, Flights(), 8, budget)}, record))

@@ -1,9 +1,12 @@
 """Who may do what, for one server: users, their rights now, and the statements that change them."""
 
+import threading
+
 from flightllm.access.claims import JwtClaims
 from flightllm.access.grants import Policy
+from flightllm.access.ledger import Ledger
 from flightllm.access.login import Login
-from flightllm.access.principal import ROLES, Principal
+from flightllm.access.principal import LOCAL, ROLES, Principal
 from flightllm.access.rights import Rights
 from flightllm.access.store import AccessStore
 from flightllm.config import Config
@@ -29,6 +32,8 @@ class AccessControl:
     def __init__(self, store: AccessStore, login: Login) -> None:
         self.store = store
         self.login = login
+        self._lock = threading.Lock()
+        self._ledgers: dict[str, Ledger] = {}
 
     def rights(self, principal: Principal) -> Rights:
         """Return what a principal may do now.
@@ -37,6 +42,13 @@ class AccessControl:
             UnauthenticatedError: it is no user any more.
         """
         return Rights.of(self.login.current(principal), self.store.snapshot())
+
+    def ledger(self, principal: Principal) -> Ledger | None:
+        """Return what a user spends; None for whoever asks a server without users."""
+        if principal == LOCAL:
+            return None
+        with self._lock:
+            return self._ledgers.setdefault(principal.name, Ledger(self.store, principal.name))
 
     def change(self, statement: Statement) -> int:
         """Run GRANT, REVOKE, or CREATE or DROP of a row filter or column mask, already checked; return -1.

@@ -1,10 +1,9 @@
 """DataFusion contexts, a fresh one per query over the one shared catalog."""
 
-from pathlib import Path
-
 from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOptions
 from datafusion.catalog import Catalog
 
+from flightllm.config import LimitsConfig
 from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA
 
 QUERY_ONLY = SQLOptions().with_allow_ddl(allow=False).with_allow_dml(allow=False).with_allow_statements(allow=False)
@@ -25,6 +24,8 @@ HARMFUL_RULES = (
 def plain_config() -> SessionConfig:
     """Return settings under which every text is plain Utf8: several clients lose string views.
 
+    TIMESTAMP WITH TIME ZONE keeps its zone, UTC, which DataFusion leaves out unless a session has one.
+
     A check is left out that refuses an aggregate over `x IS FALSE` or `x IS TRUE` used twice: DataFusion's physical
     plans say that this may be NULL, its logical ones that it may not.
     """
@@ -32,6 +33,7 @@ def plain_config() -> SessionConfig:
         SessionConfig()
         .set("datafusion.sql_parser.map_string_types_to_utf8view", "false")
         .set("datafusion.execution.parquet.schema_force_view_types", "false")
+        .set("datafusion.execution.time_zone", "UTC")
         .set("datafusion.execution.skip_physical_aggregate_schema_check", "true")
     )
 
@@ -41,10 +43,30 @@ def scratch_context(*, parallel: bool = True) -> SessionContext:
     return SessionContext(plain_config() if parallel else plain_config().with_target_partitions(1))
 
 
-def shared_context(
-    catalog: Catalog, *, memory_bytes: int, spill_folder: Path | None, planning: bool, parallel: bool
-) -> SessionContext:
-    """Return a context over the shared catalog whose operators spill above `memory_bytes`.
+class Memory:
+    """The memory and disk of contexts: as much for each, or one pool of memory for all of a server.
+
+    Contexts made with the same builder share its pool; each has a quota of disk by itself, as DataFusion counts it.
+    """
+
+    def __init__(self, limits: LimitsConfig) -> None:
+        self._limits = limits
+        self._pool = None if limits.server_memory_bytes is None else self._builder(limits.server_memory_bytes)
+
+    def _builder(self, memory_bytes: int) -> RuntimeEnvBuilder:
+        builder, folder = RuntimeEnvBuilder().with_fair_spill_pool(memory_bytes), self._limits.spill_folder
+        return builder.with_temp_file_path(folder) if folder else builder.with_disk_manager_os()
+
+    def context(self, config: SessionConfig) -> SessionContext:
+        """Return a context whose operators spill to disk beyond their memory."""
+        context = SessionContext(config, self._pool or self._builder(self._limits.memory_bytes))
+        kibibytes = -(-self._limits.spill_bytes // 1024)
+        context.sql(f"SET datafusion.runtime.max_temp_directory_size = '{kibibytes}K'")
+        return context
+
+
+def shared_context(catalog: Catalog, memory: Memory, *, planning: bool, parallel: bool) -> SessionContext:
+    """Return a context over the shared catalog.
 
     A planning context parses, resolves, coerces and decorrelates, but leaves AI calls where the SQL put them.
     """
@@ -56,9 +78,7 @@ def shared_context(
     )
     if not parallel:
         config = config.with_target_partitions(1)
-    runtime = RuntimeEnvBuilder().with_fair_spill_pool(memory_bytes)
-    runtime = runtime.with_temp_file_path(spill_folder) if spill_folder else runtime.with_disk_manager_os()
-    context = SessionContext(config, runtime)
+    context = memory.context(config)
     context.register_catalog_provider(CATALOG, catalog)
     if planning:
         for rule in HARMFUL_RULES:

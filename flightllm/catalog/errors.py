@@ -29,9 +29,19 @@ def mapped_error(error: Exception) -> FlightLLMError:
         return error
     text = plain_text(error)
     if "Resources exhausted" in text:
-        return LimitExceededError(f"the query needs more memory than [limits] memory_bytes allows: {text}")
+        return _limit(
+            "memory_bytes",
+            "the query needs more memory than [limits] memory_bytes, or server_memory_bytes where that is set, allows:"
+            f" join or group fewer rows at once, or raise it in the server's configuration: {text}",
+        )
+    if "exceeded the allowable limit" in text:
+        return _limit(
+            "spill_bytes",
+            "what the query keeps on disk comes to more than [limits] spill_bytes allows: sort, join or group fewer"
+            " rows at once, or raise it in the server's configuration",
+        )
     if "No space left on device" in text:
-        return LimitExceededError("the disk for what queries spill is full: see [limits] spill_folder")
+        return _limit("spill_folder", "the disk for what queries spill is full: see [limits] spill_folder")
     if any(sign in text for sign in _UNREADABLE):
         _log.error("a table's file cannot be read", error=text)
         return InternalError("a file of a table is missing, damaged or out of the server's reach; its log says which")
@@ -40,6 +50,12 @@ def mapped_error(error: Exception) -> FlightLLMError:
     if "RecursionLimitExceeded" in text:
         return LimitExceededError("the SQL text is nested too deeply (50 levels): use WITH, or shorter expressions")
     return SqlError(text)
+
+
+def _limit(limit: str, message: str) -> LimitExceededError:
+    error = LimitExceededError(message)
+    error.limit = limit
+    return error
 
 
 def plain_text(error: Exception) -> str:

@@ -7,7 +7,8 @@ import pyarrow as pa
 from datafusion.catalog import Table
 
 from flightllm.catalog.contexts import scratch_context
-from flightllm.errors import InvalidInputError, LimitExceededError, SqlError, UnsupportedError
+from flightllm.errors import InvalidInputError, SqlError, UnsupportedError
+from flightllm.limits import over_limit
 
 
 def memory_table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> Table:
@@ -73,9 +74,7 @@ def checked(batches: Iterable[pa.RecordBatch], schema: pa.Schema, most_bytes: in
     for batch in batches:
         total += batch.nbytes
         if total > most_bytes:
-            raise LimitExceededError(
-                f"the rows come to more than [limits] upload_bytes = {most_bytes:,}: store fewer at once"
-            )
+            raise over_limit("upload_bytes", most_bytes, f"the rows come to {total:,} bytes", "store fewer at once")
         try:
             batch.validate(full=True)
         except pa.ArrowInvalid as error:

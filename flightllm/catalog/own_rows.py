@@ -43,5 +43,6 @@ class OwnRows:
             "prompts": lambda row: self._rights.may_use("PROMPT", row["name"], row["owner"]),
             "vector_indexes": lambda row: self._readable(row["table"]),
             "cache": lambda _: True,
+            "settings": lambda row: row["source"] == "default" or row["user"] == principal.name,
         }
         return rules.get(name, lambda _: False)

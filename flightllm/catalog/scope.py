@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
+import structlog
 from datafusion import SessionContext, col
 from datafusion.catalog import Catalog as SharedCatalog
 from datafusion.catalog import SchemaProvider, Table
@@ -16,10 +17,11 @@ from flightllm.catalog.entries import Entry, SchemaTables, SystemSchema, check_f
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.own_rows import OwnRows
 from flightllm.catalog.store import SYSTEM_SCHEMA, TableStore
-from flightllm.errors import FlightLLMError, NotFoundError, UnsupportedError
+from flightllm.errors import FlightLLMError, NotFoundError, PermissionDeniedError, UnsupportedError
 from flightllm.sql.names import STORED_SUFFIX, TableName, quoted
 from flightllm.sql.tokens import tokenize
 
+_log = structlog.get_logger(__name__)
 _BARRIER = f" LIMIT {10**15}"
 """Keeps conditions of the query behind the row filter: they would run on hidden rows too, and fail telling a value."""
 
@@ -48,7 +50,7 @@ class Scope:
         views = [entry for entry in self.base.values() if entry.kind == "view" and self._is_readable(entry, rights)]
         for entry in self.base.values():
             if entry.kind != "view" and self._is_readable(entry, rights):
-                self._entries[entry.name] = restricted(store, entry, rights)
+                self._restrict(entry, rights)
         self._plan(views)
 
     @property
@@ -75,6 +77,17 @@ class Scope:
             self._refusals[entry.name] = error
             return False
         return True
+
+    def _restrict(self, entry: Entry, rights: Rights) -> None:
+        """Keep a table as the principal sees it; where its policies do not fit any more, not at all."""
+        try:
+            self._entries[entry.name] = restricted(self._store, entry, rights)
+        except FlightLLMError as error:
+            _log.warning("a row filter or mask does not fit its table", table=entry.name.display, error=str(error))
+            self._refusals[entry.name] = PermissionDeniedError(
+                f"a row filter or column mask does not fit the table {entry.name.display!r} any more, so that it cannot"
+                " be read: an admin sees them in system.policies"
+            )
 
     def _plan(self, views: list[Entry]) -> None:
         """Plan views over what is seen of their tables, those over other views after them."""

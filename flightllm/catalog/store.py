@@ -13,7 +13,7 @@ from datafusion.catalog import Catalog as SharedCatalog
 from datafusion.catalog import SchemaProvider, Table
 
 from flightllm.catalog import views
-from flightllm.catalog.contexts import QUERY_ONLY, shared_context
+from flightllm.catalog.contexts import QUERY_ONLY, Memory, shared_context
 from flightllm.catalog.entries import Entry, SchemaTables, StoredRows, SystemSchema, SystemTables, TableInfo
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.files import files_revision
@@ -51,6 +51,7 @@ class TableStore:
         self.limits = limits
         self.folder = folder
         self.places = places
+        self._memory = Memory(limits)
         self.lock = RLock()
         self.system = system
         self._entries: Mapping[TableName, Entry] = {}
@@ -97,13 +98,7 @@ class TableStore:
 
     def context_over(self, catalog: SharedCatalog, *, planning: bool, parallel: bool) -> SessionContext:
         """Return a fresh context over a catalog of these tables; see `context`."""
-        context = shared_context(
-            catalog,
-            memory_bytes=self.limits.memory_bytes,
-            spill_folder=self.limits.spill_folder,
-            planning=planning,
-            parallel=parallel,
-        )
+        context = shared_context(catalog, self._memory, planning=planning, parallel=parallel)
         return self.places.stores.register(context)
 
     @property

@@ -12,9 +12,12 @@ from flightllm.cli.index import index
 from flightllm.cli.inspect import cancel, functions, queries, tables
 from flightllm.cli.query import query
 from flightllm.cli.serve import serve
+from flightllm.cli.stats import stats
 from flightllm.cli.user import token, user
 
-COMMANDS = (serve, query, demo, tables, functions, queries, index, cancel, user, token, grant, revoke, backup, doctor)
+COMMANDS = (
+    serve, query, demo, tables, functions, queries, stats, index, cancel, user, token, grant, revoke, backup, doctor,
+)  # fmt: skip
 
 
 @click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})

@@ -27,7 +27,7 @@ def ask_endpoint(config: EngineConfig) -> tuple[str, str]:
     place = options.base_url
     try:
         with openai.OpenAI(
-            base_url=place, api_key=options.api_key(), timeout=min(options.timeout, _SECONDS), max_retries=0
+            base_url=place, api_key=options.read_key(), timeout=min(options.timeout, _SECONDS), max_retries=0
         ) as client:
             listed = getattr(client.models.list(), "data", None) or []
     except openai.APIConnectionError as error:

@@ -4,6 +4,7 @@ from flightllm.config.auth import AuthConfig
 from flightllm.config.limits import CacheConfig, LimitsConfig
 from flightllm.config.load import Config, default_data_folder
 from flightllm.config.models import EMBEDDERS, ENGINES, EmbeddingConfig, EngineConfig, FunctionsConfig
+from flightllm.config.observe import HttpConfig, TracingConfig
 from flightllm.config.server import LogConfig, ServerConfig
 from flightllm.config.storage import ObjectStoreConfig, StorageConfig
 
@@ -16,10 +17,12 @@ __all__ = [
     "EmbeddingConfig",
     "EngineConfig",
     "FunctionsConfig",
+    "HttpConfig",
     "LimitsConfig",
     "LogConfig",
     "ObjectStoreConfig",
     "ServerConfig",
     "StorageConfig",
+    "TracingConfig",
     "default_data_folder",
 ]

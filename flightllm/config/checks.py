@@ -1,5 +1,8 @@
 """Checks that several sections share."""
 
+import math
+from ipaddress import ip_address
+
 from flightllm.errors import ConfigError
 
 
@@ -14,3 +17,30 @@ def at_least_one(section: str, **values: int) -> None:
     for key, value in values.items():
         if value < 1:
             raise ConfigError(f"[{section}] {key}: expected at least 1, got {value}")
+
+
+def above_zero(section: str, **values: float) -> None:
+    """Raise `ConfigError` for a value that is not above 0 and finite."""
+    for key, value in values.items():
+        if not 0 < value < math.inf:
+            raise ConfigError(f"[{section}] {key}: expected a number above 0, got {value:g}")
+
+
+def host_and_port(key: str, listen: str) -> tuple[str, int]:
+    """Return an address to listen on as host and port; port 0 means any free one.
+
+    Raises:
+        ConfigError: it is not of the form HOST:PORT.
+    """
+    host, _, port = listen.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise ConfigError(f"{key}: expected HOST:PORT, got {listen!r}")
+    return host.strip("[]"), int(port)
+
+
+def is_loopback(host: str) -> bool:
+    """Tell whether only this machine reaches an address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -3,27 +3,38 @@
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from flightllm.config.checks import at_least_one
+from flightllm.config.checks import above_zero, at_least_one
 
 
 @dataclass(frozen=True, slots=True)
 class LimitsConfig:
-    """What one query, one upload or the whole server may use.
+    """What one statement, one upload or the whole server may use; None is no limit.
 
-    `memory_bytes` holds for each query's relational work by itself, not for all queries together; what an engine and
-    the batches on their way take comes on top.
+    `memory_bytes` and `spill_bytes` hold for each query's relational work by itself, not for all queries together; what
+    an engine and the batches on their way take comes on top. With `server_memory_bytes` all queries share one pool of
+    that size instead of having `memory_bytes` each.
     """
 
     sql_bytes: int = 1_048_576
     sql_terms: int = 2_000
+    statement_seconds: float | None = None
     concurrent_queries: int = 64
+    queued_queries: int = 1_024
+    queue_seconds: float = 60.0
+    sessions: int = 4_096
+    session_seconds: float = 86_400.0
+    result_bytes: int | None = None
     upload_bytes: int = 1 << 30
     memory_bytes: int = 2 << 30
+    server_memory_bytes: int | None = None
+    spill_bytes: int = 100 << 30
     spill_folder: Path | None = None
     batch_bytes: int = 2 << 20
 
     def __post_init__(self) -> None:
-        at_least_one("limits", **{f.name: getattr(self, f.name) for f in fields(self) if f.type is int})
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "spill_folder"}
+        at_least_one("limits", **{key: value for key, value in values.items() if isinstance(value, int)})
+        above_zero("limits", **{key: value for key, value in values.items() if isinstance(value, float)})
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Self, get_type_hints
+from typing import Any, Self, get_args, get_type_hints
 
 from platformdirs import user_data_path
 
 from flightllm.config.auth import AuthConfig
 from flightllm.config.limits import CacheConfig, LimitsConfig
 from flightllm.config.models import EmbeddingConfig, EngineConfig, FunctionsConfig
+from flightllm.config.observe import HttpConfig, TracingConfig
 from flightllm.config.server import LogConfig, ServerConfig
 from flightllm.config.storage import ObjectStoreConfig, StorageConfig
 from flightllm.errors import ConfigError
@@ -40,6 +41,8 @@ class Config:
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     cache: CacheConfig = field(default_factory=CacheConfig)
     log: LogConfig = field(default_factory=LogConfig)
+    http: HttpConfig = field(default_factory=HttpConfig)
+    tracing: TracingConfig = field(default_factory=TracingConfig)
     data_folder: Path = field(default_factory=default_data_folder)
 
     @classmethod
@@ -128,8 +131,11 @@ def _section(name: str, kind: type[Any], table: Mapping[str, Any], base: Path) -
 _EXPECTED: Mapping[Any, str] = MappingProxyType(
     {
         int: "a whole number",
+        int | None: "a whole number",
+        float: "a number",
         float | None: "a number",
         bool: "true or false",
+        bool | None: "true or false",
         tuple[Path, ...]: "a list of paths",
     }
 )
@@ -148,9 +154,9 @@ def _value(key: str, value: Any, kind: Any, base: Path) -> Any:
         return MappingProxyType(stores)
     if kind in (str, str | None) and isinstance(value, str):
         return value
-    if kind in (int, bool) and type(value) is kind:
+    if kind in (int, bool, int | None, bool | None) and type(value) in (kind, *get_args(kind)):
         return value
-    if kind == float | None and type(value) in (int, float):
+    if kind in (float, float | None) and type(value) in (int, float):
         return float(value)
     raise ConfigError(f"{key}: expected {_EXPECTED.get(kind, 'a string')}, got {value!r}")
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
 
-from flightllm.config.checks import one_of
+from flightllm.config.checks import host_and_port, one_of
 from flightllm.errors import ConfigError
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -36,7 +36,7 @@ class ServerConfig:
         if (self.client_listen is None) != (self.client_authority is None):
             raise ConfigError("[server] client_listen and client_authority: set both, an address and a CA's file")
         if self.client_listen is not None:
-            _address("client_listen", self.client_listen)
+            host_and_port("[server] client_listen", self.client_listen)
             if self.tls_certificate is None:
                 raise ConfigError(
                     "[server] client_listen needs tls_certificate and tls_key: certificates travel in TLS"
@@ -47,7 +47,7 @@ class ServerConfig:
     @property
     def address(self) -> tuple[str, int]:
         """Return `listen` as host and port; port 0 means any free one."""
-        return _address("listen", self.listen)
+        return host_and_port("[server] listen", self.listen)
 
     def check_exposure(self, *, asks_nobody: bool) -> None:
         """Check that nobody on a network reads along or walks in, unless `insecure` says that it may be so.
@@ -55,12 +55,7 @@ class ServerConfig:
         Raises:
             ConfigError: it listens beyond this machine in plain text, or asks nobody who they are.
         """
-        host = self.address[0]
-        if (
-            self.insecure
-            or host == "localhost"
-            or ((host[0].isdigit() or ":" in host) and ip_address(host).is_loopback)
-        ):
+        if self.insecure or _is_loopback(self.address[0]):
             return
         instead = "or pass --insecure where everybody on the network is trusted"
         if self.tls_certificate is None:
@@ -84,7 +79,7 @@ class ServerConfig:
             return None
         address, authority = None, None
         if self.client_listen is not None and self.client_authority is not None:
-            address = _address("client_listen", self.client_listen)
+            address = host_and_port("[server] client_listen", self.client_listen)
             authority = _read("client_authority", self.client_authority)
         certificate, key = _read("tls_certificate", self.tls_certificate), _read("tls_key", self.tls_key)
         return Tls(certificate, key, address, authority)
@@ -118,13 +113,6 @@ class Tls:
     key: bytes = field(repr=False)
     address: tuple[str, int] | None = None
     client_authority: bytes | None = None
-
-
-def _address(key: str, text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65_535:
-        raise ConfigError(f"[server] {key}: expected HOST:PORT, got {text!r}")
-    return host.strip("[]"), int(port)
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,7 +1,9 @@
 """DoAction: prepared statements, session options, cancelling."""
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -10,13 +12,13 @@ from pyarrow import flight
 from flightllm.errors import InvalidInputError, NotFoundError, UnsupportedError
 from flightllm.flight.backend import Session
 from flightllm.flight.core import Core, call_of, refuse_transaction
+from flightllm.flight.endpoints import renewed
+from flightllm.flight.infos import DONE
 from flightllm.flight.messages import flight_message, pack, parse_flight, sql_message, unpack, unpack_as
 from flightllm.flight.metadata import CATALOG
-from flightllm.flight.statements import Prepared
+from flightllm.flight.statements import Cancelled, Prepared
 
 _Handler = Callable[[Core, flight.ServerCallContext, bytes], bytes | None]
-_CANCELLED = 1
-"""The value of both CANCEL_STATUS_CANCELLED and CANCEL_RESULT_CANCELLED."""
 _INVALID_NAME, _INVALID_VALUE = 1, 2
 _PLACE: Mapping[str, str] = {"catalog": CATALOG, "schema": "public"}
 """Where unqualified names are looked up; fixed."""
@@ -37,13 +39,26 @@ def act(core: Core, context: flight.ServerCallContext, kind: str, body: bytes) -
 def _prepare(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
     request = unpack_as("ActionCreatePreparedStatementRequest", body)
     refuse_transaction(request)
+    session = core.session(context)
+    description = core.run(context, session, partial(session.describe, request.query))
+    return _prepared(core, Prepared(session, request.query, description))
+
+
+def _prepare_plan(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
+    request = unpack_as("ActionCreatePreparedSubstraitPlanRequest", body)
+    refuse_transaction(request)
+    session = core.session(context)
+    description = core.run(context, session, partial(session.describe_plan, request.plan.plan))
+    return _prepared(core, Prepared(session, request.plan.plan, description))
+
+
+def _prepared(core: Core, statement: Prepared) -> bytes:
+    """Keep a prepared statement and tell of it."""
     core.refuse_when_draining()
-    session, sql = core.session(context), request.query
-    description = session.describe(sql)
-    handle = core.prepared.add(Prepared(session, sql, description))
+    description = statement.description
     result = sql_message(
         "ActionCreatePreparedStatementResult",
-        prepared_statement_handle=handle,
+        prepared_statement_handle=core.prepared.add(statement),
         # Old JDBC drivers take an empty schema for an update and a missing parameter schema for an error.
         dataset_schema=b"" if description.is_update else _ipc(description.schema),
         parameter_schema=_ipc(description.parameters),
@@ -60,37 +75,44 @@ def _close_prepared(core: Core, context: flight.ServerCallContext, body: bytes) 
 
 
 def _cancel_flight_info(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
-    _cancel(core, context, parse_flight("CancelFlightInfoRequest", body).info)
-    result: bytes = flight_message("CancelFlightInfoResult", status=_CANCELLED).SerializeToString()
+    status = _cancel(core, context, parse_flight("CancelFlightInfoRequest", body).info)
+    result: bytes = flight_message("CancelFlightInfoResult", status=status).SerializeToString()
     return result
 
 
 def _cancel_query(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
-    _cancel(core, context, unpack_as("ActionCancelQueryRequest", body).info)
-    return pack(sql_message("ActionCancelQueryResult", result=_CANCELLED))
+    status = _cancel(core, context, unpack_as("ActionCancelQueryRequest", body).info)
+    return pack(sql_message("ActionCancelQueryResult", result=status))
 
 
-def _cancel_by_id(core: Core, _context: flight.ServerCallContext, body: bytes) -> None:
-    """Cancel a query by the id that `system.queries` shows, whoever started it."""
-    core.database.queries.get(body.decode("utf-8", "replace")).cancel()
+def _cancel_by_id(core: Core, context: flight.ServerCallContext, body: bytes) -> None:
+    """Cancel a query by the id that `system.queries` shows; an admin may cancel whoever's it is."""
+    core.query_of(context, body.decode("utf-8", "replace")).cancel()
 
 
-def _cancel(core: Core, context: flight.ServerCallContext, serialized: bytes) -> None:
-    """Cancel the query of a serialized FlightInfo."""
+def _query_progress(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
+    """Return as JSON how far the query is whose id is the body: the `app_metadata` of its FlightInfo."""
+    return json.dumps(core.query_of(context, body.decode("utf-8", "replace")).progress()).encode()
+
+
+def _cancel(core: Core, context: flight.ServerCallContext, serialized: bytes) -> Cancelled:
+    """Cancel the query of a serialized FlightInfo, by whichever of its tickets."""
     try:
         info = flight.FlightInfo.deserialize(serialized)
         tickets = [unpack(endpoint.ticket.ticket) for endpoint in info.endpoints]
     except pa.ArrowException as exc:
         raise InvalidInputError("the request to cancel holds no FlightInfo") from exc
-    for ticket in tickets:
-        if ticket.name == "TicketStatementQuery":
-            core.statement_of(context, ticket.message.statement_handle).cancel()
+    handles = [ticket.message.statement_handle for ticket in tickets if ticket.name == "TicketStatementQuery"]
+    asked = [core.statement_of(context, handle)[0] for handle in handles if handle != DONE]
+    came_to = {statement.cancel() for statement in {id(found): found for found in asked}.values()}
+    order = (Cancelled.CANCELLING, Cancelled.CANCELLED)
+    return next((outcome for outcome in order if outcome in came_to), Cancelled.NOT_CANCELLABLE)
 
 
-def _renew(_core: Core, _context: flight.ServerCallContext, body: bytes) -> bytes:
-    """Answer with the endpoint itself: endpoints here carry no expiration time."""
-    endpoint: bytes = parse_flight("RenewFlightEndpointRequest", body).endpoint
-    return endpoint
+def _renew(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
+    given = parse_flight("RenewFlightEndpointRequest", body).endpoint
+    serialized: bytes = renewed(core, context, given).serialize()
+    return serialized
 
 
 def _set_options(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
@@ -99,7 +121,10 @@ def _set_options(core: Core, context: flight.ServerCallContext, body: bytes) -> 
     for key, value in parse_flight("SetSessionOptionsRequest", body).session_options.items():
         name = key.removeprefix("flightllm.")
         try:
-            _set_option(session, name, _option_text(value))
+            if value.WhichOneof("option_value") is not None:
+                _set_option(session, name, _option_text(value))
+            elif name not in _PLACE:
+                session.reset_option(name)
         except (InvalidInputError, NotFoundError):
             result.errors[key].value = _INVALID_VALUE if name in known else _INVALID_NAME
     encoded: bytes = result.SerializeToString()
@@ -136,8 +161,6 @@ def _no_transactions(_core: Core, _context: flight.ServerCallContext, _body: byt
 def _option_text(value: Any) -> str:
     """Return a session option's value as text; a list joins by commas."""
     kind = value.WhichOneof("option_value")
-    if kind is None:
-        raise InvalidInputError("the option has no value")
     given = getattr(value, kind)
     if kind == "bool_value":
         return "true" if given else "false"
@@ -151,15 +174,19 @@ def _ipc(schema: pa.Schema) -> bytes:
 
 ACTIONS: Mapping[str, tuple[str, _Handler]] = {
     "CreatePreparedStatement": ("Plan a statement for later execution.", _prepare),
+    "CreatePreparedSubstraitPlan": ("Plan a Substrait plan for later execution.", _prepare_plan),
     "ClosePreparedStatement": ("Forget a prepared statement.", _close_prepared),
     "CancelFlightInfo": ("Stop a query.", _cancel_flight_info),
     "CancelQuery": ("Stop a query (older clients).", _cancel_query),
     "CancelQueryById": ("Stop the query with the id in the body.", _cancel_by_id),
-    "RenewFlightEndpoint": ("Keep an endpoint.", _renew),
+    "GetQueryProgress": ("Tell as JSON how far the query is with the id in the body.", _query_progress),
+    "RenewFlightEndpoint": ("Put off when an endpoint expires.", _renew),
     "SetSessionOptions": ("Change settings of the session.", _set_options),
     "GetSessionOptions": ("List settings of the session.", _get_options),
     "CloseSession": ("End the session.", _close_session),
     "BeginTransaction": ("Not supported.", _no_transactions),
     "EndTransaction": ("Not supported.", _no_transactions),
+    "BeginSavepoint": ("Not supported.", _no_transactions),
+    "EndSavepoint": ("Not supported.", _no_transactions),
 }
 """What each action does, and its function."""

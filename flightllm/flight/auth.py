@@ -34,13 +34,23 @@ class Call(flight.ServerMiddleware):
     """
 
     def __init__(
-        self, principal: Principal | None, token: str, cookie: str | None, settings: Mapping[str, str], *, new: bool
+        self,
+        principal: Principal | None,
+        token: str,
+        headers: Mapping[str, str],
+        *,
+        new: bool = False,
     ) -> None:
         super().__init__()
         self.principal = principal
         self.token = token
-        self.cookie = cookie
-        self.settings = settings
+        self.cookie = _cookie(headers.get("cookie", ""))
+        self.traceparent = headers.get("traceparent")
+        self.settings = {
+            name.removeprefix(SETTING_PREFIX): value
+            for name, value in headers.items()
+            if name.startswith(SETTING_PREFIX)
+        }
         self._new = new
 
     @property
@@ -68,21 +78,15 @@ class CallFactory(flight.ServerMiddlewareFactory):
         """Return the call's middleware; a Flight status refuses the call."""
         with statuses():
             texts = {name.lower(): _text(values[0]) for name, values in headers.items() if values}
-            cookie = _cookie(texts.get("cookie", ""))
-            settings = {
-                name.removeprefix(SETTING_PREFIX): value
-                for name, value in texts.items()
-                if name.startswith(SETTING_PREFIX)
-            }
             if self._certificates:
-                return Call(None, "", cookie, settings, new=False)
+                return Call(None, "", texts)
             scheme, _, value = texts.get("authorization", "").partition(" ")
             if scheme.lower() == "basic":
                 principal, token = self._login.by_password(*_credentials(value))
-                return Call(principal, token, cookie, settings, new=True)
+                return Call(principal, token, texts, new=True)
             if scheme.lower() == "bearer" and value:
-                return Call(self._login.by_token(value), value, cookie, settings, new=False)
-            return Call(self._login.anonymous(), "", cookie, settings, new=False)
+                return Call(self._login.by_token(value), value, texts)
+            return Call(self._login.anonymous(), "", texts)
 
 
 def _text(value: str | bytes) -> str:

@@ -2,11 +2,14 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import pyarrow as pa
 
 from flightllm.access.principal import Principal
+from flightllm.errors import FlightLLMError
+from flightllm.limits import TimeLimit
+from flightllm.spans import Spans
 
 IngestMode: TypeAlias = Literal["create", "append", "replace", "create_append"]
 
@@ -18,8 +21,25 @@ class QueryRecord(Protocol):
     def query_id(self) -> str:
         """Return the id in logs and `system.queries`."""
 
-    def cancel(self) -> None:
-        """Ask the query to stop; returns at once."""
+    @property
+    def user(self) -> str:
+        """Return the name of who started it."""
+
+    @property
+    def stopped(self) -> bool:
+        """Return whether somebody asked the query to stop."""
+
+    def cancel(self, reason: FlightLLMError | None = None) -> None:
+        """Ask the query to stop, as a failure where there is a reason; returns at once."""
+
+    def queued(self, seconds: float) -> None:
+        """Say that the query waited for its turn."""
+
+    def progress(self) -> Mapping[str, Any]:
+        """Return how far it is, as values of JSON.
+
+        `status` is planned, running, done, failed or cancelled; `calls_done` and `calls_expected` count model calls.
+        """
 
 
 class QueryResult(Protocol):
@@ -61,6 +81,13 @@ class Session(Protocol):
     def principal(self) -> Principal:
         """Return whose session it is."""
 
+    @property
+    def id(self) -> str:
+        """Return its id in `system.sessions`; no secret."""
+
+    def time_limit(self, settings: Mapping[str, str]) -> TimeLimit:
+        """Return how long a statement may run under the session's settings and these."""
+
     def is_update(self, sql: str) -> bool:
         """Return whether `sql` is DDL, DML or SET, from its text alone."""
 
@@ -71,6 +98,12 @@ class Session(Protocol):
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = ...
     ) -> QueryResult:
         """Start a query with at most one row of parameters."""
+
+    def describe_plan(self, plan: bytes) -> Description:
+        """Plan a serialized Substrait plan without running anything."""
+
+    def execute_plan(self, plan: bytes, settings: Mapping[str, str] = ...) -> QueryResult:
+        """Start a serialized Substrait plan."""
 
     def update(
         self,
@@ -89,12 +122,16 @@ class Session(Protocol):
         schema: pa.Schema,
         mode: IngestMode,
         *,
+        db_schema: str = ...,
         temporary: bool = False,
     ) -> int:
         """Write batches to an in-memory table; return the rows written."""
 
     def set_option(self, key: str, value: str) -> None:
         """Change a setting; raises `InvalidInputError` for an unknown key or value."""
+
+    def reset_option(self, key: str) -> None:
+        """Put a setting back to its default; raises `InvalidInputError` for an unknown key."""
 
     def get_options(self) -> Mapping[str, str]:
         """Return every setting and its value."""
@@ -105,6 +142,10 @@ class Session(Protocol):
 
 class Queries(Protocol):
     """The queries there were lately."""
+
+    @property
+    def spans(self) -> Spans:
+        """Return where traces begin."""
 
     def get(self, query_id: str) -> QueryRecord:
         """Return a query's record; raises `NotFoundError` where there is none."""
@@ -158,8 +199,8 @@ class Database(Protocol):
     def queries(self) -> Queries:
         """Return the log of queries."""
 
-    def session(self, principal: Principal) -> Session:
-        """Open a session of a user."""
+    def session(self, principal: Principal, *, peer: str = "") -> Session:
+        """Open a session of a user, for a client at the address `peer`."""
 
     def close(self) -> None:
         """Release the engine."""

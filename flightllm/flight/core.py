@@ -1,26 +1,34 @@
 """What all calls of one server share."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from pyarrow import flight
 
 from flightllm.access.login import Login
 from flightllm.access.principal import Principal
-from flightllm.errors import EngineUnavailableError, UnsupportedError
+from flightllm.errors import CancelledError, EngineUnavailableError, FlightLLMError, NotFoundError, UnsupportedError
 from flightllm.flight.auth import COOKIE, Call
-from flightllm.flight.backend import Database, Session
+from flightllm.flight.backend import Database, QueryRecord, Session
 from flightllm.flight.limits import FlightLimits
+from flightllm.flight.load import Load
 from flightllm.flight.registry import Registry
+from flightllm.flight.results import Reader
 from flightllm.flight.sessions import SessionStore
-from flightllm.flight.slots import Slots
+from flightllm.flight.slots import Place, Slots
 from flightllm.flight.sql_info import Value
 from flightllm.flight.statements import Prepared, Statement
+from flightllm.flight.turns import Asker
+from flightllm.flight.work import Watch, do
+from flightllm.limits import Refusals, Sum
 
+_T = TypeVar("_T")
 CALL = "flightllm"
 """The key of `Call` among the server's middleware."""
+PART = b"."
+"""Stands in the ticket of a part between the statement's handle and the number of the part."""
 
 
 @dataclass(slots=True)
@@ -36,14 +44,18 @@ class Core:
     statements: Registry[Statement] = field(init=False)
     slots: Slots = field(init=False)
     draining: threading.Event = field(default_factory=threading.Event)
+    refusals: Refusals = field(default_factory=Refusals)
+    received: Sum = field(default_factory=Sum)
+    """Bytes of uploads and parameters."""
 
     def __post_init__(self) -> None:
-        count, seconds = self.limits.statements, self.limits.statement_seconds
-        self.sessions = SessionStore(self.database, self.limits.sessions)
+        count, seconds = self.limits.statements, self.limits.unfetched_seconds
+        self.sessions = SessionStore(self.database, self.limits)
         self.prepared = Registry("prepared statement", count, seconds)
         self.statements = Registry("query", count, seconds, Statement.drop)
         self.slots = Slots(
             self.limits.concurrent_queries,
+            queue=self.limits.queued_queries,
             wait_seconds=self.limits.queue_seconds,
             poll_seconds=self.limits.poll_seconds,
         )
@@ -56,6 +68,21 @@ class Core:
         """
         known = call_of(context).principal
         return known or self.login.by_certificate(context.peer_identity().decode("utf-8", "replace"))
+
+    def load(self) -> Load:
+        """Return what the server is doing."""
+        waits, waited = self.slots.waits()
+        return Load(
+            draining=self.draining.is_set(),
+            running=self.slots.running,
+            places=self.slots.size,
+            queued=self.slots.queued,
+            waits=waits,
+            waited_seconds=waited,
+            sessions=len(self.sessions),
+            received_bytes=self.received.value,
+            refusals=self.refusals.counts(),
+        )
 
     def session(self, context: flight.ServerCallContext) -> Session:
         """Return the session a call belongs to."""
@@ -75,16 +102,60 @@ class Core:
             raise self.prepared.missing()
         return prepared
 
-    def statement_of(self, context: flight.ServerCallContext, handle: bytes) -> Statement:
-        """Return a planned statement of the caller's; see `prepared_of`.
+    def statement_of(self, context: flight.ServerCallContext, handle: bytes) -> tuple[Statement, int]:
+        """Return the caller's statement of a ticket, and which part of its result the ticket stands for.
+
+        Raises:
+            NotFoundError: it was dropped or never given out, or is another user's.
+        """
+        name, _, part = handle.partition(PART)
+        statement = self.statements.get(name)
+        if statement.session.principal.name != self.principal(context).name:
+            raise self.statements.missing()
+        return statement, int(part) if part.isdigit() else 0
+
+    def query_of(self, context: flight.ServerCallContext, query_id: str) -> QueryRecord:
+        """Return a query of the caller's, or where the caller is an admin of anybody's.
 
         Raises:
             NotFoundError: there is none.
         """
-        statement = self.statements.get(handle)
-        if statement.session.principal.name != self.principal(context).name:
-            raise self.statements.missing()
-        return statement
+        record, principal = self.database.queries.get(query_id), self.principal(context)
+        if record.user != principal.name and not principal.is_admin:
+            raise NotFoundError(f"there is no query {query_id!r} of yours; see system.queries")
+        return record
+
+    def place(
+        self, context: flight.ServerCallContext, session: Session, cancel: Callable[[], None] = lambda: None
+    ) -> Place:
+        """Wait for a place for a statement of `session`; see `Slots.take`."""
+        return self.slots.take(Asker(session.principal.name, session.id), context.is_cancelled, cancel)
+
+    def reader(self, context: flight.ServerCallContext, session: Session, settings: Mapping[str, str]) -> Reader:
+        """Return who reads the result of a statement of `session`."""
+        asker = Asker(session.principal.name, session.id)
+        return Reader(context.is_cancelled, asker, session.time_limit(settings), self.refusals.note)
+
+    def run(
+        self,
+        context: flight.ServerCallContext,
+        session: Session,
+        function: Callable[[], _T],
+        *,
+        stop: Callable[[FlightLLMError], None] = lambda _: None,
+        discard: Callable[[_T], None] = lambda _: None,
+        grace_seconds: float = 0.0,
+    ) -> _T:
+        """Do the work of a statement that is answered by this call; it takes a place and no longer than it may.
+
+        Raises:
+            BusyError: there is no place for it.
+            FlightLLMError: what the function raises; see `do` too.
+        """
+        place = self.place(context, session, lambda: stop(CancelledError("the server stops")))
+        watch = Watch(context.is_cancelled, session.time_limit(call_of(context).settings).start())
+        with self.database.queries.spans.attached(call_of(context).traceparent):
+            return do(function, place, watch, stop=stop, discard=discard, grace_seconds=grace_seconds)
 
     def refuse_when_draining(self) -> None:
         """Raise `EngineUnavailableError` once the server was told to stop."""

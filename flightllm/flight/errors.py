@@ -5,13 +5,14 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar, cast
+from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
 
 import pyarrow as pa
 import structlog
 from pyarrow import flight
 
 from flightllm.errors import (
+    BusyError,
     CancelledError,
     EngineError,
     EngineUnavailableError,
@@ -21,14 +22,25 @@ from flightllm.errors import (
     MissingExtraError,
     NotFoundError,
     PermissionDeniedError,
+    StatementTimeoutError,
     UnauthenticatedError,
     UnsupportedError,
 )
+from flightllm.flight.sqlstates import sqlstate
 
 _log = structlog.get_logger(__name__)
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-_S = TypeVar("_S")
+_S = TypeVar("_S", bound="_Counting")
+SQLSTATE = "x-flightllm-sqlstate"
+"""The trailer that has an error's SQLSTATE."""
+
+
+class _Counting(Protocol):
+    """A server that counts what its limits refuse."""
+
+    def refused(self, error: BaseException) -> None:
+        """Count an error, if it is about a limit."""
 
 
 class _SaidOnce(Exception):  # noqa: N818 - never raised itself
@@ -66,6 +78,8 @@ _STATUSES: tuple[tuple[type[FlightLLMError], type[Exception]], ...] = (
     (UnauthenticatedError, flight.FlightUnauthenticatedError),
     (PermissionDeniedError, flight.FlightUnauthorizedError),
     (CancelledError, flight.FlightCancelledError),
+    (StatementTimeoutError, flight.FlightTimedOutError),
+    (BusyError, flight.FlightUnavailableError),
     (EngineUnavailableError, flight.FlightUnavailableError),
     (EngineError, flight.FlightServerError),
     (InternalError, flight.FlightInternalError),
@@ -102,24 +116,46 @@ def to_status(error: BaseException, query_id: str | None = None) -> Exception:
     return _INTERNAL(f"internal error, query_id={query_id or 'none'}")
 
 
+class Trailers(Protocol):
+    """What a call can still say at its end, beside its status."""
+
+    def add_trailer(self, key: str, value: str) -> None:
+        """Send a trailer."""
+
+
+_C = TypeVar("_C", bound=Trailers)
+
+
 @contextmanager
-def statuses(query_id: Callable[[], str | None] = lambda: None) -> Iterator[None]:
-    """Turn whatever is raised inside into a Flight status."""
+def statuses(
+    call: Trailers | None = None,
+    query_id: Callable[[], str | None] = lambda: None,
+    seen: Callable[[BaseException], None] = lambda _: None,
+) -> Iterator[None]:
+    """Turn whatever is raised inside into a Flight status, and send its SQLSTATE as a trailer of `call`.
+
+    A trailer, because a status made of ValueError or KeyError carries nothing else. ADBC shows it in `error.details`,
+    grpc-js in `error.metadata`, pyarrow and JDBC to their middleware. `seen` has a look at the error before.
+    """
     try:
         yield
     except GeneratorExit:
         raise
     except BaseException as exc:  # noqa: BLE001 - the boundary: no exception may pass as it is
-        raise to_status(exc, query_id()) from None
+        seen(exc)
+        status = to_status(exc, query_id())
+        if call is not None and not isinstance(exc, flight.FlightError):
+            call.add_trailer(SQLSTATE, sqlstate(exc))
+        raise status from None
 
 
-def boundary(method: Callable[Concatenate[_S, _P], _R]) -> Callable[Concatenate[_S, _P], _R]:
+def boundary(method: Callable[Concatenate[_S, _C, _P], _R]) -> Callable[Concatenate[_S, _C, _P], _R]:
     """Wrap an RPC method of the server so that it raises Flight statuses only."""
 
     @wraps(method)
-    def guarded(self: _S, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
-        guard: AbstractContextManager[None] = statuses()
+    def guarded(self: _S, context: _C, /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        guard: AbstractContextManager[None] = statuses(context, seen=self.refused)
         with guard:
-            return method(self, *args, **kwargs)
+            return method(self, context, *args, **kwargs)
 
     return guarded

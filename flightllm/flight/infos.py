@@ -1,4 +1,7 @@
-"""GetFlightInfo and GetSchema: what a command will return, and the ticket to fetch it with."""
+"""GetFlightInfo and GetSchema: what a command will return, and the tickets to fetch it with."""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import pyarrow as pa
 from pyarrow import flight
@@ -6,7 +9,8 @@ from pyarrow import flight
 from flightllm.errors import UnsupportedError
 from flightllm.flight.backend import Session
 from flightllm.flight.core import Core, call_of, refuse_transaction
-from flightllm.flight.messages import Command, pack, sql_message
+from flightllm.flight.endpoints import endpoints, ticket
+from flightllm.flight.messages import Command
 from flightllm.flight.metadata import is_metadata, metadata_schema
 from flightllm.flight.statements import Statement
 from flightllm.flight.updates import run_update
@@ -21,16 +25,26 @@ def flight_info(
 ) -> flight.FlightInfo:
     """Plan a query, or run an update: ADBC's `execute` of one may never ask for its empty result."""
     if is_metadata(command):
-        return _info(metadata_schema(command), descriptor, flight.Ticket(descriptor.command))
+        return _info(metadata_schema(command), descriptor, [flight.FlightEndpoint(descriptor.command, [])])
     core.refuse_when_draining()
-    session, sql, parameters, is_update = _resolve(core, context, command)
+    settings = call_of(context).settings
+    if command.name == "CommandPreparedStatementQuery":
+        prepared = core.prepared_of(context, command.message.prepared_statement_handle)
+        names = tuple(name if "$" in name else "" for name in prepared.description.schema.names)
+        statement = Statement(prepared.session, prepared.text, prepared.parameters, settings, names=names)
+        is_update = prepared.description.is_update
+    else:
+        text = _text(command)
+        refuse_transaction(command.message)
+        statement = Statement(core.session(context), text, None, settings)
+        is_update = isinstance(text, str) and statement.session.is_update(text)
     if is_update:
-        count = run_update(session, sql, parameters, call_of(context).settings, context.is_cancelled)
-        return _info(NO_COLUMNS, descriptor, _ticket(DONE), records=count)
-    statement = Statement(session, sql, parameters, call_of(context).settings)
-    result = statement.plan()
-    ticket = _ticket(core.statements.add(statement))
-    return _info(result.schema, descriptor, ticket, metadata=result.query.query_id.encode())
+        count = run_update(core, context, statement.session, str(statement.text), statement.parameters)
+        return _info(NO_COLUMNS, descriptor, [flight.FlightEndpoint(ticket(DONE), [])], records=count)
+    statement.parts = _parts(statement.session, settings)
+    result = core.run(context, statement.session, statement.plan, discard=lambda _: statement.drop())
+    parts = endpoints(core, core.statements.add(statement), statement.parts)
+    return _info(result.schema, descriptor, parts, metadata=result.query.query_id.encode())
 
 
 def result_schema(core: Core, context: flight.ServerCallContext, command: Command) -> pa.Schema:
@@ -39,37 +53,38 @@ def result_schema(core: Core, context: flight.ServerCallContext, command: Comman
         return metadata_schema(command)
     if command.name == "CommandPreparedStatementQuery":
         return core.prepared_of(context, command.message.prepared_statement_handle).description.schema
+    session, text = core.session(context), _text(command)
+    describe = partial(session.describe, text) if isinstance(text, str) else partial(session.describe_plan, text)
+    return core.run(context, session, describe).schema
+
+
+def _text(command: Command) -> str | bytes:
+    """Return the SQL or the Substrait plan of a command.
+
+    Raises:
+        UnsupportedError: it is no query.
+    """
     if command.name == "CommandStatementQuery":
-        return core.session(context).describe(command.message.query).schema
-    raise UnsupportedError(f"{command.name} has no schema here")
+        return str(command.message.query)
+    if command.name == "CommandStatementSubstraitPlan":
+        return bytes(command.message.plan.plan)
+    raise UnsupportedError(f"{command.name} is no query: send it by DoPut, or send SQL text or a Substrait plan")
 
 
-def _resolve(
-    core: Core, context: flight.ServerCallContext, command: Command
-) -> tuple[Session, str, pa.Table | None, bool]:
-    """Return whose statement it is, its text and parameters, and whether it is an update."""
-    if command.name == "CommandPreparedStatementQuery":
-        prepared = core.prepared_of(context, command.message.prepared_statement_handle)
-        return prepared.session, prepared.sql, prepared.parameters, prepared.description.is_update
-    if command.name == "CommandStatementQuery":
-        refuse_transaction(command.message)
-        session, sql = core.session(context), command.message.query
-        return session, sql, None, session.is_update(sql)
-    raise UnsupportedError(f"{command.name} is not supported; send SQL text")
-
-
-def _ticket(handle: bytes) -> flight.Ticket:
-    return flight.Ticket(pack(sql_message("TicketStatementQuery", statement_handle=handle)))
+def _parts(session: Session, settings: Mapping[str, str]) -> int:
+    """Return in how many parts the call, or else its session, wants results; planning refuses what is no number."""
+    asked = settings.get("endpoints") or session.get_options().get("endpoints", "1")
+    return int(asked) if asked.isdecimal() else 1
 
 
 def _info(
     schema: pa.Schema,
     descriptor: flight.FlightDescriptor,
-    ticket: flight.Ticket,
+    parts: Sequence[flight.FlightEndpoint],
     *,
     records: int = -1,
     metadata: bytes = b"",
 ) -> flight.FlightInfo:
-    """Return one endpoint without location: it is fetched over the same connection."""
-    endpoint = flight.FlightEndpoint(ticket, [])
-    return flight.FlightInfo(schema, descriptor, [endpoint], records, -1, ordered=True, app_metadata=metadata)
+    """Return endpoints without location: they are fetched over the same connection. Several are in no order."""
+    ordered = len(parts) == 1
+    return flight.FlightInfo(schema, descriptor, parts, records, -1, ordered=ordered, app_metadata=metadata)

@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from flightllm.config import LimitsConfig
+
 
 @dataclass(frozen=True, slots=True)
 class FlightLimits:
@@ -9,8 +11,9 @@ class FlightLimits:
 
     `batch_bytes` bounds a record batch sent (grpc-js, tonic and Go receive at most 4 MiB by default); batches that are
     ready together are handed to gRPC up to `coalesce_bytes` at a time. `upload_bytes` bounds one DoPut.
-    `concurrent_queries` streams run at once; another waits up to `queue_seconds`. A statement that nobody fetches is
-    dropped after `statement_seconds`.
+    `concurrent_queries` statements are worked on at once; of others up to `queued_queries` wait up to `queue_seconds`.
+    A statement that nobody fetches is dropped after `unfetched_seconds`. A session not used for `session_seconds` is
+    closed; where there are `sessions`, a new one takes the place of one not used for `idle_seconds`.
     """
 
     batch_bytes: int = 2 << 20
@@ -18,7 +21,23 @@ class FlightLimits:
     upload_bytes: int = 1 << 30
     concurrent_queries: int = 64
     queue_seconds: float = 60.0
+    queued_queries: int = 1_024
     statements: int = 4096
-    statement_seconds: float = 3600.0
+    unfetched_seconds: float = 3600.0
     sessions: int = 4096
+    session_seconds: float = 86_400.0
+    idle_seconds: float = 60.0
     poll_seconds: float = 0.1
+
+    @classmethod
+    def of(cls, limits: LimitsConfig) -> "FlightLimits":
+        """Return those that the configuration gives."""
+        return cls(
+            batch_bytes=limits.batch_bytes,
+            upload_bytes=limits.upload_bytes,
+            concurrent_queries=limits.concurrent_queries,
+            queued_queries=limits.queued_queries,
+            queue_seconds=limits.queue_seconds,
+            sessions=limits.sessions,
+            session_seconds=limits.session_seconds,
+        )

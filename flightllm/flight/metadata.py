@@ -9,6 +9,7 @@ import pyarrow as pa
 from flightllm.flight.backend import Catalog, TableInfo
 from flightllm.flight.messages import Command
 from flightllm.flight.sql_info import SQL_INFO_SCHEMA, Value, sql_info_table
+from flightllm.flight.sql_types import described, type_rows
 
 CATALOG = "flightllm"
 TABLE_TYPES = ("SYSTEM TABLE", "TABLE", "VIEW")
@@ -97,6 +98,7 @@ def metadata_table(command: Command, catalog: Catalog, info: Mapping[int, Value]
         "CommandGetDbSchemas": lambda: _db_schemas(message, catalog),
         "CommandGetTables": lambda: _tables(message, catalog),
         "CommandGetTableTypes": lambda: [{"table_type": kind} for kind in TABLE_TYPES],
+        "CommandGetXdbcTypeInfo": lambda: type_rows(message.data_type if message.HasField("data_type") else None),
     }
     return pa.Table.from_pylist(rows.get(command.name, list)(), schema=schema)
 
@@ -128,7 +130,9 @@ def _row(table: TableInfo, *, with_schema: bool) -> dict[str, Any]:
         "table_type": _table_type(table.type),
     }
     if with_schema:
-        row["table_schema"] = table.schema.serialize().to_pybytes()
+        place = {"CATALOG_NAME": CATALOG, "DB_SCHEMA_NAME": table.name.schema, "TABLE_NAME": table.name.name}
+        schema = described(table.schema, place, read_only=table.type != "BASE TABLE")
+        row["table_schema"] = schema.serialize().to_pybytes()
     return row
 
 

@@ -6,24 +6,28 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
-from flightllm.errors import InvalidInputError, NotFoundError, UnsupportedError
+from flightllm.errors import InvalidInputError, NotFoundError, SqlError, UnsupportedError
 from flightllm.flight.backend import IngestMode
 from flightllm.flight.core import Core, call_of, refuse_transaction
 from flightllm.flight.messages import Command, sql_message
 from flightllm.flight.metadata import CATALOG
+from flightllm.flight.statements import Prepared
 from flightllm.flight.updates import run_update
 from flightllm.flight.uploads import Upload
+from flightllm.sql.names import DEFAULT_SCHEMA
 
-_CREATE, _APPEND, _REPLACE = 1, 2, 3
-"""Values of TableNotExistOption (create) and TableExistsOption (append, replace)."""
-_MODES: Mapping[tuple[bool, int], IngestMode] = {
-    (True, 0): "create",
-    (True, 1): "create",
-    (False, _APPEND): "append",
-    (True, _APPEND): "create_append",
-    (True, _REPLACE): "replace",
-    (False, _REPLACE): "replace",
+_CREATE, _FAIL_MISSING = 1, 2
+"""Values of TableNotExistOption."""
+_FAIL_EXISTING, _APPEND, _REPLACE = 1, 2, 3
+"""Values of TableExistsOption."""
+_MODES: Mapping[tuple[int, int], IngestMode] = {
+    (_CREATE, _FAIL_EXISTING): "create",
+    (_CREATE, _APPEND): "create_append",
+    (_CREATE, _REPLACE): "replace",
+    (_FAIL_MISSING, _APPEND): "append",
+    (_FAIL_MISSING, _REPLACE): "replace",
 }
+"""What is done for `if_not_exist` and `if_exists`; where one is not given it fails, as SQL's CREATE and INSERT do."""
 
 
 def put(core: Core, context: flight.ServerCallContext, command: Command, reader: Any) -> Any:
@@ -35,11 +39,14 @@ def put(core: Core, context: flight.ServerCallContext, command: Command, reader:
         count = _ingest(core, context, command, reader)
     elif command.name == "CommandStatementUpdate":
         refuse_transaction(command.message)
-        count = run_update(
-            core.session(context), command.message.query, None, call_of(context).settings, context.is_cancelled
-        )
+        session, sql = core.session(context), command.message.query
+        if not session.is_update(sql):
+            raise InvalidInputError("the statement returns rows: execute it as a query, not as an update")
+        count = run_update(core, context, session, sql, None)
     elif command.name == "CommandPreparedStatementUpdate":
         count = _prepared_update(core, context, command, reader)
+    elif command.name == "CommandStatementSubstraitPlan":
+        raise UnsupportedError("a Substrait plan cannot change anything here: execute it as a query, or send SQL")
     else:
         raise UnsupportedError(f"{command.name} cannot be sent by DoPut")
     return sql_message("DoPutUpdateResult", record_count=count)
@@ -48,7 +55,7 @@ def put(core: Core, context: flight.ServerCallContext, command: Command, reader:
 def _bind(core: Core, context: flight.ServerCallContext, command: Command, reader: Any) -> Any:
     handle = command.message.prepared_statement_handle
     prepared = core.prepared_of(context, handle)
-    prepared.parameters = _parameters(core, reader)
+    prepared.parameters = _parameters(core, prepared, reader)
     return sql_message("DoPutPreparedStatementResult", prepared_statement_handle=handle)
 
 
@@ -56,17 +63,24 @@ def _prepared_update(core: Core, context: flight.ServerCallContext, command: Com
     prepared = core.prepared_of(context, command.message.prepared_statement_handle)
     if not prepared.description.is_update:
         raise InvalidInputError("the statement is a query: execute it as one, once for each row of parameters")
-    parameters = _parameters(core, reader)
+    parameters = _parameters(core, prepared, reader)
     if parameters is None:
         parameters = prepared.parameters
-    return run_update(prepared.session, prepared.sql, parameters, call_of(context).settings, context.is_cancelled)
+    return run_update(core, context, prepared.session, str(prepared.text), parameters)
 
 
-def _parameters(core: Core, reader: Any) -> pa.Table | None:
-    """Return the rows of values sent, or None for an upload without columns; columns stand in parameter order."""
-    values = Upload(reader, core.limits.upload_bytes).read_all()
+def _parameters(core: Core, prepared: Prepared, reader: Any) -> pa.Table | None:
+    """Return the rows of values sent, or None for an upload without columns; columns stand in parameter order.
+
+    Raises:
+        SqlError: there are more or fewer columns than the statement has parameters.
+    """
+    values = Upload(reader, core.limits.upload_bytes, count=core.received.add).read_all()
     if values.num_columns == 0:
         return None
+    wanted = len(prepared.description.parameters)
+    if values.num_columns != wanted:
+        raise SqlError(f"the statement takes {wanted} parameters, but {values.num_columns} are bound")
     names = values.column_names
     if all(name.isdecimal() for name in names) and len(set(names)) == len(names):
         return values.select(sorted(names, key=int))
@@ -78,13 +92,39 @@ def _ingest(core: Core, context: flight.ServerCallContext, command: Command, rea
     refuse_transaction(message)
     if message.catalog not in ("", CATALOG):
         raise NotFoundError(f"there is no catalog {message.catalog!r}; the only one is {CATALOG!r}")
-    if message.schema not in ("", "public"):
-        raise UnsupportedError(f"tables are uploaded to the schema 'public', not {message.schema!r}")
-    options = message.table_definition_options
-    mode = _MODES.get((options.if_not_exist == _CREATE, options.if_exists))
+    if not message.table:
+        raise InvalidInputError("the upload names no table: say which one to create or add to")
+    if message.options:
+        raise UnsupportedError(f"the ingest option {min(message.options)!r} is unknown; there are none here")
+    db_schema = message.schema or DEFAULT_SCHEMA
+    mode = _mode(message.table_definition_options)
+    if mode == "replace" and message.table_definition_options.if_not_exist != _CREATE:
+        _check_exists(core, context, db_schema, message.table)
+    session = core.session(context)
+    place = core.place(context, session)
+    try:  # in this thread, which alone may read the upload and lasts as long as it does
+        deadline = session.time_limit(call_of(context).settings).start()
+        upload = Upload(reader, core.limits.upload_bytes, deadline, core.received.add)
+        if not upload.schema:
+            raise InvalidInputError("the upload has no columns: a table has one at least")
+        with core.database.queries.spans.attached(call_of(context).traceparent):
+            return session.ingest(
+                message.table, upload, upload.schema, mode, db_schema=db_schema, temporary=message.temporary
+            )
+    finally:
+        place.release()
+
+
+def _mode(options: Any) -> IngestMode:
+    mode = _MODES.get((options.if_not_exist or _FAIL_MISSING, options.if_exists or _FAIL_EXISTING))
     if mode is None:
         raise InvalidInputError(
             "the upload may neither create the table nor change it; choose create, append or replace"
         )
-    upload = Upload(reader, core.limits.upload_bytes)
-    return core.session(context).ingest(message.table, upload, upload.schema, mode, temporary=message.temporary)
+    return mode
+
+
+def _check_exists(core: Core, context: flight.ServerCallContext, db_schema: str, table: str) -> None:
+    tables = core.database.catalog_of(core.principal(context)).tables()
+    if not any(info.name.schema == db_schema and info.name.name == table for info in tables):
+        raise NotFoundError(f"there is no table {table!r} to replace: let the upload create it")

@@ -4,21 +4,25 @@ The thread that answers the call may alone ask whether the client is still there
 a query that computes for minutes before its first row is still cancelled at once.
 """
 
+import json
 import queue
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 import structlog
 
-from flightllm.errors import CancelledError
+from flightllm.errors import CancelledError, FlightLLMError, StatementTimeoutError
 from flightllm.flight.backend import QueryResult
 from flightllm.flight.batches import conformed, joined, sliced
-from flightllm.flight.errors import statuses
+from flightllm.flight.errors import Trailers, statuses
 from flightllm.flight.limits import FlightLimits
-from flightllm.flight.slots import Slots
+from flightllm.flight.slots import Place, Slots
+from flightllm.flight.turns import Asker
+from flightllm.flight.work import Watch
+from flightllm.limits import Deadline, TimeLimit
 
 _AHEAD = 8
 """Batches produced before the client took them: at most 16 MiB a stream."""
@@ -38,23 +42,48 @@ _Item: TypeAlias = Any | _Failure | _Done
 """A record batch (pyarrow ships no types), a failure to raise again, or the end."""
 
 
-class _Producer:
-    """Pull a result's batches into a bounded queue until it ends, fails or is told to stop."""
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Who reads a result: whether it is gone, whose turn it takes, how long the query may run."""
 
-    def __init__(self, result: QueryResult, limits: FlightLimits) -> None:
+    gone: Callable[[], bool]
+    """Asked only in the thread that pulls the stream."""
+    asker: Asker = Asker("", "")  # noqa: RUF009 - frozen
+    time_limit: TimeLimit = TimeLimit()  # noqa: RUF009 - frozen
+    seen: Callable[[BaseException], None] = lambda _: None
+    """Gets what the stream fails with."""
+
+
+class _Producer:
+    """Pull a result's batches into a bounded queue until it ends, fails or is told to stop.
+
+    Its thread holds the query's place until nothing of the query runs here any more and its client has read all; a
+    query that was stopped waits for no client.
+    """
+
+    def __init__(self, result: QueryResult, limits: FlightLimits, place: Place, deadline: Deadline) -> None:
         self.items: queue.Queue[_Item] = queue.Queue(_AHEAD)
+        self.ended = threading.Event()
         self._result = result
         self._limits = limits
+        self._place = place
+        self._deadline = deadline
         self._stopped = threading.Event()
+        self._read = threading.Event()
 
     def start(self) -> None:
         """Begin to pull, in a thread of its own."""
         threading.Thread(target=self._run, name=f"result-{self._result.query.query_id}", daemon=True).start()
 
-    def stop(self) -> None:
+    def done(self) -> None:
+        """Say that the client has read everything."""
+        self._read.set()
+
+    def stop(self, reason: FlightLLMError | None) -> None:
         """Cancel the query; the thread closes the result as soon as it gets the word. Does not wait."""
         self._stopped.set()
-        self._result.query.cancel()
+        self._result.query.cancel(reason)
+        self._read.set()
 
     def _run(self) -> None:
         structlog.contextvars.bind_contextvars(query_id=self._result.query.query_id)
@@ -64,20 +93,33 @@ class _Producer:
                 conform = conformed(batch, self._result.schema)
                 if not all(self._put(piece) for piece in sliced(conform, self._limits.batch_bytes)):
                     break
-            self._put(_Done())
+            else:
+                self._put(_Done())
         except BaseException as exc:  # noqa: BLE001 - raised again in the thread that answers the call
-            self._put(_Failure(exc))
+            self._put(_Failure(exc), always=True)
         finally:
             close_batches(batches)
+            self.ended.set()
+            while not self._read.wait(self._limits.poll_seconds) and not self._over():
+                pass
+            self._place.release()
 
-    def _put(self, item: _Item) -> bool:
-        while not self._stopped.is_set():
+    def _put(self, item: _Item, *, always: bool = False) -> bool:
+        """Wait until the queue has room; give up once the query is over, after a try where it is to come `always`."""
+        while always or not self._over():
             try:
                 self.items.put(item, timeout=self._limits.poll_seconds)
             except queue.Full:
+                always = False
                 continue
             return True
         return False
+
+    def _over(self) -> bool:
+        """Tell whether the query was stopped; one that a slow client keeps beyond its time is stopped here."""
+        if self._deadline.over:
+            self._result.query.cancel(self._deadline.error())
+        return self._stopped.is_set() or self._result.query.stopped
 
 
 def close_batches(batches: Iterator[pa.RecordBatch]) -> None:
@@ -87,18 +129,34 @@ def close_batches(batches: Iterator[pa.RecordBatch]) -> None:
         close()
 
 
-class ResultStream(Iterator[pa.RecordBatch]):
-    """The rows of `stream`, for pyarrow to pull; a client that goes before the first row ends the query too."""
+class Call(Trailers, Protocol):
+    """What a stream asks and tells of the call it answers."""
 
-    def __init__(self, result: QueryResult, limits: FlightLimits, slots: Slots, gone: Callable[[], bool]) -> None:
+    def is_cancelled(self) -> bool:
+        """Tell whether the client left."""
+
+
+class ResultStream(Iterator[Any]):
+    """The rows of `stream`, for pyarrow to pull; a client that goes before the first row ends the query too.
+
+    Along with each batch of a query that calls a model goes its progress as JSON.
+    """
+
+    def __init__(
+        self, result: QueryResult, limits: FlightLimits, slots: Slots, reader: Reader, call: Trailers | None = None
+    ) -> None:
         self._result = result
-        self._rows = stream(result, limits, slots, gone)
+        self._rows = stream(result, limits, slots, reader, call)
         self._started = False
 
-    def __next__(self) -> pa.RecordBatch:
-        """Return the next batch."""
+    def __next__(self) -> Any:
+        """Return the next batch, with metadata where there are."""
         self._started = True
-        return next(self._rows)
+        rows = next(self._rows)
+        if not isinstance(rows, pa.RecordBatch):
+            return rows
+        progress = self._result.query.progress()
+        return (rows, json.dumps(progress).encode()) if progress["calls_expected"] else rows
 
     def __del__(self) -> None:
         """End a query that nobody began to read: a generator that never ran has no `finally` to do it."""
@@ -108,44 +166,48 @@ class ResultStream(Iterator[pa.RecordBatch]):
 
 
 def stream(
-    result: QueryResult, limits: FlightLimits, slots: Slots, gone: Callable[[], bool]
+    result: QueryResult, limits: FlightLimits, slots: Slots, reader: Reader, call: Trailers | None = None
 ) -> Iterator[pa.RecordBatch | pa.Table]:
     """Yield the rows of `result` fitted to `limits`, raising Flight statuses only.
 
-    `gone` tells whether the client left; it is only asked in the thread that pulls this generator. However the
-    generator ends, the query behind it ends too.
+    However the generator ends, the query behind it ends too.
     """
-    with statuses(lambda: result.query.query_id):
+    with statuses(call, lambda: result.query.query_id, reader.seen):
         try:
-            slots.take(result.query, gone)
+            place = slots.take(reader.asker, reader.gone, result.query.cancel)
         except BaseException:
             result.query.cancel()
             close_batches(result.batches)
             raise
-        producer = _Producer(result, limits)
+        result.query.queued(place.waited)
+        watch = Watch(reader.gone, reader.time_limit.start())
+        producer = _Producer(result, limits, place, watch.deadline)
+        producer.start()
+        reason: FlightLLMError | None = None
         finished = False
         try:
-            producer.start()
-            yield from _receive(producer.items, limits, gone)
+            yield from _receive(producer, limits, watch)
             finished = True
+        except StatementTimeoutError as error:
+            reason = error
+            raise
         finally:
-            slots.release(result.query)
-            if not finished:
-                producer.stop()
+            if finished:
+                producer.done()
+            else:
+                producer.stop(reason)
 
 
-def _receive(
-    items: "queue.Queue[_Item]", limits: FlightLimits, gone: Callable[[], bool]
-) -> Iterator[pa.RecordBatch | pa.Table]:
+def _receive(producer: _Producer, limits: FlightLimits, watch: Watch) -> Iterator[pa.RecordBatch | pa.Table]:
     """Yield batches as they come, those that are already waiting at a time."""
     held: _Item | None = None
     while True:
-        item = held if held is not None else _next(items, limits, gone)
+        item = held if held is not None else _next(producer, limits, watch)
         if isinstance(item, _Done):
             return
         if isinstance(item, _Failure):
             raise item.error
-        group, held = _ready_after(item, items, limits)
+        group, held = _ready_after(item, producer.items, limits)
         yield joined(group, limits.batch_bytes)
 
 
@@ -166,10 +228,13 @@ def _ready_after(
     return group, None
 
 
-def _next(items: "queue.Queue[_Item]", limits: FlightLimits, gone: Callable[[], bool]) -> _Item:
+def _next(producer: _Producer, limits: FlightLimits, watch: Watch) -> _Item:
     while True:
+        if watch.deadline.over:
+            raise watch.deadline.error()
         try:
-            return items.get(timeout=limits.poll_seconds)
+            return producer.items.get(timeout=limits.poll_seconds)
         except queue.Empty:
-            if gone():
-                raise CancelledError("the client cancelled the query") from None
+            watch.check()
+            if producer.ended.is_set() and producer.items.empty():
+                raise CancelledError("the query was cancelled") from None

@@ -1,11 +1,12 @@
 """One query for several rows of parameters: the results one after the other, as if they were one."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Rows
+from typing import Any
 
 import pyarrow as pa
 
-from flightllm.errors import CancelledError
+from flightllm.errors import CancelledError, FlightLLMError
 from flightllm.flight.backend import QueryResult
 from flightllm.flight.results import close_batches
 
@@ -47,10 +48,28 @@ class Sequence(Iterator[pa.RecordBatch]):
                     raise
             self._current = self._execute(self._waiting.pop(0))
 
-    def cancel(self) -> None:
+    @property
+    def user(self) -> str:
+        """Return who started the query."""
+        return self._current.query.user
+
+    @property
+    def stopped(self) -> bool:
+        """Tell whether it was cancelled."""
+        return self._cancelled
+
+    def cancel(self, reason: FlightLLMError | None = None) -> None:
         """Stop the running query and start no other."""
         self._cancelled = True
-        self._current.query.cancel()
+        self._current.query.cancel(reason)
+
+    def queued(self, seconds: float) -> None:
+        """Note it for the query that runs."""
+        self._current.query.queued(seconds)
+
+    def progress(self) -> Mapping[str, Any]:
+        """Return how far the running query is."""
+        return self._current.query.progress()
 
     def close(self) -> None:
         """Close the running query."""

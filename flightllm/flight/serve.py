@@ -8,6 +8,7 @@ import structlog
 
 from flightllm.config import Config
 from flightllm.flight.server import FlightSqlServer
+from flightllm.observe.http import HttpServer
 from flightllm.session import Database
 
 DRAIN_SECONDS = 20.0
@@ -33,9 +34,10 @@ def serve(config: Config) -> None:
     try:
         names = [function.name for function in database.functions]
         server = FlightSqlServer(database, config.server, config.limits, functions=names, login=database.access.login)
-        print(f"listening {server.uri}", flush=True)  # noqa: T201 - what a script waits for
-        stop.wait()
-        _log.info("draining", seconds=DRAIN_SECONDS)
-        server.drain(DRAIN_SECONDS)
+        with HttpServer(config.http, database, server):
+            print(f"listening {server.uri}", flush=True)  # noqa: T201 - what a script waits for
+            stop.wait()
+            _log.info("draining", seconds=DRAIN_SECONDS)
+            server.drain(DRAIN_SECONDS)
     finally:
         database.close()

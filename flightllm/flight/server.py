@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from pyarrow import flight
@@ -16,6 +17,7 @@ from flightllm.flight.core import CALL, Core
 from flightllm.flight.errors import boundary, hide_tracebacks
 from flightllm.flight.infos import DONE, NO_COLUMNS, flight_info, result_schema
 from flightllm.flight.limits import FlightLimits
+from flightllm.flight.load import Load
 from flightllm.flight.messages import unpack, unpack_as
 from flightllm.flight.metadata import is_metadata, metadata_table
 from flightllm.flight.puts import put
@@ -29,6 +31,14 @@ class _Port(flight.FlightServerBase):
     def __init__(self, core: Core, location: flight.Location, factory: CallFactory, **options: Any) -> None:
         self._core = core
         super().__init__(location, middleware={CALL: factory}, **options)
+
+    def load(self) -> Load:
+        """Return what the server is doing."""
+        return self._core.load()
+
+    def refused(self, error: BaseException) -> None:
+        """Count what a limit refused."""
+        self._core.refusals.note(error)
 
     @boundary
     def get_flight_info(
@@ -53,8 +63,12 @@ class _Port(flight.FlightServerBase):
         handle = unpack_as("TicketStatementQuery", ticket.ticket).statement_handle
         if handle == DONE:
             return flight.GeneratorStream(NO_COLUMNS, iter(()))
-        result = self._core.statement_of(context, handle).take()
-        rows = ResultStream(result, self._core.limits, self._core.slots, context.is_cancelled)
+        core = self._core
+        statement, part = core.statement_of(context, handle)
+        again = partial(core.run, context, statement.session, discard=lambda _: statement.drop())
+        result = statement.take(part, again)
+        reader = core.reader(context, statement.session, statement.settings)
+        rows = ResultStream(result, core.limits, core.slots, reader, context)
         return flight.GeneratorStream(result.schema, rows)
 
     @boundary
@@ -75,6 +89,7 @@ class _Port(flight.FlightServerBase):
         body = act(self._core, context, action.type, action.body.to_pybytes())
         return iter([] if body is None else [flight.Result(body)])
 
+    @boundary
     def list_actions(self, _context: flight.ServerCallContext) -> list[tuple[str, str]]:
         """Return the actions there are."""
         return [(name, text) for name, (text, _) in ACTIONS.items()]
@@ -104,11 +119,7 @@ class FlightSqlServer(_Port):
         login = login or Login(AccessStore(None), AuthConfig(), config.read_token())
         config.check_exposure(asks_nobody=login.is_open)
         given = limits or LimitsConfig()
-        bounds = flight_limits or FlightLimits(
-            batch_bytes=given.batch_bytes,
-            upload_bytes=given.upload_bytes,
-            concurrent_queries=given.concurrent_queries,
-        )
+        bounds = flight_limits or FlightLimits.of(given)
         core = Core(database, bounds, sql_info(functions, statement_bytes=given.sql_bytes), login)
         hide_tracebacks()
         self.host, port = config.address

@@ -2,13 +2,17 @@
 
 import secrets
 import threading
+import time
 from collections import OrderedDict
 from dataclasses import dataclass
+from itertools import islice, takewhile
 from typing import NamedTuple
 
 from flightllm.access.principal import Principal
 from flightllm.flight.auth import Call
 from flightllm.flight.backend import Database, Session
+from flightllm.flight.limits import FlightLimits
+from flightllm.limits import busy
 
 
 class _Key(NamedTuple):
@@ -19,41 +23,63 @@ class _Key(NamedTuple):
     peer: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Entry:
     session: Session
     key: _Key
+    used: float
 
 
 class SessionStore:
     """The open sessions, safe to use from several threads.
 
     A client that keeps cookies is found by its cookie. Many do not: they are found by the token they got for their
-    password, and without one by their connection. Beyond `size` sessions the least recently used one is closed.
+    password, and without one by their connection. A session that was not used for long is closed: see `FlightLimits`.
     """
 
-    def __init__(self, database: Database, size: int) -> None:
+    def __init__(self, database: Database, limits: FlightLimits) -> None:
         self._database = database
-        self._size = size
+        self._limits = limits
         self._lock = threading.Lock()
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._by_key: dict[_Key, str] = {}
 
     def find(self, call: Call, principal: Principal, peer: str) -> tuple[Session, str | None]:
-        """Return the call's session, and the cookie to set when this call opened it."""
+        """Return the call's session, and the cookie to set when this call opened it.
+
+        Raises:
+            BusyError: there are as many sessions as there may be, all of them in use.
+        """
         key = _key(call, principal, peer)
+        now = time.monotonic()
         with self._lock:
+            old = self._expired(now - self._limits.session_seconds)
             name = self._named(call, principal, key)
             if name is not None:
                 self._entries.move_to_end(name)
-                return self._entries[name].session, None
-            name, session = secrets.token_urlsafe(24), self._database.session(principal)
-            self._entries[name] = _Entry(session, key)
-            self._by_key[key] = name
-            old = [self._take(next(iter(self._entries)))] if len(self._entries) > self._size else []
+                entry, opened = self._entries[name], None
+                entry.used = now
+            else:
+                if len(self._entries) >= self._limits.sessions:
+                    old += self._expired(now - self._limits.idle_seconds, most=1)
+                if len(self._entries) >= self._limits.sessions:
+                    raise busy("sessions", self._limits.sessions, "all sessions are in use")
+                opened = secrets.token_urlsafe(24)
+                entry = self._entries[opened] = _Entry(self._database.session(principal, peer=peer), key, now)
+                self._by_key[key] = opened
         for closed in old:
             closed.close()
-        return session, name
+        return entry.session, opened
+
+    def __len__(self) -> int:
+        """Return how many sessions are open."""
+        with self._lock:
+            return len(self._entries)
+
+    def _expired(self, horizon: float, most: int | None = None) -> list[Session]:
+        """Take out the sessions not used since `horizon`, the oldest first."""
+        names = takewhile(lambda name: self._entries[name].used <= horizon, list(self._entries))
+        return [self._take(name) for name in islice(names, most)]
 
     def close(self, call: Call, principal: Principal, peer: str) -> bool:
         """Close the call's session; return whether there was one."""

@@ -24,14 +24,30 @@ SQL_INFO_SCHEMA = pa.schema(
     [pa.field("info_name", pa.uint32(), nullable=False), pa.field("value", _UNION, nullable=False)]
 )
 
+SUBSTRAIT = "0.85.0"
+"""The Substrait version of the DataFusion inside."""
+
 _KEYWORDS = ["EXPLAIN", "ILIKE", "LATERAL", "LIMIT", "OFFSET", "QUALIFY", "UNNEST"]
 _NUMERIC = (
-    "abs acos asin atan atan2 ceil cos cot degrees exp floor ln log10 mod pi power radians rand round sign sin sqrt tan"
+    "abs acos asin atan atan2 ceil cos cot degrees exp floor ln log10 pi power radians rand round signum sin sqrt tan "
+    "trunc"
 )
 _STRING = (
-    "ascii char_length concat left length locate lower lpad ltrim position repeat replace right rpad rtrim substr trim "
+    "ascii char_length concat left length lower lpad ltrim position repeat replace right rpad rtrim strpos substr trim "
     "upper"
 )
+_NUMBERS = (0, 5, 6, 7, 12, 13, 14, 17)
+"""BIGINT, DECIMAL, FLOAT, INTEGER, NUMERIC, REAL, SMALLINT and TINYINT in SqlSupportsConvert."""
+_BIT, _CHAR, _DATE, _TIME, _TIMESTAMP, _VARCHAR = 2, 3, 4, 15, 16, 19
+_CONVERSIONS = {
+    **{number: [*_NUMBERS, _CHAR, _VARCHAR] for number in _NUMBERS},
+    **{text: [*_NUMBERS, _BIT, _CHAR, _DATE, _TIME, _TIMESTAMP, _VARCHAR] for text in (_CHAR, _VARCHAR)},
+    _BIT: [0, 7, 14, 17, _BIT, _CHAR, _VARCHAR],
+    _DATE: [_DATE, _TIMESTAMP, _CHAR, _VARCHAR],
+    _TIME: [_TIME, _CHAR, _VARCHAR],
+    _TIMESTAMP: [_TIMESTAMP, _DATE, _TIME, _CHAR, _VARCHAR],
+}
+"""What CAST converts, from and to."""
 _DATETIME = "current_date current_time current_timestamp date_part date_trunc extract now to_timestamp"
 
 
@@ -44,9 +60,9 @@ def sql_info(functions: Iterable[str], *, statement_bytes: int) -> dict[int, Val
         2: pa.__version__,
         3: False,  # not read-only
         4: True,  # SQL
-        5: False,  # no Substrait from clients
-        6: "",
-        7: "",
+        5: True,  # Substrait
+        6: SUBSTRAIT,
+        7: SUBSTRAIT,
         8: 0,  # no transactions
         9: True,  # cancels queries
         10: True,  # bulk ingestion
@@ -55,7 +71,7 @@ def sql_info(functions: Iterable[str], *, statement_bytes: int) -> dict[int, Val
         101: 0,
         # What can be created, and how names are written.
         500: False,
-        501: False,
+        501: True,
         502: True,
         503: 3,  # unquoted names are lowercased
         504: '"',
@@ -71,7 +87,7 @@ def sql_info(functions: Iterable[str], *, statement_bytes: int) -> dict[int, Val
         514: "",
         515: True,
         516: True,
-        517: {},
+        517: dict(_CONVERSIONS),
         518: True,
         519: False,
         520: True,
@@ -92,7 +108,7 @@ def sql_info(functions: Iterable[str], *, statement_bytes: int) -> dict[int, Val
         535: 0,
         536: False,
         537: False,
-        538: 0b1111,
+        538: 0b0111,  # in comparisons, EXISTS and IN; not with ANY or ALL
         539: True,
         540: 0b11,
         # Limits; 0 says there is none.

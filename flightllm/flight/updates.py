@@ -1,45 +1,27 @@
-"""Run DDL, DML and uploads exactly once, stopping when the client goes."""
+"""Run DDL and DML exactly once, stopping when the client goes or the time is up."""
 
-import queue
-import threading
-from collections.abc import Callable, Mapping
+from functools import partial
 
 import pyarrow as pa
+from pyarrow import flight
 
-from flightllm.errors import CancelledError
 from flightllm.flight.backend import Session
+from flightllm.flight.core import Core, call_of
+from flightllm.system import Stop
 
-_POLL_SECONDS = 0.1
+_GRACE_SECONDS = 1.0
+"""How long an update that is told to stop may still say how it ended: what took effect is not called a failure."""
 
 
 def run_update(
-    session: Session, sql: str, parameters: pa.Table | None, settings: Mapping[str, str], gone: Callable[[], bool]
+    core: Core, context: flight.ServerCallContext, session: Session, sql: str, parameters: pa.Table | None
 ) -> int:
-    """Run an update in a thread of its own and return the rows affected, -1 if unknown.
-
-    `gone` is asked in the calling thread; once it says yes the update is cancelled.
+    """Run an update and return the rows affected, -1 if unknown.
 
     Raises:
         CancelledError: the client left before the end.
+        StatementTimeoutError: it took too long; it is told to stop, and changes nothing unless it is ending already.
     """
-    cancelled = threading.Event()
-    outcome: queue.Queue[int | BaseException] = queue.Queue(1)
-
-    def work() -> None:
-        try:
-            outcome.put(session.update(sql, parameters, settings, cancelled=cancelled))
-        except BaseException as exc:  # noqa: BLE001 - raised again in the calling thread
-            outcome.put(exc)
-
-    threading.Thread(target=work, name="update", daemon=True).start()
-    while True:
-        try:
-            result = outcome.get(timeout=_POLL_SECONDS)
-        except queue.Empty:
-            if gone():
-                cancelled.set()
-                raise CancelledError("the client cancelled the statement") from None
-            continue
-        if isinstance(result, BaseException):
-            raise result
-        return result
+    cancelled, settings = Stop(), call_of(context).settings
+    update = partial(session.update, sql, parameters, settings, cancelled=cancelled)
+    return core.run(context, session, update, stop=cancelled.because, grace_seconds=_GRACE_SECONDS)

@@ -3,16 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 
-from flightllm.ai import AICall, name_stub
+from flightllm.ai import MODEL, AICall, name_stub
 from flightllm.errors import AICallError, FlightLLMError
 from flightllm.functions.base import AIFunction, Answer, Arguments, Kind, Literal, Option, Parameter
 from flightllm.functions.template import reference, resolve_template
 from flightllm.llm.base import Parameters
 from flightllm.normalised import read_normalize
+
+_MODEL_OPTION = "model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +23,8 @@ class Expression:
 
     sql: str
     column: str | None = None
+    bare: bool = False
+    """It is one name alone, which may be that of a model or a prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,13 @@ class Argument:
     constant: Constant | None = None
     star: bool = False
 
+    @property
+    def word(self) -> str | None:
+        """Return the text of a literal, or the name where it is one name alone."""
+        if self.constant is not None:
+            return self.constant.value if isinstance(self.constant.value, str) else None
+        return next((one.column for one in self.expressions if one.bare), None)
+
 
 @dataclass(frozen=True, slots=True)
 class BoundCall:
@@ -50,22 +61,58 @@ class BoundCall:
     """The elements of lists keep their order."""
 
 
+class Names(Protocol):
+    """What the names of models and prompts in calls mean."""
+
+    def model(self, name: str | None) -> str | None:
+        """Return the model that a call names, None where that is the server's own; None is what names none.
+
+        Raises:
+            AICallError: there is no such model.
+            PermissionDeniedError: it is not for whoever asks.
+        """
+
+    def prompt(self, reference: str) -> str | None:
+        """Return the text of the prompt that `name` or `name@version` means, None where the text is no name.
+
+        Raises:
+            AICallError: there is no such prompt.
+            PermissionDeniedError: it is not for whoever asks.
+        """
+
+
+class AnyNames:
+    """Takes any model, and knows no prompts: for calls that nobody asks a server for."""
+
+    def model(self, name: str | None) -> str | None:
+        """Return the name."""
+        return name
+
+    def prompt(self, reference: str) -> str | None:
+        """Return None."""
+        del reference
+        return None
+
+
 def bind_call(
     function: AIFunction,
     name: str,
     arguments: Sequence[Argument],
     text: str,
+    names: Names,
     indexes: Callable[[str], Any] | None = None,
 ) -> BoundCall:
     """Check the arguments of `name(…)` against the function's declaration and build the call.
 
-    `indexes` opens a vector index by its name.
+    `names` tells what the names of models and prompts mean; `indexes` opens a vector index by its name.
 
     Raises:
-        AICallError: wrong arity, an unknown or ill-typed option, a missing `{field}`, a bad label list or schema.
+        AICallError: wrong arity, an unknown or ill-typed option, a missing `{field}`, a bad label list or schema, an
+            unknown model or prompt.
+        PermissionDeniedError: a model or prompt is not for whoever asks.
     """
     try:
-        return _Binder(function, name, indexes).bind(arguments, text)
+        return _Binder(function, name, names, indexes).bind(arguments, text)
     except AICallError as error:
         stop = "" if str(error).endswith(("?", ".")) else "."
         raise AICallError(f"{error}{stop} Usage: {function.signature(name)}") from error
@@ -108,8 +155,9 @@ class _Fields:
 class _Binder:
     """Binds one call; holds what was found so far."""
 
-    def __init__(self, function: AIFunction, name: str, indexes: Callable[[str], Any] | None) -> None:
+    def __init__(self, function: AIFunction, name: str, names: Names, indexes: Callable[[str], Any] | None) -> None:
         self._function = function
+        self._names = names
         self._indexes = indexes
         self._order = function.positional(name)
         self._parameters: Mapping[str, Parameter] = {parameter.name: parameter for parameter in function.parameters}
@@ -118,8 +166,7 @@ class _Binder:
         self._further: list[Argument] = []
 
     def bind(self, arguments: Sequence[Argument], text: str) -> BoundCall:
-        for position, argument in enumerate(arguments):
-            self._assign(position, argument)
+        self._assign(arguments)
         if missing := [name for name in self._required() if name not in self._given]:
             raise AICallError(f"missing argument {missing[0]}")
         fields = _Fields()
@@ -149,19 +196,23 @@ class _Binder:
         """Return the parameters, and the options that this name of the function takes by position."""
         return [*self._order, *(name for name in self._parameters if name not in self._order)]
 
-    def _assign(self, position: int, argument: Argument) -> None:
-        if argument.name is None and position < len(self._order):
-            target: str | None = self._order[position]
-        elif argument.name is not None and (argument.name in self._parameters or argument.name in self._options):
-            target = argument.name
-        else:
-            target = None
-        if target is None:
-            self._assign_further(argument)
-        elif target in self._given:
-            raise AICallError(f"argument {target} is given twice")
-        else:
-            self._given[target] = argument
+    def _assign(self, arguments: Sequence[Argument]) -> None:
+        """Say what each argument is for. Those without a name are, in order, for what is not given by name."""
+        named = {argument.name for argument in arguments}
+        free = iter([name for name in self._order if name not in named])
+        for position, argument in enumerate(arguments):
+            target = argument.name if argument.name in self._parameters or argument.name in self._options else None
+            if argument.name is None:
+                here = self._order[position] if position < len(self._order) else None
+                # Only a field can be meant beside what is given by name, and a literal is no use as one.
+                twice = here in named and (argument.constant is not None or not self._function.fields)
+                target = here if twice else next(free, None)
+            if target is None:
+                self._assign_further(argument)
+            elif target in self._given or (argument.name is None and target in named):
+                raise AICallError(f"argument {target} is given twice")
+            else:
+                self._given[target] = argument
 
     def _assign_further(self, argument: Argument) -> None:
         known = [*self._options, *self._parameters]
@@ -194,6 +245,8 @@ class _Binder:
                 fields.add(unnamed, name)
             elif kind is Kind.INDEX:
                 values[name] = _index_name(argument, name)
+            elif kind is Kind.PROMPT and (stored := self._stored(argument)) is not None:
+                prompt, values[name] = Constant(stored), stored
             elif argument.constant is not None:
                 text = _text(argument.constant, name)
                 prompt, values[name] = (argument.constant, text) if kind is Kind.PROMPT else (prompt, text)
@@ -202,8 +255,14 @@ class _Binder:
                 prompt, values[name] = (f"Do what {told} says.", told) if kind is Kind.PROMPT else (prompt, told)
         return prompt
 
+    def _stored(self, argument: Argument) -> str | None:
+        """Return the text of the prompt that `prompt => name` means; one given by position is itself the text."""
+        return None if argument.name is None or argument.word is None else self._names.prompt(argument.word)
+
     def _option(self, name: str) -> Literal:
         option, argument = self._options[name], self._given[name]
+        if name == _MODEL_OPTION and argument.constant is None and argument.word is not None:
+            return argument.word
         if argument.constant is None:
             raise AICallError(
                 f"{name} must be a literal, not an expression; to pass a field, choose another name than {name}"
@@ -212,7 +271,7 @@ class _Binder:
         return option.default if value is None else _checked(option, value)
 
     def _call(self, answer: Answer, fields: _Fields, values: Mapping[str, Literal], text: str) -> AICall:
-        max_tokens, temperature, model, normalize = map(values.get, ("max_tokens", "temperature", "model", "normalize"))
+        max_tokens, temperature, normalize = map(values.get, ("max_tokens", "temperature", "normalize"))
         call = AICall(
             stub="",
             function=self._function.name,
@@ -228,12 +287,18 @@ class _Binder:
             output=answer.output,
             parse=answer.parse,
             on_error=str(values.get("on_error", "fail")),
-            model=model if isinstance(model, str) else None,
+            model=self._model(values),
             backend=self._function.backend,
             takes=pa.binary() if answer.through else pa.string(),
             normalize=read_normalize(normalize) if isinstance(normalize, str) else frozenset(),
         )
         return name_stub(call)
+
+    def _model(self, values: Mapping[str, Literal]) -> str | None:
+        if self._function.backend != MODEL:
+            return None
+        given = values.get(_MODEL_OPTION)
+        return self._names.model(given if isinstance(given, str) else None)
 
 
 def _checked(option: Option, value: Literal) -> Literal:

@@ -1,4 +1,4 @@
-"""Inference engines behind one small protocol; `create_engine` makes the configured one."""
+"""Inference engines behind one small protocol; `create_engine` makes one, `check_engine` only looks at its options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flightllm.llm.base import Engine
 if TYPE_CHECKING:
     from flightllm.config import EngineConfig
 
-__all__ = ["Engine", "create_engine"]
+__all__ = ["Engine", "check_engine", "create_engine"]
 
 
 def create_engine(config: EngineConfig) -> Engine:
@@ -23,3 +23,13 @@ def create_engine(config: EngineConfig) -> Engine:
     """
     module = import_module(f"flightllm.llm.{config.kind}")
     return cast("Engine", module.create(config))
+
+
+def check_engine(config: EngineConfig) -> None:
+    """Check what can be checked of an engine without loading its model or asking its endpoint.
+
+    Raises:
+        ConfigError: unknown or wrong option, or a key that is not where the options say.
+        MissingExtraError: the engine's optional dependencies are not installed.
+    """
+    import_module(f"flightllm.llm.{config.kind}").check(config)

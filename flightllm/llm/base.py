@@ -52,6 +52,8 @@ class Request:
     function: str
     instruction: str
     fields: tuple[tuple[str, str], ...]
+    tenant: str = ""
+    """Prompts of different tenants share no prefix in the engine's cache, where the engine can keep them apart."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,21 +6,25 @@ of the fields, so that every rewriting of a query must return the same rows. Fou
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 import threading
 import time
-from collections import OrderedDict, deque
+from collections import OrderedDict
+from contextlib import closing
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flightllm.errors import CancelledError, EngineUnavailableError
+from flightllm.errors import EngineUnavailableError
 from flightllm.llm.base import Completion, PrefixCache
 from flightllm.llm.fake_answers import answerer
 from flightllm.llm.options import read_options
 from flightllm.llm.pull import More, pull
+from flightllm.llm.shares import Shares
+from flightllm.llm.window import LoopThread, Window
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -31,7 +35,6 @@ if TYPE_CHECKING:
 _CHARS_PER_TOKEN = 4
 _BLOCK_TOKENS = 16
 _PAUSE_SECONDS = 0.005
-_POLL_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,8 @@ class FakeEngine:
         self._window = window
         self._options = options
         self._lock = threading.Lock()
+        self._shares = Shares(window)
+        self._thread: LoopThread | None = None
         self._sent = 0
         self._done = 0
         self._closed = False
@@ -87,21 +92,36 @@ class FakeEngine:
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Answer each request; with a latency, up to the window of them wait at once."""
-        latency = self._options.latency_ms / 1000
-        waiting: deque[tuple[float, Completion]] = deque()
+        if self._options.latency_ms > 0:
+            window = Window(self._loop(), self._answer_late, self._window, shares=self._shares)
+            with closing(window.stream(requests, cancelled)) as completions:
+                for completion in completions:
+                    yield self._deliver(completion)
+            return
         more = More.READY
-        while waiting or more is not More.ENDED:
-            if more is not More.ENDED:
-                room = self._window - len(waiting) if latency > 0 else 1
-                pulled, more = pull(requests, room, cancelled) if room else ([], More.READY)
-                now = time.monotonic()
-                waiting.extend((now + latency, self._answer(request)) for request in pulled)
-            if waiting:
-                due, completion = waiting.popleft()
-                _sleep_until(due, cancelled)
-                yield self._deliver(completion)
-            elif more is More.PAUSED:
+        while more is not More.ENDED:
+            pulled, more = pull(requests, 1, cancelled)
+            for request in pulled:
+                yield self._deliver(self._answer(request))
+            if more is More.PAUSED:
                 time.sleep(_PAUSE_SECONDS)
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many prompts are being answered."""
+        return self._shares.in_flight
+
+    def _loop(self) -> LoopThread:
+        """Return the thread on which answers wait; an engine that answers at once has none."""
+        with self._lock:
+            if self._thread is None:
+                self._thread = LoopThread("fake")
+            return self._thread
+
+    async def _answer_late(self, chunk: Sequence[Request]) -> list[Completion]:
+        completions = [self._answer(request) for request in chunk]
+        await asyncio.sleep(self._options.latency_ms / 1000)
+        return completions
 
     def count_tokens(self, text: str) -> int:
         """Count four characters as one token."""
@@ -118,8 +138,10 @@ class FakeEngine:
         return [[hash(p[i : i + _CHARS_PER_TOKEN]) for i in s] for p, s in zip(prompts, starts, strict=True)]
 
     def close(self) -> None:
-        """Refuse further work."""
+        """Refuse further work. Idempotent."""
         self._closed = True
+        if self._thread is not None:
+            self._thread.close()
 
     def _answer(self, request: Request) -> Completion:
         with self._lock:
@@ -178,28 +200,21 @@ class FakeEngine:
         return hits * _BLOCK_TOKENS
 
     def _log(self, request: Request) -> None:
-        line = {"function": request.function, "prompt": request.prompt, "fields": request.fields}
+        line = {
+            "function": request.function,
+            "prompt": request.prompt,
+            "fields": request.fields,
+            "tenant": request.tenant,
+        }
         with self._lock, Path(self._options.log_path).open("a", encoding="utf-8") as file:
             file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 def create(config: EngineConfig) -> FakeEngine:
     """Create the fake engine from the configuration."""
-    return FakeEngine(config.model, config.max_in_flight, read_options(FakeOptions, "fake", config.options))
+    return FakeEngine(config.model, config.max_in_flight, check(config))
 
 
-def _check(cancelled: Callable[[], bool]) -> None:
-    if cancelled():
-        msg = "the query was cancelled"
-        raise CancelledError(msg)
-
-
-def _sleep_until(due: float, cancelled: Callable[[], bool]) -> None:
-    """Sleep until the monotonic time `due`, polling for cancellation.
-
-    Raises:
-        CancelledError: `cancelled()` turned true.
-    """
-    while (left := due - time.monotonic()) > 0:
-        _check(cancelled)
-        time.sleep(min(left, _POLL_SECONDS))
+def check(config: EngineConfig) -> FakeOptions:
+    """Read the options."""
+    return read_options(FakeOptions, "fake", config.options)

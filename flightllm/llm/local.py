@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import os
-import threading
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -17,8 +16,9 @@ from typing import TYPE_CHECKING
 
 from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, MissingExtraError
 from flightllm.llm.base import Choice, Completion, Parameters, PrefixCache, Request
+from flightllm.llm.fair_lock import FairLock
 from flightllm.llm.local_plan import branchings, plan_batches
-from flightllm.llm.models import model_digest, model_folder
+from flightllm.llm.models import local_folder, model_digest, model_folder
 from flightllm.llm.options import read_options
 from flightllm.llm.prompts import PromptEncoder, misfit
 from flightllm.llm.pull import More, pull
@@ -75,7 +75,7 @@ class LocalEngine:
         self._limit = min(options.max_model_len or self._model.context, self._model.context)
         self._random = torch.Generator(self._model.device).manual_seed(options.seed)
         self._revision = f"local-1 {model_digest(folder)} {self._model.dtype}"
-        self._lock = threading.Lock()
+        self._lock = FairLock()
         self._closed = False
 
     @property
@@ -249,8 +249,13 @@ class _Answer:
 
 def create(config: EngineConfig) -> LocalEngine:
     """Load the model that the configuration names."""
-    options = read_options(LocalOptions, "local", config.options)
-    return LocalEngine(config.model, config.max_in_flight, options)
+    return LocalEngine(config.model, config.max_in_flight, check(config))
+
+
+def check(config: EngineConfig) -> LocalOptions:
+    """Read the options, and look whether the model is there unless it is to be downloaded."""
+    local_folder(config.model)
+    return read_options(LocalOptions, "local", config.options)
 
 
 def _check(cancelled: Callable[[], bool]) -> None:

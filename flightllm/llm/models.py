@@ -22,6 +22,15 @@ def model_folder(model: str, section: str = "engine") -> Path:
         ConfigError: there is no such model.
         MissingExtraError: the extra `local` is not installed.
     """
+    return local_folder(model, section) or _download(model, section)
+
+
+def local_folder(model: str, section: str = "engine") -> Path | None:
+    """Return the folder of a model without downloading one; None for a hub name.
+
+    Raises:
+        ConfigError: there is no such model.
+    """
     if model == "demo" and section == "engine":
         return demo_model()
     folder = Path(model).expanduser()
@@ -34,7 +43,7 @@ def model_folder(model: str, section: str = "engine") -> Path:
             f"[{section}] model: no folder {model!r}; write {_OWN[section]!r}, a model's folder or a hub name"
             " 'owner/name'"
         )
-    return _download(model, section)
+    return None
 
 
 def model_digest(folder: Path) -> str:

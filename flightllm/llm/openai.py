@@ -11,6 +11,7 @@ from flightllm.llm.base import Completion, PrefixCache, Request
 from flightllm.llm.openai_options import OpenAIOptions
 from flightllm.llm.openai_wire import share_out, spellings
 from flightllm.llm.options import read_options
+from flightllm.llm.shares import Shares
 from flightllm.llm.window import LoopThread, Window
 
 if TYPE_CHECKING:
@@ -43,12 +44,13 @@ class OpenAIEngine:
         self._tokens_key = "max_tokens"
         self._client = openai.AsyncOpenAI(
             base_url=options.base_url,
-            api_key=options.api_key(),
+            api_key=options.read_key(),
             timeout=options.timeout,
             max_retries=options.max_retries,
         )
         self._request_limit = _request_limiter(options.requests_per_minute)
         self._token_limit = AsyncLimiter(options.tokens_per_minute, 60) if options.tokens_per_minute else None
+        self._shares = Shares(window)
         self._loop = LoopThread("openai")
 
     @property
@@ -71,7 +73,14 @@ class OpenAIEngine:
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Keep the window's prompts under way, `prompts_per_request` in each HTTP request; see `Engine.generate`."""
-        return Window(self._loop, self._answer, self._window, self._per_request).stream(requests, cancelled)
+        return Window(self._loop, self._answer, self._window, self._per_request, self._shares).stream(
+            requests, cancelled
+        )
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many prompts are being answered."""
+        return self._shares.in_flight
 
     def count_tokens(self, text: str) -> int:
         """Estimate the tokens of `text` at four characters each: the endpoint's tokenizer is not known."""
@@ -194,6 +203,11 @@ class _RefusedError(Exception):
 def create(config: EngineConfig) -> OpenAIEngine:
     """Make the engine that the configuration describes; nothing is sent yet."""
     return OpenAIEngine(config.model, config.max_in_flight, read_options(OpenAIOptions, "openai", config.options))
+
+
+def check(config: EngineConfig) -> None:
+    """Read the options, and the key that they refer to."""
+    read_options(OpenAIOptions, "openai", config.options).read_key()
 
 
 def _request_limiter(per_minute: float) -> AsyncLimiter | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from flightllm.errors import ConfigError
+from flightllm.llm.secrets import holds_secret, read_secret
 
 APIS = ("auto", "chat", "completions")
 _HOSTED = "https://api.openai.com/v1"
@@ -19,6 +20,7 @@ class OpenAIOptions:
     `api` `auto` is `completions` where `prompts_per_request` > 1, else `chat`. Completions take the prompt as it is;
     chat lets the endpoint put it into the model's template. `timeout` is in seconds, for one HTTP request. The limits
     per minute are 0 for none; tokens are estimated at four characters each, the answer's `max_tokens` included.
+    `api_key` refers to the key, `env:NAME` or `file:PATH`; `api_key_env` and `api_key_file` are these two apart.
     """
 
     base_url: str = _HOSTED
@@ -31,8 +33,11 @@ class OpenAIOptions:
     requests_per_minute: float = 0.0
     tokens_per_minute: float = 0.0
     send_constraints: bool = True
+    api_key: str = ""
 
     def __post_init__(self) -> None:
+        if self.api_key and holds_secret("api_key", self.api_key):
+            raise ValueError("api_key: write env:NAME or file:PATH, never the key itself")
         if self.api not in APIS:
             raise ValueError(f"api: expected one of {', '.join(APIS)}, got {self.api!r}")
         if self.prompts_per_request < 1:
@@ -49,12 +54,14 @@ class OpenAIOptions:
         """Say whether prompts go to `/completions`."""
         return self.api == "completions" or (self.api == "auto" and self.prompts_per_request > 1)
 
-    def api_key(self) -> str:
-        """Return the key from the file or else the environment; endpoints of one's own need none.
+    def read_key(self) -> str:
+        """Return the key from where the options say, a file before the environment; one's own endpoints need none.
 
         Raises:
-            ConfigError: the file cannot be read, or the hosted API has no key.
+            ConfigError: what `api_key` refers to is not there, the file cannot be read, or the hosted API has no key.
         """
+        if self.api_key:
+            return read_secret("api_key", self.api_key)
         if self.api_key_file:
             try:
                 return Path(self.api_key_file).expanduser().read_text(encoding="utf-8").strip()

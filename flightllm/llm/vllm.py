@@ -6,14 +6,16 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from flightllm.errors import ConfigError, EngineUnavailableError, MissingExtraError
 from flightllm.llm.base import Choice, Completion, JsonSchema, Parameters, PrefixCache, Regex, Request
-from flightllm.llm.models import model_digest, model_folder
+from flightllm.llm.models import local_folder, model_digest, model_folder
 from flightllm.llm.options import read_options
 from flightllm.llm.prompts import PromptEncoder, misfit
+from flightllm.llm.shares import Shares
 from flightllm.llm.window import LoopThread, Window
 
 if TYPE_CHECKING:
@@ -60,6 +62,7 @@ class VllmEngine:
         self._choice_tokens: dict[Choice, int] = {}
         self._numbers = count()
         self._closed = False
+        self._shares = Shares(window)
         self._loop = LoopThread("vllm")
 
         async def start() -> Any:
@@ -93,7 +96,12 @@ class VllmEngine:
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Keep the window's requests in vLLM's scheduler; see `Engine.generate`."""
-        return Window(self._loop, self._answer, self._window).stream(requests, cancelled)
+        return Window(self._loop, self._answer, self._window, shares=self._shares).stream(requests, cancelled)
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many prompts are being answered."""
+        return self._shares.in_flight
 
     def count_tokens(self, text: str) -> int:
         """Count the tokens of `text`, without special tokens."""
@@ -136,9 +144,12 @@ class VllmEngine:
         if error:
             return Completion(request.id, None, error, len(ids))
         sampling = _sampling(request.parameters, answer, self._limit - len(ids), self._confidence)
+        prompt: dict[str, Any] = {"prompt_token_ids": ids}
+        if request.tenant:
+            prompt["cache_salt"] = blake2b(request.tenant.encode(), digest_size=16).hexdigest()
         final: Any = None
         try:
-            async for output in self._engine.generate({"prompt_token_ids": ids}, sampling, f"f{next(self._numbers)}"):
+            async for output in self._engine.generate(prompt, sampling, f"f{next(self._numbers)}"):
                 final = output
         except EngineDeadError as exc:
             raise EngineUnavailableError(f"the engine {self._name} died; see its log") from exc
@@ -156,8 +167,13 @@ class VllmEngine:
 
 def create(config: EngineConfig) -> VllmEngine:
     """Start vLLM on the model that the configuration names (seconds to minutes)."""
-    options = read_options(VllmOptions, "vllm", config.options)
-    return VllmEngine(config.model, config.max_in_flight, options)
+    return VllmEngine(config.model, config.max_in_flight, check(config))
+
+
+def check(config: EngineConfig) -> VllmOptions:
+    """Read the options, and look whether the model is there unless it is to be downloaded."""
+    local_folder(config.model)
+    return read_options(VllmOptions, "vllm", config.options)
 
 
 def _completion(request: Request, prompt_tokens: int, final: Any) -> Completion:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from flightllm.errors import CancelledError, EngineUnavailableError
 from flightllm.llm.base import Completion, Request
 from flightllm.llm.pull import More, pull
+from flightllm.llm.shares import Share, Shares
 
 _POLL_SECONDS = 0.05
 _JOIN_SECONDS = 10.0
+_WAVE = 16
+"""Requests pulled together."""
 
 T = TypeVar("T")
 Answer = Callable[[Sequence[Request]], Coroutine[Any, Any, Sequence[Completion]]]
@@ -55,10 +59,13 @@ class Window:
     """One `generate` call: pulls requests in the caller's thread, answers them in chunks on the loop.
 
     `answer` takes a chunk of at most `chunk` requests and returns their completions; an exception it raises ends the
-    whole call. At most `size` requests are pulled and not yet yielded.
+    whole call. At most `size` requests are pulled and not yet yielded, and no more of them are being answered than
+    `shares` gives this call: all calls of one engine have the same.
     """
 
-    def __init__(self, loop: LoopThread, answer: Answer, size: int, chunk: int = 1) -> None:
+    def __init__(
+        self, loop: LoopThread, answer: Answer, size: int, chunk: int = 1, shares: Shares | None = None
+    ) -> None:
         self._loop = loop
         self._answer = answer
         self._size = size
@@ -66,8 +73,12 @@ class Window:
         self._results: SimpleQueue[Sequence[Completion] | BaseException] = SimpleQueue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopped = False
+        self._shares = shares or Shares(size)
+        self._share: Share  # opened by `stream`: a generator that nobody begins has none
 
-    def stream(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+    def stream(
+        self, requests: Iterator[Request | None], cancelled: Callable[[], bool]
+    ) -> Generator[Completion, None, None]:
         """Yield completions as they arrive; leaving the generator in any way aborts what is in flight.
 
         Raises:
@@ -75,26 +86,43 @@ class Window:
             EngineUnavailableError: what `answer` raised.
         """
         in_flight, more = 0, More.READY
+        self._share = self._shares.open(lambda: self._results.put(()))
         try:
             while True:
-                while more is More.READY and in_flight + self._chunk <= self._size:
-                    room = self._size - in_flight
-                    pulled, more = pull(requests, room - room % self._chunk, cancelled)
+                while more is More.READY and (room := self._room(self._size - in_flight)):
+                    pulled, more = self._pull(requests, room, cancelled)
                     self._submit(pulled)
                     in_flight += len(pulled)
                 if in_flight == 0 and more is More.ENDED:
                     return
-                for completion in self._next(cancelled, patient=more is not More.PAUSED):
+                for completion in self._next(cancelled, patient=more is More.ENDED):
                     yield completion
                     in_flight -= 1
                 more = More.ENDED if more is More.ENDED else More.READY
         finally:
+            self._share.close()
             if not self._loop.closed:
                 self._loop.call(self._abort)
+
+    def _room(self, most: int) -> int:
+        """Take room for some requests, not many: while they are pulled, which may take long, others cannot have it."""
+        return self._share.take(min(most, max(_WAVE, self._chunk)), self._chunk)
+
+    def _pull(
+        self, requests: Iterator[Request | None], room: int, cancelled: Callable[[], bool]
+    ) -> tuple[Sequence[Request], More]:
+        """Pull as many requests as there is room for, and give the rest of it back."""
+        pulled: Sequence[Request] = ()
+        try:
+            pulled, more = pull(requests, room, cancelled)
+            return pulled, more
+        finally:
+            self._share.leave(room - len(pulled))
 
     def _submit(self, pulled: Sequence[Request]) -> None:
         chunks = [pulled[start : start + self._chunk] for start in range(0, len(pulled), self._chunk)]
         if self._loop.closed:
+            self._share.give_back(len(pulled))
             raise EngineUnavailableError("the engine is closed")
         if chunks:
             self._loop.call(lambda: self._start(chunks))
@@ -102,11 +130,17 @@ class Window:
     def _start(self, chunks: Sequence[Sequence[Request]]) -> None:
         """Start a task per chunk; runs on the loop, as do `_run` and `_abort`, so `_tasks` needs no lock."""
         if self._stopped:
+            self._share.give_back(sum(map(len, chunks)))
             return
         for chunk in chunks:
             task = asyncio.get_running_loop().create_task(self._run(chunk))
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(partial(self._ended, len(chunk)))
+
+    def _ended(self, count: int, task: asyncio.Task[None]) -> None:
+        """Give the place of a chunk to others, however it ended: a task may be cancelled before it runs at all."""
+        self._tasks.discard(task)
+        self._share.give_back(count)
 
     async def _run(self, chunk: Sequence[Request]) -> None:
         try:
@@ -123,7 +157,7 @@ class Window:
             task.cancel()
 
     def _next(self, cancelled: Callable[[], bool], *, patient: bool) -> Sequence[Completion]:
-        """Wait for the next answered chunk; unless `patient`, return without one after a while."""
+        """Wait for the next answered chunk; unless `patient`, return without one after a while, or when woken."""
         while True:
             _check(cancelled)
             try:

@@ -23,11 +23,11 @@ from flightllm.operators.means import Means, Site
 from flightllm.operators.ranking import Ranking
 from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.searches import Searcher, run_searches
-from flightllm.operators.spool import Spooled, spool
-from flightllm.plan.cost import Costs, Work
+from flightllm.operators.spool import Room, Spooled, spool
+from flightllm.plan.cost import Work
 from flightllm.plan.stages import BoundStep, Operator
 from flightllm.settings import Settings
-from flightllm.system import CallRecord, QueryRecord
+from flightllm.system import CallRecord, QueryRecord, sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +38,15 @@ class Runtime:
     ordered: SessionContext
     """The same tables, in a context that keeps the order of rows where the plan does not sort."""
     backings: Mapping[str, Backing]
-    """What answers calls, by backend; searches are `searcher`'s."""
+    """What answers calls, by `AICall.backing`; searches are `searcher`'s."""
     searcher: Callable[[], Searcher]
     settings: Settings
     loop: Loop
     record: QueryRecord
     folder: Path
     """Spill folder of this query; removed with it."""
-    memory_bytes: int
-    """Rows between two stages go to disk beyond this."""
-    costs: Costs
+    room: Room
+    """For rows between two stages."""
     filled: set[str] = field(default_factory=set)
     """The joints that hold their rows already."""
 
@@ -63,7 +62,7 @@ class Runtime:
             table,
             schema,
             batches,
-            memory_bytes=self.memory_bytes,
+            room=self.room,
             folder=self.folder,
             cancelled=self.cancelled,
         )
@@ -86,8 +85,19 @@ def run_operator(operator: Operator, rows: Batches, runtime: Runtime, demand: De
     """
     name = operator.table.rsplit(".", 1)[-1]
     counters = [
-        runtime.record.call_site(call.ai.function, call.ai.text, name, call.ai.backend) for call in operator.calls
+        runtime.record.call_site(c.ai.function, c.ai.text, name, c.ai.backend, c.ai.model) for c in operator.calls
     ]
+    functions = ", ".join(call.ai.function for call in operator.calls)
+    span = runtime.record.span.child("ai_operator", operator=name, functions=functions)
+    try:
+        yield from _waved(operator, rows, runtime, counters, demand)
+    finally:
+        span.end(None, **sums(call.counts() for call in counters))
+
+
+def _waved(
+    operator: Operator, rows: Batches, runtime: Runtime, counters: Sequence[CallRecord], demand: Demand
+) -> Batches:
     if not demand.limited or not (operator.ordered or _asks_below(operator)):
         yield from _run(operator, rows, runtime, counters, demand)
         return
@@ -171,11 +181,11 @@ def _search(
 def _passes(operator: Operator) -> list[tuple[int, ...]]:
     """Group the calls: those over the same arguments share a pass, as all do that drop rows for one another.
 
-    One pass has one backend.
+    One pass has one backing.
     """
 
     def alike(place: int) -> tuple[str, tuple[int, ...]]:
-        return operator.calls[place].ai.backend, operator.calls[place].arguments
+        return operator.calls[place].ai.backing, operator.calls[place].arguments
 
     if operator.steps:
         return [tuple(range(len(operator.calls)))]
@@ -201,7 +211,7 @@ class _Pass:
         self._calls = [operator.calls[i] for i in members]
         self._counters = [counters[i] for i in members]
         self._runtime = runtime
-        self._backing = runtime.backings[self._calls[0].ai.backend]
+        self._backing = runtime.backings[self._calls[0].ai.backing]
         self._columns = tuple(dict.fromkeys(a for call in self._calls for a in call.arguments))
         self._cues = [self._backing.engine.count_tokens(call.ai.prompt([])) for call in self._calls]
         """Tokens of each call's prompt without fields."""
@@ -293,7 +303,7 @@ class _Pass:
             calls = [c for r in step.rounds for c in r]
             tokens = sum(self._cues[c] + field * len(set(self._calls[c].arguments)) for c in calls)
             expected.append(Work(len(calls), round(tokens), 0, len(calls)))
-        return self._operator.steps, Ranking(self._operator.steps, expected, self._runtime.costs.weigher())
+        return self._operator.steps, Ranking(self._operator.steps, expected, self._backing.costs.weigher())
 
     def _site(self, place: int, arranged: Arranged, *, fields_first: bool) -> Site:
         call = self._calls[place]
@@ -303,7 +313,7 @@ class _Pass:
             arranged.order,
             call.when,
             call.guard,
-            Keys(call.ai, self._backing.engine.revision),
+            Keys(call.ai, self._backing.revision),
             self._counters[place],
             fields_first,
         )

@@ -293,7 +293,13 @@ class Asker:
             prompt = site.ai.prompt(waiting.fields, fields_first=site.fields_first)
             ai = site.ai
             request = Request(
-                next(self._ids), prompt, ai.parameters, ai.function, ai.instruction, tuple(waiting.fields)
+                next(self._ids),
+                prompt,
+                ai.parameters,
+                ai.function,
+                ai.instruction,
+                tuple(waiting.fields),
+                self._backing.tenant,
             )
             if self._backing.budget is not None:
                 waiting.reservation = self._backing.budget.take(request, waits=bool(self._flying))
@@ -316,6 +322,7 @@ class Asker:
             self._trace.received(completion)
         waiting = self._flying.pop(completion.id)
         self._sites[waiting.call].counters.add(
+            answered=1,
             prompt_tokens=completion.prompt_tokens,
             cached_tokens=completion.cached_tokens,
             completion_tokens=completion.completion_tokens,

@@ -1,11 +1,12 @@
-"""What calls of one kind are answered by and remembered with."""
+"""What calls of one kind, or of one language model, are answered by and remembered with."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flightllm.llm.base import Engine
 from flightllm.operators.budget import Budget
 from flightllm.operators.flights import Flights
 from flightllm.operators.overlay import Answers
+from flightllm.plan.cost import Costs
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,3 +19,14 @@ class Backing:
     window: int
     """Prompts the engine keeps in flight."""
     budget: Budget | None = None
+    reader: str = ""
+    """Whose answers these are: of somebody who sees a part of a table only, else those that all share."""
+    tenant: str = ""
+    """Whose prompts may share prefixes in the engine's cache."""
+    costs: Costs = field(default_factory=Costs)
+    """How long the engine takes."""
+
+    @property
+    def revision(self) -> str:
+        """Return what tells these answers from others to the same prompt."""
+        return f"{self.engine.revision} for {self.reader}" if self.reader else self.engine.revision

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import structlog
 from datafusion import SessionContext, udf
 
 from flightllm.ai import SEARCH, AICall
@@ -14,7 +15,7 @@ from flightllm.normalised import normalised_tuple
 from flightllm.operators.asking import Asker, all_at_once
 from flightllm.operators.backing import Backing
 from flightllm.operators.batches import Unit
-from flightllm.operators.budget import Budget, Reservation
+from flightllm.operators.budget import Reservation
 from flightllm.operators.cache import Keys
 from flightllm.operators.means import Means, Site
 from flightllm.operators.rows import Counters, given_fields, read_answer, sql_value
@@ -49,12 +50,15 @@ class BatchFunctions:
         if call.backend == SEARCH:
             search, counters = self.searcher().open(call.instruction), self.counters(call)
             return lambda queries: QueryColumn(search, queries, counters).answers(0, len(queries))
-        return (_each_prompt if self.distinct else _each_row)(self, call, self.backings[call.backend])
+        return (_each_prompt if self.distinct else _each_row)(self, call, self.backings[call.backing])
 
     def _kept(self, answer: _Function, name: str) -> _Function:
+        bound = structlog.contextvars.get_contextvars()  # DataFusion calls it in threads of its own
+
         def function(*columns: pa.Array) -> pa.Array:
             try:
-                return answer(*columns)
+                with structlog.contextvars.bound_contextvars(**bound):
+                    return answer(*columns)
             except Exception as error:  # the boundary to DataFusion
                 self.errors.append(error)
                 raise
@@ -70,7 +74,7 @@ def _each_prompt(shared: BatchFunctions, call: AICall, backing: Backing) -> _Fun
     """
     fields = tuple(range(len(call.fields)))
     places = tuple((field,) for field in fields)
-    site = Site(call, places, fields, None, None, Keys(call, backing.engine.revision), shared.counters(call))
+    site = Site(call, places, fields, None, None, Keys(call, backing.revision), shared.counters(call))
 
     def answer(*columns: pa.Array) -> pa.Array:
         runs: dict[tuple[str | None, ...], tuple[int, tuple[str | None, ...]]] = {}
@@ -91,7 +95,7 @@ def _each_row(shared: BatchFunctions, call: AICall, backing: Backing) -> _Functi
     counters = shared.counters(call)
 
     def answer(*columns: pa.Array) -> pa.Array:
-        rows = _Rows(backing.budget, call, counters, len(columns[0]))
+        rows = _Rows(backing, call, counters, len(columns[0]))
         for completion in backing.engine.generate(rows.requests(columns), shared.cancelled):
             rows.settle(completion)
         counters.add(rows=len(rows.values))
@@ -103,8 +107,9 @@ def _each_row(shared: BatchFunctions, call: AICall, backing: Backing) -> _Functi
 class _Rows:
     """The rows of one batch, each with a call of its own."""
 
-    def __init__(self, budget: Budget | None, call: AICall, counters: Counters, count: int) -> None:
-        self._budget = budget
+    def __init__(self, backing: Backing, call: AICall, counters: Counters, count: int) -> None:
+        self._budget = backing.budget
+        self._tenant = backing.tenant
         self._call = call
         self._counters = counters
         self._trace = Trace()
@@ -121,7 +126,9 @@ class _Rows:
                 continue
             self._counters.add(distinct_prompts=1)
             prompt = call.prompt(fields)
-            request = Request(row, prompt, call.parameters, call.function, call.instruction, tuple(fields))
+            request = Request(
+                row, prompt, call.parameters, call.function, call.instruction, tuple(fields), self._tenant
+            )
             if self._budget is not None:
                 while (taken := self._budget.take(request)) is None and self._budget.refusal is None:
                     yield None
@@ -137,6 +144,7 @@ class _Rows:
         """Take in an answer."""
         self._trace.received(completion)
         self._counters.add(
+            answered=1,
             prompt_tokens=completion.prompt_tokens,
             cached_tokens=completion.cached_tokens,
             completion_tokens=completion.completion_tokens,

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from flightllm.access.ledger import Ledger
 from flightllm.errors import BudgetExceededError
 from flightllm.llm.base import Choice, Completion, Parameters, Request
 from flightllm.plan.cost import Prices, Work
@@ -35,26 +36,27 @@ class Limits:
         return None
 
 
-def check_prices(limits: Limits, prices: Prices | None) -> None:
-    """Check that a limit on the cost can be kept to.
+def check_prices(limits: Limits, prices: Prices | None, model: str | None = None) -> None:
+    """Check that a limit on the cost can be kept to by a model, None being the server's own.
 
     Raises:
-        BudgetExceededError: no prices are configured.
+        BudgetExceededError: it has no prices.
     """
     if limits.cost is not None and prices is None:
+        where = "the server's configuration" if model is None else f"the model {model!r}"
+        place = "its section [engine]" if model is None else "its OPTIONS"
         raise BudgetExceededError(
-            "flightllm.max_cost needs prices, which the server's configuration does not have: set price_input and"
-            " price_output in its section [engine], or limit flightllm.max_tokens instead"
+            f"flightllm.max_cost needs prices, which {where} does not have: set price_input and price_output in"
+            f" {place}, or limit flightllm.max_tokens instead"
         )
 
 
-def check_estimate(limits: Limits, estimate: Work, prices: Prices | None) -> None:
-    """Check an estimate of a whole query, before its first call.
+def check_estimate(limits: Limits, estimate: Work, cost: float) -> None:
+    """Check an estimate of a whole query, and its cost, before its first call.
 
     Raises:
         BudgetExceededError: it is above a limit, with the estimate and what to do.
     """
-    cost = prices.price(estimate) if prices else 0.0
     above = limits.exceeded(estimate.calls, estimate.tokens, cost)
     if above is not None:
         raise BudgetExceededError(f"not run: the estimate for the query is {above}: {_INSTEAD}")
@@ -68,33 +70,93 @@ class Reservation:
     cost: float
 
 
-class Budget:
-    """What is spent and what requests on their way may still take, never above the limits. Safe for several threads.
+class Account:
+    """What a query spent and what requests on their way may still take, whatever model they are for.
 
-    `prompt_tokens` tells at most how many tokens a prompt has, `option_tokens` those of an option of a `Choice`.
+    Never above the limits. Safe for several threads.
     """
 
-    def __init__(
-        self,
-        limits: Limits,
-        prices: Prices | None,
-        prompt_tokens: Callable[[str], int],
-        option_tokens: Callable[[str], int],
-        *,
-        fail: bool = False,
-    ) -> None:
-        self._limits = limits
-        self._prices = prices
-        self._prompt_tokens = prompt_tokens
-        self._option_tokens = option_tokens
+    def __init__(self, limits: Limits, *, fail: bool = False, ledger: Ledger | None = None) -> None:
+        self.limits = limits
+        self._ledger = ledger
         self._fail = fail
         self._lock = threading.Lock()
         self._calls = 0
         self._tokens = 0
         self._cost = 0.0
         self._open = 0
-        self._answer_tokens: dict[Parameters, int] = {}
         self._refusal: str | None = None
+
+    @property
+    def refusal(self) -> str | None:
+        """Return why no more requests may be sent in this query, or None while some may."""
+        return self._refusal
+
+    def take(self, reservation: Reservation, *, waits: bool) -> bool:
+        """Hold what a request may take, where that is within the limits; see `Budget.take`."""
+        with self._lock:
+            if self._refusal is not None:
+                return False
+            calls, tokens = self._calls + 1, self._tokens + reservation.tokens
+            cost = self._cost + reservation.cost
+            above = self.limits.exceeded(calls, tokens, cost)
+            if above is None:
+                above = None if self._ledger is None else self._ledger.take(1, reservation.tokens, reservation.cost)
+                if above is None:
+                    self._calls, self._tokens, self._cost = calls, tokens, cost
+                    self._open += 1
+                    return True
+                why = f"the day's budget is spent: {above}"
+            else:
+                why = f"the query's budget is spent: one more call could make it {above}"
+            out_of_calls = self.limits.calls is not None and calls > self.limits.calls
+            if not self._open or not waits or out_of_calls:
+                self._refusal = why
+        if self._refusal is not None and self._fail:
+            raise BudgetExceededError(f"{self._refusal}; {_INSTEAD}. Answers already received are kept")
+        return False
+
+    def settle(self, reservation: Reservation, tokens: int, cost: float) -> None:
+        """Count what a request took in place of what was held for it; nothing where it was stopped."""
+        with self._lock:
+            self._open -= 1
+            self._tokens += tokens - reservation.tokens
+            self._cost += cost - reservation.cost
+        if self._ledger is not None:
+            self._ledger.settle(1, tokens, cost, held_tokens=reservation.tokens, held_cost=reservation.cost)
+
+    def close(self) -> None:
+        """Bring to disk what was spent."""
+        if self._ledger is not None:
+            self._ledger.write()
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Tell whether requests must hold tokens or cost before they are sent."""
+        limits = [self.limits.tokens, self.limits.cost]
+        if self._ledger is not None:
+            limits += [self._ledger.allowance.tokens, self._ledger.allowance.cost]
+        return any(limit is not None for limit in limits)
+
+
+class Budget:
+    """An account as the requests to one model see it. Safe for several threads.
+
+    `prompt_tokens` tells at most how many tokens a prompt has, `option_tokens` those of an option of a `Choice`.
+    """
+
+    def __init__(
+        self,
+        account: Account,
+        prices: Prices | None,
+        prompt_tokens: Callable[[str], int],
+        option_tokens: Callable[[str], int],
+    ) -> None:
+        self._account = account
+        self._prices = prices
+        self._prompt_tokens = prompt_tokens
+        self._option_tokens = option_tokens
+        self._answer_tokens: dict[Parameters, int] = {}
 
     def take(self, request: Request, *, waits: bool = True) -> Reservation | None:
         """Reserve what a request may take, before it is sent; None where it must not be sent now.
@@ -107,46 +169,24 @@ class Budget:
             BudgetExceededError: a limit is reached and the session wants the query to fail then.
         """
         reservation = self._reservation(request)
-        with self._lock:
-            if self._refusal is not None:
-                return None
-            calls, tokens = self._calls + 1, self._tokens + reservation.tokens
-            cost = self._cost + reservation.cost
-            above = self._limits.exceeded(calls, tokens, cost)
-            if above is None:
-                self._calls, self._tokens, self._cost = calls, tokens, cost
-                self._open += 1
-                return reservation
-            out_of_calls = self._limits.calls is not None and calls > self._limits.calls
-            if not self._open or not waits or out_of_calls:
-                self._refusal = f"the query's budget is spent: one more call could make it {above}"
-        if self._refusal is not None and self._fail:
-            raise BudgetExceededError(f"{self._refusal}; {_INSTEAD}. Answers already received are kept")
-        return None
+        return reservation if self._account.take(reservation, waits=waits) else None
 
     @property
     def refusal(self) -> str | None:
         """Return why no more requests may be sent in this query, or None while some may."""
-        return self._refusal
+        return self._account.refusal
 
     def settle(self, reservation: Reservation, completion: Completion) -> None:
         """Count what a request really took in place of what was reserved for it."""
         work = Work(1, completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens)
-        with self._lock:
-            self._open -= 1
-            self._tokens += work.tokens - reservation.tokens
-            if self._prices is not None:
-                self._cost += self._prices.price(work) - reservation.cost
+        self._account.settle(reservation, work.tokens, 0.0 if self._prices is None else self._prices.price(work))
 
     def release(self, reservation: Reservation) -> None:
         """Give back what was reserved for a request that was stopped before its answer."""
-        with self._lock:
-            self._open -= 1
-            self._tokens -= reservation.tokens
-            self._cost -= reservation.cost
+        self._account.settle(reservation, 0, 0.0)
 
     def _reservation(self, request: Request) -> Reservation:
-        if self._limits.tokens is None and self._limits.cost is None:
+        if not self._account.counts_tokens:
             return Reservation(0, 0.0)
         prompt, answer = self._prompt_tokens(request.prompt), self._longest_answer(request.parameters)
         if self._prices is None:

@@ -2,9 +2,11 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from flightllm.errors import EngineUnavailableError
 from flightllm.llm.base import Completion, Engine, PrefixCache, Request
+from flightllm.llm.health import Health
 from flightllm.llm.learned import Asked, Learned, asked_by
 from flightllm.plan.cost import Costs, Work
 
@@ -16,6 +18,7 @@ class ObservedEngine:
     engine: Engine
     learned: Learned
     costs: Costs
+    health: Health = field(default_factory=Health)
 
     @property
     def name(self) -> str:
@@ -53,8 +56,12 @@ class ObservedEngine:
                 tokens = completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens
                 work += Work(1, *tokens)
                 self.learned.observe(asked.pop(completion.id), completion)
+                self.health.answered()
                 yield completion
                 waited = time.monotonic()
+        except EngineUnavailableError:
+            self.health.failed()
+            raise
         finally:
             self.costs.observe(work, seconds)
 

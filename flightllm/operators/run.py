@@ -22,6 +22,16 @@ def run(stage: Relational, runtime: Runtime, demand: Demand | None = None) -> Ba
 
     `demand` is that of a LIMIT right above.
     """
+    span, rows = runtime.record.span.child("stage", streams=stage.streams), 0
+    try:
+        for batch in _run(stage, runtime, demand):
+            rows += batch.num_rows
+            yield batch
+    finally:
+        span.end(rows=rows)
+
+
+def _run(stage: Relational, runtime: Runtime, demand: Demand | None) -> Batches:
     if stage.streams:
         yield from _stream(stage, stage.inputs[0], runtime, demand or Demand())
         return

@@ -9,6 +9,7 @@ import pyarrow as pa
 from datafusion import SessionContext
 
 from flightllm.errors import CancelledError
+from flightllm.limits import over_limit
 from flightllm.plan.stages import register
 
 
@@ -20,22 +21,42 @@ class Spooled:
     batches: list[pa.RecordBatch] | None
 
 
+class Room:
+    """What the rows between a query's stages may take: each of them in memory, all together on disk.
+
+    One thread uses it.
+    """
+
+    def __init__(self, memory_bytes: int, disk_bytes: int) -> None:
+        self.memory_bytes = memory_bytes
+        self._most = disk_bytes
+        self._used = 0
+
+    def take(self, size: int) -> None:
+        """Count what is about to be written; raises `LimitExceededError` beyond the limit."""
+        self._used += size
+        if self._used > self._most:
+            found = f"the query keeps {self._used:,} bytes on disk between its steps"
+            raise over_limit("spill_bytes", self._most, found, "ask for fewer rows or columns at once")
+
+
 def spool(
     context: SessionContext,
     table: str,
     schema: pa.Schema,
     batches: Iterable[pa.RecordBatch],
     *,
-    memory_bytes: int,
+    room: Room,
     folder: Path,
     cancelled: Callable[[], bool],
 ) -> Spooled:
     """Drain `batches` into a table of `context` named `table`.
 
-    Beyond `memory_bytes` the rows go to a file in `folder`, which the caller removes.
+    Beyond the `room` in memory the rows go to a file in `folder`, which the caller removes.
 
     Raises:
         CancelledError: `cancelled()` turned true.
+        LimitExceededError: there is no `room` on disk.
     """
     kept: list[pa.RecordBatch] = []
     rows: int = 0
@@ -45,17 +66,19 @@ def spool(
         kept.append(batch)
         rows += batch.num_rows
         held += batch.nbytes
-        if held > memory_bytes:
+        if held > room.memory_bytes:
             break
     else:
         register(context, table, schema, kept)
         return Spooled(rows, kept)
     with tempfile.NamedTemporaryFile(dir=folder, suffix=".arrow", delete=False) as file:
         with pa.ipc.new_file(file, schema) as writer:
+            room.take(held)
             for batch in kept:
                 writer.write_batch(batch)
             kept.clear()
             for batch in source:
+                room.take(batch.nbytes)
                 writer.write_batch(batch)
                 rows += batch.num_rows
         path = file.name

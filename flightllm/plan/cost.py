@@ -1,8 +1,9 @@
-"""What calls cost: seconds, learned from the work that the running engine finished, and the price configured."""
+"""What calls cost: seconds, learned from the work that a running engine finished, and the price configured."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -118,6 +119,11 @@ class Costs:
         """Return what some work would cost, or None where no prices are configured."""
         return None if self.prices is None else self.prices.price(work)
 
+    def counted(self, counts: Mapping[str, int]) -> float | None:
+        """Return what counted calls cost, or None where no prices are configured."""
+        tokens = counts["prompt_tokens"], counts["cached_tokens"], counts["completion_tokens"]
+        return self.price(Work(counts["calls"], *tokens))
+
     def _rates(self) -> NDArray[np.float64]:
         """Return seconds per unit of each kind of work."""
         with self._lock:
@@ -129,6 +135,29 @@ class Costs:
         deviation = np.linalg.solve(speed**2 * moments + trust, speed * sums - speed**2 * moments.sum(axis=1))
         rates: NDArray[np.float64] = speed * _PRIOR * np.maximum(1 + deviation, 0.0)
         return rates
+
+
+Works: TypeAlias = Mapping[str | None, Work]
+"""Work by model; None is the server's own."""
+
+
+class ModelCosts:
+    """The costs of all models of a query."""
+
+    def __init__(self, costs: Mapping[str | None, Costs]) -> None:
+        self._costs = costs
+
+    def seconds(self, works: Works) -> float:
+        """Return how long some work would take, one model after the other."""
+        return sum(self._costs[model].seconds(work) for model, work in works.items() if work != Work())
+
+    def price(self, works: Works) -> float | None:
+        """Return what some work would cost, or None where a model that does some has no prices."""
+        prices = [self._costs[model].price(work) for model, work in works.items() if work != Work()]
+        if not prices:
+            return 0.0 if any(costs.prices for costs in self._costs.values()) else None
+        known = [price for price in prices if price is not None]
+        return sum(known) if len(known) == len(prices) else None
 
 
 def _parts(work: Work) -> NDArray[np.float64]:

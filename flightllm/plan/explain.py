@@ -39,7 +39,8 @@ def _operator(operator: Operator, context: SessionContext) -> str:
         if call.guard is not None:
             when = f", only where {_condition(call.guard, operator, context)}"
         lines.append(f"{_answer(operator, i)} = {call.ai.text}")
-        lines.append(indent(f"{call.ai.function}: fields ({arguments}){when}, returns {call.ai.type}", "    "))
+        model = "" if call.ai.model is None else f", model {call.ai.model}"
+        lines.append(indent(f"{call.ai.function}: fields ({arguments}){when}, returns {call.ai.type}{model}", "    "))
     lines += [f"step {n}: {_step(step, operator, context)}" for n, step in enumerate(operator.steps, start=1)]
     if sum(step.condition is not None for step in operator.steps) > 1:
         lines.append("tries the steps that drop rows in the order that the rows show to be cheapest")

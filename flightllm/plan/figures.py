@@ -2,11 +2,11 @@
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
-from flightllm.plan.cost import Costs, Work
+from flightllm.plan.cost import ModelCosts, Work, Works
 
 COUNTED = (
     "rows",
@@ -39,6 +39,8 @@ class CallFigures:
     """How its prompts are made: `ordering` and `layout`, where an operator makes them."""
     backend: str = "model"
     """Who answers it."""
+    model: str | None = None
+    """Which language model, where it is not the server's own."""
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -47,11 +49,16 @@ class CallFigures:
 
     @property
     def work(self) -> Work:
-        """Return what it asks of the language model."""
+        """Return what it asks of its language model."""
         if self.backend != "model":
             return Work()
         tokens = (self.counts[name] for name in ("prompt_tokens", "cached_tokens", "completion_tokens"))
         return Work(self.counts["calls"], *tokens)
+
+    @property
+    def works(self) -> Works:
+        """Return the same by model."""
+        return {self.model: self.work}
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +74,16 @@ class Figures:
 
     @property
     def work(self) -> Work:
-        """Return what all calls ask of the language model."""
+        """Return what all calls ask of language models."""
         return sum((call.work for call in self.calls), Work())
+
+    @property
+    def works(self) -> Works:
+        """Return the same by model."""
+        works: dict[str | None, Work] = {}
+        for call in self.calls:
+            works[call.model] = works.get(call.model, Work()) + call.work
+        return works
 
     @property
     def calls_per_site(self) -> list[int]:
@@ -96,7 +111,7 @@ class Saving:
     """A rule or a setting that was applied, and what the query would take without it (None: not tried)."""
 
     name: str
-    without: Work | None
+    without: Works | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +129,8 @@ class Explained:
     savings: Sequence[Saving] = ()
     failures: Sequence[str] = ()
     """Why something could not be predicted."""
+    models: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    """The engines of the models other than the server's own, by name."""
 
     @property
     def notes(self) -> list[str]:
@@ -132,14 +149,14 @@ class Explained:
         return pairs
 
 
-def document(explained: Explained, costs: Costs) -> dict[str, Any]:
+def document(explained: Explained, costs: ModelCosts) -> dict[str, Any]:
     """Return all of it as what JSON can hold.
 
-    Keys: `path`, `engine`, `rows`, `operators` (each with `operator` and `calls`), `total`, `savings`, `plan`, `notes`.
-    A call has `answers` ('learned' or 'assumed'), `ordering`, `layout` and `field_orders`; what was saved is what the
-    query would take without a rule, less what it takes. Figures come under `predicted` and, after ANALYZE, under
-    `actual`; elsewhere `actual` is null. `prefix_hit_rate` is between 0 and 1; `price` is null where no prices are
-    configured.
+    Keys: `path`, `engine`, `models`, `rows`, `operators` (each with `operator` and `calls`), `total`, `savings`,
+    `plan`, `notes`. A call has `model` (null for the server's own), `answers` ('learned' or 'assumed'), `ordering`,
+    `layout` and `field_orders`; what was saved is what the query would take without a rule, less what it takes. Figures
+    come under `predicted` and, after ANALYZE, under `actual`; elsewhere `actual` is null. `prefix_hit_rate` is between
+    0 and 1; `price` is null where no prices are configured.
     """
     operators: dict[str, list[dict[str, Any]]] = {}
     for site, (call, actual) in enumerate(explained.pairs()):
@@ -148,6 +165,7 @@ def document(explained: Explained, costs: Costs) -> dict[str, Any]:
                 "call_site": site,
                 "function": call.function,
                 "text": call.text,
+                "model": call.model,
                 "answers": "learned" if call.learned else "assumed",
                 "ordering": call.notes.get("ordering"),
                 "layout": call.notes.get("layout"),
@@ -160,49 +178,66 @@ def document(explained: Explained, costs: Costs) -> dict[str, Any]:
     return {
         "path": explained.path,
         "engine": explained.engine,
+        "models": dict(explained.models),
         "rows": {"predicted": predicted and predicted.rows, "actual": actual_all and actual_all.rows},
         "operators": [{"operator": name, "calls": calls} for name, calls in operators.items()],
         "total": {
-            "predicted": predicted and _work(predicted.work, costs),
-            "actual": actual_all and {**_work(actual_all.work, costs), "seconds": actual_all.seconds},
+            "predicted": predicted and _work(predicted.works, costs),
+            "actual": actual_all and {**_work(actual_all.works, costs), "seconds": actual_all.seconds},
         },
-        "savings": [_saving(saving, predicted.work, costs) for saving in explained.savings] if predicted else [],
+        "savings": [_saving(saving, predicted.works, costs) for saving in explained.savings] if predicted else [],
         "plan": [{"title": title, "text": text} for title, text in explained.plan],
         "notes": explained.notes,
     }
 
 
-def _counts(call: CallFigures, costs: Costs) -> dict[str, Any]:
-    return {**{name: call.counts[name] for name in COUNTED}, **_rates(call.work, costs)}
+def _counts(call: CallFigures, costs: ModelCosts) -> dict[str, Any]:
+    return {**{name: call.counts[name] for name in COUNTED}, **_rates(call.works, costs)}
 
 
-def _work(work: Work, costs: Costs) -> dict[str, Any]:
+def _work(works: Works, costs: ModelCosts) -> dict[str, Any]:
+    work = sum(works.values(), Work())
     counts = {
         "calls": work.calls,
         "prompt_tokens": work.prompt_tokens,
         "cached_tokens": work.cached_tokens,
         "completion_tokens": work.completion_tokens,
     }
-    return {**counts, **_rates(work, costs)}
+    return {**counts, **_rates(works, costs)}
 
 
-def _rates(work: Work, costs: Costs) -> dict[str, Any]:
-    return {"prefix_hit_rate": work.hit_rate, "seconds": costs.seconds(work), "price": costs.price(work)}
+def _rates(works: Works, costs: ModelCosts) -> dict[str, Any]:
+    rate = sum(works.values(), Work()).hit_rate
+    return {"prefix_hit_rate": rate, "seconds": costs.seconds(works), "price": costs.price(works)}
 
 
-def _saving(saving: Saving, chosen: Work, costs: Costs) -> dict[str, Any]:
-    """Return what was saved: figures without it less those with it, all null where it was not tried."""
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """What a query would take without something, less what it takes; no price where one is not known."""
+
+    calls: int
+    prompt_tokens: int
+    computed_tokens: int
+    completion_tokens: int
+    seconds: float
+    price: float | None
+
+    @classmethod
+    def of(cls, without: Works, chosen: Works, costs: ModelCosts) -> "Saved":
+        """Compare two ways of a query."""
+        more, less = sum(without.values(), Work()), sum(chosen.values(), Work())
+        dear, cheap = costs.price(without), costs.price(chosen)
+        return cls(
+            more.calls - less.calls,
+            more.prompt_tokens - less.prompt_tokens,
+            more.computed_tokens - less.computed_tokens,
+            more.completion_tokens - less.completion_tokens,
+            costs.seconds(without) - costs.seconds(chosen),
+            None if dear is None or cheap is None else dear - cheap,
+        )
+
+
+def _saving(saving: Saving, chosen: Works, costs: ModelCosts) -> dict[str, Any]:
+    """Return what was saved, null where it was not tried."""
     without = saving.without
-    names = ("calls", "prompt_tokens", "computed_tokens", "completion_tokens", "seconds", "price")
-    if without is None:
-        return {"name": saving.name, "saved": None}
-    price = None if costs.prices is None else costs.prices.price(without) - costs.prices.price(chosen)
-    saved = (
-        without.calls - chosen.calls,
-        without.prompt_tokens - chosen.prompt_tokens,
-        without.computed_tokens - chosen.computed_tokens,
-        without.completion_tokens - chosen.completion_tokens,
-        costs.seconds(without) - costs.seconds(chosen),
-        price,
-    )
-    return {"name": saving.name, "saved": dict(zip(names, saved, strict=True))}
+    return {"name": saving.name, "saved": None if without is None else asdict(Saved.of(without, chosen, costs))}

@@ -2,15 +2,15 @@
 
 from collections.abc import Sequence
 
-from flightllm.plan.cost import Costs, Work
-from flightllm.plan.figures import CallFigures, Explained, Saving
+from flightllm.plan.cost import ModelCosts, Work, Works
+from flightllm.plan.figures import CallFigures, Explained, Saved, Saving
 
 _COLUMNS = ("", "rows", "prompts", "known", "calls", "tokens in", "prefix hits", "tokens out", "seconds", "price")
 _TEXT_WIDTH = 100
 _SHOWN_ORDERS = 3
 
 
-def tables(explained: Explained, costs: Costs) -> list[tuple[str, str]]:
+def tables(explained: Explained, costs: ModelCosts) -> list[tuple[str, str]]:
     """Return titles and texts: the calls of each operator, all in all, what was saved, and what bounds all this."""
     texts: dict[str, list[str]] = {}
     for call, actual in explained.pairs():
@@ -19,15 +19,17 @@ def tables(explained: Explained, costs: Costs) -> list[tuple[str, str]]:
     if explained.predicted is not None or explained.actual is not None:
         lines.append(("total", _total(explained, costs)))
     if explained.savings and explained.predicted:
-        lines.append(("saved", _savings(explained.savings, explained.predicted.work, costs)))
+        lines.append(("saved", _savings(explained.savings, explained.predicted.works, costs)))
     if explained.notes:
         lines.append(("notes", "\n".join(explained.notes)))
     return lines
 
 
-def _call(call: CallFigures, actual: CallFigures | None, costs: Costs) -> str:
+def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> str:
     text = " ".join(call.text.split())
     lines = [text if len(text) <= _TEXT_WIDTH else f"{text[: _TEXT_WIDTH - 1]}…"]
+    if call.model is not None:
+        lines.append(f"model: {call.model}")
     if call.notes:
         lines.append(f"prompts: {', '.join(call.notes.values())}")
     prompts = sum(count for _, count in call.orders)
@@ -37,51 +39,45 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: Costs) -> str:
         lines.append(f"and {len(call.orders) - _SHOWN_ORDERS:,} other orders of the fields")
     if call.counts["calls"]:
         lines.append("answers: like earlier ones" if call.learned else "answers: every one assumed equally likely")
-    rows = [_row("predicted", call, _seconds(costs.seconds(call.work)), costs)]
+    rows = [_row("predicted", call, _seconds(costs.seconds(call.works)), costs)]
     if actual is not None:  # calls run side by side, so one has no seconds of its own
         rows.append(_row("actual", actual, "", costs))
     return "\n".join([*lines, *_aligned([_COLUMNS, *rows])])
 
 
-def _row(name: str, call: CallFigures, seconds: str, costs: Costs) -> list[str]:
+def _row(name: str, call: CallFigures, seconds: str, costs: ModelCosts) -> list[str]:
     counts = [f"{call.counts[n]:,}" for n in ("rows", "distinct_prompts", "cache_hits")]
-    return [name, *counts, *_work(call.work), seconds, _price(call.work, costs)]
+    return [name, *counts, *_work(call.work), seconds, _price(call.works, costs)]
 
 
 def _work(work: Work) -> list[str]:
     return [f"{work.calls:,}", f"{work.prompt_tokens:,}", _share(work.hit_rate), f"{work.completion_tokens:,}"]
 
 
-def _total(explained: Explained, costs: Costs) -> str:
+def _total(explained: Explained, costs: ModelCosts) -> str:
     rows: list[Sequence[str]] = [("", "rows", *_COLUMNS[4:])]
     given = []
     if explained.predicted is not None:
-        given.append(("predicted", explained.predicted, costs.seconds(explained.predicted.work)))
+        given.append(("predicted", explained.predicted, costs.seconds(explained.predicted.works)))
     if explained.actual is not None:
         given.append(("actual", explained.actual, explained.actual.seconds or 0.0))
     for name, figures, seconds in given:
         work = figures.work
-        rows.append((name, f"{figures.rows:,}", *_work(work), _seconds(seconds), _price(work, costs)))
+        rows.append((name, f"{figures.rows:,}", *_work(work), _seconds(seconds), _price(figures.works, costs)))
     return "\n".join(_aligned(rows))
 
 
-def _savings(savings: Sequence[Saving], chosen: Work, costs: Costs) -> str:
+def _savings(savings: Sequence[Saving], chosen: Works, costs: ModelCosts) -> str:
     rows: list[Sequence[str]] = [("", "calls", "tokens in", "computed", "seconds", "price")]
     for saving in savings:
         less = saving.without
         if less is None:
             rows.append((saving.name, "not tried", "", "", "", ""))
             continue
-        price = "" if costs.prices is None else f"{costs.prices.price(less) - costs.prices.price(chosen):,.4g}"
+        saved = Saved.of(less, chosen, costs)
+        counts = [f"{count:,}" for count in (saved.calls, saved.prompt_tokens, saved.computed_tokens)]
         rows.append(
-            (
-                saving.name,
-                f"{less.calls - chosen.calls:,}",
-                f"{less.prompt_tokens - chosen.prompt_tokens:,}",
-                f"{less.computed_tokens - chosen.computed_tokens:,}",
-                _seconds(costs.seconds(less) - costs.seconds(chosen)),
-                price,
-            )
+            (saving.name, *counts, _seconds(saved.seconds), "" if saved.price is None else f"{saved.price:,.4g}")
         )
     return "\n".join(_aligned(rows))
 
@@ -101,6 +97,6 @@ def _seconds(seconds: float) -> str:
     return f"{seconds:,.3g}" if abs(seconds) < 1_000 else f"{seconds:,.0f}"
 
 
-def _price(work: Work, costs: Costs) -> str:
-    price = costs.price(work)
+def _price(works: Works, costs: ModelCosts) -> str:
+    price = costs.price(works)
     return "" if price is None else f"{price:,.4g}"

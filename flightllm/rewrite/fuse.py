@@ -66,10 +66,10 @@ def fuse(root: Node, functions: Functions) -> Node:
 def _gains(parts: _Parts) -> bool:
     """Tell whether rows are dropped between calls, or a call waits for another's answer.
 
-    All are of one backend; searches are done for all rows together.
+    All are of one model or backend; searches are done for all rows together.
     """
-    backends = {call.ai.backend for call in parts.calls}
-    if len(backends) > 1 or SEARCH in backends:
+    backings = {call.ai.backing for call in parts.calls}
+    if len(backings) > 1 or SEARCH in backings:
         return False
     return bool(parts.conditions) or any(_answers(c.when, parts.width) for c in parts.calls)
 

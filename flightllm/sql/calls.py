@@ -10,7 +10,7 @@ import pyarrow as pa
 from flightllm.ai import ELEMENT_END, AICall, name_stub
 from flightllm.errors import AICallError
 from flightllm.functions.base import AIFunction, ScalarFunction
-from flightllm.functions.bind import Argument, BoundCall, Expression, bind_call
+from flightllm.functions.bind import Argument, BoundCall, Expression, Names, bind_call
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.sql.arguments import read_column, read_constant, read_star, split_arguments
 from flightllm.sql.names import identifier
@@ -30,7 +30,7 @@ _EXPRESSION_FOLLOWS = (
 
 @dataclass(frozen=True, slots=True)
 class Extracted:
-    """SQL whose AI calls are stubs, and the calls by stub name."""
+    """SQL, or a client's Substrait plan in its place, whose AI calls are stubs, and the calls by stub name."""
 
     sql: str
     calls: Mapping[str, AICall]
@@ -40,6 +40,7 @@ class Extracted:
     """The indexes of these searches."""
     opened: tuple[object, ...] = ()
     """The indexes that the calls search, held so that they stay as the query was planned for."""
+    plan: bytes | None = None
 
     def display_name(self, column: str) -> str:
         """Return a column's name as the user wrote its expression: DataFusion names unaliased columns after stubs."""
@@ -57,18 +58,21 @@ def extract_calls(
     columns_of_query: Callable[[Extracted], Sequence[str]] | None = None,
     indexes: Callable[[str], Any] | None = None,
     lists: Mapping[str, frozenset[int]] = MappingProxyType({}),
+    *,
+    names: Names,
 ) -> Extracted:
     """Replace every AI call by `stub(argument, …)` and leave all other text byte for byte as it is.
 
     `columns_of` gives the columns of a table by its (dotted) name, for `t.*` and `*`; `columns_of_query` those of a
     query, for stars over a subquery or CTE (without it, such a star is an error). `indexes` opens a vector index.
-    `lists` gives by stub the arguments that are lists of values: these become texts, element by element.
+    `lists` gives by stub the arguments that are lists of values: these become texts, element by element. `names` tells
+    what the names of models and prompts mean.
 
     Raises:
         SqlError: the text ends inside a string, or brackets do not match.
         AICallError: a call is malformed; says where and how it is to be written.
     """
-    return _extract(sql, _Catalog(registry, columns_of, columns_of_query, indexes, lists, {}), _MAX_NESTING)
+    return _extract(sql, _Catalog(registry, columns_of, columns_of_query, indexes, lists, names, {}), _MAX_NESTING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,7 @@ class _Catalog:
     columns_of_query: Callable[[Extracted], Sequence[str]] | None
     indexes: Callable[[str], Any] | None
     lists: Mapping[str, frozenset[int]]
+    names: Names
     known: dict[str, Sequence[str]]
 
 
@@ -171,7 +176,7 @@ class _Extractor:
             ]
             if lifted:
                 return lifted[0].output, self._lifted(lifted[0], function, arguments, text)
-            bound: BoundCall = bind_call(function, name, arguments, text, self._catalog.indexes)
+            bound: BoundCall = bind_call(function, name, arguments, text, self._catalog.names, self._catalog.indexes)
         except _PlacedError:
             raise
         except AICallError as error:
@@ -198,7 +203,8 @@ class _Extractor:
         """Return the call of an ordinary function on an AI function's answers, one for each argument."""
         if len(arguments) != len(scalar.arguments) or any(argument.name or argument.star for argument in arguments):
             raise AICallError(f"takes {len(scalar.arguments)} texts. Usage: {scalar.signature()}")
-        bound = (bind_call(function, function.name, [argument], text) for argument in arguments)
+        names = self._catalog.names
+        bound = (bind_call(function, function.name, [argument], text, names) for argument in arguments)
         return f"{scalar.name}({', '.join(map(self._stub, bound))})"
 
     def _fields(self, index: int, type_: pa.DataType) -> tuple[int, str]:
@@ -241,7 +247,7 @@ class _Extractor:
                 raise AICallError(f"a star stands for many fields and cannot be named {name}")
             return Argument(tuple(self._expand(call, qualifier)), star=True)
         sql = self.render(first, last, tokens[0].start, tokens[-1].end, depth - 1)
-        return Argument((Expression(sql, read_column(tokens)),), name, read_constant(tokens))
+        return Argument((Expression(sql, read_column(tokens), len(tokens) == 1),), name, read_constant(tokens))
 
     def _expand(self, call: int, qualifier: str) -> list[Expression]:
         """Return the columns of `qualifier.*`, or of all tables of the SELECT around the call."""

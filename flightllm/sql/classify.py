@@ -9,6 +9,7 @@ from flightllm.sql.explain_options import read_explain_options
 from flightllm.sql.external_tables import read_external_table
 from flightllm.sql.index_statements import read_index_statement
 from flightllm.sql.names import TableName, identifier, quoted, read_name, read_parts
+from flightllm.sql.object_statements import read_object_statement
 from flightllm.sql.statement import REFUSED, REFUSED_OBJECTS, Statement, StatementKind
 from flightllm.sql.tokens import Kind, Token, tokenize
 
@@ -53,12 +54,9 @@ class _Reader:
         word = first.text.lower() if first.kind is Kind.WORD else ""
         if self._tokens[0].is_symbol("("):
             return self._query() if word in _QUERY_WORDS else self._unknown(first)
-        if (found := read_index_statement(self._tokens, self._rest(0))) is not None:
-            return found
-        if (found := read_access_statement(self._tokens, self._rest(0))) is not None:
-            return found
-        if (found := read_external_table(self._tokens, self._rest(0))) is not None:
-            return found
+        for read in (read_index_statement, read_access_statement, read_object_statement, read_external_table):
+            if (found := read(self._tokens, self._rest(0))) is not None:
+                return found
         if word in REFUSED:
             raise UnsupportedError(REFUSED[word])
         match word:
@@ -171,7 +169,7 @@ class _Reader:
         if word in REFUSED_OBJECTS:
             raise UnsupportedError(REFUSED_OBJECTS[word])
         if word not in {"table", "view", "schema"}:
-            raise UnsupportedError("CREATE makes tables, views and schemas here: CREATE TABLE | VIEW | SCHEMA")
+            raise UnsupportedError("there is CREATE TABLE | VIEW | SCHEMA | VECTOR INDEX | MODEL | PROMPT")
         self._at += 1
         exists_ok = self._take("if") and self._need("not") and self._need("exists")
         if word == "schema":
@@ -215,7 +213,7 @@ class _Reader:
     def _drop(self) -> Statement:
         self._at = 2
         if len(self._tokens) < 2 or not self._tokens[1].is_word("table", "view", "schema"):
-            raise UnsupportedError("DROP removes tables, views and schemas here: DROP TABLE | VIEW | SCHEMA")
+            raise UnsupportedError("there is DROP TABLE | VIEW | SCHEMA | VECTOR INDEX | MODEL | PROMPT")
         exists_ok = self._take("if") and self._need("exists")
         what = self._tokens[1].text.lower()
         target = self._schema_name() if what == "schema" else self._name()

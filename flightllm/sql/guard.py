@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from flightllm.config import LimitsConfig
 from flightllm.errors import LimitExceededError, PermissionDeniedError, UnsupportedError
+from flightllm.limits import over_limit
 from flightllm.sql.names import STORED_SUFFIX, identifier, with_name
 from flightllm.sql.tokens import Kind, Token, position, tokenize
 
@@ -184,10 +185,8 @@ def check_sql(sql: str, limits: LimitsConfig) -> None:
     """
     size = len(sql.encode())
     if size > limits.sql_bytes:
-        raise LimitExceededError(
-            f"the SQL text has {size:,} bytes; [limits] sql_bytes = {limits.sql_bytes:,} is the most: "
-            "upload the values as a table and join it"
-        )
+        instead = "upload the values as a table and join it"
+        raise over_limit("sql_bytes", limits.sql_bytes, f"the SQL text has {size:,} bytes", instead)
     tokens = tokenize(sql)
     for before, token in pairwise(tokens):
         if token.is_word("tablesample") and not before.is_symbol("."):
@@ -200,26 +199,22 @@ def check_sql(sql: str, limits: LimitsConfig) -> None:
     meter = _Meter()
     weight = meter.read(tokens)
     if weight > limits.sql_terms:
-        raise LimitExceededError(_too_deep(meter.counts, weight, limits.sql_terms))
+        raise _too_deep(meter.counts, weight, limits.sql_terms)
     if meter.cube_columns > _CUBE_COLUMNS:
         raise LimitExceededError(
             f"CUBE has {meter.cube_columns} columns; {_CUBE_COLUMNS} is the most: write GROUPING SETS"
         )
     expanded = _expanded(tokens, limits.sql_terms)
     if expanded > limits.sql_terms:
-        raise LimitExceededError(
-            f"the WITH queries use each other so often that the plan would have over {limits.sql_terms:,} parts; "
-            f"[limits] sql_terms = {limits.sql_terms:,} is the most: keep one in a table with CREATE TABLE … AS"
-        )
+        found = f"the WITH queries use each other so often that the plan would have over {limits.sql_terms:,} parts"
+        raise over_limit("sql_terms", limits.sql_terms, found, "keep one in a table with CREATE TABLE … AS")
 
 
-def _too_deep(counts: dict[str, int], weight: int, most: int) -> str:
+def _too_deep(counts: dict[str, int], weight: int, most: int) -> LimitExceededError:
     what = max(counts, key=lambda name: counts[name] * _WEIGHTS[name])
     advice = _ADVICE.get(what, "split the query into several")
-    return (
-        f"the SQL text is too deep: {counts[what]:,} {what}, {weight:,} terms in all; "
-        f"[limits] sql_terms = {most:,} is the most, and allows {most // _WEIGHTS[what]:,} {what}: {advice}"
-    )
+    found = f"the SQL text is too deep: {counts[what]:,} {what}, {weight:,} terms in all"
+    return over_limit("sql_terms", most, found, f"that is {most // _WEIGHTS[what]:,} {what}; {advice}")
 
 
 def _expanded(tokens: Sequence[Token], most: int) -> int:

@@ -29,6 +29,10 @@ StatementKind = Literal[
     "create_index",
     "drop_index",
     "refresh_index",
+    "create_model",
+    "drop_model",
+    "create_prompt",
+    "drop_prompt",
     "grant",
     "revoke",
     "create_policy",
@@ -60,6 +64,8 @@ class Statement:
     """Of EXPLAIN: `text` or `json`."""
     options: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
     """Of CREATE VECTOR INDEX, whose name is `key`; of CREATE EXTERNAL TABLE `format` and `location`."""
+    model_options: Mapping[str, str | int | float | bool] = field(default_factory=lambda: MappingProxyType({}))
+    """Of CREATE MODEL, whose name is `key`; a prompt's text is `value`."""
     grants: tuple[Grant, ...] = ()
     policy: Policy | None = None
     """A row filter or column mask."""

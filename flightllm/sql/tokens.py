@@ -6,6 +6,7 @@ them would be misread.) Its keywords are switched off: an unquoted name is a wor
 "command".
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
@@ -18,6 +19,10 @@ from sqlglot.tokenizer_core import TokenType
 from sqlglot.tokens import Tokenizer
 
 from flightllm.errors import SqlError
+
+_PARAMETER = re.compile(r"(?<![\w$])\$(?=\d+(?![\w$]))")
+_MARK = "\ufdd0"
+"""Stands for the `$` of a parameter while sqlglot reads, which takes `$1,$2` for a quote with the tag `1,`."""
 
 
 class Kind(Enum):
@@ -68,7 +73,7 @@ def tokenize(sql: str) -> tuple[Token, ...]:
     """
     tokenizer = _GenericTokenizer()
     try:
-        raw = tokenizer.tokenize(sql)
+        raw = tokenizer.tokenize(sql if _MARK in sql else _PARAMETER.sub(_MARK, sql))
     except TokenError as error:
         start = tokenizer.failed_at()
         message = f"unterminated or malformed quoted text at {position(sql, start)}: {sql[start : start + 20]!r}"
@@ -106,7 +111,7 @@ class _GenericTokenizer(Tokenizer):
         for text, kind in Tokenizer.KEYWORDS.items()
         if not text[0].isalpha() and not {"{", "}"} & {*text} and text != "/*+"
     }
-    SINGLE_TOKENS: ClassVar = {**Tokenizer.SINGLE_TOKENS, "$": TokenType.HEREDOC_STRING}
+    SINGLE_TOKENS: ClassVar = {**Tokenizer.SINGLE_TOKENS, "$": TokenType.HEREDOC_STRING, _MARK: TokenType.PARAMETER}
     VAR_SINGLE_TOKENS: ClassVar = {"$", "@", "#"}
     COMMANDS: ClassVar = set()
     TOKENS_PRECEDING_HINT: ClassVar = set()
@@ -126,7 +131,10 @@ def _token(sql: str, raw: RawToken) -> Token:
     kind = _KINDS.get(raw.token_type, Kind.SYMBOL)
     end = raw.end + 1
     valued = kind is Kind.STRING or kind is Kind.QUOTED
-    return Token(kind, raw.text if valued else sql[raw.start : end], raw.start, end)
+    if not valued:
+        return Token(kind, sql[raw.start : end], raw.start, end)
+    text = raw.text if _MARK in sql else raw.text.replace(_MARK, "$")
+    return Token(kind, text, raw.start, end)
 
 
 def _with_placeholders(tokens: Iterable[Token]) -> Iterator[Token]:

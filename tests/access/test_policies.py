@@ -149,6 +149,16 @@ def test_conditions_never_reach_hidden_rows(database: Database, alice: Session, 
     assert {row["id"] for row in found.rows} <= {1, 3}
 
 
+def test_a_policy_that_does_not_fit_any_more(database: Database, alice: Session) -> None:
+    """A table made anew with other columns is closed to those whom its filter names, and only that table."""
+    admin = database.session()
+    admin.update("CREATE OR REPLACE TABLE managed AS SELECT 1 AS other")
+    with pytest.raises(PermissionDeniedError, match="does not fit the table 'managed' any more"):
+        ask(alice, "SELECT * FROM managed")
+    assert rows(alice, "SELECT count(*) AS c FROM stored") == [{"c": 2}]
+    assert rows(admin, "SELECT * FROM managed") == [{"other": 1}]
+
+
 def test_the_user_s_name_in_a_policy(database: Database) -> None:
     """`current_user` is whoever asks, a name with quotes included."""
     admin, store = database.session(), database.access.store

@@ -118,6 +118,117 @@ def test_get_objects(connection: Connection, movies: pa.Table) -> None:
     assert "system" in schemas
 
 
+@pytest.mark.usefixtures("movies")
+@pytest.mark.parametrize(
+    ("depth", "filters", "found"),
+    [
+        ("catalogs", {}, ["flightllm"]),
+        ("catalogs", {"catalog_filter": "flight%"}, ["flightllm"]),
+        ("catalogs", {"catalog_filter": "nope"}, []),
+        ("db_schemas", {}, ["flightllm.public", "flightllm.system"]),
+        ("db_schemas", {"db_schema_filter": "pub%"}, ["flightllm.public"]),
+        ("db_schemas", {"db_schema_filter": "nope"}, []),
+        ("tables", {"db_schema_filter": "public"}, ["flightllm.public.movies"]),
+        ("tables", {"table_name_filter": "m_vies"}, ["flightllm.public.movies"]),
+        ("tables", {"table_name_filter": "nope"}, []),
+        ("tables", {"catalog_filter": "nope"}, []),
+        ("tables", {"table_types_filter": ["VIEW"]}, []),
+        ("columns", {"table_name_filter": "movies"}, ["flightllm.public.movies.title", "flightllm.public.movies.year"]),
+        ("columns", {"table_name_filter": "movies", "column_name_filter": "y%"}, ["flightllm.public.movies.year"]),
+    ],
+)
+def test_get_objects_filtered(connection: Connection, depth: str, filters: dict[str, Any], found: list[str]) -> None:
+    """Each depth, narrowed by each filter, as dotted names."""
+    objects = connection.adbc_get_objects(depth=depth, **filters).read_all().to_pylist()  # type: ignore[arg-type]
+    assert list(_dotted(objects, ["catalog", "db_schema", "table", "column"], depth)) == found
+
+
+def _dotted(objects: list[dict[str, Any]], levels: list[str], depth: str) -> Iterator[str]:
+    for entry in objects:
+        name = entry[f"{levels[0]}_name"]
+        below = entry.get(f"{levels[0]}_{levels[1]}s") if len(levels) > 1 else None
+        if depth == f"{levels[0]}s" or below is None:
+            yield name
+        else:
+            yield from (f"{name}.{rest}" for rest in _dotted(below, levels[1:], depth))
+
+
+def test_columns_have_type_names(connection: Connection, cursor: Any) -> None:
+    """What JDBC and ODBC call a column's type is among its properties."""
+    cursor.execute("CREATE TABLE t (a INT, b VARCHAR, c TIMESTAMP WITH TIME ZONE, d DECIMAL(10, 2))")
+    (catalog,) = connection.adbc_get_objects(depth="columns", table_name_filter="t").read_all().to_pylist()
+    columns = catalog["catalog_db_schemas"][0]["db_schema_tables"][0]["table_columns"]
+    names = ["INTEGER", "VARCHAR", "TIMESTAMP WITH TIME ZONE", "DECIMAL"]
+    assert [column["xdbc_type_name"] for column in columns] == names
+    assert [column["ordinal_position"] for column in columns] == [1, 2, 3, 4]
+
+
+def test_errors_have_codes(cursor: Any) -> None:
+    """An error's details have its SQLSTATE."""
+    with pytest.raises(adbc.ProgrammingError, match="not found") as caught:
+        cursor.execute("SELECT * FROM nope")
+    details: list[Any] = caught.value.details  # its names are bytes, not what their type says
+    assert (b"x-flightllm-sqlstate", b"42P01") in details
+
+
+def test_what_there_is_not(connection: Connection, server: FlightSqlServer) -> None:
+    """Statistics and transactions are refused as unsupported."""
+    with pytest.raises(adbc.NotSupportedError):
+        connection.adbc_get_statistics()
+    with pytest.raises(adbc.NotSupportedError):
+        connection.adbc_connection.set_autocommit(False)
+    with pytest.warns(Warning, match="autocommit"):
+        other = adbc.connect(server.uri)
+    other.commit()
+    other.close()
+
+
+@pytest.mark.parametrize("parts", [1, 4])
+def test_partitions(connection: Connection, cursor: Any, server: FlightSqlServer, parts: int) -> None:
+    """As many partitions as the session asks for, each read over a connection of its own; all rows once."""
+    prefix = ConnectionOptions.OPTION_SESSION_OPTION_PREFIX.value
+    connection.adbc_connection.set_options(**{f"{prefix}flightllm.endpoints": str(parts)})
+    partitions, schema = cursor.adbc_execute_partitions("SELECT value AS n FROM generate_series(1, 100000)")
+    assert (len(partitions), schema) == (parts, pa.schema([("n", pa.int64())]))
+    rows: list[int] = []
+    for partition in reversed(partitions):
+        with adbc.connect(server.uri, autocommit=True) as other, other.cursor() as reader:
+            reader.adbc_read_partition(partition)
+            rows += reader.fetch_arrow_table().column(0).to_pylist()
+    assert sorted(rows) == list(range(1, 100_001))
+    cursor.execute("SELECT value AS n FROM generate_series(1, 100000)")
+    assert sorted(cursor.fetch_arrow_table().column(0).to_pylist()) == list(range(1, 100_001))
+
+
+def test_many_rows_of_parameters(cursor: Any, movies: pa.Table) -> None:
+    """INSERT, UPDATE and DELETE count the rows of all their parameters; a query has to be executed row by row."""
+    rows = [(f"T{i}", i) for i in range(2_500)]
+    cursor.executemany("INSERT INTO movies (title,year) VALUES ($1,$2)", rows)
+    assert cursor.rowcount == 2_500
+    cursor.executemany("UPDATE movies SET title = ? WHERE year = ?", [("X", 1), ("Y", 2), ("Z", 9_999)])
+    assert cursor.rowcount == 2
+    cursor.executemany("DELETE FROM movies WHERE year = ?", [(1,), (2,)])
+    assert cursor.rowcount == 2
+    cursor.execute("SELECT count(*) FROM movies")
+    assert cursor.fetchone() == (2_498 + movies.num_rows,)
+    with pytest.raises(adbc.ProgrammingError, match="is a query"):
+        cursor.executemany("SELECT ?", [(1,), (2,)])
+
+
+def test_the_same_statement_with_other_values(cursor: Any) -> None:
+    """A prepared query runs again with new values, also of another type."""
+    for value in (1, "text", 1.5, None, b"x"):
+        cursor.execute("SELECT ? AS v", (value,))
+        assert cursor.fetchone() == (value,)
+
+
+def test_sent_as_the_wrong_kind(cursor: Any) -> None:
+    """A query sent as an update is told so."""
+    cursor.adbc_statement.set_sql_query("SELECT 1")
+    with pytest.raises(adbc.ProgrammingError, match="returns rows"):
+        cursor.adbc_statement.execute_update()
+
+
 def test_metadata(connection: Connection, cursor: Any, movies: pa.Table) -> None:
     """Table schema, types, names and versions."""
     assert connection.adbc_get_table_schema("movies") == movies.schema

@@ -3,6 +3,7 @@
 import adbc_driver_flightsql.dbapi as adbc
 import pandas as pd
 import polars as pl
+import pytest
 
 from flightllm.flight.server import FlightSqlServer
 
@@ -29,6 +30,33 @@ def test_polars_reads(server: FlightSqlServer) -> None:
     with adbc.connect(server.uri, autocommit=True) as connection:
         frame = pl.read_database(SQL, connection)
     assert frame.rows() == [(1, "a"), (2, None)]
+
+
+def test_polars_writes_a_table(server: FlightSqlServer) -> None:
+    """`write_database` makes, adds to and replaces a table, also in another schema."""
+    frame = pl.DataFrame({"n": [1, 2], "s": ["a", None]})
+    with adbc.connect(server.uri, autocommit=True) as connection:
+        with connection.cursor() as cursor:
+            cursor.execute("CREATE SCHEMA sales")
+        for name in ("written", "sales.written"):
+            for mode, rows in (("fail", 2), ("append", 4), ("replace", 2)):
+                frame.write_database(name, connection, engine="adbc", if_table_exists=mode)  # type: ignore[arg-type]
+                assert len(pl.read_database(f"SELECT * FROM {name}", connection)) == rows
+            with pytest.raises(adbc.ProgrammingError, match="exists"):
+                frame.write_database(name, connection, engine="adbc")
+
+
+def test_pandas_keeps_types(server: FlightSqlServer) -> None:
+    """`read_sql` may keep Arrow's types, and a time zone goes there and back."""
+    with adbc.connect(server.uri, autocommit=True) as connection:
+        frame = pd.read_sql("SELECT 7 AS n, DATE '2024-01-02' AS d", connection, dtype_backend="pyarrow")
+        assert [str(kind) for kind in frame.dtypes] == ["int64[pyarrow]", "date32[day][pyarrow]"]
+        more = pd.DataFrame({"n": [1], "at": [pd.Timestamp("2024-01-02 03:04:05", tz="UTC")]})
+        assert more.to_sql("moments", connection, index=False) == 1
+        assert more.to_sql("moments", connection, index=False, if_exists="append") == 1
+        with pytest.raises(ValueError, match="exists"):
+            more.to_sql("moments", connection, index=False)
+        assert pd.read_sql("SELECT at FROM moments", connection)["at"].dt.tz is not None
 
 
 def test_polars_writes(server: FlightSqlServer) -> None:

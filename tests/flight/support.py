@@ -12,7 +12,9 @@ import pyarrow as pa
 from datafusion import SessionConfig, SessionContext
 
 from flightllm.access.principal import Principal
-from flightllm.errors import CancelledError, InvalidInputError, NotFoundError, SqlError
+from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, NotFoundError, SqlError
+from flightllm.limits import TimeLimit
+from flightllm.spans import NO_SPANS
 
 _UPDATE = re.compile(r"\s*(create|drop|insert|set|delete)\b", re.IGNORECASE)
 _SLOW = re.compile(r"\s*slow\b", re.IGNORECASE)
@@ -23,12 +25,30 @@ class Record:
     """A query's id and whether it was cancelled or closed."""
 
     query_id: str = field(default_factory=lambda: uuid4().hex)
+    user: str = "local"
     cancelled: threading.Event = field(default_factory=threading.Event)
     closed: threading.Event = field(default_factory=threading.Event)
 
-    def cancel(self) -> None:
+    waited: float = 0.0
+
+    @property
+    def stopped(self) -> bool:
+        """Tell whether it was cancelled."""
+        return self.cancelled.is_set()
+
+    def cancel(self, reason: FlightLLMError | None = None) -> None:
         """Ask the query to stop."""
+        del reason
         self.cancelled.set()
+
+    def progress(self) -> dict[str, Any]:
+        """Return how far it is."""
+        status = "done" if self.closed.is_set() else "cancelled" if self.cancelled.is_set() else "running"
+        return {"query_id": self.query_id, "status": status, "calls_done": 0, "calls_expected": 0}
+
+    def queued(self, seconds: float) -> None:
+        """Note how long it waited."""
+        self.waited += seconds
 
 
 @dataclass(frozen=True)
@@ -67,7 +87,10 @@ class Info:
 
 
 class TinyDatabase:
-    """DataFusion tables; `slow` is a query that blocks before its first batch, `broken` one that has a defect."""
+    """DataFusion tables; `slow` is a query that blocks before its first batch, `broken` one that has a defect.
+
+    `hard` is one that cannot be planned, nor stopped while it is, until `may_plan` is set.
+    """
 
     def __init__(self) -> None:
         config = SessionConfig(
@@ -80,6 +103,9 @@ class TinyDatabase:
         self.updates: list[str] = []
         self.records: list[Record] = []
         self.sessions = 0
+        self.spans = NO_SPANS
+        self.time_limit = TimeLimit()
+        self.may_plan = threading.Event()
         self.plans = 0
 
     def catalog_of(self, principal: Principal) -> "TinyDatabase":
@@ -87,8 +113,9 @@ class TinyDatabase:
         del principal
         return self
 
-    def session(self, principal: Principal) -> "TinySession":
+    def session(self, principal: Principal, *, peer: str = "") -> "TinySession":
         """Open a session."""
+        del peer
         self.sessions += 1
         return TinySession(self, principal)
 
@@ -124,6 +151,12 @@ class TinySession:
         self.principal = principal
         self._database = database
         self._options = {"optimizer": "on"}
+        self.id = f"s{database.sessions}"
+
+    def time_limit(self, settings: Mapping[str, str]) -> TimeLimit:
+        """Return that of the database."""
+        del settings
+        return self._database.time_limit
 
     def is_update(self, sql: str) -> bool:
         """Look at the first word."""
@@ -146,6 +179,9 @@ class TinySession:
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] | None = None
     ) -> Result:
         """Start a query."""
+        if sql.startswith("hard"):
+            self._database.may_plan.wait(60)
+            sql = "SELECT 1 AS a"
         record = Record()
         self._database.records.append(record)
         if _SLOW.match(sql):
@@ -155,6 +191,14 @@ class TinySession:
             sql = sql.replace("settings()", "'" + ",".join(f"{k}={v}" for k, v in sorted(effective.items())) + "'")
         frame = self._plan(_bind(sql, parameters))
         return Result(frame.schema(), self._run(frame, record, sql), record)
+
+    def describe_plan(self, plan: bytes) -> Described:
+        """Take no plans."""
+        raise InvalidInputError(f"no Substrait plan of {len(plan)} bytes")
+
+    def execute_plan(self, plan: bytes, settings: Mapping[str, str] | None = None) -> Result:
+        """Take no plans."""
+        raise InvalidInputError(f"no Substrait plan of {len(plan)} bytes under {settings}")
 
     def update(
         self,
@@ -176,10 +220,10 @@ class TinySession:
         return len(rows)
 
     def ingest(
-        self, table: str, reader: Iterable[pa.RecordBatch], schema: pa.Schema, mode: str, *, temporary: bool = False
+        self, table: str, reader: Iterable[pa.RecordBatch], schema: pa.Schema, mode: str, **options: object
     ) -> int:
         """Write a table."""
-        del temporary
+        del options
         context = self._database.context
         exists = context.table_exist(table)
         if mode == "create" and exists:
@@ -197,6 +241,10 @@ class TinySession:
         if key not in self._options or value not in ("on", "off"):
             raise InvalidInputError(f"no setting {key}={value}")
         self._options[key] = value
+
+    def reset_option(self, key: str) -> None:
+        """Put a setting back to its default."""
+        self.set_option(key, "on")
 
     def get_options(self) -> Mapping[str, str]:
         """Return the settings."""

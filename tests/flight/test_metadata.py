@@ -83,12 +83,46 @@ def test_table_schema() -> None:
         "CommandGetExportedKeys",
         "CommandGetImportedKeys",
         "CommandGetCrossReference",
-        "CommandGetXdbcTypeInfo",
     ],
 )
 def test_empty_results(name: str) -> None:
     """What tables here do not have is answered by no rows, under the right schema."""
     assert _rows(name) == []
+
+
+def test_columns_are_described() -> None:
+    """A table's schema says of each column what JDBC and ODBC want to know."""
+    row = _rows("CommandGetTables", table_name_filter_pattern="queries", include_schema=True)[0]
+    title, year = (dict(field.metadata) for field in pa.ipc.read_schema(pa.py_buffer(row["table_schema"])))
+    assert {key.decode().removeprefix("ARROW:FLIGHT:SQL:"): value.decode() for key, value in title.items()} == {
+        "CATALOG_NAME": "flightllm",
+        "DB_SCHEMA_NAME": "system",
+        "TABLE_NAME": "queries",
+        "TYPE_NAME": "VARCHAR",
+        "PRECISION": "2147483647",
+        "IS_AUTO_INCREMENT": "0",
+        "IS_CASE_SENSITIVE": "1",
+        "IS_READ_ONLY": "1",
+        "IS_SEARCHABLE": "1",
+    }
+    assert (year[b"ARROW:FLIGHT:SQL:TYPE_NAME"], year[b"ARROW:FLIGHT:SQL:SCALE"]) == (b"INTEGER", b"0")
+
+
+def test_type_info() -> None:
+    """Every SQL type there is, in the order of their codes; or those of one code."""
+    rows = _rows("CommandGetXdbcTypeInfo")
+    assert [(row["data_type"], row["type_name"]) for row in rows] == sorted(
+        (row["data_type"], row["type_name"]) for row in rows
+    )
+    assert {"BIGINT UNSIGNED", "TIMESTAMP WITH TIME ZONE", "INTERVAL", "ARRAY"} < {row["type_name"] for row in rows}
+    (text,) = _rows("CommandGetXdbcTypeInfo", data_type=12)
+    assert (text["type_name"], text["literal_prefix"], text["create_params"]) == ("VARCHAR", "'", ["length"])
+    assert (text["case_sensitive"], text["searchable"], text["unsigned_attribute"]) == (True, 3, None)
+    (money,) = _rows("CommandGetXdbcTypeInfo", data_type=3)
+    assert (money["column_size"], money["maximum_scale"], money["num_prec_radix"]) == (76, 76, 10)
+    moments = _rows("CommandGetXdbcTypeInfo", data_type=93)
+    assert [(row["sql_data_type"], row["datetime_subcode"]) for row in moments] == [(9, 3), (9, 5)]
+    assert _rows("CommandGetXdbcTypeInfo", data_type=77) == []
 
 
 def test_table_type_list() -> None:

@@ -1,6 +1,7 @@
 """Results stream ahead of the client, and stop with it."""
 
 import threading
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,16 +11,23 @@ from pyarrow import flight
 
 from flightllm.errors import CancelledError
 from flightllm.flight.limits import FlightLimits
-from flightllm.flight.results import ResultStream, stream
+from flightllm.flight.results import Reader, ResultStream, stream
 from flightllm.flight.sequence import Sequence
 from flightllm.flight.slots import Slots
 
 SCHEMA = pa.schema([("a", pa.int64())])
+STAYING = Reader(lambda: False)
 LIMITS = FlightLimits(poll_seconds=0.01, queue_seconds=0.05)
 
 
 def _slots(size: int = 1) -> Slots:
-    return Slots(size, wait_seconds=LIMITS.queue_seconds, poll_seconds=LIMITS.poll_seconds)
+    return Slots(size, queue=8, wait_seconds=LIMITS.queue_seconds, poll_seconds=LIMITS.poll_seconds)
+
+
+def _free(slots: Slots) -> None:
+    """Wait until every place is given back: the thread that made the rows does it, at its end."""
+    while slots.running:
+        time.sleep(0.01)
 
 
 def _result(support: Any, batches: Iterator[pa.RecordBatch]) -> Any:
@@ -33,7 +41,7 @@ def _batches(count: int) -> Iterator[pa.RecordBatch]:
 
 def test_all_rows_arrive_in_order(support: Any) -> None:
     """Joining what is ready together changes neither rows nor order."""
-    rows = list(stream(_result(support, _batches(500)), LIMITS, _slots(), lambda: False))
+    rows = list(stream(_result(support, _batches(500)), LIMITS, _slots(), STAYING))
     assert [n for part in rows for n in part["a"].to_pylist()] == list(range(500))
 
 
@@ -46,7 +54,7 @@ def test_a_row_is_not_held_back(support: Any) -> None:
         go_on.wait(30)
         yield from _batches(1)
 
-    rows = stream(_result(support, slow()), LIMITS, _slots(), lambda: False)
+    rows = stream(_result(support, slow()), LIMITS, _slots(), STAYING)
     assert next(rows).num_rows == 1
     go_on.set()
     assert next(rows).num_rows == 1
@@ -62,36 +70,36 @@ def test_a_blocked_query_is_cancelled_when_the_client_goes(support: Any) -> None
 
     result = support.Result(SCHEMA, blocked(), result.query)
     with pytest.raises(flight.FlightCancelledError):
-        next(stream(result, LIMITS, slots, lambda: True))
+        next(stream(result, LIMITS, slots, Reader(lambda: True)))
     assert result.query.cancelled.is_set()
-    assert slots.running == 0
+    _free(slots)
 
 
 def test_closing_the_stream_stops_the_query(support: Any) -> None:
     """A client that stops reading half-way ends the query and frees its place."""
     result, slots = _result(support, _batches(10_000)), _slots()
-    rows = stream(result, LIMITS, slots, lambda: False)
+    rows = stream(result, LIMITS, slots, STAYING)
     next(rows)
     rows.close()  # type: ignore[attr-defined]
     assert result.query.cancelled.is_set()
-    assert slots.running == 0
+    _free(slots)
 
 
 def test_a_finished_query_is_not_cancelled(support: Any) -> None:
     """Reading to the end leaves the query's record alone."""
     result = _result(support, _batches(3))
-    list(stream(result, LIMITS, _slots(), lambda: False))
+    list(stream(result, LIMITS, _slots(), STAYING))
     assert not result.query.cancelled.is_set()
 
 
 def test_places_are_bounded(support: Any) -> None:
     """With every place taken another query waits, then is told so."""
     slots = _slots(1)
-    first = stream(_result(support, _batches(10_000)), LIMITS, slots, lambda: False)
+    first = stream(_result(support, _batches(10_000)), LIMITS, slots, STAYING)
     next(first)
     second = _result(support, _batches(1))
-    with pytest.raises(flight.FlightUnavailableError, match=r"limits\.concurrent_queries = 1"):
-        next(stream(second, LIMITS, slots, lambda: False))
+    with pytest.raises(flight.FlightUnavailableError, match=r"\[limits\] concurrent_queries = 1"):
+        next(stream(second, LIMITS, slots, STAYING))
     assert second.query.cancelled.is_set()
     first.close()  # type: ignore[attr-defined]
 
@@ -99,7 +107,7 @@ def test_places_are_bounded(support: Any) -> None:
 def test_a_stream_nobody_began_to_read_ends_its_query(support: Any) -> None:
     """A client that goes between planning and the first row leaves nothing running."""
     result = _result(support, _batches(3))
-    unread = ResultStream(result, LIMITS, _slots(), lambda: False)
+    unread = ResultStream(result, LIMITS, _slots(), STAYING)
     del unread
     assert result.query.cancelled.is_set()
     assert list(result.batches) == []

@@ -1,7 +1,7 @@
 """The protocol, as a bare Flight client sees it."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -11,8 +11,9 @@ from pyarrow import flight
 from flightllm.client import Client
 from flightllm.config import LimitsConfig, ServerConfig
 from flightllm.errors import CancelledError, EngineUnavailableError
-from flightllm.flight.messages import FLIGHT_PACKAGE, flight_message, message_class, pack, sql_message, unpack
+from flightllm.flight.messages import flight_message, message_class, pack, sql_message
 from flightllm.flight.server import FlightSqlServer
+from tests.flight_messages import act, descriptor, prepare, put
 
 
 @pytest.fixture
@@ -22,60 +23,36 @@ def bare(server: FlightSqlServer) -> Iterator[flight.FlightClient]:
         yield client
 
 
-def _descriptor(name: str, **fields: object) -> flight.FlightDescriptor:
-    return flight.FlightDescriptor.for_command(pack(sql_message(name, **fields)))
-
-
-def _prepare(bare: flight.FlightClient, sql: str) -> Any:
-    body = pack(sql_message("ActionCreatePreparedStatementRequest", query=sql))
-    (result,) = bare.do_action(flight.Action("CreatePreparedStatement", body))
-    return unpack(result.body.to_pybytes()).message
-
-
-def _act(bare: flight.FlightClient, action: str, request: Any, answer: str) -> Any:
-    (result,) = bare.do_action(flight.Action(action, request.SerializeToString()))
-    return message_class(f"{FLIGHT_PACKAGE}.{answer}").FromString(result.body.to_pybytes())
-
-
-def _put(bare: flight.FlightClient, descriptor: flight.FlightDescriptor, table: pa.Table) -> bytes:
-    writer, reader = bare.do_put(descriptor, table.schema)
-    writer.write_table(table)
-    writer.done_writing()
-    answer = reader.read()
-    writer.close()
-    return bytes(answer.to_pybytes())
-
-
 def test_the_schema_is_the_same_everywhere(bare: flight.FlightClient) -> None:
     """Prepare, GetSchema, GetFlightInfo and the stream agree."""
     sql = "SELECT 1 AS a, 'x' AS b, CAST(NULL AS DOUBLE) AS c"
-    prepared = _prepare(bare, sql)
+    prepared = prepare(bare, sql)
     told = pa.ipc.read_schema(pa.py_buffer(prepared.dataset_schema))
-    command = _descriptor("CommandPreparedStatementQuery", prepared_statement_handle=prepared.prepared_statement_handle)
+    command = descriptor("CommandPreparedStatementQuery", prepared_statement_handle=prepared.prepared_statement_handle)
     info = bare.get_flight_info(command)
     streamed = bare.do_get(info.endpoints[0].ticket).schema
     assert told == bare.get_schema(command).schema == info.schema == streamed
-    assert bare.get_schema(_descriptor("CommandStatementQuery", query=sql)).schema == told
+    assert bare.get_schema(descriptor("CommandStatementQuery", query=sql)).schema == told
     assert told.field("b").type == pa.string()
 
 
 def test_a_query_is_planned_once(bare: flight.FlightClient, database: Any) -> None:
     """GetFlightInfo plans a query once and its fetch not again; a prepared one once more when it is executed."""
-    info = bare.get_flight_info(_descriptor("CommandStatementQuery", query="SELECT 1 AS a"))
+    info = bare.get_flight_info(descriptor("CommandStatementQuery", query="SELECT 1 AS a"))
     assert database.plans == 1
     bare.do_get(info.endpoints[0].ticket).read_all()
     assert database.plans == 1
-    handle = _prepare(bare, "SELECT 1 AS a").prepared_statement_handle
+    handle = prepare(bare, "SELECT 1 AS a").prepared_statement_handle
     assert database.plans == 2
-    command = _descriptor("CommandPreparedStatementQuery", prepared_statement_handle=handle)
+    command = descriptor("CommandPreparedStatementQuery", prepared_statement_handle=handle)
     bare.do_get(bare.get_flight_info(command).endpoints[0].ticket).read_all()
     assert database.plans == 3
 
 
 def test_an_update_runs_once_and_never_while_preparing(bare: flight.FlightClient, database: Any) -> None:
     """Preparing and GetSchema only look; GetFlightInfo runs it; fetching gives no rows and runs nothing again."""
-    prepared = _prepare(bare, "CREATE TABLE t AS SELECT 1 AS a")
-    command = _descriptor("CommandPreparedStatementQuery", prepared_statement_handle=prepared.prepared_statement_handle)
+    prepared = prepare(bare, "CREATE TABLE t AS SELECT 1 AS a")
+    command = descriptor("CommandPreparedStatementQuery", prepared_statement_handle=prepared.prepared_statement_handle)
     bare.get_schema(command)
     assert (prepared.is_update, prepared.dataset_schema, database.updates) == (True, b"", [])
     info = bare.get_flight_info(command)
@@ -86,20 +63,20 @@ def test_an_update_runs_once_and_never_while_preparing(bare: flight.FlightClient
 
 def test_parameters_in_any_order_of_names(bare: flight.FlightClient) -> None:
     """Numbered parameters are taken by number, others by place; several rows give several results."""
-    prepared = _prepare(bare, "SELECT ? AS a, ? AS b")
-    command = _descriptor("CommandPreparedStatementQuery", prepared_statement_handle=prepared.prepared_statement_handle)
-    _put(bare, command, pa.table({"1": ["second", "fourth"], "0": ["first", "third"]}))
+    prepared = prepare(bare, "SELECT ? AS a, ? AS b")
+    command = descriptor("CommandPreparedStatementQuery", prepared_statement_handle=prepared.prepared_statement_handle)
+    put(bare, command, pa.table({"1": ["second", "fourth"], "0": ["first", "third"]}))
     rows = bare.do_get(bare.get_flight_info(command).endpoints[0].ticket).read_all().to_pylist()
     assert rows == [{"a": "first", "b": "second"}, {"a": "third", "b": "fourth"}]
 
 
 def test_a_prepared_update_by_put(bare: flight.FlightClient, database: Any) -> None:
     """JDBC sends updates by DoPut; the answer counts the rows."""
-    bare.get_flight_info(_descriptor("CommandStatementQuery", query="CREATE TABLE t AS SELECT 'x' AS a"))
-    handle = _prepare(bare, "INSERT INTO t VALUES (?)").prepared_statement_handle
-    answer = _put(
+    bare.get_flight_info(descriptor("CommandStatementQuery", query="CREATE TABLE t AS SELECT 'x' AS a"))
+    handle = prepare(bare, "INSERT INTO t VALUES (?)").prepared_statement_handle
+    answer = put(
         bare,
-        _descriptor("CommandPreparedStatementUpdate", prepared_statement_handle=handle),
+        descriptor("CommandPreparedStatementUpdate", prepared_statement_handle=handle),
         pa.table({"0": ["y", "z"]}),
     )
     assert message_class("arrow.flight.protocol.sql.DoPutUpdateResult").FromString(answer).record_count == 2
@@ -108,23 +85,23 @@ def test_a_prepared_update_by_put(bare: flight.FlightClient, database: Any) -> N
 
 def test_a_closed_statement_is_gone(bare: flight.FlightClient) -> None:
     """Using a closed handle says so."""
-    handle = _prepare(bare, "SELECT 1").prepared_statement_handle
+    handle = prepare(bare, "SELECT 1").prepared_statement_handle
     body = pack(sql_message("ActionClosePreparedStatementRequest", prepared_statement_handle=handle))
     list(bare.do_action(flight.Action("ClosePreparedStatement", body)))
     with pytest.raises(pa.ArrowKeyError, match="no such prepared statement"):
-        bare.get_flight_info(_descriptor("CommandPreparedStatementQuery", prepared_statement_handle=handle))
+        bare.get_flight_info(descriptor("CommandPreparedStatementQuery", prepared_statement_handle=handle))
 
 
 def test_a_ticket_may_be_fetched_again(bare: flight.FlightClient) -> None:
     """A second fetch runs the query again."""
-    ticket = bare.get_flight_info(_descriptor("CommandStatementQuery", query="SELECT 1 AS a")).endpoints[0].ticket
+    ticket = bare.get_flight_info(descriptor("CommandStatementQuery", query="SELECT 1 AS a")).endpoints[0].ticket
     assert bare.do_get(ticket).read_all() == bare.do_get(ticket).read_all()
 
 
 def test_batches_stay_below_two_mebibytes(bare: flight.FlightClient, server: FlightSqlServer, database: Any) -> None:
     """A large batch of the engine is cut for clients with small message limits."""
     database.context.register_record_batches("big", [[pa.record_batch({"a": ["x" * 1_000] * 8_000})]])
-    info = bare.get_flight_info(_descriptor("CommandStatementQuery", query="SELECT * FROM big"))
+    info = bare.get_flight_info(descriptor("CommandStatementQuery", query="SELECT * FROM big"))
     sizes = [chunk.data.nbytes for chunk in bare.do_get(info.endpoints[0].ticket)]
     assert max(sizes) <= 2 << 20
     assert sum(sizes) > 7_000_000
@@ -136,15 +113,15 @@ def test_session_options(bare: flight.FlightClient) -> None:
     request = flight_message("SetSessionOptionsRequest")
     for key, value in {"optimizer": "off", "flightllm.optimizer": "maybe", "nothing": "1", "catalog": "other"}.items():
         request.session_options[key].string_value = value
-    errors = {k: e.value for k, e in _act(bare, "SetSessionOptions", request, "SetSessionOptionsResult").errors.items()}
+    errors = {k: e.value for k, e in act(bare, "SetSessionOptions", request, "SetSessionOptionsResult").errors.items()}
     assert errors == {"flightllm.optimizer": 2, "nothing": 1, "catalog": 2}
     assert _options(bare) == {"catalog": "flightllm", "schema": "public", "optimizer": "off"}
-    _act(bare, "CloseSession", flight_message("CloseSessionRequest"), "CloseSessionResult")
+    act(bare, "CloseSession", flight_message("CloseSessionRequest"), "CloseSessionResult")
     assert _options(bare)["optimizer"] == "on"
 
 
 def _options(bare: flight.FlightClient) -> dict[str, str]:
-    answer = _act(bare, "GetSessionOptions", flight_message("GetSessionOptionsRequest"), "GetSessionOptionsResult")
+    answer = act(bare, "GetSessionOptions", flight_message("GetSessionOptionsRequest"), "GetSessionOptionsResult")
     return {key: value.string_value for key, value in answer.session_options.items()}
 
 
@@ -152,7 +129,7 @@ def test_connections_do_not_share_a_session(bare: flight.FlightClient, server: F
     """Without cookie and token, each connection is a session."""
     request = flight_message("SetSessionOptionsRequest")
     request.session_options["optimizer"].string_value = "off"
-    _act(bare, "SetSessionOptions", request, "SetSessionOptionsResult")
+    act(bare, "SetSessionOptions", request, "SetSessionOptionsResult")
     # gRPC shares a connection between equal channels of one process; an option of its own makes it another.
     with flight.FlightClient(server.uri, generic_options=[("flightllm.test", 1)]) as other:
         assert _options(other)["optimizer"] == "on"
@@ -165,7 +142,7 @@ def test_a_cookie_finds_its_session(server: FlightSqlServer) -> None:
     with flight.FlightClient(server.uri, middleware=[factory]) as first:
         request = flight_message("SetSessionOptionsRequest")
         request.session_options["optimizer"].string_value = "off"
-        _act(first, "SetSessionOptions", request, "SetSessionOptionsResult")
+        act(first, "SetSessionOptions", request, "SetSessionOptionsResult")
     with flight.FlightClient(server.uri, middleware=[factory], generic_options=[("flightllm.test", 2)]) as second:
         assert _options(second)["optimizer"] == "off"
 
@@ -194,9 +171,9 @@ class _Cookies(flight.ClientMiddleware):
 
 def test_cancel_flight_info(bare: flight.FlightClient, database: Any) -> None:
     """Another call with the FlightInfo stops the stream."""
-    info = bare.get_flight_info(_descriptor("CommandStatementQuery", query="SLOW"))
+    info = bare.get_flight_info(descriptor("CommandStatementQuery", query="SLOW"))
     request = flight_message("CancelFlightInfoRequest", info=info.serialize())
-    threading.Timer(0.2, _act, (bare, "CancelFlightInfo", request, "CancelFlightInfoResult")).start()
+    threading.Timer(0.2, act, (bare, "CancelFlightInfo", request, "CancelFlightInfoResult")).start()
     reader = bare.do_get(info.endpoints[0].ticket)
     with pytest.raises(flight.FlightCancelledError):
         reader.read_chunk()
@@ -217,7 +194,7 @@ def test_cancel_by_id(client: Client, server: FlightSqlServer, database: Any) ->
 def test_a_client_that_vanishes_stops_its_query(server: FlightSqlServer, database: Any) -> None:
     """Closing the connection before the first batch ends the query."""
     bare = flight.connect(server.uri, generic_options=[("flightllm.test", 3)])
-    info = bare.get_flight_info(_descriptor("CommandStatementQuery", query="SLOW"))
+    info = bare.get_flight_info(descriptor("CommandStatementQuery", query="SLOW"))
     reader = bare.do_get(info.endpoints[0].ticket)
     reader.cancel()
     bare.close()
@@ -262,20 +239,70 @@ def test_unknown_actions_are_listed(bare: flight.FlightClient) -> None:
     assert "SetSessionOptions" in [action.type for action in bare.list_actions()]
 
 
+ACTIONS = {
+    *("CreatePreparedStatement", "CreatePreparedSubstraitPlan", "ClosePreparedStatement"),
+    *("BeginTransaction", "EndTransaction", "BeginSavepoint", "EndSavepoint"),
+    *("CancelQuery", "CancelFlightInfo", "RenewFlightEndpoint"),
+    *("SetSessionOptions", "GetSessionOptions", "CloseSession"),
+}
+"""The actions of Flight and Flight SQL."""
+
+
+def test_every_action_takes_bad_bytes(bare: flight.FlightClient) -> None:
+    """All actions of the specification are listed, and bytes that are no message of theirs get a plain error."""
+    listed = {action.type for action in bare.list_actions()}
+    assert listed - ACTIONS == {"CancelQueryById", "GetQueryProgress"}
+    assert listed >= ACTIONS
+    for name in sorted(listed - {"GetSessionOptions", "CloseSession"}):  # which read no body
+        with pytest.raises((pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowKeyError)) as caught:
+            list(bare.do_action(flight.Action(name, b"\xff")))
+        assert ".py" not in str(caught.value)
+
+
+MESSAGES = (
+    *("CommandGetSqlInfo", "CommandGetXdbcTypeInfo", "CommandGetCatalogs", "CommandGetDbSchemas", "CommandGetTables"),
+    *("CommandGetTableTypes", "CommandGetPrimaryKeys", "CommandGetExportedKeys", "CommandGetImportedKeys"),
+    *("CommandGetCrossReference", "CommandStatementQuery", "CommandPreparedStatementQuery", "CommandStatementUpdate"),
+    *("CommandPreparedStatementUpdate", "CommandStatementSubstraitPlan", "CommandStatementIngest"),
+    *("TicketStatementQuery", "DoPutUpdateResult", "ActionCreatePreparedStatementRequest", "SubstraitPlan"),
+)
+
+
+@pytest.mark.parametrize("name", MESSAGES)
+def test_every_message_everywhere(bare: flight.FlightClient, name: str) -> None:
+    """Whatever message stands in whatever place, the answer is a result or a plain error, never an internal one."""
+    body = pack(sql_message(name))
+    calls = (
+        lambda: bare.get_flight_info(flight.FlightDescriptor.for_command(body)),
+        lambda: bare.get_schema(flight.FlightDescriptor.for_command(body)),
+        lambda: bare.do_get(flight.Ticket(body)).read_all(),
+        lambda: put(bare, flight.FlightDescriptor.for_command(body), pa.table({"a": [1]})),
+    )
+    answers = [_answer(call) for call in calls]
+    assert not [answer for answer in answers if "internal error" in answer or ".py" in answer]
+
+
+def _answer(call: Callable[[], object]) -> str:
+    try:
+        return type(call()).__name__
+    except pa.ArrowException as error:
+        return str(error)
+
+
 def test_transactions_are_refused(bare: flight.FlightClient) -> None:
     """Nothing pretends to be transactional."""
     with pytest.raises(pa.ArrowNotImplementedError, match="transactions"):
-        bare.get_flight_info(_descriptor("CommandStatementQuery", query="SELECT 1", transaction_id=b"t"))
+        bare.get_flight_info(descriptor("CommandStatementQuery", query="SELECT 1", transaction_id=b"t"))
 
 
 def test_uploads_are_bounded(database: Any) -> None:
     """An upload beyond the limit fails with the key of the limit, and leaves no table."""
     server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"), LimitsConfig(upload_bytes=1_000))
-    command = _descriptor(
+    command = descriptor(
         "CommandStatementIngest", table="t", table_definition_options={"if_not_exist": 1, "if_exists": 1}
     )
-    with flight.connect(server.uri) as bare, pytest.raises(pa.ArrowInvalid, match=r"limits\.upload_bytes"):
-        _put(bare, command, pa.table({"a": range(1_000)}))
+    with flight.connect(server.uri) as bare, pytest.raises(pa.ArrowInvalid, match=r"\[limits\] upload_bytes = 1,000"):
+        put(bare, command, pa.table({"a": range(1_000)}))
     assert database.tables() == []
     server.drain(0)
 

@@ -10,6 +10,8 @@ import pytest
 from flightllm.errors import InvalidInputError, LimitExceededError
 from flightllm.flight.uploads import Upload
 
+RUNS = pa.run_end_encoded(pa.int32(), pa.string())
+
 
 class Reader:
     """What a DoPut gives: a schema and chunks."""
@@ -31,6 +33,8 @@ def test_types_become_plain() -> None:
             "dictionary": pa.array(["c"]).dictionary_encode(),
             "list": pa.array([["d"]], pa.large_list(pa.large_string())),
             "struct": pa.array([{"x": b"e"}], pa.struct([("x", pa.large_binary())])),
+            "fixed": pa.array([["f"]], pa.list_(pa.large_string(), 1)),
+            "map": pa.array([[("h", "i")]], pa.map_(pa.large_string(), pa.large_string())),
         }
     )
     table = Upload(Reader(batch), 10_000).read_all()
@@ -40,28 +44,83 @@ def test_types_become_plain() -> None:
         pa.string(),
         pa.list_(pa.string()),
         pa.struct([("x", pa.binary())]),
+        pa.list_(pa.string(), 1),
+        pa.map_(pa.string(), pa.string()),
     ]
     assert table.to_pylist() == batch.to_pylist()
 
 
-def test_run_end_encoding_is_refused() -> None:
-    """DataFusion's Arrow reads such columns without checks."""
-    column = pa.RunEndEncodedArray.from_arrays([1], ["a"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        RUNS,
+        pa.list_(RUNS),
+        pa.list_(RUNS, 2),
+        pa.list_view(RUNS),
+        pa.struct([("a", pa.large_list(RUNS))]),
+        pa.map_(pa.string(), pa.struct([("a", RUNS)])),
+        pa.dictionary(pa.int8(), RUNS),
+        pa.sparse_union([pa.field("a", RUNS)]),
+        pa.opaque(pa.list_(RUNS), "type", "vendor"),
+    ],
+    ids=str,
+)
+def test_run_end_encoding_is_refused(kind: pa.DataType) -> None:
+    """DataFusion's Arrow reads such columns without checks, so none comes in, however deep inside another."""
     with pytest.raises(InvalidInputError, match="'c' is run-end encoded"):
-        Upload(Reader(pa.record_batch({"c": column})), 10_000)
+        Upload(SimpleNamespace(schema=pa.schema([("c", kind)])), 10_000)
 
 
-def test_malformed_data_is_refused() -> None:
-    """Data that only a full check finds bad, here text that is not UTF-8, goes no further."""
-    offsets = pa.py_buffer((0).to_bytes(4, "little") + (2).to_bytes(4, "little"))
-    buffers = [None, offsets, pa.py_buffer(b"\xff\xfe")]
-    bad = pa.Array.from_buffers(pa.string(), 1, buffers)
+def test_list_views_are_refused() -> None:
+    """Pyarrow cannot check them."""
+    with pytest.raises(InvalidInputError, match="'c' is a list view"):
+        Upload(Reader(pa.record_batch({"c": pa.array([[1]], pa.list_view(pa.int8()))})), 10_000)
+
+
+def _offsets(*values: int) -> pa.Buffer:
+    return pa.py_buffer(b"".join(value.to_bytes(4, "little") for value in values))
+
+
+def _no_text() -> pa.Array:
+    """Return a text that is not UTF-8, which only a full check finds."""
+    return pa.Array.from_buffers(pa.string(), 1, [None, _offsets(0, 2), pa.py_buffer(b"\xff\xfe")])
+
+
+def _entry(value: pa.Array) -> pa.Array:
+    fields = [pa.field("key", pa.string(), nullable=False), pa.field("value", value.type)]
+    return pa.StructArray.from_arrays([pa.array(["k"]), value], fields=fields)
+
+
+def _beyond() -> pa.Array:
+    """Return a dictionary's index that it has no value for."""
+    return pa.DictionaryArray.from_arrays(pa.array([7], pa.int8()), pa.array(["a"]), safe=False)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        _no_text(),
+        pa.StructArray.from_arrays([_no_text()], ["a"]),
+        pa.Array.from_buffers(pa.list_(pa.string()), 1, [None, _offsets(0, 1)], children=[_no_text()]),
+        pa.Array.from_buffers(pa.list_(pa.string(), 1), 1, [None], children=[_no_text()]),
+        pa.Array.from_buffers(
+            pa.map_(pa.string(), pa.string()), 1, [None, _offsets(0, 1)], children=[_entry(_no_text())]
+        ),
+        pa.DictionaryArray.from_arrays(pa.array([0], pa.int8()), _no_text(), safe=False),
+        _beyond(),
+        pa.Array.from_buffers(pa.list_(_beyond().type), 1, [None, _offsets(0, 1)], children=[_beyond()]),
+        pa.Array.from_buffers(pa.list_(pa.string()), 2, [None, _offsets(0, 9, 1)], children=[pa.array(["a"])]),
+    ],
+    ids=["text", "struct", "list", "fixed list", "map", "dictionary", "index", "index in list", "offsets"],
+)
+def test_malformed_data_is_refused(column: pa.Array) -> None:
+    """Data that only a full check finds bad goes no further, however deep inside other data."""
     with pytest.raises(InvalidInputError, match="not valid Arrow"):
-        Upload(Reader(pa.record_batch({"c": bad})), 10_000).read_all()
+        Upload(Reader(pa.record_batch({"c": column})), 10_000).read_all()
 
 
 def test_size_is_bounded() -> None:
     """Beyond the limit the upload stops with its configuration key."""
     batch = pa.record_batch({"a": range(100)})
-    with pytest.raises(LimitExceededError, match=r"limits\.upload_bytes = 1000"):
+    with pytest.raises(LimitExceededError, match=r"\[limits\] upload_bytes = 1,000"):
         Upload(Reader(batch, batch), 1_000).read_all()

@@ -3,14 +3,10 @@
 Against a real HTTP server that answers as told; the contract tests run against a real inference server.
 """
 
-import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -19,81 +15,22 @@ from flightllm.errors import CancelledError, ConfigError, EngineError, EngineUna
 from flightllm.llm import Engine, create_engine
 from flightllm.llm.base import Choice, Completion, JsonSchema, Parameters, Regex, Request
 from flightllm.llm.openai_wire import share_out
+from tests.endpoints import Body, Endpoint, Reply, answer, endpoint_of, refuse
 
 pytest.importorskip("openai", reason="the extra 'openai' is not installed")
 
-Body = dict[str, Any]
-Reply = tuple[int, Body, dict[str, str]]
 MakeRequests = Callable[..., list[Request]]
-
-
-@dataclass
-class Endpoint:
-    """A loopback HTTP server; `behave` turns a path and a body into status, body and headers."""
-
-    behave: Callable[[str, Body, int], Reply]
-    bodies: list[Body] = field(default_factory=list)
-    paths: list[str] = field(default_factory=list)
-    keys: list[str] = field(default_factory=list)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-
-def answer(path: str, body: Body) -> Reply:
-    """Answer as a well-behaved endpoint does: each prompt's length as text."""
-    prompts = body["messages"][0]["content"] if "messages" in body else body["prompt"]
-    texts = [f"text {len(prompt)}" for prompt in (prompts if isinstance(prompts, list) else [prompts])]
-    usage = {"prompt_tokens": 10 * len(texts), "completion_tokens": 2 * len(texts), "total_tokens": 12 * len(texts)}
-    usage |= {"prompt_tokens_details": {"cached_tokens": 3 * len(texts)}}  # type: ignore[dict-item]
-    frame = {"id": "1", "created": 1, "model": body["model"], "usage": usage}
-    if path.endswith("/chat/completions"):
-        choices = [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": texts[0]}}]
-        return 200, {**frame, "object": "chat.completion", "choices": choices}, {}
-    indexed = [{"index": place, "text": text, "finish_reason": "stop"} for place, text in enumerate(texts)]
-    return 200, {**frame, "object": "text_completion", "choices": indexed[::-1]}, {}
-
-
-def refuse(status: int, message: str = "no", **headers: str) -> Reply:
-    """Refuse with a status."""
-    return status, {"error": {"message": message, "type": "invalid_request_error"}}, headers
 
 
 @contextmanager
 def serving(behave: Callable[[str, Body, int], Reply], **options: object) -> Iterator[tuple[Engine, Endpoint]]:
-    """Run an endpoint and an engine on it; `behave` also gets how many requests came before."""
-    endpoint = Endpoint(behave)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            with endpoint.lock:
-                number = len(endpoint.bodies)
-                endpoint.bodies.append(body)
-                endpoint.paths.append(self.path)
-                endpoint.keys.append(self.headers["Authorization"])
-            status, reply, headers = endpoint.behave(self.path, body, number)
-            data = json.dumps(reply).encode()
-            self.send_response(status)
-            for name, value in {
-                "Content-Type": "application/json",
-                "Content-Length": str(len(data)),
-                **headers,
-            }.items():
-                self.send_header(name.replace("_", "-"), value)
-            self.end_headers()
-            self.wfile.write(data)
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
-            """Keep quiet."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_port}/v1"
-        engine = create_engine(EngineConfig("openai", "any", 8, {"base_url": url, **options}))
+    """Run an endpoint and an engine on it."""
+    with endpoint_of(behave) as endpoint:
+        engine = create_engine(EngineConfig("openai", "any", 8, {"base_url": endpoint.url, **options}))
         try:
             yield engine, endpoint
         finally:
             engine.close()
-            server.shutdown()
 
 
 def run(engine: Engine, requests: list[Request]) -> list[Completion]:
@@ -289,6 +226,8 @@ def test_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_requests: Ma
     for options, expected in (
         ({"api_key_env": "MY_KEY"}, "Bearer from-environment"),
         ({"api_key_file": str(tmp_path / "key")}, "Bearer from-file"),
+        ({"api_key": "env:MY_KEY"}, "Bearer from-environment"),
+        ({"api_key": f"file:{tmp_path / 'key'}"}, "Bearer from-file"),
     ):
         with serving(lambda path, body, _: answer(path, body), **options) as (engine, endpoint):
             run(engine, make_requests(1))
@@ -300,7 +239,13 @@ def test_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_requests: Ma
 
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"api": "soap"}, "api: expected one of"), ({"api": "chat", "prompts_per_request": 3}, "one prompt at a time")],
+    [
+        ({"api": "soap"}, "api: expected one of"),
+        ({"api": "chat", "prompts_per_request": 3}, "one prompt at a time"),
+        ({"api_key": "sk-1"}, "write env:NAME or file:PATH"),
+        ({"api_key": "env:NOT_THERE_AT_ALL"}, "NOT_THERE_AT_ALL holds nothing"),
+        ({"api_key": "file:/not/there"}, r"api_key: the file cannot be read: No such file or directory$"),
+    ],
 )
 def test_wrong_options(options: dict[str, object], message: str) -> None:
     """Options that contradict each other are refused at start."""

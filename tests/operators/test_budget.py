@@ -6,7 +6,7 @@ import pytest
 
 from flightllm.errors import BudgetExceededError
 from flightllm.llm.base import Choice, Completion, Parameters, Request
-from flightllm.operators.budget import Budget, Limits, check_estimate, check_prices
+from flightllm.operators.budget import Account, Budget, Limits, check_estimate, check_prices
 from flightllm.plan.cost import Prices, Work
 
 REQUEST = Request(0, "x" * 100, Parameters(10), "f", "i", ())
@@ -15,7 +15,7 @@ PRICES = Prices(1.0, 0.1, 10.0)
 
 def budget(limits: Limits, *, fail: bool = False) -> Budget:
     """Return a budget whose prompts have as many tokens as characters."""
-    return Budget(limits, PRICES, len, len, fail=fail)
+    return Budget(Account(limits, fail=fail), PRICES, len, len)
 
 
 def test_calls() -> None:
@@ -77,7 +77,7 @@ def test_failing() -> None:
 def test_no_limits() -> None:
     """Without limits nothing is refused."""
     assert not Limits()
-    spent = Budget(Limits(), None, len, len)
+    spent = Budget(Account(Limits()), None, len, len)
     assert all(spent.take(REQUEST) for _ in range(100))
 
 
@@ -93,8 +93,8 @@ def test_estimate_above(limits: Limits, text: str) -> None:
     """An estimate above a limit is refused with both figures; one at the limit is not."""
     estimate = Work(10, 1_000, 0, 200)
     with pytest.raises(BudgetExceededError, match=text):
-        check_estimate(limits, estimate, PRICES)
-    check_estimate(Limits(10, 1_200, 0.003), estimate, PRICES)
+        check_estimate(limits, estimate, PRICES.price(estimate))
+    check_estimate(Limits(10, 1_200, 0.003), estimate, PRICES.price(estimate))
 
 
 def test_cost_without_prices() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import Event
@@ -11,8 +12,8 @@ import pytest
 from datafusion import SessionContext
 
 from flightllm.config import LimitsConfig
-from flightllm.errors import CancelledError
-from flightllm.operators.spool import spool
+from flightllm.errors import CancelledError, LimitExceededError
+from flightllm.operators.spool import Room, spool
 from flightllm.session import Database
 from tests.databases import ask, canonical, small_database
 
@@ -30,12 +31,22 @@ def batches() -> Iterator[pa.RecordBatch]:
         yield pa.RecordBatch.from_arrays([pa.array(ids), pa.array([f"text {i}" for i in ids])], schema=SCHEMA)
 
 
+def test_disk_is_bounded(tmp_path: Path) -> None:
+    """What all joints of a query keep on disk counts together; the error names the limit, and how much it was."""
+    context, room = SessionContext(), Room(1, 400_000)
+    fill = partial(spool, context, schema=SCHEMA, room=room, folder=tmp_path, cancelled=lambda: False)
+    fill("first", batches=batches())
+    with pytest.raises(LimitExceededError, match=r"on disk between its steps; \[limits\] spill_bytes = 400,000 is"):
+        fill("second", batches=batches())
+
+
 @pytest.mark.parametrize(("memory", "files"), [(1 << 30, 0), (50_000, 1), (1, 1)])
 def test_place(tmp_path: Path, memory: int, files: int) -> None:
     """Rows are all there wherever they are kept, and a table can be filled again."""
     context = SessionContext()
     for _ in range(2):
-        rows = spool(context, "joint", SCHEMA, batches(), memory_bytes=memory, folder=tmp_path, cancelled=lambda: False)
+        room = Room(memory, 1 << 30)
+        rows = spool(context, "joint", SCHEMA, batches(), room=room, folder=tmp_path, cancelled=lambda: False)
         assert rows.rows == 10_000
         assert (rows.batches is None) == bool(files)
         (total,) = context.sql("SELECT sum(c0) AS n, count(DISTINCT c1) AS d FROM joint").to_pylist()
@@ -47,7 +58,7 @@ def test_place(tmp_path: Path, memory: int, files: int) -> None:
 def test_empty(tmp_path: Path, memory: int) -> None:
     """No rows are a table without rows."""
     context = SessionContext()
-    rows = spool(context, "joint", SCHEMA, [], memory_bytes=memory, folder=tmp_path, cancelled=lambda: False)
+    rows = spool(context, "joint", SCHEMA, [], room=Room(memory, 1 << 30), folder=tmp_path, cancelled=lambda: False)
     assert rows.rows == 0
     assert context.sql("SELECT * FROM joint").to_arrow_table().num_rows == 0
 
@@ -68,7 +79,7 @@ def test_cancelled(tmp_path: Path, memory: int) -> None:
     with pytest.raises(CancelledError):
         spool(
             *(SessionContext(), "joint", SCHEMA, endless()),
-            memory_bytes=memory,
+            room=Room(memory, 1 << 30),
             folder=tmp_path,
             cancelled=cancelled.is_set,
         )

@@ -1,7 +1,9 @@
 """Figures of predictions: averages, pairs with actual ones, and the document of them."""
 
-from flightllm.plan.cost import Costs, Work
+from flightllm.plan.cost import Costs, ModelCosts, Work
 from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, Saving, average, document
+
+COSTS = ModelCosts({None: Costs()})
 
 
 def call(text: str, calls: int, order: tuple[str, ...] = ("a",)) -> CallFigures:
@@ -36,8 +38,8 @@ def test_pairs() -> None:
 
 def test_document_of_savings() -> None:
     """What was saved is what it takes without, less what it takes; what was not tried is null."""
-    savings = [Saving("rule", Work(30, 3_000, 0, 60)), Saving("late", None)]
-    told = document(Explained("operators", "fake", [], Figures(1, (call("x", 10),)), None, savings), Costs())
+    savings = [Saving("rule", {None: Work(30, 3_000, 0, 60)}), Saving("late", None)]
+    told = document(Explained("operators", "fake", [], Figures(1, (call("x", 10),)), None, savings), COSTS)
     saved, untried = told["savings"]
     assert (saved["saved"]["calls"], saved["saved"]["computed_tokens"], saved["saved"]["price"]) == (20, 2_500, None)
     assert untried == {"name": "late", "saved": None}

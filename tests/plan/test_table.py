@@ -1,6 +1,6 @@
 """Figures as text: aligned, without columns that say nothing."""
 
-from flightllm.plan.cost import Costs, Prices
+from flightllm.plan.cost import Costs, ModelCosts, Prices
 from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, Saving
 from flightllm.plan.table import tables
 
@@ -11,7 +11,10 @@ CALL = CallFigures("s0", "f", "f('x',\n  a)", dict.fromkeys(COUNTED, 0) | {"call
 def test_columns() -> None:
     """Numbers end below one another; a price is shown only where there are prices."""
     told = Explained("operators", "fake", [], Figures(5, (CALL,)), Figures(5, (CALL,), 1.0))
-    for costs, shown in ((Costs(), False), (Costs(Prices(1.0, 1.0, 1.0)), True)):
+    for costs, shown in (
+        (ModelCosts({None: Costs()}), False),
+        (ModelCosts({None: Costs(Prices(1.0, 1.0, 1.0))}), True),
+    ):
         texts = dict(tables(told, costs))
         header, predicted, actual = texts["calls of s0"].splitlines()[-3:]
         assert header.index("rows") + 4 == predicted.index("30,000") + 6 == actual.index("30,000") + 6
@@ -23,6 +26,6 @@ def test_columns() -> None:
 def test_nothing_tried() -> None:
     """A saving that was not tried says so; without notes there is no title for them."""
     told = Explained("operators", "fake", [], Figures(5, (CALL,)), None, [Saving("rule", None)])
-    texts = dict(tables(told, Costs()))
+    texts = dict(tables(told, ModelCosts({None: Costs()})))
     assert texts["saved"].splitlines()[-1].split() == ["rule", "not", "tried"]
     assert "notes" not in texts

@@ -10,6 +10,7 @@ from datafusion import SessionContext, udf
 from flightllm.ai import AICall
 from flightllm.errors import AICallError, SqlError
 from flightllm.functions import FunctionRegistry
+from flightllm.functions.bind import AnyNames
 from flightllm.sql.calls import Extracted, extract_calls
 
 REGISTRY = FunctionRegistry.load()
@@ -18,7 +19,7 @@ TABLES = {"movies": ["movie_id", "Movie Info"], "reviews": ["movie_id", "review"
 
 def extract(sql: str) -> Extracted:
     """Extract with the shipped functions and two tables."""
-    return extract_calls(sql, REGISTRY, TABLES.__getitem__)
+    return extract_calls(sql, REGISTRY, TABLES.__getitem__, names=AnyNames())
 
 
 def shape(sql: str) -> str:
@@ -139,7 +140,7 @@ def test_star_over_queries() -> None:
         "WITH c AS (SELECT ai_gen('u', movies.*) p, 1 q FROM movies) "
         "SELECT llm('x', c.*), llm('y', c.*), llm('z', d.*) FROM c, (SELECT * FROM c) AS d(a, b)"
     )
-    extracted = extract_calls(sql, REGISTRY, TABLES.__getitem__, columns_of_query)
+    extracted = extract_calls(sql, REGISTRY, TABLES.__getitem__, columns_of_query, names=AnyNames())
     with_c = 'WITH c AS (SELECT __ai_gen("movies"."movie_id", "movies"."Movie Info") p, 1 q FROM movies) '
     assert asked == [with_c + 'SELECT * FROM "c"', with_c + 'SELECT * FROM (SELECT * FROM c) AS "d"(a, b)']
     assert '("d"."p", "d"."q")' in extracted.sql

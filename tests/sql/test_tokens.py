@@ -67,3 +67,9 @@ def test_offsets() -> None:
     sql = "SELECT 'é日', \"b\" /* ü */ FROM t"
     assert [sql[token.start : token.end] for token in tokenize(sql)] == ["SELECT", "'é日'", ",", '"b"', "FROM", "t"]
     assert position("a\nbc", 3) == "2:2"
+
+
+def test_parameters_are_no_dollar_quotes() -> None:
+    """`$1,$2` are two parameters, wherever the next `$` stands; in texts and dollar quotes `$1` is text."""
+    texts = [token.text for token in tokenize("($1,$2,$1) '$1,$2' $$5 $1, x$$ $t$5 $t$")]
+    assert texts == ["(", "$1", ",", "$2", ",", "$1", ")", "$1,$2", "5 $1, x", "5 "]

@@ -9,6 +9,7 @@ import pytest
 from flightllm.ai import AICall
 from flightllm.config import EngineConfig
 from flightllm.functions import Choice, FunctionRegistry, JsonSchema
+from flightllm.functions.bind import AnyNames
 from flightllm.llm import create_engine
 from flightllm.sql.calls import extract_calls
 
@@ -21,7 +22,7 @@ def call(expression: str) -> AICall:
     def no_columns(_: str) -> Sequence[str]:
         return []
 
-    (found,) = extract_calls(f"SELECT {expression} FROM t", REGISTRY, no_columns).calls.values()
+    (found,) = extract_calls(f"SELECT {expression} FROM t", REGISTRY, no_columns, names=AnyNames()).calls.values()
     return found
 
 

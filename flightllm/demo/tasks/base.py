@@ -9,7 +9,7 @@ from flightllm.ai import AICall
 from flightllm.demo.passages.base import Check, Fact, Mark, Passage
 from flightllm.functions import AIFunction, FunctionRegistry
 from flightllm.functions.base import Kind, Literal
-from flightllm.functions.bind import Argument, Constant, Expression, bind_call
+from flightllm.functions.bind import AnyNames, Argument, Constant, Expression, bind_call
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ def _bind(name: str, literal: Any, columns: tuple[str, ...], options: tuple[tupl
     else:
         arguments = [Argument(fields, star=len(fields) > 1), *told]
     arguments += [Argument((), option, Constant(value)) for option, value in options]
-    return bind_call(_function(name), name, arguments, "").call
+    return bind_call(_function(name), name, arguments, "", AnyNames()).call
 
 
 def _sql(value: Literal) -> str:

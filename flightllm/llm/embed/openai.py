@@ -51,9 +51,9 @@ class EmbeddingOptions:
         if self.timeout <= 0 or self.max_retries < 0:
             raise ValueError("timeout, max_retries: must be positive")
 
-    def api_key(self) -> str:
-        """Return the key; see `OpenAIOptions.api_key`."""
-        return OpenAIOptions(self.base_url, self.api_key_env, self.api_key_file).api_key()
+    def read_key(self) -> str:
+        """Return the key; see `OpenAIOptions.read_key`."""
+        return OpenAIOptions(self.base_url, self.api_key_env, self.api_key_file).read_key()
 
 
 class OpenAIEmbedder:
@@ -64,7 +64,7 @@ class OpenAIEmbedder:
         self._options = options
         self._client = openai.OpenAI(
             base_url=options.base_url,
-            api_key=options.api_key(),
+            api_key=options.read_key(),
             timeout=options.timeout,
             max_retries=options.max_retries,
         )

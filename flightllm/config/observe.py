@@ -1,0 +1,46 @@
+"""How a server tells about itself: over HTTP, and as traces."""
+
+from dataclasses import dataclass
+
+from flightllm.config.checks import host_and_port, is_loopback
+from flightllm.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class HttpConfig:
+    """Where `/metrics`, `/healthz` and `/readyz` are served; nowhere without `listen`.
+
+    Anybody who reaches an address reads its metrics, so on one that other machines reach they are served only where
+    `metrics` is true.
+    """
+
+    listen: str | None = None
+    metrics: bool | None = None
+
+    def __post_init__(self) -> None:
+        _ = self.address
+
+    @property
+    def address(self) -> tuple[str, int] | None:
+        """Return `listen` as host and port; port 0 means any free one."""
+        return None if self.listen is None else host_and_port("[http] listen", self.listen)
+
+    @property
+    def shows_metrics(self) -> bool:
+        """Tell whether metrics are served."""
+        if self.metrics is None:
+            return self.address is not None and is_loopback(self.address[0])
+        return self.metrics
+
+
+@dataclass(frozen=True, slots=True)
+class TracingConfig:
+    """Where OpenTelemetry traces go, by OTLP over HTTP; nowhere without `endpoint`."""
+
+    endpoint: str | None = None
+    service_name: str = "flightllm"
+
+    def __post_init__(self) -> None:
+        if self.endpoint is not None and not self.endpoint.startswith(("http://", "https://")):
+            example = "http://127.0.0.1:4318/v1/traces"
+            raise ConfigError(f"[tracing] endpoint: expected an address such as {example}, got {self.endpoint!r}")

@@ -1,0 +1,110 @@
+"""One running result fetched by several streams at once: whichever asks next gets the next batch."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from flightllm.errors import CancelledError, FlightLLMError, NotFoundError
+from flightllm.flight.backend import QueryResult
+from flightllm.flight.results import close_batches
+
+
+class Parts:
+    """A result in `count` parts, each to be fetched once. Every batch goes to just one of them.
+
+    The query runs once, as far as its parts are read; what ends one part before its end, a client that leaves or an
+    error, ends all.
+    """
+
+    def __init__(self, result: QueryResult, count: int) -> None:
+        self.result = result
+        self._left = set(range(count))
+        self._lock = threading.Lock()
+        self._ended: BaseException | None = None
+
+    def take(self, index: int) -> "Part":
+        """Return a part, for one caller to pull.
+
+        Raises:
+            NotFoundError: it was taken before: its batches are gone.
+        """
+        with self._lock:
+            if index not in self._left:
+                raise NotFoundError(f"part {index} of the result is gone, a part is fetched once: run the query again")
+            self._left.remove(index)
+        return Part(self)
+
+    def next_batch(self) -> pa.RecordBatch:
+        """Return the next batch of the result; raises in every part what any of them was ended by."""
+        with self._lock:
+            if self._ended is not None:
+                raise self._ended
+            try:
+                return next(self.result.batches)
+            except BaseException as exc:
+                self._ended = exc
+                raise
+
+    def stop(self) -> None:
+        """End the query for all parts. Idempotent; waits for the batch being made."""
+        self.result.query.cancel()
+        with self._lock:
+            self._ended = self._ended or CancelledError("another part of the result was given up")
+            close_batches(self.result.batches)
+
+
+class Part(Iterator[pa.RecordBatch]):
+    """One part, its own query result and its own record."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._done = False
+        self.schema: pa.Schema = parts.result.schema
+        self.query_id = parts.result.query.query_id
+
+    @property
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        """Return itself."""
+        return self
+
+    @property
+    def query(self) -> "Part":
+        """Return itself."""
+        return self
+
+    def __next__(self) -> pa.RecordBatch:
+        """Return a batch that no other part gets."""
+        try:
+            return self._parts.next_batch()
+        except StopIteration:
+            self._done = True
+            raise
+
+    @property
+    def user(self) -> str:
+        """Return who started the query."""
+        return self._parts.result.query.user
+
+    @property
+    def stopped(self) -> bool:
+        """Return whether somebody asked the whole query to stop."""
+        return self._parts.result.query.stopped
+
+    def queued(self, seconds: float) -> None:
+        """Say that the query waited for its turn."""
+        self._parts.result.query.queued(seconds)
+
+    def cancel(self, reason: FlightLLMError | None = None) -> None:
+        """Ask the whole query to stop."""
+        self._parts.result.query.cancel(reason)
+
+    def progress(self) -> Mapping[str, Any]:
+        """Return how far the whole query is."""
+        return self._parts.result.query.progress()
+
+    def close(self) -> None:
+        """End the query, unless this part was read to its end."""
+        if not self._done:
+            self._parts.stop()

@@ -1,0 +1,77 @@
+"""A stable code for each error: its SQLSTATE, as PostgreSQL uses them."""
+
+import re
+
+from flightllm.errors import (
+    AICallError,
+    BudgetExceededError,
+    BusyError,
+    CancelledError,
+    EngineError,
+    EngineUnavailableError,
+    FlightLLMError,
+    InvalidInputError,
+    LimitExceededError,
+    MissingExtraError,
+    NotFoundError,
+    PermissionDeniedError,
+    SqlError,
+    StatementTimeoutError,
+    UnauthenticatedError,
+    UnsupportedError,
+)
+
+INTERNAL = "XX000"
+
+_BY_TEXT: tuple[tuple[type[FlightLLMError], re.Pattern[str], str], ...] = tuple(
+    (kind, re.compile(pattern, re.IGNORECASE), code)
+    for kind, pattern, code in (
+        (SqlError, r"^syntax error|^no statement starts|unterminated|; found |, found ", "42601"),
+        (SqlError, r"^table '.*' not found", "42P01"),
+        (SqlError, r"^no field named|no field named", "42703"),
+        (SqlError, r"ambiguous", "42702"),
+        (SqlError, r"^invalid function|no function matches", "42883"),
+        (SqlError, r"divide by zero|division by zero", "22012"),
+        (SqlError, r"overflow", "22003"),
+        (SqlError, r"^cast error|cannot cast", "22P02"),
+        (SqlError, r"coerce|type mismatch|automatically convert", "42804"),
+        (SqlError, r"parameters?\b.*\bbound", "07001"),
+        (NotFoundError, r"no table", "42P01"),
+        (NotFoundError, r"no schema|no catalog", "3F000"),
+        (NotFoundError, r"no such prepared statement", "26000"),
+        (InvalidInputError, r"\bexists\b", "42P07"),
+        (InvalidInputError, r"uploaded data is", "22P03"),
+        (PermissionDeniedError, r"can only be read", "42809"),
+        (EngineUnavailableError, r"shutting down", "57P01"),
+    )
+)
+"""Where the class of an error says less than its text: DataFusion's errors are all of one class."""
+_BY_CLASS: tuple[tuple[type[FlightLLMError], str], ...] = (
+    (AICallError, "22023"),
+    (SqlError, "42000"),
+    (BudgetExceededError, "53400"),
+    (LimitExceededError, "54000"),
+    (InvalidInputError, "22023"),
+    (NotFoundError, "42704"),
+    (UnsupportedError, "0A000"),
+    (MissingExtraError, "0A000"),
+    (UnauthenticatedError, "28000"),
+    (PermissionDeniedError, "42501"),
+    (CancelledError, "57014"),
+    (StatementTimeoutError, "57014"),
+    (BusyError, "53300"),
+    (EngineUnavailableError, "08006"),
+    (EngineError, "38000"),
+)
+"""Most particular first; the first class that fits decides."""
+
+
+def sqlstate(error: BaseException) -> str:
+    """Return the five characters that say what kind of error this is; `XX000` for a defect."""
+    if not isinstance(error, FlightLLMError):
+        return INTERNAL
+    text = str(error)
+    for kind, pattern, code in _BY_TEXT:
+        if isinstance(error, kind) and pattern.search(text):
+            return code
+    return next((code for kind, code in _BY_CLASS if isinstance(error, kind)), INTERNAL)

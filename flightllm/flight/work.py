@@ -1,0 +1,81 @@
+"""Do work that cannot be interrupted in a thread of its own, so that its client is answered in time."""
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from contextvars import copy_context
+from dataclasses import dataclass
+from typing import TypeVar
+
+from flightllm.errors import CancelledError, FlightLLMError
+from flightllm.flight.slots import Place
+from flightllm.limits import Deadline
+
+_T = TypeVar("_T")
+_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """What ends the wait for some work: the client's leaving, and the deadline.
+
+    `gone` is asked in the thread that answers the call alone.
+    """
+
+    gone: Callable[[], bool]
+    deadline: Deadline = Deadline()  # noqa: RUF009 - frozen
+
+    def check(self) -> None:
+        """Raise `CancelledError` or `StatementTimeoutError` once the work is no longer to be waited for."""
+        if self.gone():
+            raise CancelledError("the client cancelled the statement")
+        if self.deadline.over:
+            raise self.deadline.error()
+
+
+def do(
+    function: Callable[[], _T],
+    place: Place,
+    watch: Watch,
+    *,
+    stop: Callable[[FlightLLMError], None] = lambda _: None,
+    discard: Callable[[_T], None] = lambda _: None,
+    grace_seconds: float = 0.0,
+) -> _T:
+    """Return what `function` returns, run in a thread of its own that holds `place` until it has returned.
+
+    Once it is waited for no longer, `stop` gets the reason, and it may still end well within `grace_seconds`. Planning,
+    above all, cannot be stopped: its client is told, its place stays taken until the thread has really ended, and
+    `discard` gets what nobody takes any more.
+
+    Raises:
+        CancelledError: the client left before.
+        StatementTimeoutError: the deadline came before.
+    """
+    future: Future[_T] = Future()
+
+    def work() -> None:
+        try:
+            result = function()
+        except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+            place.release()
+            future.set_exception(error)
+        else:
+            place.release()
+            future.set_result(result)
+
+    run = copy_context().run  # what is bound to log events and traces goes with it
+    threading.Thread(target=run, args=(work,), name="statement", daemon=True).start()
+    try:
+        while not _ended(future, _POLL_SECONDS):
+            watch.check()
+    except FlightLLMError as reason:
+        stop(reason)
+        if not _ended(future, grace_seconds) or isinstance(future.exception(), CancelledError):
+            future.add_done_callback(lambda done: None if done.exception() else discard(done.result()))
+            raise
+    return future.result()
+
+
+def _ended(future: "Future[_T]", seconds: float) -> bool:
+    return bool(wait([future], seconds).done)

@@ -1,0 +1,1 @@
+"""What a running server tells about itself: metrics, health, traces."""

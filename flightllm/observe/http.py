@@ -1,0 +1,84 @@
+"""Serve the HTTP application in a thread of its own, beside the Flight SQL server."""
+
+import socket
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
+
+import structlog
+
+from flightllm.config import HttpConfig
+from flightllm.errors import ConfigError, MissingExtraError
+from flightllm.flight.server import FlightSqlServer
+from flightllm.session import Database
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
+_log = structlog.get_logger(__name__)
+_STOP_SECONDS = 5.0
+_MOST_REQUESTS = 64
+"""Requests answered at once; others are told to come again."""
+
+
+class HttpServer:
+    """What `[http]` asks for; nothing where it has no address. Stops where its block ends.
+
+    `routes` are mounted beside its own.
+
+    Raises:
+        ConfigError: the address is in use, or none of this machine.
+        MissingExtraError: the extra `web` is not installed.
+    """
+
+    def __init__(
+        self, config: HttpConfig, database: Database, server: FlightSqlServer, routes: "Sequence[BaseRoute]" = ()
+    ) -> None:
+        self.uri: str | None = None
+        self._server: Any = None
+        if config.address is None:
+            return
+        try:
+            import uvicorn
+
+            from flightllm.observe.app import create_app
+            from flightllm.observe.metrics import Metrics
+        except ImportError as exc:
+            raise MissingExtraError("[http]", "web") from exc
+
+        def problem() -> str | None:
+            if server.load().draining:
+                return "draining"
+            return None if database.engine_up else "the engine is down"
+
+        app = create_app(problem, Metrics(database, server) if config.shows_metrics else None, routes)
+        host, port = config.address
+        try:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            listening = socket.create_server((host, port), family=family)
+        except OSError as error:
+            raise ConfigError(f"[http] listen: cannot listen on {config.listen}: {error.strerror}") from error
+        self.uri = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+        self._server = uvicorn.Server(
+            uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", limit_concurrency=_MOST_REQUESTS)
+        )
+        self._thread = threading.Thread(target=self._server.run, args=([listening],), name="http", daemon=True)
+        self._thread.start()
+        _log.info("serving http", uri=self.uri, metrics=config.shows_metrics)
+
+    def close(self) -> None:
+        """Stop serving. Idempotent."""
+        if self._server is not None:
+            self._server.should_exit = True
+            self._thread.join(_STOP_SECONDS)
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close."""
+        self.close()

@@ -1,0 +1,116 @@
+"""OpenTelemetry traces: spans as `flightllm.spans` has them, sent by OTLP over HTTP."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from flightllm.config import TracingConfig
+from flightllm.errors import MissingExtraError
+from flightllm.spans import NO_SPANS, Spans, Value
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.trace import Span as OtelSpan
+    from opentelemetry.trace import Tracer
+
+
+_SEND_SECONDS = 5.0
+
+
+def create_spans(config: TracingConfig) -> Spans:
+    """Return where spans begin; they go nowhere without an endpoint.
+
+    Raises:
+        MissingExtraError: the extra `otel` is not installed.
+    """
+    if config.endpoint is None:
+        return NO_SPANS
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as exc:
+        raise MissingExtraError("[tracing]", "otel") from exc
+    provider = TracerProvider(resource=Resource.create({"service.name": config.service_name}))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(endpoint=config.endpoint, timeout=_SEND_SECONDS)))
+    return TracedSpans(provider)
+
+
+class TracedSpans:
+    """Spans of an OpenTelemetry provider, which is closed with it."""
+
+    def __init__(self, provider: "TracerProvider") -> None:
+        self._provider = provider
+        self._tracer = provider.get_tracer("flightllm")
+
+    def statement(self, since: int | None = None, **attributes: Value) -> "TracedSpan":
+        """Begin the span of a statement, under what `attached` said."""
+        return TracedSpan(
+            self._tracer, self._tracer.start_span("statement", attributes=_named(attributes), start_time=since)
+        )
+
+    @contextmanager
+    def attached(self, traceparent: str | None) -> Iterator[None]:
+        """Take what begins inside for a part of the caller's trace; a header that is none starts a new one."""
+        from opentelemetry import context
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        if traceparent is None:
+            yield
+            return
+        token = context.attach(TraceContextTextMapPropagator().extract({"traceparent": traceparent}))
+        try:
+            yield
+        finally:
+            context.detach(token)
+
+    def close(self) -> None:
+        """Send what is not sent yet. Idempotent."""
+        self._provider.shutdown()
+
+
+class TracedSpan:
+    """A span of OpenTelemetry."""
+
+    def __init__(self, tracer: "Tracer", span: "OtelSpan") -> None:
+        self._tracer = tracer
+        self._span = span
+        self._lock = Lock()
+        self._ended = False
+
+    def child(self, name: str, **attributes: Value) -> "TracedSpan":
+        """Begin a piece of work that is part of this one."""
+        from opentelemetry.trace import set_span_in_context
+
+        within = set_span_in_context(self._span)
+        return TracedSpan(self._tracer, self._tracer.start_span(name, within, attributes=_named(attributes)))
+
+    def end(self, error: str | None = None, **attributes: Value) -> None:
+        """End it; what it came to are its attributes. The first call counts."""
+        from opentelemetry.trace import StatusCode
+
+        with self._lock:
+            if self._ended:
+                return
+            self._ended = True
+        self._span.set_attributes(_named(attributes))
+        if error is not None:
+            self._span.set_status(StatusCode.ERROR, error)
+        self._span.end()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End it."""
+        self.end(None if kind is None else kind.__name__)
+
+
+def _named(attributes: dict[str, Value]) -> dict[str, Value]:
+    return {f"flightllm.{name}": value for name, value in attributes.items()}

@@ -1,0 +1,295 @@
+"""Substrait plans that clients send: checked, and their AI calls bound like those in SQL."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+
+from google.protobuf.message import DecodeError, Message
+from substrait.algebra_pb2 import Expression, FunctionArgument, JoinRel, Rel
+from substrait.extensions.extensions_pb2 import SimpleExtensionDeclaration
+from substrait.plan_pb2 import Plan
+from substrait.type_pb2 import Type
+
+from flightllm.ai import AICall
+from flightllm.errors import AICallError, InvalidInputError, LimitExceededError, UnsupportedError
+from flightllm.functions import FunctionRegistry
+from flightllm.functions.base import Kind, Literal
+from flightllm.functions.bind import Argument, Constant, Names, bind_call
+from flightllm.functions.bind import Expression as SqlExpression
+from flightllm.plan.substrait import messages
+
+_RELATIONS = frozenset({"read", "filter", "project", "join", "cross", "aggregate", "sort", "fetch", "set"})
+_READS = frozenset({"named_table", "virtual_table"})
+_LEFT_ONLY = frozenset({JoinRel.JOIN_TYPE_LEFT_SEMI, JoinRel.JOIN_TYPE_LEFT_ANTI, JoinRel.JOIN_TYPE_LEFT_MARK})
+_RIGHT_ONLY = frozenset({JoinRel.JOIN_TYPE_RIGHT_SEMI, JoinRel.JOIN_TYPE_RIGHT_ANTI, JoinRel.JOIN_TYPE_RIGHT_MARK})
+_VALUES = ("string", "var_char", "fixed_char", "boolean", "i8", "i16", "i32", "i64", "fp32", "fp64")
+"""The kinds of literal that an option or a prompt of an AI function may be."""
+
+
+@dataclass(slots=True)
+class ClientPlan:
+    """A plan whose AI calls are stubs, and the calls by stub name."""
+
+    encoded: bytes
+    calls: Mapping[str, AICall]
+
+
+def read_client_plan(
+    encoded: bytes,
+    registry: FunctionRegistry,
+    check_table: Callable[[Sequence[str]], None],
+    names: Names,
+    *,
+    most_terms: int,
+) -> ClientPlan:
+    """Check a serialized `substrait.Plan` and put stubs in place of its AI calls.
+
+    An AI function is an extension function of its name, with the arguments it takes by position: literals where SQL
+    asks for literals. Fields have the names of their tables' columns, because a plan has no other: `{x}` in a prompt
+    is the column `x`, and `{field1}` the first field where that is computed. `check_table` is asked about the name of
+    every table and raises where it may not be read; `names` does so for models.
+
+    Raises:
+        InvalidInputError: the bytes are no plan of one query.
+        UnsupportedError: the plan has a relation that is not run for clients, such as one that reads files or writes.
+        LimitExceededError: it has more than `most_terms` relations, calls and literals: DataFusion recurses into each.
+        AICallError: an AI call in it is wrong.
+    """
+    try:
+        plan = Plan.FromString(encoded)
+    except DecodeError as error:
+        raise InvalidInputError("the bytes are no Substrait plan, or one nested too deeply") from error
+    if len(plan.relations) != 1 or plan.relations[0].WhichOneof("rel_type") != "root":
+        raise InvalidInputError("a Substrait plan must have one relation, a root with the names of its columns")
+    if any("\0" in name for name in plan.relations[0].root.names):
+        raise InvalidInputError("the plan names a column with a NUL character")
+    _check_size(plan, most_terms)
+    for rel in messages(plan, Rel):
+        _check_relation(rel, check_table)
+    _make_texts_plain(plan)
+    functions = {
+        extension.extension_function.function_anchor: _plain_name(extension.extension_function.name)
+        for extension in plan.extensions
+        if extension.HasField("extension_function")
+    }
+    binder = _Binder(registry, functions, names)
+    binder.visit(plan.relations[0].root.input, ())
+    binder.declare(plan)
+    return ClientPlan(plan.SerializeToString(), binder.calls)
+
+
+def _check_size(plan: Plan, most: int) -> None:
+    kinds = (Rel, Expression.ScalarFunction, Expression.Literal, Expression.IfThen.IfClause)
+    terms = sum(1 for kind in kinds for _ in messages(plan, kind))
+    if terms > most:
+        raise LimitExceededError(
+            f"the plan has {terms:,} relations, calls and literals; [limits] sql_terms = {most:,} is the most"
+        )
+
+
+def _check_relation(rel: Rel, check_table: Callable[[Sequence[str]], None]) -> None:
+    kind = rel.WhichOneof("rel_type") or "nameless"
+    if kind not in _RELATIONS:
+        raise UnsupportedError(
+            f"the plan has a relation of the kind {kind}; there are: {', '.join(sorted(_RELATIONS))}"
+        )
+    if kind == "read":
+        read = rel.read.WhichOneof("read_type") or "nothing"
+        if read not in _READS:
+            raise UnsupportedError(f"the plan reads {read}: only tables of the catalog, by name, can be read")
+        if read == "named_table":
+            check_table(list(rel.read.named_table.names))
+
+
+def _make_texts_plain(plan: Plan) -> None:
+    """Let every text and binary be of the plain type, which tables here have; clients may plan with views."""
+    for kind in messages(plan, Type):
+        if kind.WhichOneof("kind") in ("string", "binary"):
+            getattr(kind, kind.WhichOneof("kind") or "").type_variation_reference = 0
+    for literal in messages(plan, Expression.Literal):
+        if literal.WhichOneof("literal_type") in ("string", "binary"):
+            literal.type_variation_reference = 0
+
+
+def _plain_name(name: str) -> str:
+    """Return a function's name without the types of its arguments, as in `ai_filter:str_str`."""
+    return name.partition(":")[0].lower()
+
+
+@dataclass(slots=True)
+class _Binder:
+    """Replaces the AI calls of one plan."""
+
+    registry: FunctionRegistry
+    functions: Mapping[int, str]
+    """The names of its functions by anchor."""
+    names: Names
+    calls: dict[str, AICall] = field(default_factory=dict)
+    _anchors: dict[str, int] = field(default_factory=dict)
+
+    def visit(self, message: Message, columns: Sequence[str]) -> None:
+        """Bind the calls in `message`, whose expressions refer to `columns`; those inside others come first."""
+        if isinstance(message, Rel):
+            columns = _columns(message)
+        for part in _parts(message):
+            self.visit(part, columns)
+        if isinstance(message, Expression.ScalarFunction):
+            self._bind(message, columns)
+
+    def declare(self, plan: Plan) -> None:
+        """Declare the stubs among the plan's extensions."""
+        for stub, anchor in self._anchors.items():
+            declaration = SimpleExtensionDeclaration.ExtensionFunction(function_anchor=anchor, name=stub)
+            plan.extensions.append(SimpleExtensionDeclaration(extension_function=declaration))
+
+    def _bind(self, call: Expression.ScalarFunction, columns: Sequence[str]) -> None:
+        name = self.functions.get(call.function_reference)
+        if name is None:
+            raise InvalidInputError(f"the plan calls function {call.function_reference}, which it does not declare")
+        function = self.registry.get(name)
+        if function is None:
+            if name.startswith("ai_") and not self.registry.knows(name):
+                raise AICallError(
+                    f"{name} is no AI function; there is {', '.join(self.registry.suggest(name)) or 'none'}"
+                )
+            if self.registry.lifted(name) is not None:
+                raise UnsupportedError(f"{name} is not supported in Substrait plans: send the query as SQL")
+            return
+        if any(parameter.kind is Kind.INDEX for parameter in function.parameters):
+            raise UnsupportedError(f"{name} is not supported in Substrait plans: send the query as SQL")
+        given = [argument.value for argument in call.arguments]
+        arguments = [self._argument(place, value, columns) for place, value in enumerate(given)]
+        text = f"{name}({', '.join(map(_shown, arguments))})"
+        bound = bind_call(function, name, arguments, text, self.names)
+        chosen = [given[int(place)] for place in bound.arguments] or [_NO_FIELDS]
+        copies = [FunctionArgument(value=value) for value in chosen]
+        del call.arguments[:]
+        call.arguments.extend(copies)
+        self.calls.setdefault(bound.call.stub, bound.call)
+        call.function_reference = self._anchor(bound.call.stub)
+
+    def _argument(self, place: int, value: Expression, columns: Sequence[str]) -> Argument:
+        """Return an argument whose text is its place: `bind_call` says by it which ones are fields, in which order."""
+        return Argument((SqlExpression(str(place), _name(value, columns) or None),), None, self._constant(value))
+
+    def _constant(self, value: Expression) -> Constant | None:
+        kind = value.WhichOneof("rex_type")
+        if kind == "literal":
+            return _literal(value.literal)
+        if kind == "cast":
+            return self._constant(value.cast.input)
+        if kind == "scalar_function" and self.functions.get(value.scalar_function.function_reference) == "make_array":
+            items = [self._constant(argument.value) for argument in value.scalar_function.arguments]
+            return _texts(items)
+        return None
+
+    def _anchor(self, stub: str) -> int:
+        if stub not in self._anchors:
+            taken = {*self.functions, *self._anchors.values()}
+            self._anchors[stub] = next(number for number in count(1) if number not in taken)
+        return self._anchors[stub]
+
+
+_NO_FIELDS = Expression(literal=Expression.Literal(string=""))
+"""What the stub of a call without fields is given."""
+
+
+def _literal(literal: Expression.Literal) -> Constant | None:
+    kind = literal.WhichOneof("literal_type")
+    if kind == "null":
+        return Constant(None)
+    if kind == "list":
+        return _texts([_literal(item) for item in literal.list.values])
+    if kind not in _VALUES:
+        return None
+    value = getattr(literal, kind)
+    found: Literal = value.value if kind == "var_char" else value
+    return Constant(found)
+
+
+def _texts(items: Sequence[Constant | None]) -> Constant | None:
+    values = [item.value for item in items if item is not None and isinstance(item.value, str)]
+    return Constant(tuple(values)) if len(values) == len(items) else None
+
+
+def _shown(argument: Argument) -> str:
+    if argument.constant is not None:
+        return repr(argument.constant.value)
+    return argument.expressions[0].column or "…"
+
+
+def _parts(message: Message) -> Iterator[Message]:
+    """Yield the messages directly inside a message."""
+    for descriptor, value in message.ListFields():
+        if descriptor.message_type is not None:
+            yield from (value,) if isinstance(value, Message) else value
+
+
+def _inputs(rel: Rel) -> list[Rel]:
+    kind = rel.WhichOneof("rel_type")
+    return [part for part in _parts(getattr(rel, kind)) if isinstance(part, Rel)] if kind else []
+
+
+def _columns(rel: Rel) -> list[str]:
+    """Return the names of the columns that a relation's expressions refer to, empty where they are computed."""
+    if rel.HasField("read"):
+        return _top_level(rel.read.base_schema.names, rel.read.base_schema.struct.types)
+    return [name for input_ in _inputs(rel) for name in _output(input_)]
+
+
+def _output(rel: Rel) -> list[str]:
+    """Return the names of a relation's own columns."""
+    if (kind := rel.WhichOneof("rel_type")) is None:
+        return []
+    body = getattr(rel, kind)
+    below = [_output(input_) for input_ in _inputs(rel)]  # once each: twice would take exponential time
+    names = _columns(rel) if kind == "read" else [name for columns in below for name in columns]
+    match kind:
+        case "read" if body.HasField("projection"):
+            places = [item.field for item in body.projection.select.struct_items]
+            names = [names[place] if place < len(names) else "" for place in places]
+        case "project":
+            names = [*names, *(_name(expression, names) for expression in body.expressions)]
+        case "aggregate":
+            names = [_name(expression, names) for expression in body.grouping_expressions]
+        case "set" | "join" if below and (kind == "set" or body.type in _LEFT_ONLY):
+            names = below[0]
+        case "join" if below and body.type in _RIGHT_ONLY:
+            names = below[-1]
+    if body.common.HasField("emit"):
+        names = [names[place] if place < len(names) else "" for place in body.common.emit.output_mapping]
+    return names
+
+
+def _name(expression: Expression, columns: Sequence[str]) -> str:
+    """Return the name of the column that an expression refers to, as it is or cast; empty for anything else."""
+    while expression.WhichOneof("rex_type") == "cast":
+        expression = expression.cast.input
+    reference = expression.selection
+    if expression.WhichOneof("rex_type") != "selection" or reference.WhichOneof("root_type") == "outer_reference":
+        return ""
+    direct = reference.direct_reference
+    if direct.WhichOneof("reference_type") != "struct_field" or direct.struct_field.HasField("child"):
+        return ""
+    return columns[direct.struct_field.field] if direct.struct_field.field < len(columns) else ""
+
+
+def _top_level(names: Sequence[str], types: Sequence[Type]) -> list[str]:
+    """Return the names of a table's columns: the names of structs' fields follow those of their column."""
+    found, place = [], 0
+    for kind in types:
+        found.append(names[place] if place < len(names) else "")
+        place += 1 + _nested_names(kind)
+    return found
+
+
+def _nested_names(kind: Type) -> int:
+    match kind.WhichOneof("kind"):
+        case "struct":
+            return sum(1 + _nested_names(inner) for inner in kind.struct.types)
+        case "list":
+            return _nested_names(kind.list.type)
+        case "map":
+            return _nested_names(kind.map.key) + _nested_names(kind.map.value)
+        case _:
+            return 0

@@ -1,0 +1,72 @@
+"""Walk the tokens of a statement of our own from left to right."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from flightllm.errors import SqlError
+from flightllm.sql.names import identifier, read_parts
+from flightllm.sql.tokens import Kind, Token
+
+
+class Cursor:
+    """A place among tokens; what is read moves it on."""
+
+    def __init__(self, tokens: Sequence[Token], at: int) -> None:
+        self.tokens = tokens
+        self.at = at
+
+    def take(self, *words: str) -> bool:
+        """Read some words if they follow, and tell whether they did."""
+        following = self.tokens[self.at : self.at + len(words)]
+        found = len(following) == len(words) and all(t.is_word(w) for t, w in zip(following, words, strict=True))
+        self.at += len(words) * found
+        return found
+
+    def next(self) -> Token | None:
+        """Read a token; None after the last."""
+        token = self.tokens[self.at] if self.at < len(self.tokens) else None
+        self.at += 1
+        return token
+
+    def name(self, what: str, usage: str) -> str:
+        """Read the name of an object.
+
+        Raises:
+            SqlError: there is none, or one of several parts.
+        """
+        parts, self.at = read_parts(self.tokens, self.at)
+        if len(parts) != 1:
+            raise SqlError(f"{what} has a name of one part: {usage}")
+        return parts[0]
+
+    def options(self, example: str) -> Mapping[str, Token]:
+        """Read `(name value, …)`, with or without `=` between, values quoted or not.
+
+        Raises:
+            SqlError: it is no such list, or names an option twice.
+        """
+        found: dict[str, Token] = {}
+        opening = self.next()
+        if opening is None or not opening.is_symbol("("):
+            raise SqlError(f"OPTIONS needs a list: {example}")
+        while True:
+            name, value = self.next(), self.next()
+            if value is not None and value.is_symbol("="):
+                value = self.next()
+            key = None if name is None else identifier(name)
+            if key is None or value is None or value.kind not in {Kind.STRING, Kind.NUMBER, Kind.WORD}:
+                raise SqlError(f"an option is a name and a value: {example}")
+            if key in found:
+                raise SqlError(f"the option {key} is given twice")
+            found[key] = value
+            after = self.next()
+            if after is not None and after.is_symbol(")"):
+                return found
+            if after is None or not after.is_symbol(","):
+                raise SqlError(f"expected , or ) after the option {key}")
+
+    def end(self, usage: str) -> None:
+        """Check that nothing follows; raises `SqlError`."""
+        if self.at < len(self.tokens):
+            raise SqlError(f"{self.tokens[self.at].text[:40]!r} was not expected: {usage}")

@@ -1,0 +1,196 @@
+"""Arrow values as SQL literals that keep value and type."""
+
+import math
+from collections.abc import Callable, Iterable
+
+import pyarrow as pa
+
+from flightllm.errors import SqlError
+
+_ARROW_NAMES: dict[str, str] = {
+    "null": "Null",
+    "bool": "Boolean",
+    "int8": "Int8",
+    "int16": "Int16",
+    "int32": "Int32",
+    "int64": "Int64",
+    "uint8": "UInt8",
+    "uint16": "UInt16",
+    "uint32": "UInt32",
+    "uint64": "UInt64",
+    "halffloat": "Float16",
+    "float": "Float32",
+    "double": "Float64",
+    "string": "Utf8",
+    "large_string": "Utf8",
+    "string_view": "Utf8",
+    "binary": "Binary",
+    "large_binary": "Binary",
+    "binary_view": "Binary",
+    "date32[day]": "Date32",
+    "date64[ms]": "Date64",
+    "month_day_nano_interval": "Interval(MonthDayNano)",
+}
+_UNITS = {"s": "Second", "ms": "Millisecond", "us": "Microsecond", "ns": "Nanosecond"}
+
+
+def literal(value: pa.Scalar) -> str:
+    """Return SQL that evaluates to the value, with its type; large texts, views and dictionaries become plain.
+
+    Raises:
+        SqlError: SQL has no literal of the type.
+    """
+    kind = value.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return literal(value.value)
+    if pa.types.is_dictionary(kind):
+        return literal(value.cast(kind.value_type))
+    if pa.types.is_null(kind):
+        return "NULL"
+    if pa.types.is_map(kind):
+        return _map(value)
+    if pa.types.is_union(kind):  # how some clients send a value whose type they only know when they send it
+        return literal(value.value) if value.value is not None else "NULL"
+    if not value.is_valid:
+        return f"arrow_cast(NULL, {_type(kind)})"
+    for matches, write in _WRITERS:
+        if matches(kind):
+            return write(value)
+    raise _no_literal(kind)
+
+
+def _no_literal(kind: pa.DataType) -> SqlError:
+    return SqlError(f"a value of type {kind} cannot be bound: send it as text and CAST it")
+
+
+def _text(value: pa.Scalar) -> str:
+    return _quoted(value.as_py())
+
+
+def _quoted(text: str) -> str:
+    if "\0" in text:
+        raise SqlError("the text holds a NUL character")
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _integer(value: pa.Scalar) -> str:
+    number = value.as_py()
+    if value.type == pa.int64() and number > -(2**63):
+        return str(number) if number >= 0 else f"({number})"  # in parentheses: `--1` would be a comment
+    return _cast(_quoted(str(number)), value.type)
+
+
+def _float(value: pa.Scalar) -> str:
+    number = float(value.as_py())
+    if value.type == pa.float64() and math.isfinite(number):
+        return f"({number!r})" if math.copysign(1.0, number) < 0 else repr(number)
+    text = repr(number) if math.isfinite(number) else str(number).replace("nan", "NaN")
+    return _cast(_quoted(text), value.type)
+
+
+def _bytes(value: pa.Scalar) -> str:
+    text = f"X'{value.as_py().hex()}'"
+    return _cast(text, value.type) if pa.types.is_fixed_size_binary(value.type) else text
+
+
+def _decimal(value: pa.Scalar) -> str:
+    text = format(value.as_py(), "f")
+    if value.type.scale >= 0:
+        return _cast(_quoted(text), value.type)
+    whole = pa.decimal128(38, 0) if len(text) < 38 else pa.decimal256(76, 0)  # texts have no negative scale
+    return _cast(_cast(_quoted(text), whole), value.type)
+
+
+def _ticks(value: pa.Scalar) -> str:
+    """Write a time, duration or timestamp by the number of its units: exact, and of any year."""
+    return _cast(
+        literal(pa.scalar(value.value, pa.int32() if pa.types.is_time32(value.type) else pa.int64())), value.type
+    )
+
+
+def _interval(value: pa.Scalar) -> str:
+    months, days, nanoseconds = value.as_py()
+    return _cast(f"'{months} months {days} days {nanoseconds} nanoseconds'", value.type)
+
+
+def _list(value: pa.Scalar) -> str:
+    items = ", ".join(literal(item) for item in value.values)
+    return _cast(f"[{items}]", value.type)
+
+
+def _struct(value: pa.Scalar) -> str:
+    parts = ", ".join(f"{_quoted(field.name)}, {literal(value[i])}" for i, field in enumerate(value.type))
+    return _cast(f"named_struct({parts})", value.type)
+
+
+def _map(value: pa.Scalar) -> str:
+    """Write a map of its keys and its values; arrow_cast knows no maps."""
+    kind = value.type
+    entries = value.values if value.is_valid else None
+    keys, items = (entries.field(0), entries.field(1)) if entries is not None else ([], [])
+    text = f"MAP({_array(keys, kind.key_type)}, {_array(items, kind.item_type)})"
+    return text if value.is_valid else f"CASE WHEN FALSE THEN {text} END"
+
+
+def _array(items: Iterable[pa.Scalar], kind: pa.DataType) -> str:
+    return _cast(f"[{', '.join(map(literal, items))}]", pa.list_(kind))
+
+
+def _cast(text: str, kind: pa.DataType) -> str:
+    return f"arrow_cast({text}, {_type(kind)})"
+
+
+def _type(kind: pa.DataType) -> str:
+    return _quoted(_arrow_name(kind))
+
+
+def _arrow_name(kind: pa.DataType) -> str:
+    types = pa.types
+    if name := _ARROW_NAMES.get(str(kind)):
+        return name
+    if types.is_timestamp(kind):
+        zone = f'Some("{kind.tz}")' if kind.tz else "None"
+        if kind.tz and not all(char.isalnum() or char in "/_+-:" for char in kind.tz):
+            raise SqlError(f"the time zone {kind.tz!r} is unknown")
+        return f"Timestamp({_UNITS[kind.unit]}, {zone})"
+    if types.is_time(kind):
+        return f"Time{kind.bit_width}({_UNITS[kind.unit]})"
+    if types.is_duration(kind):
+        return f"Duration({_UNITS[kind.unit]})"
+    if types.is_decimal(kind):
+        return f"Decimal{kind.bit_width}({kind.precision}, {kind.scale})"
+    if types.is_fixed_size_binary(kind):
+        return f"FixedSizeBinary({kind.byte_width})"
+    if types.is_nested(kind):
+        return _nested_name(kind)
+    raise _no_literal(kind)
+
+
+def _nested_name(kind: pa.DataType) -> str:
+    types = pa.types
+    if types.is_struct(kind):
+        if any(char in field.name for field in kind for char in '"\\'):
+            raise SqlError("a struct with a quote or backslash in a field's name cannot be bound")
+        fields = ", ".join(f'"{field.name}": {_arrow_name(field.type)}' for field in kind)
+        return f"Struct({fields})"
+    if types.is_fixed_size_list(kind):
+        return f"FixedSizeList({kind.list_size}, {_arrow_name(kind.value_type)})"
+    if types.is_list(kind) or types.is_large_list(kind):
+        size = "Large" if types.is_large_list(kind) else ""
+        return f"{size}List({_arrow_name(kind.value_type)})"
+    raise _no_literal(kind)
+
+
+_WRITERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Scalar], str]], ...] = (
+    (lambda kind: _ARROW_NAMES.get(str(kind)) == "Utf8", _text),
+    (pa.types.is_boolean, lambda value: "TRUE" if value.as_py() else "FALSE"),
+    (pa.types.is_integer, _integer),
+    (pa.types.is_floating, _float),
+    (lambda kind: _ARROW_NAMES.get(str(kind)) == "Binary" or pa.types.is_fixed_size_binary(kind), _bytes),
+    (pa.types.is_date, lambda value: _cast(_quoted(value.as_py().isoformat()), value.type)),
+    (lambda kind: pa.types.is_timestamp(kind) or pa.types.is_time(kind) or pa.types.is_duration(kind), _ticks),
+    (pa.types.is_interval, _interval),
+    (pa.types.is_decimal, _decimal),
+    (pa.types.is_struct, _struct),
+    (lambda kind: pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind), _list),
+)

@@ -1,0 +1,80 @@
+"""A loopback HTTP server that answers like an OpenAI-compatible endpoint, or as a test wants it to."""
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Body = dict[str, Any]
+Reply = tuple[int, Body, dict[str, str]]
+
+
+@dataclass
+class Endpoint:
+    """A loopback HTTP server; `behave` turns a path and a body into status, body and headers."""
+
+    behave: Callable[[str, Body, int], Reply]
+    bodies: list[Body] = field(default_factory=list)
+    paths: list[str] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    url: str = ""
+
+
+def answer(path: str, body: Body) -> Reply:
+    """Answer as a well-behaved endpoint does: each prompt's length as text."""
+    prompts = body["messages"][0]["content"] if "messages" in body else body["prompt"]
+    texts = [f"text {len(prompt)}" for prompt in (prompts if isinstance(prompts, list) else [prompts])]
+    usage = {"prompt_tokens": 10 * len(texts), "completion_tokens": 2 * len(texts), "total_tokens": 12 * len(texts)}
+    usage |= {"prompt_tokens_details": {"cached_tokens": 3 * len(texts)}}  # type: ignore[dict-item]
+    frame = {"id": "1", "created": 1, "model": body["model"], "usage": usage}
+    if path.endswith("/chat/completions"):
+        choices = [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": texts[0]}}]
+        return 200, {**frame, "object": "chat.completion", "choices": choices}, {}
+    indexed = [{"index": place, "text": text, "finish_reason": "stop"} for place, text in enumerate(texts)]
+    return 200, {**frame, "object": "text_completion", "choices": indexed[::-1]}, {}
+
+
+def refuse(status: int, message: str = "no", **headers: str) -> Reply:
+    """Refuse with a status."""
+    return status, {"error": {"message": message, "type": "invalid_request_error"}}, headers
+
+
+@contextmanager
+def endpoint_of(behave: Callable[[str, Body, int], Reply]) -> Iterator[Endpoint]:
+    """Run an endpoint; `behave` also gets how many requests came before."""
+    endpoint = Endpoint(behave)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            with endpoint.lock:
+                number = len(endpoint.bodies)
+                endpoint.bodies.append(body)
+                endpoint.paths.append(self.path)
+                endpoint.keys.append(self.headers["Authorization"])
+            status, reply, headers = endpoint.behave(self.path, body, number)
+            data = json.dumps(reply).encode()
+            self.send_response(status)
+            for name, value in {
+                "Content-Type": "application/json",
+                "Content-Length": str(len(data)),
+                **headers,
+            }.items():
+                self.send_header(name.replace("_", "-"), value)
+            self.end_headers()
+            self.wfile.write(data)
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+            """Keep quiet."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        endpoint.url = f"http://127.0.0.1:{server.server_port}/v1"
+        try:
+            yield endpoint
+        finally:
+            server.shutdown()

@@ -1,0 +1,26 @@
+"""Every error of the tree has a code."""
+
+import re
+
+from flightllm import errors
+from flightllm.flight.sqlstates import INTERNAL, sqlstate
+
+
+def test_every_class_has_a_code() -> None:
+    """A class added to the tree gets the code of its parent; only defects have that of an internal error."""
+    classes: list[type[errors.FlightLLMError]] = [errors.FlightLLMError]
+    for kind in classes:
+        classes.extend(kind.__subclasses__())
+    codes = {kind: sqlstate(kind.__new__(kind, "the message")) for kind in set(classes[1:])}
+    assert all(re.fullmatch("[0-9A-Z]{5}", code) for code in codes.values())
+    assert {kind for kind, code in codes.items() if code == INTERNAL} == {errors.InternalError}
+    assert codes[errors.UnauthenticatedError] == "28000"
+    assert codes[errors.PermissionDeniedError] == "42501"
+    assert codes[errors.CancelledError] == "57014"
+    assert codes[errors.BudgetExceededError] == "53400"
+    assert codes[errors.EngineUnavailableError] == "08006"
+
+
+def test_a_defect_has_the_code_of_one() -> None:
+    """Whatever is not of our tree is a defect."""
+    assert sqlstate(ValueError("x")) == INTERNAL

@@ -1,0 +1,105 @@
+"""Work that cannot be stopped: its client is answered, its place stays taken until it ends."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from pyarrow import flight
+
+from flightllm.errors import CancelledError, FlightLLMError, StatementTimeoutError
+from flightllm.flight.server import FlightSqlServer
+from flightllm.flight.slots import Slots
+from flightllm.flight.turns import Asker
+from flightllm.flight.work import Watch, do
+from flightllm.limits import TimeLimit
+
+OVER = TimeLimit(0.0)
+
+
+def _slots() -> Slots:
+    return Slots(1, queue=1, wait_seconds=0.01, poll_seconds=0.01)
+
+
+def _wait(condition: Callable[[], bool]) -> None:
+    while not condition():
+        time.sleep(0.001)
+
+
+def test_what_runs_on_keeps_its_place() -> None:
+    """The wait ends with the deadline; the place is free, and the result given up, once the thread has ended."""
+    slots, go_on, discarded, reasons = _slots(), threading.Event(), list[int](), list[FlightLLMError]()
+
+    def slow() -> int:
+        go_on.wait(30)
+        return 7
+
+    place = slots.take(Asker("a", "1"), lambda: False)
+    watch = Watch(lambda: False, OVER.start())
+    with pytest.raises(StatementTimeoutError, match=r"\[limits\] statement_seconds = 0 is the most"):
+        do(slow, place, watch, stop=reasons.append, discard=discarded.append)
+    assert (slots.running, discarded, len(reasons)) == (1, [], 1)
+    go_on.set()
+    _wait(lambda: not slots.running)
+    _wait(lambda: discarded == [7])
+
+
+def test_what_ends_well_in_time_counts() -> None:
+    """What took effect although it was to stop is no failure; what stopped is."""
+    stopped = threading.Event()
+
+    def finishing() -> int:
+        stopped.wait(30)
+        return 7
+
+    def obeying() -> int:
+        stopped.wait(30)
+        raise CancelledError("stopped")
+
+    for function, outcome in ((finishing, 7), (obeying, None)):
+        stopped.clear()
+        place = _slots().take(Asker("a", "1"), lambda: False)
+        watch = Watch(lambda: False, OVER.start())
+
+        def run(function: Callable[[], int] = function, place: Any = place, watch: Watch = watch) -> int:
+            return do(function, place, watch, stop=lambda _: stopped.set(), grace_seconds=30)
+
+        if outcome is None:
+            with pytest.raises(StatementTimeoutError):
+                run()
+        else:
+            assert run() == outcome
+
+
+def test_errors_and_clients_that_go() -> None:
+    """What the work raises comes out, and so does the client's leaving."""
+    slots, go_on = _slots(), threading.Event()
+
+    def broken() -> int:
+        raise ValueError("no")
+
+    with pytest.raises(ValueError, match="no"):
+        do(broken, slots.take(Asker("a", "1"), lambda: False), Watch(lambda: False))
+    with pytest.raises(CancelledError):
+        do(go_on.wait, slots.take(Asker("a", "1"), lambda: False), Watch(lambda: True))
+    assert slots.running == 1
+    go_on.set()
+    _wait(lambda: not slots.running)
+
+
+def test_planning_is_left_behind(server: FlightSqlServer, database: Any) -> None:
+    """A query whose planning takes too long fails in time; its place is taken until the planner returns."""
+    from flightllm.flight.messages import pack, sql_message
+
+    database.time_limit = TimeLimit(0.2)
+    with flight.connect(server.uri) as bare:
+        command = flight.FlightDescriptor.for_command(pack(sql_message("CommandStatementQuery", query="hard")))
+        with pytest.raises(flight.FlightTimedOutError, match="statement_seconds"):
+            bare.get_flight_info(command)
+        slots = server._core.slots
+        assert (slots.running, database.records) == (1, [])
+        database.may_plan.set()
+        _wait(lambda: not slots.running)
+        assert database.records[0].cancelled.wait(30)
+    assert server._core.refusals.counts()["statement_seconds"] == 1

@@ -1,0 +1,144 @@
+"""Callers of one engine share its window, and its lock, about equally."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from flightllm.config import EngineConfig
+from flightllm.llm import Engine, create_engine
+from flightllm.llm.base import Parameters, Request
+from flightllm.llm.fair_lock import FairLock
+from flightllm.llm.shares import Share, Shares
+
+
+def _open(shares: Shares) -> Share:
+    return shares.open(lambda: None)
+
+
+def test_one_caller_has_all() -> None:
+    """What nobody else wants is not left unused."""
+    shares = Shares(8)
+    share = _open(shares)
+    assert (share.take(100), share.take(1), shares.in_flight) == (8, 0, 8)
+
+
+def test_a_second_caller_gets_its_part_as_answers_come() -> None:
+    """Who has more than its part gets nothing while another wants its own; then both have as much."""
+    shares = Shares(8)
+    woken: list[int] = []
+    first, second = _open(shares), shares.open(lambda: woken.append(1))
+    assert (first.take(100), second.take(10)) == (8, 0)
+    for _ in range(4):
+        first.give_back(1)
+        assert first.take(100) == 0
+        assert second.take(10) == 1
+    assert (first.held, second.held, len(woken)) == (4, 4, 4)
+    first.give_back(1)
+    assert (second.take(10), first.take(10)) == (0, 1)
+
+
+def test_what_a_caller_leaves_goes_to_the_others() -> None:
+    """A caller of a few prompts keeps no more than these from others, and nothing once it is closed."""
+    shares = Shares(8)
+    first, second = _open(shares), _open(shares)
+    assert (second.take(2), first.take(100)) == (2, 6)
+    second.close()
+    second.close()
+    second.give_back(2)
+    assert (first.take(100), shares.in_flight) == (2, 8)
+
+
+def test_many_callers() -> None:
+    """With more callers than places, each may have one at a time; chunks are taken whole or not at all."""
+    shares = Shares(2)
+    callers = [_open(shares) for _ in range(3)]
+    assert [caller.take(5) for caller in callers] == [2, 0, 0]
+    for waiting in callers[1:]:
+        callers[0].give_back(1)
+        assert [callers[0].take(5), waiting.take(5)] == [0, 1]
+    chunks = Shares(8)
+    bulk, other = _open(chunks), _open(chunks)
+    assert (bulk.take(7, step=4), other.take(3, step=4), other.take(8, step=4)) == (4, 0, 4)
+
+
+def _requests(count: int) -> Iterator[Request]:
+    return (Request(n, f"prompt {n}", Parameters(), "ai_gen", "", (("n", str(n)),)) for n in range(count))
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    """Return an engine of eight prompts at once, each of which takes a while."""
+    engine = create_engine(EngineConfig("fake", "demo", 8, {"latency_ms": 5}))
+    yield engine
+    engine.close()
+
+
+def test_a_short_query_beside_a_long_one(engine: Engine) -> None:
+    """Ten prompts that come while a long query fills the window are answered before forty of its own are."""
+    bulk = engine.generate(_requests(100_000), lambda: False)
+    for _ in range(20):
+        next(bulk)
+    done = threading.Event()
+
+    def short() -> None:
+        assert len(list(engine.generate(_requests(10), lambda: False))) == 10
+        done.set()
+
+    thread = threading.Thread(target=short)
+    thread.start()
+    beside = 0
+    while not done.is_set():
+        next(bulk)
+        beside += 1
+    bulk.close()  # type: ignore[attr-defined]
+    thread.join(30)
+    assert beside <= 40
+
+
+def test_equal_queries_end_together(engine: Engine) -> None:
+    """Of two queries of as many prompts, the later one is not answered after the earlier one but beside it."""
+    order: list[str] = []
+
+    def ask(name: str) -> None:
+        for _ in engine.generate(_requests(200), lambda: False):
+            order.append(name)  # noqa: PERF401 - the order in which both threads are here
+
+    threads = [threading.Thread(target=ask, args=(name,)) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    first = order[:200]
+    assert len(order) == 400
+    assert 70 <= first.count("a") <= 130
+
+
+def test_a_client_that_reads_no_further_holds_nothing(engine: Engine) -> None:
+    """Answers that nobody takes keep no prompt of others waiting."""
+    stalled = engine.generate(_requests(100), lambda: False)
+    next(stalled)
+    assert len(list(engine.generate(_requests(30), lambda: False))) == 30
+    stalled.close()  # type: ignore[attr-defined]
+
+
+def test_lock_in_order_of_arrival() -> None:
+    """Who lets go and wants it again at once comes after those who waited."""
+    lock, order, threads = FairLock(), list[int](), list[threading.Thread]()
+
+    def enter(number: int) -> None:
+        with lock:
+            order.append(number)
+
+    with lock:
+        for number in range(3):
+            threads.append(threading.Thread(target=enter, args=(number,)))
+            threads[-1].start()
+            while len(lock._waiting) <= number:
+                time.sleep(0.001)
+    with lock:
+        order.append(3)
+    for thread in threads:
+        thread.join(30)
+    assert order == [0, 1, 2, 3]
