@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from flightllm.access.store import User
 from flightllm.changes import bound_texts
 from flightllm.errors import CancelledError, PermissionDeniedError, SqlError
 from flightllm.functions import FunctionRegistry
@@ -83,6 +84,18 @@ def test_cancelled_before_it_begins(session: Session, sql: str) -> None:
         session.update(sql, cancelled=gone)
     assert ask(session, "SELECT count(*) AS n, max(n) AS m FROM numbers").rows == [{"n": 2_000, "m": 2_000}]
     assert ask(session, "SELECT count(*) AS n FROM counts").rows == [{"n": 0}]
+
+
+def test_values_see_what_their_user_may_read(database: Database, session: Session) -> None:
+    """A subquery in VALUES is planned over the tables of its user, not over all."""
+    ann = User("ann", "user")
+    database.access.store.add_user(ann)
+    session.update("GRANT CREATE ON SCHEMA public TO ann")
+    there = database.session(ann.principal)
+    there.update("CREATE TABLE mine (a BIGINT)")
+    with pytest.raises(PermissionDeniedError, match="no SELECT on table 'numbers'"):
+        there.update("INSERT INTO mine VALUES ((SELECT max(n) FROM numbers))")
+    assert ask(there, "SELECT * FROM mine").rows == []
 
 
 def test_insert_is_what_it_was(session: Session) -> None:

@@ -14,6 +14,7 @@ from datafusion.catalog import Table
 from flightllm.access.principal import LOCAL
 from flightllm.catalog import external, files, statements, uploads, views
 from flightllm.catalog.entries import Entry, SystemTables, TableInfo
+from flightllm.catalog.insertion import planned_rows
 from flightllm.catalog.rewriting import Collect
 from flightllm.catalog.store import RESERVED, TableStore
 from flightllm.catalog.uploads import IngestMode
@@ -191,12 +192,14 @@ class Catalog:
     def values(self, statement: Statement) -> DataFrame:
         """Plan the rows of an INSERT … VALUES without AI calls, with all columns of its table, for `insert` to add.
 
+        Each value is cast to its column's type: VALUES by itself refuses a column of a text here and a timestamp there.
+
         Raises:
             PermissionDeniedError: the table is a file, a view or a system table.
             SqlError: the values do not fit the table's columns.
         """
         target = statements.target_of(statement)
-        return uploads.values(self.store, target, statement.columns, statement.query or "")
+        return planned_rows(self.context(), self.store.writable(target), statement.columns, statement.query or "")
 
     def insert(self, statement: Statement, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Add the rows of an INSERT statement's query, matched by position as SQL does; return their number.

@@ -4,11 +4,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, get_args
 
 import pyarrow as pa
-from datafusion import DataFrame
 
 from flightllm.catalog import memory
 from flightllm.catalog.entries import Entry
-from flightllm.catalog.insertion import Insertion, planned_rows
+from flightllm.catalog.insertion import Insertion
 from flightllm.catalog.managed import add_rows, new_table
 from flightllm.catalog.store import RESERVED, TableStore
 from flightllm.errors import InvalidInputError, SqlError
@@ -72,14 +71,6 @@ def insert(
     if list(names) != target.names or plain.types != target.types:
         fitted = Insertion(entry, names, plain).rows(fitted)
     return add_rows(store, entry, (memory.with_schema(batch, target) for batch in fitted))
-
-
-def values(store: TableStore, table: TableName, columns: Sequence[str], query: str) -> DataFrame:
-    """Plan the rows that INSERT … VALUES adds, with all columns of the table, each value cast to its column's type.
-
-    VALUES by itself refuses a column of a text here and a timestamp there.
-    """
-    return planned_rows(store.context(), store.writable(table), columns, query)
 
 
 def _append(store: TableStore, name: TableName, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
