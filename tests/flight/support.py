@@ -12,6 +12,7 @@ import pyarrow as pa
 from datafusion import SessionConfig, SessionContext
 
 from flightllm.errors import CancelledError, InvalidInputError, NotFoundError, SqlError
+from flightllm.recovery.quarantine import Quarantine
 
 _UPDATE = re.compile(r"\s*(create|drop|insert|set|delete)\b", re.IGNORECASE)
 _SLOW = re.compile(r"\s*slow\b", re.IGNORECASE)
@@ -80,6 +81,7 @@ class TinyDatabase:
         self.records: list[Record] = []
         self.sessions = 0
         self.plans = 0
+        self.quarantine = Quarantine()
 
     @property
     def catalog(self) -> "TinyDatabase":
