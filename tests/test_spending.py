@@ -9,7 +9,7 @@ import pytest
 from flightllm.ai import MODEL
 from flightllm.config import Config, EngineConfig
 from flightllm.errors import BudgetExceededError
-from flightllm.llm.fake import FakeEngine
+from flightllm.llm.predict import tokenizing
 from flightllm.operators.backing import Backing
 from flightllm.operators.budget import Account, Budget, Limits
 from flightllm.operators.cache import AnswerCache
@@ -114,8 +114,9 @@ def test_never_exceeded(database: Database, optimizer: bool, tokens: int) -> Non
     query = plan("SELECT ai_gen('x', t, max_tokens => 30) AS g FROM many", services, settings)
     assert isinstance(query, StagedQuery | BatchQuery)
     engine = services.engine
-    assert isinstance(engine, FakeEngine)
-    budget = Budget(Account(Limits(tokens=tokens)), None, lambda p: len(engine.token_ids([p])[0]), engine.count_tokens)
+    exact = tokenizing(engine)
+    assert exact is not None
+    budget = Budget(Account(Limits(tokens=tokens)), None, lambda p: len(exact.token_ids([p])[0]), engine.count_tokens)
     record = database.queries.start("x")
     with closing(AnswerCache(None)) as cache:
         batches = list(query.run_on({MODEL: Backing(engine, cache, Flights(), 8, budget)}, record))

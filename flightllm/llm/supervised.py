@@ -63,6 +63,12 @@ class SupervisedEngine:
         return self._name if engine is None else engine[0].name
 
     @property
+    def alive(self) -> bool:
+        """Tell whether the engine is there, as far as is known; waits for nothing."""
+        engine = self._engine
+        return engine is not None and bool(getattr(engine[0], "alive", True))
+
+    @property
     def revision(self) -> str:
         """Return the engine's revision, once it is open."""
         return self._present()[0].revision

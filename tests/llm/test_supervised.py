@@ -119,10 +119,11 @@ def test_opened_beside(make_requests: MakeRequests) -> None:
         return fake(cache_blocks=7)()
 
     engine = supervised(create, beside=True)
-    assert engine.name == "the engine"
+    assert (engine.name, engine.alive) == ("the engine", False)
     threading.Timer(0.3, ready.set).start()
     assert len(answers(engine, make_requests(3))) == 3
-    assert (engine.name, engine.prefix_cache) == ("fake (demo)", PrefixCache(16, 7))
+    assert (engine.name, engine.alive) == ("fake (demo)", True)
+    assert engine.prefix_cache == PrefixCache(16, 7)
     engine.close()
     with pytest.raises(EngineUnavailableError, match="closed"):
         answers(engine, make_requests(1))

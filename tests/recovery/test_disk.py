@@ -29,7 +29,7 @@ def database(tmp_path: Path, memory: int, monkeypatch: pytest.MonkeyPatch) -> It
 @pytest.mark.parametrize(
     ("memory", "sql"),
     [
-        (160, "SELECT value, repeat(value::text, 40) AS s FROM generate_series(1, 1500000) ORDER BY s, value DESC"),
+        (60, "SELECT value, md5(CAST(value AS VARCHAR)) AS m FROM generate_series(1, 3000000) ORDER BY m"),
         (8, "SELECT max(s || f) FROM (SELECT s, ai_filter('{s}?', s) AS f FROM texts)"),
     ],
     ids=["relational", "between stages"],
