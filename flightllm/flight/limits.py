@@ -28,7 +28,7 @@ class FlightLimits:
     stalled_seconds: float = 600.0
     sessions: int = 4096
     session_seconds: float = 86_400.0
-    idle_seconds: float = 60.0
+    idle_seconds: float = 10.0
     poll_seconds: float = 0.1
 
     @classmethod

@@ -167,6 +167,7 @@ class Window:
                     continue
                 return ()
             if isinstance(result, BaseException):
+                _check(cancelled)  # an engine that is closed under a cancelled query is no failure of its
                 raise result
             return result
 

@@ -18,7 +18,7 @@ from flightllm.session import Database
 from flightllm.totals import SECONDS, Totals
 
 _SUMS = {
-    "rows": ("flightllm_result_rows", "Rows that queries returned."),
+    "rows": ("flightllm_rows", "Rows that queries returned, and that other statements changed."),
     "bytes": ("flightllm_result_bytes", "Bytes of the rows that queries returned."),
     "calls": ("flightllm_ai_calls", "Prompts sent to models."),
     "cache_hits": ("flightllm_ai_answers_reused", "Prompts whose answer was known."),

@@ -81,7 +81,7 @@ def test_metrics_are_what_the_system_tables_say(server: FlightSqlServer, databas
     sums = {
         "calls": "ai_calls",
         "cache_hits": "ai_answers_reused",
-        "rows": "result_rows",
+        "rows": "rows",
         "bytes": "result_bytes",
         "prompt_tokens": "prompt_tokens",
         "cached_tokens": "cached_tokens",
