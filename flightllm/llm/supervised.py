@@ -82,12 +82,6 @@ class SupervisedEngine:
         """Count as the engine does, once it is open."""
         return self._present()[0].count_tokens(text)
 
-    @property
-    def alive(self) -> bool:
-        """Tell whether the engine is open and, as far as it tells, alive; does not wait."""
-        engine = self._engine
-        return engine is not None and bool(getattr(engine[0], "alive", True))
-
     def __getattr__(self, name: str) -> Any:
         """Return what else the engine offers."""
         return getattr(self._present()[0], name)
