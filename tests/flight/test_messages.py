@@ -1,7 +1,10 @@
 """Protobuf messages live in a pool of our own."""
 
+import subprocess
+import sys
+
 import pytest
-from google.protobuf import any_pb2, descriptor_pool
+from google.protobuf import any_pb2
 
 from flightllm.errors import InvalidInputError, UnsupportedError
 from flightllm.flight.messages import flight_message, message_class, pack, parse_flight, sql_message, unpack
@@ -14,10 +17,19 @@ def test_round_trip() -> None:
 
 
 def test_default_pool_stays_clean() -> None:
-    """The definitions are not registered where another package's copy would clash."""
-    message_class("arrow.flight.protocol.sql.CommandStatementQuery")
-    with pytest.raises(KeyError):
-        descriptor_pool.Default().FindMessageTypeByName("arrow.flight.protocol.sql.CommandStatementQuery")
+    """The definitions are not registered where another package's copy would clash.
+
+    In a process of its own: a client under test registers its copy.
+    """
+    name = "arrow.flight.protocol.sql.CommandStatementQuery"
+    script = f"""
+from google.protobuf import descriptor_pool
+from flightllm.flight.messages import message_class
+message_class("{name}")
+descriptor_pool.Default().FindMessageTypeByName("{name}")
+"""
+    ran = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True)
+    assert "KeyError" in ran.stderr
 
 
 def test_is_update_has_the_published_number() -> None:
