@@ -48,7 +48,9 @@ class AccessControl:
         if principal == LOCAL:
             return None
         with self._lock:
-            return self._ledgers.setdefault(principal.name, Ledger(self.store, principal.name))
+            ledger = self._ledgers.setdefault(principal.name, Ledger(self.store, principal.name))
+        ledger.look()
+        return ledger
 
     def change(self, statement: Statement) -> int:
         """Run GRANT, REVOKE, or CREATE or DROP of a row filter or column mask, already checked; return -1.

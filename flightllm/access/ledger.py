@@ -43,12 +43,13 @@ class Ledger:
         self._lock = threading.Lock()
         self._day: _Day | None = None
         self._written = time.monotonic()
+        self.allowance = Allowance()
+        """As `look` found it: requests ask too often to read it each time."""
 
-    @property
-    def allowance(self) -> Allowance:
-        """Return what the user may spend a day, as of now."""
+    def look(self) -> None:
+        """Read what the user may spend a day, as of now."""
         user = self._store.snapshot().users.get(self._user)
-        return user.allowance if user else Allowance()
+        self.allowance = user.allowance if user else Allowance()
 
     @property
     def refusal(self) -> str | None:
