@@ -19,7 +19,7 @@ USER flightllm
 ENV PATH=/opt/flightllm/bin:$PATH FLIGHTLLM_HOME=/data
 VOLUME /data
 EXPOSE 31337
-# Beyond this machine the server asks for TLS and users: mount a configuration that has them (`serve --config FILE`), or add
+# Beyond this machine the server asks for TLS and users: mount a configuration that has them as /etc/flightllm.toml, or run
 # `serve --listen 0.0.0.0:31337 --insecure` where everybody who reaches the port is trusted.
 ENTRYPOINT ["flightllm"]
-CMD ["serve", "--listen", "0.0.0.0:31337"]
+CMD ["serve", "--config", "/etc/flightllm.toml"]

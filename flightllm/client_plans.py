@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from flightllm.errors import InvalidInputError, LimitExceededError, NotFoundError, UnsupportedError
+from flightllm.errors import InvalidInputError, NotFoundError, UnsupportedError
+from flightllm.limits import over_limit
 from flightllm.naming import CallNames
 from flightllm.plan.client_plan import read_client_plan
 from flightllm.query import Query, plan_extracted
@@ -21,9 +22,7 @@ def plan_substrait(encoded: bytes, services: Services, settings: Settings) -> Qu
     """
     limits = services.config.limits
     if len(encoded) > limits.sql_bytes:
-        raise LimitExceededError(
-            f"the plan has {len(encoded):,} bytes; [limits] sql_bytes = {limits.sql_bytes:,} is the most"
-        )
+        raise over_limit("sql_bytes", limits.sql_bytes, f"the plan has {len(encoded):,} bytes", "upload the values")
 
     def check_table(names: Sequence[str]) -> None:
         if not 1 <= len(names) <= 3:

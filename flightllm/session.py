@@ -197,7 +197,7 @@ class Session:
             InvalidInputError: one of these is no setting, or cannot have this value.
         """
         chosen = self._settings.with_values(settings)
-        return TimeLimit.of(self._services.config.limits.statement_seconds, chosen.timeout)
+        return TimeLimit.of(self._all.config.limits.statement_seconds, chosen.timeout)
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
@@ -218,7 +218,7 @@ class Session:
         Raises:
             FlightLLMError: no kind of statement begins like this, or it is one that is not supported.
         """
-        check_sql(sql, self._services.config.limits)
+        check_sql(sql, self._all.config.limits)
         return classify(sql).is_update
 
     def describe(self, sql: str) -> Description:
@@ -227,7 +227,7 @@ class Session:
         Raises:
             FlightLLMError: the statement is wrong.
         """
-        check_sql(sql, self._services.config.limits)
+        check_sql(sql, self._all.config.limits)
         services = self._services
         with services.watch.planning(sql), services.catalog.reading():
             return describe(sql, services, lambda statement: self._plan(statement, self._settings).schema)
@@ -242,7 +242,7 @@ class Session:
         Raises:
             FlightLLMError: the query is wrong.
         """
-        limits = self._services.config.limits
+        limits = self._all.config.limits
         check_sql(sql, limits)
         chosen = self._settings.with_values(settings)
         bound = bind(sql, parameters)
@@ -275,10 +275,10 @@ class Session:
         """Plan a query; `noted` tells it from others should the server die of it."""
         since, watch = time.time_ns(), self._all.watch
         with self._statement(), watch.planning(noted):
-            reader = self._services.catalog.reading()
+            reader = self._all.catalog.reading()
             query = plan()
         record = self._queries.plan(text, user=self.principal.name, session_id=self.id, kind=kind, since=since)
-        most = self._services.config.limits.result_bytes
+        most = self._all.config.limits.result_bytes
         batches = watch.running(query.run(record), noted, record.query_id)
         return QueryResult(query.schema, ResultBatches(batches, record, reader, most), record)
 
@@ -303,12 +303,12 @@ class Session:
         Raises:
             FlightLLMError: the statement is wrong; rows of parameters before the failing one may have been applied.
         """
-        check_sql(sql, self._services.config.limits)
+        check_sql(sql, self._all.config.limits)
         chosen = self._settings.with_values(settings)
         if parameters is None:
             return self._update(sql, bind(sql, None), chosen, cancelled)
         total = 0
-        for text in bound_texts(sql, parameters, self._services.functions):
+        for text in bound_texts(sql, parameters, self._all.functions):
             affected = self._update(sql, text, chosen, cancelled)
             total = -1 if affected < 0 else total + affected
         return total
@@ -327,7 +327,7 @@ class Session:
         record = self._queries.start(sql, cancelled, user=self.principal.name, session_id=self.id, kind=statement.kind)
         try:
             noted = self._all.watch.changing(bound, record.query_id)
-            with self._statement(), record.bound(), noted, self._services.catalog.reading():
+            with self._statement(), record.bound(), noted, self._all.catalog.reading():
                 affected = change(statement, record, self._services, settings)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)

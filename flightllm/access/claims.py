@@ -2,9 +2,12 @@
 
 import json
 import threading
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import structlog
 
 from flightllm.config.auth import AuthConfig
 from flightllm.errors import ConfigError, MissingExtraError, UnauthenticatedError
@@ -12,6 +15,8 @@ from flightllm.errors import ConfigError, MissingExtraError, UnauthenticatedErro
 if TYPE_CHECKING:
     from jwt import PyJWK, PyJWKClient
 
+_log = structlog.get_logger(__name__)
+_FETCH_SECONDS = 10.0
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Those with a public key; one with a shared secret would let a leaked key set sign."""
 
@@ -31,6 +36,7 @@ class JwtClaims:
         self._client: PyJWKClient | None = None if self._file else jwt.PyJWKClient(place, timeout=10)
         self._lock = threading.Lock()
         self._read_at = -1
+        self._fetched = float("-inf")
         self._keys: Mapping[str, PyJWK] = {}
         if self._file is not None:
             self._of_file(None)
@@ -44,7 +50,7 @@ class JwtClaims:
         """
         jwt = self._jwt
         try:
-            key = self._key(jwt.get_unverified_header(token).get("kid"), token)
+            key = self._key(jwt.get_unverified_header(token).get("kid"))
             claims: dict[str, Any] = jwt.decode(
                 token,
                 key,
@@ -54,15 +60,27 @@ class JwtClaims:
                 options={"require": ["exp"], "verify_aud": self._config.audience is not None},
             )
         except jwt.PyJWKClientConnectionError as error:
-            raise ConfigError("the server cannot fetch the key set of [auth] jwks; try again later") from error
+            raise UnauthenticatedError("the server cannot fetch the keys that tokens are checked with now") from error
         except jwt.PyJWTError as error:
             raise UnauthenticatedError(f"the token is not valid: {error}") from error
         return claims
 
-    def _key(self, kid: str | None, token: str) -> "PyJWK":
+    def _key(self, kid: str | None) -> "PyJWK":
         if self._client is not None:
-            return self._client.get_signing_key_from_jwt(token)
+            return self._of_address(self._client, kid)
         return self._of_file(kid)[kid or next(iter(self._keys), "")]
+
+    def _of_address(self, client: "PyJWKClient", kid: str | None) -> "PyJWK":
+        """Return the key of an id; an unknown one, which anybody may send, has the set fetched now and then only."""
+        for refresh in (False, True):
+            with self._lock:
+                if refresh and time.monotonic() - self._fetched < _FETCH_SECONDS:
+                    break
+                self._fetched = time.monotonic() if refresh else self._fetched
+                keys = client.get_jwk_set(refresh=refresh).keys
+            if found := [key for key in keys if kid in (None, key.key_id)]:
+                return found[0]
+        raise UnauthenticatedError(f"the token is signed by the key {kid!r}, which the server does not know")
 
     def _of_file(self, kid: str | None) -> Mapping[str, "PyJWK"]:
         """Return the file's keys by id, read anew where the file changed."""
@@ -75,7 +93,9 @@ class JwtClaims:
                     self._keys = {key.key_id or str(number): key for number, key in enumerate(found.keys)}
                     self._read_at = changed
             except (OSError, ValueError, self._jwt.PyJWTError) as error:
-                raise ConfigError(f"[auth] jwks: cannot read the key set {file}: {error}") from error
+                if self._read_at < 0:
+                    raise ConfigError(f"[auth] jwks: cannot read the key set {file}: {error}") from error
+                _log.warning("the key set cannot be read, the former keys stay", path=str(file), error=str(error))
         if kid is not None and kid not in self._keys:
             raise UnauthenticatedError(f"the token is signed by the key {kid!r}, which the server does not know")
         return self._keys

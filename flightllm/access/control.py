@@ -8,7 +8,7 @@ from flightllm.access.ledger import Ledger
 from flightllm.access.login import Login
 from flightllm.access.principal import LOCAL, ROLES, Principal
 from flightllm.access.rights import Rights
-from flightllm.access.store import AccessStore
+from flightllm.access.store import AccessStore, Snapshot
 from flightllm.config import Config
 from flightllm.errors import InvalidInputError, NotFoundError
 from flightllm.sql.statement import Statement
@@ -34,6 +34,8 @@ class AccessControl:
         self.login = login
         self._lock = threading.Lock()
         self._ledgers: dict[str, Ledger] = {}
+        self._rights: tuple[Snapshot, dict[Principal, Rights]] = (Snapshot(), {})
+        """Those of one snapshot."""
 
     def rights(self, principal: Principal) -> Rights:
         """Return what a principal may do now.
@@ -41,7 +43,15 @@ class AccessControl:
         Raises:
             UnauthenticatedError: it is no user any more.
         """
-        return Rights.of(self.login.current(principal), self.store.snapshot())
+        snapshot = self.store.snapshot()
+        kept, known = self._rights
+        if kept is not snapshot:
+            known = {}
+            self._rights = snapshot, known
+        current = self.login.current(principal)
+        if current not in known:
+            known[current] = Rights.of(current, snapshot)
+        return known[current]
 
     def ledger(self, principal: Principal) -> Ledger | None:
         """Return what a user spends; None for whoever asks a server without users."""
@@ -92,5 +102,9 @@ class AccessControl:
             raise NotFoundError(f"there is no user, group or role {name!r}; there are: {known}")
 
     def close(self) -> None:
-        """Close the file of users. Idempotent."""
+        """Write what is spent, and close the file of users. Idempotent."""
+        with self._lock:
+            ledgers = list(self._ledgers.values())
+        for ledger in ledgers:
+            ledger.write()
         self.store.close()

@@ -4,9 +4,13 @@ import threading
 import time
 from dataclasses import dataclass, field
 
+import structlog
+
 from flightllm.access.store import AccessStore, Allowance
 from flightllm.access.tables import today
+from flightllm.errors import ConfigError
 
+_log = structlog.get_logger(__name__)
 _WRITE_SECONDS = 1.0
 """Spending reaches the disk so often, and at the end of each query: a crash forgets no more."""
 
@@ -70,12 +74,15 @@ class Ledger:
                 held.add(calls, tokens, cost)
         return above
 
-    def settle(self, calls: int, tokens: int, cost: float, *, held_tokens: int, held_cost: float) -> None:
-        """Count what a request took in place of what was held for it."""
+    def settle(self, date: str, tokens: int, cost: float, *, held_tokens: int, held_cost: float) -> None:
+        """Count what a request took, on the day that it ends, in place of what was held for it on the day `date`."""
         with self._lock:
             day = self._today()
-            day.held.add(0, tokens - held_tokens, cost - held_cost)
-            day.unwritten.add(calls, tokens, cost)
+            if date == day.date:
+                day.held.add(0, tokens - held_tokens, cost - held_cost)
+            else:
+                day.held.add(1, tokens, cost)
+            day.unwritten.add(1, tokens, cost)
             if time.monotonic() - self._written > _WRITE_SECONDS:
                 self._write(day)
 
@@ -94,10 +101,17 @@ class Ledger:
         return self._day
 
     def _write(self, day: _Day) -> None:
-        spent, day.unwritten = day.unwritten, _Sum()
+        """Bring a day's spending to disk; what cannot be written now is later."""
         self._written = time.monotonic()
-        if spent.calls:
+        spent = day.unwritten
+        if not spent.calls:
+            return
+        try:
             self._store.add_spent(self._user, day.date, spent.calls, spent.tokens, spent.cost)
+        except ConfigError as error:
+            _log.warning("spending not written yet", user=self._user, error=str(error))
+        else:
+            day.unwritten = _Sum()
 
 
 def _above(user: str, spent: tuple[int, int, float], allowance: Allowance) -> str | None:

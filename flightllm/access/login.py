@@ -142,7 +142,7 @@ class Login:
 
     def _by_claims(self, claims: Mapping[str, Any], snapshot: Snapshot) -> Principal:
         name = claims.get(self._config.user_claim)
-        if not isinstance(name, str) or not name or name in (LOCAL.name, *ROLES):
+        if not isinstance(name, str) or not name:
             raise UnauthenticatedError(f"the token's claim {self._config.user_claim!r} names no user")
         return self._named(name, claims, snapshot)
 
@@ -150,6 +150,8 @@ class Login:
         """Return the user of a name that was proved elsewhere; one not kept here gets what its claims say."""
         if name in snapshot.users:
             return snapshot.users[name].principal
+        if name in (LOCAL.name, *ROLES):
+            raise UnauthenticatedError(f"{name!r} is no name of a user")
         role = claims.get(self._config.role_claim, self._config.default_role)
         if role not in ROLES:
             raise UnauthenticatedError(f"{name!r} is no user of this server: an admin adds it by `flightllm user add`")

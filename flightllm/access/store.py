@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 from flightllm.access.grants import Grant, Policy
 from flightllm.access.passwords import hash_password, hash_token, new_token
-from flightllm.access.principal import ROLES, Principal, Role
+from flightllm.access.principal import LOCAL, ROLES, Principal, Role
 from flightllm.errors import ConfigError, InvalidInputError, NotFoundError
 
 _SCHEMA = """
@@ -33,6 +33,9 @@ CREATE TABLE IF NOT EXISTS spent (
     user TEXT, day TEXT, calls INTEGER NOT NULL, tokens INTEGER NOT NULL, cost REAL NOT NULL,
     PRIMARY KEY (user, day));
 CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+INSERT OR IGNORE INTO secrets VALUES ('signing key', lower(hex(randomblob(32))));
+INSERT OR IGNORE INTO grants VALUES ('user', 'USAGE', 'MODEL', '', 'default');
+INSERT OR IGNORE INTO grants VALUES ('readonly', 'USAGE', 'MODEL', '', 'default');
 """
 _BUSY_SECONDS = 5.0
 _SIGNING_KEY = "signing key"
@@ -97,25 +100,27 @@ class AccessStore:
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
-        self._lock = threading.RLock()
-        self._opened: sqlite3.Connection | None = None if path else self._connect(":memory:")
+        self._reading, self._writing = threading.Lock(), threading.RLock()
+        """Whoever reads waits for no disk, and for no other process that writes."""
+        self._closed = False
+        self._writer: sqlite3.Connection | None = None if path else _connect(":memory:")
+        self._reader: sqlite3.Connection | None = self._writer
         self._version: tuple[int, int] | None = None
         self._own = 0
         self._snapshot = Snapshot()
+        self._key: bytes | None = None
 
     # --- reading
 
     def snapshot(self) -> Snapshot:
-        """Return what holds now; cheap where nothing has changed.
+        """Return what holds now; cheap where nothing has changed. After `close` nothing changes any more.
 
         Raises:
             ConfigError: the file cannot be read.
         """
-        with self._lock:
+        with self._reading, _usable():
             database = self._existing()
-            if database is None:
-                return Snapshot()
-            with _readable():
+            if database is not None:
                 version = (int(database.execute("PRAGMA data_version").fetchone()[0]), self._own)
                 if version != self._version:
                     self._snapshot, self._version = _read(database), version
@@ -123,13 +128,13 @@ class AccessStore:
 
     def signing_key(self) -> bytes | None:
         """Return the secret that login tokens are signed with, the same for as long as the file lives, if it does."""
-        with self._lock, _readable():
-            database = self._existing()
-            if database is None:
-                return None
-            database.execute("INSERT OR IGNORE INTO secrets VALUES (?, ?)", (_SIGNING_KEY, secrets.token_hex(32)))
-            query = "SELECT value FROM secrets WHERE name = ?"
-            return bytes.fromhex(database.execute(query, (_SIGNING_KEY,)).fetchone()[0])
+        if self._key is None:
+            with self._reading, _usable():
+                database = self._existing()
+                if database is not None:
+                    query = "SELECT value FROM secrets WHERE name = ?"
+                    self._key = bytes.fromhex(database.execute(query, (_SIGNING_KEY,)).fetchone()[0])
+        return self._key
 
     # --- users and tokens
 
@@ -139,7 +144,7 @@ class AccessStore:
         Raises:
             InvalidInputError: the name is taken, by a role or a group too, or the password is too short.
         """
-        with self._lock:
+        with self._writing:
             snapshot = self.snapshot()
             _check_user(user, snapshot)
             groups = frozenset[str]().union(*(other.groups for other in snapshot.users.values()))
@@ -177,18 +182,10 @@ class AccessStore:
             NotFoundError: there is no such user.
         """
         self.user(name)
-        with self._lock, _readable():
-            database = self._writing()
-            database.execute("BEGIN IMMEDIATE")
-            for table, column in (
-                ("tokens", "user"),
-                ("grants", "grantee"),
-                ("policies", "grantee"),
-                ("users", "name"),
-            ):
+        of_user = {"tokens": "user", "grants": "grantee", "policies": "grantee", "users": "name"}
+        with self._changing() as database:
+            for table, column in of_user.items():
                 database.execute(f"DELETE FROM {table} WHERE {column} = ?", (name,))
-            database.execute("COMMIT")
-            self._own += 1
 
     def add_token(self, user: str, label: str = "", expires: datetime | None = None) -> str:
         """Make an API token for a user and return its text, which is not kept.
@@ -236,7 +233,7 @@ class AccessStore:
 
     def spent(self, user: str, day: str) -> tuple[int, int, float]:
         """Return the calls, tokens and cost that a user has spent on a day, written YYYY-MM-DD."""
-        with self._lock, _readable():
+        with self._reading, _usable():
             database = self._existing()
             query = "SELECT calls, tokens, cost FROM spent WHERE user = ? AND day = ?"
             row = database.execute(query, (user, day)).fetchone() if database else None
@@ -244,8 +241,8 @@ class AccessStore:
 
     def add_spent(self, user: str, day: str, calls: int, tokens: int, cost: float) -> None:
         """Add to what a user has spent on a day."""
-        with self._lock, _readable():
-            self._writing().execute(
+        with self._changing() as database:
+            database.execute(
                 "INSERT INTO spent VALUES (?, ?, ?, ?, ?) ON CONFLICT (user, day) DO UPDATE SET"
                 " calls = calls + excluded.calls, tokens = tokens + excluded.tokens, cost = cost + excluded.cost",
                 (user, day, calls, tokens, cost),
@@ -253,51 +250,74 @@ class AccessStore:
 
     def close(self) -> None:
         """Close the file. Idempotent."""
-        with self._lock:
-            if self._opened is not None:
-                self._opened.close()
-                self._opened = None
+        with self._writing, self._reading:
+            self._closed = True
+            for database in (self._reader, self._writer):
+                if database is not None:
+                    database.close()
+            self._reader = self._writer = None
 
     # --- the file
 
     def _change(self, statement: str, *values: object) -> int:
-        with self._lock, _readable():
-            changed = self._writing().execute(statement, values).rowcount
+        with self._changing() as database:
+            return database.execute(statement, values).rowcount
+
+    @contextmanager
+    def _changing(self) -> Iterator[sqlite3.Connection]:
+        """Give the connection for changes, which are made together or not at all.
+
+        Raises:
+            ConfigError: the file cannot be written.
+        """
+        with self._writing, _usable():
+            database = self._for_changes()
+            database.execute("BEGIN IMMEDIATE")
+            try:
+                yield database
+            except BaseException:
+                database.execute("ROLLBACK")
+                raise
+            database.execute("COMMIT")
             self._own += 1
-        return changed
 
     def _existing(self) -> sqlite3.Connection | None:
-        if self._opened is None and self._path is not None and self._path.exists():
-            self._opened = self._connect(str(self._path))
-        return self._opened
+        """Return the connection for reading, None where there is no file yet; the caller holds its lock."""
+        if self._reader is None and not self._closed and self._path is not None and self._path.exists():
+            self._reader = _connect(str(self._path))
+        return self._reader
 
-    def _writing(self) -> sqlite3.Connection:
-        if self._opened is None and self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._path.touch(mode=0o600, exist_ok=False)
-            self._opened = self._connect(str(self._path))
-            self.grant([Grant(role, "USAGE", "MODEL", "", DEFAULT_MODEL) for role in ("user", "readonly")])
-        if self._opened is None:
+    def _for_changes(self) -> sqlite3.Connection:
+        if self._closed:
             raise ConfigError("the user database is closed")
-        return self._opened
+        if self._writer is None and self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.touch(mode=0o600)
+            self._writer = _connect(str(self._path))
+        if self._writer is None:
+            raise ConfigError("the user database is closed")
+        return self._writer
 
-    @staticmethod
-    def _connect(path: str) -> sqlite3.Connection:
-        with _readable():
-            database = sqlite3.connect(path, check_same_thread=False, timeout=_BUSY_SECONDS, isolation_level=None)
-            database.execute("PRAGMA journal_mode = WAL")
-            database.execute("PRAGMA synchronous = FULL")
-            database.executescript(_SCHEMA)
-        return database
+
+def _connect(path: str) -> sqlite3.Connection:
+    """Open the file; a new one gets its tables, key and first grants, all together."""
+    with _usable():
+        database = sqlite3.connect(path, check_same_thread=False, timeout=_BUSY_SECONDS, isolation_level=None)
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = FULL")
+        if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'secrets'").fetchone() is None:
+            database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
+    return database
 
 
 @contextmanager
-def _readable() -> Iterator[None]:
+def _usable() -> Iterator[None]:
     """Turn SQLite's errors into ours: who may what must be known, so nothing goes on without it."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise ConfigError(f"the user database access.sqlite in the data folder cannot be used: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) else str(error)  # the rest names a path
+        raise ConfigError(f"the user database access.sqlite in the data folder cannot be used: {reason}") from error
 
 
 def _read(database: sqlite3.Connection) -> Snapshot:
@@ -325,8 +345,9 @@ def _row(user: User) -> tuple[object, ...]:
 
 def _check_user(user: User, snapshot: Snapshot) -> None:
     for name in (user.name, *user.groups):
-        if not name or name in ROLES or not name.isprintable() or ":" in name:
-            raise InvalidInputError(f"{name!r} cannot be a name: not empty, no ':', and not {', '.join(ROLES)}")
+        if not name or name in (LOCAL.name, *ROLES) or not name.isprintable() or ":" in name:
+            taken = ", ".join((LOCAL.name, *ROLES))
+            raise InvalidInputError(f"{name!r} cannot be a name: not empty, no ':', and not {taken}")
     if shared := user.groups & {user.name, *snapshot.users}:
         raise InvalidInputError(f"{min(shared)!r} is a user, so it cannot be a group: choose another name")
     if user.role not in ROLES:

@@ -91,11 +91,12 @@ class Scope:
 
     def _plan(self, views: list[Entry]) -> None:
         """Plan views over what is seen of their tables, those over other views after them."""
+        context = self.context()
         while views:
             failed: list[tuple[Entry, FlightLLMError]] = []
             for view in views:
                 try:
-                    self._entries[view.name] = self._store.planned(view, self.context())
+                    self._entries[view.name] = self._store.planned(view, context)
                 except FlightLLMError as error:
                     failed.append((view, error))
             if len(failed) == len(views):

@@ -1,6 +1,7 @@
 """The catalog in the hands of one principal: the same calls, what is not granted refused."""
 
 from collections.abc import Iterable
+from threading import Lock
 
 import pyarrow as pa
 from datafusion import DataFrame, SessionContext
@@ -30,6 +31,7 @@ class Scopes:
         self._catalog = catalog
         self._store = catalog.store
         self._kept: dict[Rights, Scope] = {}
+        self._making = Lock()
 
     def of(self, rights: Rights) -> Catalog:
         """Return the catalog in the hands of a principal, for one statement."""
@@ -37,10 +39,12 @@ class Scopes:
             return self._catalog
         scope = self._kept.get(rights)
         if scope is None or scope.base is not self._store.entries:
-            scope = Scope(self._store, rights)
-            while len(self._kept) >= _MOST_SCOPES:
-                self._kept.pop(next(iter(self._kept)), None)
-            self._kept[rights] = scope
+            with self._making:  # what one statement plans, those beside it need not plan too
+                scope = self._kept.get(rights)
+                if scope is None or scope.base is not self._store.entries:
+                    scope = self._kept[rights] = Scope(self._store, rights)
+                while len(self._kept) > _MOST_SCOPES:
+                    del self._kept[next(iter(self._kept))]
         return ScopedCatalog(self._store, scope, rights)
 
 

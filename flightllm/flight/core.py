@@ -167,8 +167,9 @@ class Core:
             BusyError: there is no place for it.
             FlightLLMError: what the function raises; see `do` too.
         """
+        time_limit = session.time_limit(call_of(context).settings)  # raises where a setting is wrong
         place = self.place(context, session, lambda: stop(CancelledError("the server stops")))
-        watch = Watch(context.is_cancelled, session.time_limit(call_of(context).settings).start())
+        watch = Watch(context.is_cancelled, time_limit.start())
         with self.database.queries.spans.attached(call_of(context).traceparent):
             return do(function, place, watch, stop=stop, discard=discard, grace_seconds=grace_seconds)
 

@@ -2,9 +2,10 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from flightllm.access.ledger import Ledger
+from flightllm.access.tables import today
 from flightllm.errors import BudgetExceededError
 from flightllm.llm.base import Choice, Completion, Parameters, Request
 from flightllm.plan.cost import Prices, Work
@@ -68,6 +69,8 @@ class Reservation:
 
     tokens: int
     cost: float
+    day: str = field(default_factory=today)
+    """When it was made; its user's spending counts by day."""
 
 
 class Account:
@@ -123,7 +126,9 @@ class Account:
             self._tokens += tokens - reservation.tokens
             self._cost += cost - reservation.cost
         if self._ledger is not None:
-            self._ledger.settle(1, tokens, cost, held_tokens=reservation.tokens, held_cost=reservation.cost)
+            self._ledger.settle(
+                reservation.day, tokens, cost, held_tokens=reservation.tokens, held_cost=reservation.cost
+            )
 
     def close(self) -> None:
         """Bring to disk what was spent."""

@@ -11,11 +11,12 @@ from substrait.plan_pb2 import Plan
 from substrait.type_pb2 import Type
 
 from flightllm.ai import AICall
-from flightllm.errors import AICallError, InvalidInputError, LimitExceededError, UnsupportedError
+from flightllm.errors import AICallError, InvalidInputError, UnsupportedError
 from flightllm.functions import FunctionRegistry
 from flightllm.functions.base import Kind, Literal
 from flightllm.functions.bind import Argument, Constant, Names, bind_call
 from flightllm.functions.bind import Expression as SqlExpression
+from flightllm.limits import over_limit
 from flightllm.plan.substrait import messages
 
 _RELATIONS = frozenset({"read", "filter", "project", "join", "cross", "aggregate", "sort", "fetch", "set"})
@@ -82,9 +83,8 @@ def _check_size(plan: Plan, most: int) -> None:
     kinds = (Rel, Expression.ScalarFunction, Expression.Literal, Expression.IfThen.IfClause)
     terms = sum(1 for kind in kinds for _ in messages(plan, kind))
     if terms > most:
-        raise LimitExceededError(
-            f"the plan has {terms:,} relations, calls and literals; [limits] sql_terms = {most:,} is the most"
-        )
+        found = f"the plan has {terms:,} relations, calls and literals"
+        raise over_limit("sql_terms", most, found, "split the query into several")
 
 
 def _check_relation(rel: Rel, check_table: Callable[[Sequence[str]], None]) -> None:

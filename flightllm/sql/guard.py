@@ -246,10 +246,8 @@ def check_sql(sql: str, limits: LimitsConfig) -> None:
         raise _too_deep(meter.counts, weight, limits.sql_terms)
     _check_nesting(meter)
     if meter.items >= limits.sql_terms:
-        raise LimitExceededError(
-            f"a list has {meter.items + 1:,} columns or keys; [limits] sql_terms = {limits.sql_terms:,} is the most: "
-            "split the query into several"
-        )
+        found = f"a list has {meter.items + 1:,} columns or keys"
+        raise over_limit("sql_terms", limits.sql_terms, found, "split the query into several")
     if meter.cube_columns > _CUBE_COLUMNS:
         raise LimitExceededError(
             f"CUBE has {meter.cube_columns} columns; {_CUBE_COLUMNS} is the most: write GROUPING SETS"

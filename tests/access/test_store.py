@@ -1,5 +1,7 @@
 """Users, tokens, grants and policies as they are kept."""
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -64,7 +66,7 @@ def test_a_dropped_user_leaves_nothing(tmp_path: Path) -> None:
     assert all(grant.grantee != "alice" for grant in snapshot.grants)
 
 
-@pytest.mark.parametrize("name", ["", "admin", "readonly", "a:b", "a\nb"])
+@pytest.mark.parametrize("name", ["", "admin", "readonly", "local", "a:b", "a\nb"])
 def test_names_that_cannot_be(tmp_path: Path, name: str) -> None:
     """A role's name, an empty one, and those that Basic credentials or a terminal would misread."""
     with pytest.raises(InvalidInputError, match="cannot be a name"):
@@ -91,6 +93,30 @@ def test_what_is_not_there(tmp_path: Path) -> None:
             change()
     with pytest.raises(InvalidInputError, match="8 characters"):
         store.add_user(User("x", "user"), "short")
+
+
+def test_readers_and_logins_wait_for_no_writer(tmp_path: Path) -> None:
+    """While another process holds the file for a change, rights are read and login tokens checked."""
+    path = tmp_path / "access.sqlite"
+    store = AccessStore(path)
+    store.add_user(User("alice", "user"))
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        fresh = AccessStore(path)
+        assert set(fresh.snapshot().users) == {"alice"}
+        assert fresh.signing_key() == store.signing_key()
+        other.execute("ROLLBACK")
+
+
+def test_after_closing_nothing_is_opened_again(tmp_path: Path) -> None:
+    """A query that ends late reads what was, and cannot write."""
+    store = AccessStore(tmp_path / "access.sqlite")
+    store.add_user(User("alice", "user"))
+    store.snapshot()
+    store.close()
+    assert set(store.snapshot().users) == {"alice"}
+    with pytest.raises(ConfigError, match="closed"):
+        store.add_spent("alice", "2026-01-01", 1, 1, 0.0)
 
 
 def test_a_damaged_file_opens_nothing(tmp_path: Path) -> None:

@@ -107,6 +107,7 @@ class TinyDatabase:
         self.spans = NO_SPANS
         self.quarantine = Quarantine()
         self.time_limit = TimeLimit()
+        self.wrong_settings = False
         self.may_plan = threading.Event()
         self.plans = 0
 
@@ -158,6 +159,8 @@ class TinySession:
     def time_limit(self, settings: Mapping[str, str]) -> TimeLimit:
         """Return that of the database."""
         del settings
+        if self._database.wrong_settings:
+            raise InvalidInputError("no such setting")
         return self._database.time_limit
 
     def is_update(self, sql: str) -> bool:

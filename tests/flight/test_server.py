@@ -11,6 +11,7 @@ from pyarrow import flight
 from flightllm.client import Client
 from flightllm.config import LimitsConfig, ServerConfig
 from flightllm.errors import CancelledError, EngineUnavailableError
+from flightllm.flight.limits import FlightLimits
 from flightllm.flight.messages import flight_message, message_class, pack, sql_message
 from flightllm.flight.server import FlightSqlServer
 from tests.flight_messages import act, descriptor, prepare, put
@@ -332,3 +333,17 @@ def _collect(batches: Iterator[pa.RecordBatch], failures: list[BaseException]) -
         list(batches)
     except CancelledError as exc:
         failures.append(exc)
+
+
+def test_a_wrong_setting_takes_no_place(database: Any) -> None:
+    """Calls with headers that are no settings are refused, and leave room for others."""
+    server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"), flight_limits=FlightLimits(concurrent_queries=1))
+    database.wrong_settings = True
+    with flight.connect(server.uri) as bare:
+        for _ in range(3):
+            with pytest.raises(pa.ArrowInvalid, match="no such setting"):
+                bare.get_flight_info(descriptor("CommandStatementQuery", query="SELECT 1 AS a"))
+        database.wrong_settings = False
+        info = bare.get_flight_info(descriptor("CommandStatementQuery", query="SELECT 1 AS a"))
+        assert bare.do_get(info.endpoints[0].ticket).read_all().to_pylist() == [{"a": 1}]
+    server.drain(0)
