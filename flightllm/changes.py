@@ -12,7 +12,7 @@ from flightllm.catalog import IngestMode
 from flightllm.catalog.scope import check_policy
 from flightllm.errors import CancelledError, InternalError, UnsupportedError
 from flightllm.functions import FunctionRegistry
-from flightllm.indexing import change_index
+from flightllm.indexing import change_index, drop_indexes
 from flightllm.object_changes import change_object
 from flightllm.operators.relational import Batches
 from flightllm.query import plan, uses_ai
@@ -64,7 +64,9 @@ def change(statement: Statement, record: QueryRecord, services: Services, settin
                 "AI calls in DELETE and UPDATE are not supported: write CREATE OR REPLACE TABLE … AS"
             )
         case _:
-            return catalog.execute(statement, partial(services.loop.stream, cancelled=record.cancelled.is_set))
+            affected = catalog.execute(statement, partial(services.loop.stream, cancelled=record.cancelled.is_set))
+            drop_indexes(statement, services)
+            return affected
 
 
 def _administer(statement: Statement, services: Services) -> int:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from flightllm.dry_run import MOST_SECONDS
 from flightllm.engines import Served
-from flightllm.errors import CancelledError, FlightLLMError
+from flightllm.errors import CancelledError, EngineError, FlightLLMError
 from flightllm.llm.predict import PromptTokens
 from flightllm.operators.relational import Batches
 from flightllm.plan.cost import ModelCosts
@@ -75,8 +75,10 @@ def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool) -> tuple[Exp
             savings = list(asking.savings())
         except CancelledError:
             raise
-        except FlightLLMError as error:  # the query's own, which running it will tell
+        except EngineError as error:
             notes.append(f"nothing is predicted, because the query fails: {error}")
+        except FlightLLMError:  # its text may have that of an answer to somebody else; running the query tells its own
+            notes.append("nothing is predicted, because the query fails on predicted answers")
         actual = _run(query, record) if analyze else None
     others = {name: model.engine.name for name, model in models.items() if name is not None}
     return Explained(query.path, engine, plan, predicted, actual, savings, notes, others), costs_of(models)

@@ -1,7 +1,7 @@
 """CREATE, REFRESH and DROP of vector indexes: the rows of a table, embedded by a query, become an index."""
 
 from collections.abc import Generator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -39,6 +39,16 @@ def change_index(statement: Statement, record: QueryRecord, services: Services, 
         raise InvalidInputError(f"the name of a vector index has 1 to {_LONGEST_NAME} characters")
     with services.indexes.changing(name):
         return _change(name, statement, _Builder(record, services, settings))
+
+
+def drop_indexes(statement: Statement, services: Services) -> None:
+    """Drop the vector indexes over a table if it was dropped: another table of its name is not theirs."""
+    if statement.kind != "drop_table":
+        return
+    for name in services.indexes.names():
+        with suppress(InvalidInputError, NotFoundError), services.indexes.changing(name):
+            if TableName(*services.indexes.manifest(name).table) == statement.target:
+                services.indexes.drop(name)
 
 
 def _change(name: str, statement: Statement, builder: "_Builder") -> int:

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from types import MappingProxyType
@@ -13,6 +13,7 @@ import structlog
 
 from flightllm.access.control import open_access
 from flightllm.access.principal import LOCAL, Principal
+from flightllm.access.rights import Rights
 from flightllm.access.tables import AccessTables
 from flightllm.backends import Backends
 from flightllm.catalog import Catalog, IngestMode
@@ -91,6 +92,9 @@ class Database:
             ConfigError: a table, function or engine setting is wrong.
             MissingExtraError: the engine's packages are not installed.
         """
+        if not config.data_folder.exists():
+            with suppress(OSError):  # whoever needs it tells why it cannot be
+                config.data_folder.mkdir(mode=0o700, parents=True)
         workers = Workers.of_process()  # before DataFusion starts its threads
         functions = FunctionRegistry.load(config.functions.folders)
         objects, sessions = Objects(config.data_folder), SessionLog()
@@ -207,9 +211,14 @@ class Session:
             yield
 
     @property
+    def rights(self) -> Rights:
+        """Return what its user may do now."""
+        return self._all.access.rights(self.principal)
+
+    @property
     def _services(self) -> Services:
         """Return the server's services, the catalog as the session's user sees it now."""
-        rights = self._all.access.rights(self.principal)
+        rights = self.rights
         return replace(self._all, catalog=self._scopes.of(rights), rights=rights)
 
     def is_update(self, sql: str) -> bool:

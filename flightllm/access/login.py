@@ -130,7 +130,7 @@ class Login:
         return principal
 
     def _is_open(self, snapshot: Snapshot) -> bool:
-        return self._secret is None and self._claims is None and not snapshot.users
+        return self._secret is None and self._claims is None and not snapshot.closed
 
     def _by_api_token(self, token: str, snapshot: Snapshot) -> Principal:
         found = snapshot.tokens.get(hash_token(token))
@@ -150,12 +150,14 @@ class Login:
         """Return the user of a name that was proved elsewhere; one not kept here gets what its claims say."""
         if name in snapshot.users:
             return snapshot.users[name].principal
-        if name in (LOCAL.name, *ROLES):
+        known_groups = frozenset[str]().union(*(user.groups for user in snapshot.users.values()))
+        if not name or name in {LOCAL.name, *ROLES, *known_groups}:
             raise UnauthenticatedError(f"{name!r} is no name of a user")
         role = claims.get(self._config.role_claim, self._config.default_role)
         if role not in ROLES:
             raise UnauthenticatedError(f"{name!r} is no user of this server: an admin adds it by `flightllm user add`")
-        groups = claims.get(self._config.groups_claim, [])
+        groups = claims.get(self._config.groups_claim)
+        groups = groups if isinstance(groups, list) else []
         plain = [group for group in groups if isinstance(group, str) and group not in (*ROLES, *snapshot.users)]
         tenant = claims.get(self._config.tenant_claim, "")
         return Principal(name, role, frozenset(plain), tenant if isinstance(tenant, str) else "")

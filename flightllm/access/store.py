@@ -38,7 +38,7 @@ INSERT OR IGNORE INTO grants VALUES ('user', 'USAGE', 'MODEL', '', 'default');
 INSERT OR IGNORE INTO grants VALUES ('readonly', 'USAGE', 'MODEL', '', 'default');
 """
 _BUSY_SECONDS = 5.0
-_SIGNING_KEY = "signing key"
+_SIGNING_KEY, _CLOSED = "signing key", "closed"
 DEFAULT_MODEL = "default"
 """What grants call the server's configured model; everybody may use it until that is revoked."""
 
@@ -90,6 +90,8 @@ class Snapshot:
     """By hash."""
     grants: frozenset[Grant] = frozenset()
     policies: tuple[Policy, ...] = ()
+    closed: bool = False
+    """There was a user once: whoever is none is refused from then on, also after the last one is dropped."""
 
 
 class AccessStore:
@@ -151,7 +153,10 @@ class AccessStore:
             if user.name in snapshot.users or user.name in groups:
                 raise InvalidInputError(f"the name {user.name!r} is taken: choose another")
             hashed = None if password is None else hash_password(password)
-            self._change("INSERT INTO users VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *_row(replace(user, password=hashed)))
+            with self._changing() as database:
+                row = _row(replace(user, password=hashed))
+                database.execute("INSERT INTO users VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+                database.execute("INSERT OR IGNORE INTO secrets VALUES (?, '')", (_CLOSED,))
 
     def change_user(self, user: User, password: str | None = None) -> None:
         """Put a user in place of the one of its name, with a new password where one is given.
@@ -335,6 +340,7 @@ def _read(database: sqlite3.Connection) -> Snapshot:
         MappingProxyType(tokens),
         frozenset(Grant(*row) for row in database.execute("SELECT * FROM grants")),
         tuple(Policy(*row) for row in policies),
+        database.execute("SELECT 1 FROM secrets WHERE name = ?", (_CLOSED,)).fetchone() is not None,
     )
 
 

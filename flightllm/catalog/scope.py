@@ -17,7 +17,7 @@ from flightllm.catalog.entries import Entry, SchemaTables, SystemSchema, check_f
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.own_rows import OwnRows
 from flightllm.catalog.store import SYSTEM_SCHEMA, TableStore
-from flightllm.errors import FlightLLMError, NotFoundError, PermissionDeniedError, UnsupportedError
+from flightllm.errors import FlightLLMError, NotFoundError, PermissionDeniedError, SqlError, UnsupportedError
 from flightllm.sql.names import STORED_SUFFIX, TableName, quoted
 from flightllm.sql.tokens import tokenize
 
@@ -73,6 +73,8 @@ class Scope:
     def _is_readable(self, entry: Entry, rights: Rights) -> bool:
         try:
             rights.check("SELECT", entry.name, entry.owner)
+            if entry.kind in {"view", "ai_view"} and rights.is_restricted(entry.name):
+                raise _unfit(entry)
         except FlightLLMError as error:
             self._refusals[entry.name] = error
             return False
@@ -84,10 +86,7 @@ class Scope:
             self._entries[entry.name] = restricted(self._store, entry, rights)
         except FlightLLMError as error:
             _log.warning("a row filter or mask does not fit its table", table=entry.name.display, error=str(error))
-            self._refusals[entry.name] = PermissionDeniedError(
-                f"a row filter or column mask does not fit the table {entry.name.display!r} any more, so that it cannot"
-                " be read: an admin sees them in system.policies"
-            )
+            self._refusals[entry.name] = _unfit(entry)
 
     def _plan(self, views: list[Entry]) -> None:
         """Plan views over what is seen of their tables, those over other views after them."""
@@ -105,6 +104,13 @@ class Scope:
             views = [view for view, _ in failed]
 
 
+def _unfit(entry: Entry) -> PermissionDeniedError:
+    return PermissionDeniedError(
+        f"a row filter or column mask does not fit the table {entry.name.display!r} any more, so that it cannot be"
+        " read: an admin sees them in system.policies"
+    )
+
+
 class _ScopedTables(SchemaTables):
     """One schema of a scope as DataFusion sees it."""
 
@@ -118,7 +124,7 @@ class _ScopedTables(SchemaTables):
         Raises:
             FlightLLMError: the principal may not read it.
         """
-        if refusal := self._scope.refusals.get(TableName(self._schema, name)):
+        if refusal := self._scope.refusals.get(TableName(self._schema, name.removesuffix(STORED_SUFFIX))):
             raise refusal
         whole = self._scope.base.get(TableName(self._schema, name.removesuffix(STORED_SUFFIX)))
         if name.endswith(STORED_SUFFIX) and whole is not None:
@@ -134,6 +140,8 @@ def restricted(store: TableStore, entry: Entry, rights: Rights) -> Entry:
         SqlError: an expression cannot be planned.
     """
     filters, masks = rights.row_filters(entry.name), rights.masks(entry.name)
+    if gone := masks.keys() - set(entry.schema.names):
+        raise SqlError(f"there is no column {min(gone)!r}")
     if not filters and not masks:
         return entry
     if entry.provider is None:

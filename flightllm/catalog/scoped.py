@@ -96,7 +96,9 @@ class ScopedCatalog(Catalog):
     def check_unrestricted(self, name: TableName) -> None:
         """Raise `PermissionDeniedError` where the principal may not read every row and value of a table."""
         self.table(name)
-        if self._rights.is_restricted(name):
+        entry = self.store.entries.get(name)
+        through = entry is not None and entry.kind in {"view", "ai_view"} and self._rights.policies
+        if through or self._rights.is_restricted(name):  # a view may read what a policy is about
             raise PermissionDeniedError(
                 f"you see a part of {name.display!r} only: use it in FROM, not where the whole table is needed"
             )
@@ -104,6 +106,8 @@ class ScopedCatalog(Catalog):
     def check_owned(self, name: TableName) -> None:
         """Raise `PermissionDeniedError` unless the principal made a table, and sees it as a whole."""
         entry = self.store.entries.get(name)
+        if entry is not None and entry.kind in {"view", "ai_view"}:
+            self._rights.check_admin("an index over a view, which has the rows that its maker sees,")
         self._rights.check_change(repr(name.display), entry.owner if entry else None)
         self.check_unrestricted(name)
 

@@ -21,7 +21,7 @@ from flightllm.catalog.manifest import KEPT, Manifest, entry_json, file_names
 from flightllm.catalog.opening import opened
 from flightllm.config import LimitsConfig
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
-from flightllm.sql.names import DEFAULT_SCHEMA, TableName, parse_name, quoted
+from flightllm.sql.names import DEFAULT_SCHEMA, STORED_SUFFIX, TableName, parse_name, quoted
 from flightllm.storage.folder import TablesFolder
 from flightllm.storage.places import Places
 
@@ -210,7 +210,10 @@ class TableStore:
 
         Raises:
             LimitExceededError: the disk is full; nothing was changed.
+            PermissionDeniedError: the name is one of the server's own.
         """
+        if STORED_SUFFIX in entry.name.name:
+            raise PermissionDeniedError(f"{entry.name.name!r} is a name of the server's own: choose another")
         with self.lock:
             others = {name: kept for name, kept in self._entries.items() if name != entry.name}
             self._change({**others, entry.name: opened(entry, self.folder, self.places)})

@@ -82,6 +82,10 @@ class Session(Protocol):
         """Return whose session it is."""
 
     @property
+    def rights(self) -> object:
+        """Return something that is unequal once its user may see or do something else."""
+
+    @property
     def id(self) -> str:
         """Return its id in `system.sessions`; no secret."""
 

@@ -113,7 +113,7 @@ class Core:
             NotFoundError: there is none.
         """
         prepared = self.prepared.get(handle)
-        if prepared.session.principal.name != self.principal(context).name:
+        if prepared.session.principal != self.principal(context):
             raise self.prepared.missing()
         return prepared
 
@@ -125,7 +125,7 @@ class Core:
         """
         name, _, part = handle.partition(PART)
         statement = self.statements.get(name)
-        if statement.session.principal.name != self.principal(context).name:
+        if statement.session.principal != self.principal(context):
             raise self.statements.missing()
         return statement, int(part) if part.isdigit() else 0
 

@@ -18,7 +18,7 @@ from flightllm.limits import busy
 class _Key(NamedTuple):
     """What tells clients without a cookie apart."""
 
-    user: str
+    user: Principal
     token: str
     peer: str
 
@@ -100,7 +100,7 @@ class SessionStore:
     def _named(self, call: Call, principal: Principal, key: _Key) -> str | None:
         """Return the name of the call's session; a cookie opens none of another user."""
         entry = self._entries.get(call.cookie or "")
-        return call.cookie if entry is not None and entry.key.user == principal.name else self._by_key.get(key)
+        return call.cookie if entry is not None and entry.key.user == principal else self._by_key.get(key)
 
     def _take(self, name: str) -> Session:
         entry = self._entries.pop(name)
@@ -110,4 +110,4 @@ class SessionStore:
 
 def _key(call: Call, principal: Principal, peer: str) -> _Key:
     """Name the client: by its own token, but by its connection where several may send the same token or none."""
-    return _Key(principal.name, call.token, "" if call.names_session else peer)
+    return _Key(principal, call.token, "" if call.names_session else peer)

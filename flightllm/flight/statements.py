@@ -8,7 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from flightllm.errors import CancelledError, InvalidInputError
+from flightllm.errors import CancelledError, InvalidInputError, PermissionDeniedError
 from flightllm.flight.backend import Description, QueryRecord, QueryResult, Session
 from flightllm.flight.parts import Parts
 from flightllm.flight.results import close_batches
@@ -59,13 +59,17 @@ class Statement:
     _waiting: QueryResult | None = None
     _shared: Parts | None = None
     _running: list[QueryRecord] = field(default_factory=list)
+    _rights: object = None
+    """What its user might see when it was planned."""
     _cancelled: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def plan(self) -> QueryResult:
         """Plan the query, so that its schema and id are known; it runs once its batches are pulled."""
+        rights = self.session.rights
         result = self._named(_start(self.session, self.text, self.parameters, self.settings))
         with self._lock:
+            self._rights = rights
             self._waiting = result
             self._running.append(result.query)
             if self.parts > 1:
@@ -85,6 +89,13 @@ class Statement:
             if self._cancelled:
                 raise CancelledError("the query was cancelled")
             result, self._waiting = self._waiting, None
+        if self.session.rights != self._rights:  # what was planned may show what is not granted any more
+            if result is not None:
+                result.query.cancel()
+                close_batches(result.batches)
+            if self._shared is not None:
+                raise PermissionDeniedError("what you may see has changed: run the query again")
+            result = None
         if self._shared is not None:
             return self._shared.take(part)
         if result is not None:

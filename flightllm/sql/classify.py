@@ -279,6 +279,9 @@ class _Reader:
         where = self._at_depth_0("where")
         end = self._at_depth_0("set") if kind == "update" else where
         alias = self._slice(self._at, end) if end > self._at else ""
+        named = self._tokens[self._at : end]
+        if len(named) > 2 or not all(map(identifier, named)) or (len(named) == 2 and not named[0].is_word("as")):
+            raise UnsupportedError(f"{kind.upper()} changes one table: write {kind.upper()} name [AS alias] …")
         condition = self._slice(where, len(self._tokens)) if where < len(self._tokens) else ""
         return f"SELECT count(*) FROM {target.sql} {alias} {condition}"
 

@@ -48,6 +48,7 @@ _OPERATOR_WORDS = (
     "div",
     "collate",
     "at",
+    "interval",
 )
 _NO_OPERATORS = frozenset("(),.;:]{}?") | {"=>"}
 _AFTER_FROM = (
@@ -152,7 +153,7 @@ class _Meter:
             self._case(word)
         elif word == "from" and not (before is not None and before.is_word("distinct")):
             top.in_from = True
-        elif word == "join":
+        elif word in {"join", "pivot", "unpivot"}:
             self._link("joins")
         elif word == "over":
             self._link("window functions")
@@ -232,14 +233,7 @@ def check_sql(sql: str, limits: LimitsConfig) -> None:
         instead = "upload the values as a table and join it"
         raise over_limit("sql_bytes", limits.sql_bytes, f"the SQL text has {size:,} bytes", instead)
     tokens = tokenize(sql)
-    for before, token in pairwise(tokens):
-        if token.is_word("tablesample") and not before.is_symbol("."):
-            raise UnsupportedError(
-                f"TABLESAMPLE at {position(sql, token.start)} is not supported: write WHERE random() < 0.1 for a tenth"
-            )
-    for token in tokens:
-        if token.kind is Kind.QUOTED and token.text.endswith(STORED_SUFFIX):
-            raise PermissionDeniedError(f"{token.text!r} is a name of the server's own: read the table by its name")
+    _check_names(sql, tokens)
     meter = _Meter()
     weight = meter.read(tokens)
     if weight > limits.sql_terms:
@@ -256,6 +250,29 @@ def check_sql(sql: str, limits: LimitsConfig) -> None:
     if expanded > limits.sql_terms:
         found = f"the WITH queries use each other so often that the plan would have over {limits.sql_terms:,} parts"
         raise over_limit("sql_terms", limits.sql_terms, found, "keep one in a table with CREATE TABLE … AS")
+
+
+def _check_names(sql: str, tokens: Sequence[Token]) -> None:
+    """Check that a text says nothing that is not to be planned at all; see `check_sql`."""
+    for before, token in pairwise(tokens):
+        if token.is_word("tablesample") and not before.is_symbol("."):
+            raise UnsupportedError(
+                f"TABLESAMPLE at {position(sql, token.start)} is not supported: write WHERE random() < 0.1 for a tenth"
+            )
+    for token in tokens:
+        if STORED_SUFFIX in token.text:  # in single quotes too, which DataFusion takes for a name in FROM
+            raise PermissionDeniedError(f"{token.text!r} is a name of the server's own: read the table by its name")
+        if token.is_word("input_file_name"):
+            raise UnsupportedError("input_file_name() is not supported: the server's files are its own")
+    if any(token.is_word(*_ARROW_CASTS) for token in tokens):
+        _check_arrow_types(tokens)
+
+
+def _check_arrow_types(tokens: Sequence[Token]) -> None:
+    """Check that no text which may name an Arrow type nests types deeper than DataFusion's stack."""
+    for token in tokens:
+        if token.kind is Kind.STRING and token.text.count("(") > _NESTED:
+            raise LimitExceededError(f"a type at the most {_NESTED} levels deep can be given to arrow_cast")
 
 
 def _check_nesting(meter: _Meter) -> None:
@@ -291,15 +308,23 @@ def _expanded(tokens: Sequence[Token], most: int) -> int:
             else:
                 _grow(opened, size - 1)
         elif sizes and index and _follows_from(tokens[index - 1]):
-            _grow(opened, sizes.get(identifier(token) or "", 0))
+            _grow(opened, sizes.get(_table_name(token), 0))
         if opened[-1][1] > most:
             return opened[-1][1]
     return sum(size for _, size in opened)
 
 
+def _table_name(token: Token) -> str:
+    """Return the name that a token is in FROM, where a text in single quotes is one too."""
+    return token.text if token.kind is Kind.STRING else identifier(token) or ""
+
+
 def _grow(opened: list[tuple[str | None, int]], size: int) -> None:
     name, old = opened[-1]
     opened[-1] = (name, old + size)
+
+
+_ARROW_CASTS = ("arrow_cast", "arrow_try_cast", "arrow_typeof")
 
 
 def _follows_from(token: Token) -> bool:

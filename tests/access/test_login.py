@@ -50,6 +50,13 @@ def test_the_first_user_closes_it(store: AccessStore, tmp_path: Path) -> None:
         login.anonymous()
 
 
+def test_it_stays_closed(store: AccessStore) -> None:
+    """Dropping the last user makes nobody an admin."""
+    store.drop_user("alice")
+    with pytest.raises(UnauthenticatedError):
+        Login(store, AuthConfig()).anonymous()
+
+
 def test_a_password_gives_a_token_that_outlives_the_server(store: AccessStore, tmp_path: Path) -> None:
     """A server started anew knows the logins of the former one."""
     principal, token = Login(store, AuthConfig()).by_password("alice", PASSWORD)
@@ -160,7 +167,8 @@ def test_signed_claims(store: AccessStore, issuer: Issuer) -> None:
 
 
 @pytest.mark.parametrize(
-    "claims", [{"exp": 1.0}, {"iss": "other"}, {"aud": "other"}, {"sub": ""}, {"sub": "admin"}, {"sub": "local"}]
+    "claims",
+    [{"exp": 1.0}, {"iss": "other"}, {"aud": "other"}, {"sub": ""}, {"sub": "admin"}, {"sub": "local"}, {"sub": "eu"}],
 )
 def test_claims_that_do_not_hold(store: AccessStore, issuer: Issuer, claims: dict[str, Any]) -> None:
     """An expired token, those of others, and names that mean something else here."""

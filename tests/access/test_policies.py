@@ -112,6 +112,9 @@ def test_explain_tells_nothing_else(alice: Session) -> None:
         'SELECT * FROM "managed (as stored)"',
         'SELECT * FROM flightllm.public."stored (as stored)"',
         "SELECT * FROM `managed (as stored)`",
+        "SELECT * FROM 'managed (as stored)'",
+        "SELECT ai_gen('Who?', note) FROM public.'managed (as stored)'",
+        "DESCRIBE 'managed (as stored)'",
         'CREATE VIEW leak AS SELECT * FROM "managed (as stored)"',
         'CREATE TABLE leak AS SELECT * FROM "managed (as stored)"',
     ],
@@ -187,6 +190,37 @@ def test_a_policy_holds_at_once(database: Database, alice: Session) -> None:
     database.session().update("CREATE OR REPLACE ROW FILTER ON parquet TO eu AS false")
     for name in ("parquet", "plain", "stacked", "asking"):
         assert not rows(alice, f"SELECT id FROM {name}")
+
+
+def test_a_mask_of_a_column_that_is_gone(database: Database, alice: Session) -> None:
+    """A table whose masked column has another name now is closed, not shown; so is a view under its name."""
+    admin = database.session()
+    admin.update("CREATE OR REPLACE TABLE managed AS SELECT id, region, note AS remark, age FROM parquet")
+    with pytest.raises(PermissionDeniedError, match="does not fit"):
+        ask(alice, "SELECT remark FROM managed")
+    admin.update("DROP TABLE managed")
+    admin.update("CREATE VIEW managed AS SELECT * FROM stored")
+    with pytest.raises(PermissionDeniedError, match="does not fit"):
+        ask(alice, "SELECT * FROM managed")
+
+
+def test_nobody_makes_a_table_under_a_hidden_name(database: Database, alice: Session) -> None:
+    """It would be what others see of a restricted table."""
+    batch = pa.RecordBatch.from_pydict({"id": [666]})
+    for session in (alice, database.session()):
+        with pytest.raises(PermissionDeniedError, match="the server's own"):
+            session.ingest("managed (as stored)", [batch], batch.schema, "create")
+
+
+def test_predictions_tell_no_answers(database: Database, alice: Session) -> None:
+    """A prediction fails on answers that the model gave to others; what it fails with is not shown."""
+    admin = database.session()
+    admin.update("CREATE TABLE notes AS SELECT value::text AS note FROM generate_series(1, 40)")
+    sql = "SELECT ai_gen('Sum up {note}', note) AS g FROM notes"
+    answers = [row["g"] for row in ask(admin, sql).rows]
+    text = str(explained(alice, "SELECT CAST(ai_gen('Sum up {note}', note) AS INT) FROM managed"))
+    assert "nothing is predicted" in text
+    assert not any(answer in text for answer in answers)
 
 
 def test_admins_see_all(database: Database) -> None:

@@ -312,6 +312,20 @@ def test_a_client_without_credentials(server: FlightSqlServer, user: str | None)
                 attempt()
 
 
+def test_rights_at_the_time_of_fetching(server: FlightSqlServer, database: Database) -> None:
+    """A result planned before a right was taken away, or a filter made, is not served from that plan."""
+    rob = flight.FlightCallOptions(headers=[_bearer(database, "rob")])
+    admin = database.session()
+    with flight.connect(server.uri) as client:
+        command = pack(sql_message("CommandStatementQuery", query="SELECT a FROM open_t"))
+        infos = [client.get_flight_info(flight.FlightDescriptor.for_command(command), rob) for _ in range(2)]
+        admin.update("CREATE ROW FILTER ON open_t TO rob AS a = 1")
+        assert client.do_get(infos[0].endpoints[0].ticket, rob).read_all().to_pylist() == [{"a": 1}]
+        admin.update("REVOKE SELECT ON open_t FROM rob")
+        with pytest.raises(flight.FlightUnauthorizedError, match="no SELECT"):
+            client.do_get(infos[1].endpoints[0].ticket, rob).read_all()
+
+
 def test_api_tokens(server: FlightSqlServer, database: Database) -> None:
     """A token stands for its user, in the CLI's client and as a password; an expired one for nobody."""
     token = database.access.store.add_token("ann")

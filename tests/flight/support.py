@@ -152,6 +152,7 @@ class TinySession:
 
     def __init__(self, database: TinyDatabase, principal: Principal) -> None:
         self.principal = principal
+        self.rights = principal.role
         self._database = database
         self._options = {"optimizer": "on"}
         self.id = f"s{database.sessions}"
