@@ -52,7 +52,7 @@ def run(
     database = Database.open(config, watch=watch, restarted=restarted)
     try:
         server = _server(database, config, stop.set)
-        with HttpServer(config.http, database, server):
+        with HttpServer(config.http, database, server, server_config=config.server):
             listening(server.uri)
             stop.wait()
             seconds = config.recovery.drain_seconds
