@@ -9,6 +9,7 @@ from flightllm.errors import PermissionDeniedError
 from flightllm.flight.core import Core
 from flightllm.observe.engine_load import prompts_in_flight
 from flightllm.session import Database
+from flightllm.sql.names import DEFAULT_SCHEMA, TableName, quoted
 from flightllm.web.calls import WebCall
 from flightllm.web.statements import MOST_ROWS
 
@@ -64,7 +65,7 @@ class Views:
             {
                 "schema": info.name.schema,
                 "name": info.name.name,
-                "sql": info.name.sql,
+                "sql": _sql(info.name),
                 "type": info.type,
                 "columns": [{"name": f.name, "type": str(f.type), "nullable": f.nullable} for f in info.schema],
             }
@@ -106,6 +107,11 @@ class Views:
         """Return the user's rows of a system table; by no statement, which would be one of those that are shown."""
         rows: list[dict[str, Any]] = self._database.catalog_of(call.principal).system_rows(name).to_pylist()
         return rows
+
+
+def _sql(name: TableName) -> str:
+    """Return a name as statements write it, no longer than it must be."""
+    return quoted(name.name) if name.schema == DEFAULT_SCHEMA else f"{quoted(name.schema)}.{quoted(name.name)}"
 
 
 def _query(row: dict[str, Any]) -> dict[str, Any]:

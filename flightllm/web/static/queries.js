@@ -37,10 +37,10 @@ function row(query, context, failed) {
   const progress = progressOf();
   const cells = Object.fromEntries(["when", "user", "status", "time", "rows", "hits"].map((name) => [name, h("td", {})]));
   for (const name of ["time", "rows", "hits"]) cells[name].className = "number";
-  const act = isOpen(query) ? h("td", {}, cancelButton(query.query_id, failed)) : null;
+  const act = isOpen(query) ? h("td", {}, cancelButton(query.query_id, failed)) : null; // first, so that it is seen
   const link = h("a", { href: `#/queries/${query.query_id}` }, oneLine(query.sql) || query.query_id);
-  const element = h("tr", {}, cells.when, context.me.admin ? cells.user : null, cells.status, cells.time,
-    h("td", {}, progress.element), cells.rows, cells.hits, h("td", { class: "sql" }, link), act);
+  const element = h("tr", {}, act, cells.when, cells.status, h("td", { class: "sql" }, link),
+    context.me.admin ? cells.user : null, cells.time, h("td", {}, progress.element), cells.rows, cells.hits);
   return {
     element,
     update(now) {
@@ -65,9 +65,9 @@ export function show(main, _parameters, context) {
   const left = h("p", { class: "hint" });
   const failed = (error) => replace(problem, alert(error));
   const user = context.me.admin ? ["User"] : [];
-  const columns = ["Started", ...user, "Status", ["Time", "number"], "Model calls", ["Rows", "number"],
-    ["Prefix hits", "number"], "Statement"];
-  const live = table("Running statements", [...columns, "Action"], running);
+  const columns = ["Started", "Status", "Statement", ...user, ["Time", "number"], "Model calls", ["Rows", "number"],
+    ["Prefix hits", "number"]];
+  const live = table("Running statements", ["Action", ...columns], running);
   let some = false;
   replace(main, h("h1", { tabindex: "-1" }, "Queries"), problem, h("h2", {}, "Running"), none, live,
     h("h2", {}, "Recent"), table("Recent statements", columns, ended), left);

@@ -7,6 +7,10 @@ import { Grid } from "./grid.js";
 
 let box = null;
 
+function explained(sql) {
+  return /^\s*EXPLAIN\b/i.test(sql) ? sql : `EXPLAIN ${sql}`;
+}
+
 class Box {
   constructor() {
     this.grid = new Grid();
@@ -16,7 +20,7 @@ class Box {
     this.most = h("select", { id: "most" }, ["100", "1000", "10000"].map((rows) =>
       h("option", { value: rows, selected: rows === "1000" }, count(Number(rows)))));
     this.go = h("button", { type: "submit", class: "main" }, "Run");
-    this.explain = h("button", { type: "button", onclick: () => this.start(`EXPLAIN ${this.text.value}`) }, "Explain");
+    this.explain = h("button", { type: "button", onclick: () => this.start(explained(this.text.value)) }, "Explain");
     this.stop = h("button", { type: "button", disabled: true, onclick: () => this.abort?.abort() }, "Cancel");
     this.status = h("span", { role: "status" });
     this.bar = h("progress", { hidden: true, "aria-label": "Model calls" });
@@ -28,7 +32,7 @@ class Box {
     } },
       h("label", { for: "sql" }, "Statement"), this.text,
       h("div", { class: "actions" }, this.go, this.explain, this.stop,
-        h("label", { for: "most" }, "Rows shown"), this.most,
+        h("span", { class: "pair" }, h("label", { for: "most" }, "Rows shown"), this.most),
         h("span", { id: "sql-hint", class: "hint" }, "Ctrl+Enter runs it. SET holds until you sign out.")));
     this.element = h("div", {}, h("h1", { tabindex: "-1" }, "SQL"), form,
       h("p", { class: "line" }, this.status, this.bar, this.link), this.error, this.grid.element);
