@@ -41,6 +41,7 @@ class HttpServer:
         server_config: ServerConfig | None = None,
     ) -> None:
         self.uri: str | None = None
+        self.port: int | None = None
         self._server: Any = None
         if config.address is None:
             return
@@ -72,7 +73,8 @@ class HttpServer:
             listening = socket.create_server((host, port), family=family)
         except OSError as error:
             raise ConfigError(f"[http] listen: cannot listen on {config.listen}: {error.strerror}") from error
-        self.uri = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+        self.port = listening.getsockname()[1]
+        self.uri = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{self.port}"
         self._server = uvicorn.Server(
             uvicorn.Config(
                 app,

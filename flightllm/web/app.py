@@ -6,7 +6,6 @@ from typing import Any
 
 from anyio import CapacityLimiter, to_thread
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
@@ -50,7 +49,7 @@ def create_page(database: Database, core: Core, host: str, *, encrypted: bool) -
         Route("/api/statements", page.run, methods=["POST"]),
     ]
     handlers: Mapping[Any, Any] = {FlightLLMError: _refused, Exception: _refused}
-    return Mount("/", app=Starlette(routes=routes, middleware=[Middleware(SafeHeaders)], exception_handlers=handlers))
+    return Mount("/", app=SafeHeaders(Starlette(routes=routes, exception_handlers=handlers)))
 
 
 class _Page:

@@ -90,7 +90,8 @@ class Gate:
             InvalidInputError: it is no JSON object.
             LimitExceededError: it is too long.
         """
-        if request.headers.get("origin", "").partition("://")[2] != request.headers.get("host", ""):
+        origin = request.headers.get("origin", "").partition("://")[2]
+        if not origin or origin != request.headers.get("host"):
             raise PermissionDeniedError("the request does not come from this server's own page")
         if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             raise InvalidInputError("send the values as application/json")

@@ -39,7 +39,7 @@ class Browser:
 
     def button(self, text: str) -> WebElement:
         """Return the button that says something."""
-        return next(element for element in self.all("button") if element.text == text)
+        return next(element for element in self.all("button:not(.cell)") if element.text == text)
 
     def says(self, text: str) -> bool:
         """Tell whether the page says something."""

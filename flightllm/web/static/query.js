@@ -7,6 +7,8 @@ import { Grid } from "./grid.js";
 import { cancelButton, progressOf } from "./queries.js";
 import { put } from "./sql.js";
 
+const MOST_TEXT = 16384; // characters that the server keeps of a statement; what is cut can be run no more
+
 const FIGURES = [
   ["Status", (query) => query.status],
   ["User", (query) => query.user],
@@ -50,7 +52,7 @@ function callRow() {
   };
 }
 
-export function show(main, [id], context) {
+export function show(main, [id]) {
   const problem = h("div", {});
   const failed = (error) => replace(problem, alert(error));
   const values = FIGURES.map(() => h("dd", {}));
@@ -105,7 +107,8 @@ export function show(main, [id], context) {
       cancel.hidden = !open;
       progress.update(query);
       progress.element.hidden = !query.calls_expected;
-      explain.hidden = query.kind !== "query" || !(context.me.user === query.user || context.me.admin);
+      reuse.hidden = query.sql.length > MOST_TEXT;
+      explain.hidden = query.kind !== "query" || reuse.hidden;
       heading.hidden = sites.hidden = !query.ai_calls.length;
       keyed(calls, query.ai_calls, (call) => call.call_site, callRow);
     } catch (refused) {
