@@ -9,7 +9,7 @@ import pytest
 import trustme
 
 from flightllm.config import Config, EngineConfig, HttpConfig, ServerConfig
-from flightllm.errors import ConfigError
+from flightllm.errors import ConfigError, UnauthenticatedError
 from flightllm.flight.server import FlightSqlServer
 from flightllm.observe.http import HttpServer
 from flightllm.session import Database
@@ -72,6 +72,8 @@ def test_sign_out(visit: Callable[[str], Visitor], database: Database) -> None:
     assert visitor.cookie.endswith('=""')
     visitor.cookie = kept
     assert visitor.get("/api/me")[0] == 401
+    with pytest.raises(UnauthenticatedError):
+        database.access.login.by_token(kept.partition("=")[2])
     assert len([record for record in database.sessions.records() if record.user == "ann"]) == len(mine) - 1
 
 
