@@ -17,7 +17,7 @@ _OPEN = (
 
 
 class Gate:
-    """Lets requests in. Reads users' file, so not for the event loop, but for `values`, which awaits.
+    """Lets requests in. It reads the file of users, so the event loop calls `values` alone.
 
     `host` is what the page listens on.
     """

@@ -14,7 +14,7 @@ from selenium.webdriver.remote.webelement import WebElement
 
 from flightllm.session import Database
 from tests.servers import await_true
-from tests.web.conftest import PASSWORD
+from tests.web.support import PASSWORD
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 pytestmark = pytest.mark.skipif(

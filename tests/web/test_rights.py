@@ -10,7 +10,7 @@ import pytest
 from flightllm.access.store import User
 from flightllm.session import Database
 from tests.servers import await_true
-from tests.web.conftest import Visitor
+from tests.web.support import Visitor
 
 _SLOW = "SELECT ai_gen('Of {a}?', a) FROM open_t WHERE a <= 400"
 STATEMENTS = {

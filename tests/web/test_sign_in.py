@@ -13,7 +13,7 @@ from flightllm.errors import ConfigError, UnauthenticatedError
 from flightllm.flight.server import FlightSqlServer
 from flightllm.observe.http import HttpServer
 from flightllm.session import Database
-from tests.web.conftest import PASSWORD, Visitor
+from tests.web.support import PASSWORD, Visitor
 
 ROUTES = ("/api/me", "/api/queries", "/api/queries/x", "/api/objects", "/api/load")
 

@@ -15,7 +15,7 @@ from flightllm.observe.http import HttpServer
 from flightllm.session import Database
 from flightllm.web.cells import columns_of, rows_of
 from tests.servers import await_true
-from tests.web.conftest import PAGE, Visitor
+from tests.web.support import PAGE, Visitor
 
 
 def test_rows(visit: Callable[[str], Visitor]) -> None:

@@ -33,7 +33,7 @@ function route(event) {
   if (!context) return;
   const found = PAGES.find((one) => one.path.test(location.hash) && (context.me.admin || !one.admins));
   if (!found) {
-    if (location.hash !== "#main") location.hash = "#/sql";
+    location.hash = "#/sql";
     return;
   }
   leave();
@@ -93,6 +93,10 @@ async function start() {
   route(null);
 }
 
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address names the page
+  main.focus();
+});
 onSignedOut((refused) => {
   if (context) askWho(refused);
 });
