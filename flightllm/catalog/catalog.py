@@ -13,7 +13,7 @@ from datafusion.catalog import Table
 
 from flightllm.access.principal import LOCAL
 from flightllm.catalog import external, files, statements, uploads, views
-from flightllm.catalog.entries import Entry, SystemTables, TableInfo
+from flightllm.catalog.entries import Entry, SystemTables, TableInfo, system_rows
 from flightllm.catalog.insertion import planned_rows
 from flightllm.catalog.rewriting import Collect
 from flightllm.catalog.store import RESERVED, TableStore
@@ -94,6 +94,14 @@ class Catalog:
         """Return all tables by schema and name, the system tables included; touches no data."""
         listed = [entry.info for entry in self.store.entries.values()]
         return sorted([*listed, *self.store.system_tables()], key=lambda info: info.name)
+
+    def system_rows(self, name: str) -> pa.Table:
+        """Return the rows of a system table as they are now, without a statement that is recorded.
+
+        Raises:
+            NotFoundError: there is no such system table.
+        """
+        return system_rows(self.store.system, name)
 
     def table(self, name: TableName | str) -> TableInfo:
         """Return one table, by its exact name or by SQL text such as `movies` or `x."Movies"`.

@@ -38,6 +38,17 @@ class SystemTables(Protocol):
         """Return the rows of the table `name` as they are now."""
 
 
+def system_rows(system: SystemTables | None, name: str) -> pa.Table:
+    """Return the rows of a system table as they are now.
+
+    Raises:
+        NotFoundError: there is no such system table.
+    """
+    if system is None:
+        raise NotFoundError(f"there is no table system.{name}: the catalog has no system tables")
+    return system.snapshot(name)
+
+
 @dataclass(frozen=True, slots=True)
 class TableInfo:
     """One table as clients see it; `type` is BASE TABLE, VIEW or SYSTEM TABLE."""

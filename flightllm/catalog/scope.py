@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import cast
 
+import pyarrow as pa
 import structlog
 from datafusion import SessionContext, col
 from datafusion.catalog import Catalog as SharedCatalog
@@ -13,7 +14,7 @@ from flightllm.access.grants import Policy
 from flightllm.access.principal import Principal
 from flightllm.access.rights import Rights
 from flightllm.catalog.contexts import QUERY_ONLY
-from flightllm.catalog.entries import Entry, SchemaTables, SystemSchema, check_files
+from flightllm.catalog.entries import Entry, SchemaTables, SystemSchema, check_files, system_rows
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.own_rows import OwnRows
 from flightllm.catalog.store import SYSTEM_SCHEMA, TableStore
@@ -40,13 +41,14 @@ class Scope:
         self._store = store
         self._entries: dict[TableName, Entry] = {}
         self._refusals: dict[TableName, FlightLLMError] = {}
+        self._own_rows: OwnRows | None = None
         self._shared = SharedCatalog.memory_catalog()
         for schema in store.schemas():
             if schema != SYSTEM_SCHEMA:
                 self._shared.register_schema(schema, cast("SchemaProvider", _ScopedTables(schema, self)))
         if (system := store.system) is not None:
-            tables = SystemSchema(OwnRows(system, rights, self._reads))
-            self._shared.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", tables))
+            self._own_rows = OwnRows(system, rights, self._reads)
+            self._shared.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", SystemSchema(self._own_rows)))
         views = [entry for entry in self.base.values() if entry.kind == "view" and self._is_readable(entry, rights)]
         for entry in self.base.values():
             if entry.kind != "view" and self._is_readable(entry, rights):
@@ -66,6 +68,10 @@ class Scope:
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
         """Return a fresh context over these tables; see `TableStore.context`."""
         return self._store.context_over(self._shared, planning=planning, parallel=parallel)
+
+    def system_rows(self, name: str) -> pa.Table:
+        """Return the principal's rows of a system table; see `Catalog.system_rows`."""
+        return system_rows(self._own_rows, name)
 
     def _reads(self, name: str) -> bool:
         return any(name == entry.display for entry in self._entries)

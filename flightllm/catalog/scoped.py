@@ -73,6 +73,10 @@ class ScopedCatalog(Catalog):
         listed = [entry.info for entry in self._scope.entries.values()]
         return sorted([*listed, *self.store.system_tables()], key=lambda info: info.name)
 
+    def system_rows(self, name: str) -> pa.Table:
+        """Return the principal's rows of a system table as they are now."""
+        return self._scope.system_rows(name)
+
     def table(self, name: TableName | str) -> TableInfo:
         """Return one table; see `Catalog.table`.
 

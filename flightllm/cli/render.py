@@ -3,8 +3,6 @@
 Bytes are written in hexadecimal digits wherever the format is text.
 """
 
-import json
-import math
 from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import IO, Any
@@ -15,6 +13,8 @@ import pyarrow.parquet as pq
 from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
+
+from flightllm.texts import json_text, plain_text
 
 TABLE_ROWS = 200
 """Most rows shown as a table; more are counted, not shown."""
@@ -35,27 +35,6 @@ def text_of(value: Any, width: int | None = None) -> str:
         text = plain_text(value)
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if width is None or len(line) <= width else f"{line[: width - 1]}…"
-
-
-def plain_text(value: Any) -> str:
-    """Return a value as text: bytes in hexadecimal digits, all else as Python writes it."""
-    return value.hex() if isinstance(value, bytes) else str(value)
-
-
-def json_text(value: Any) -> str:
-    """Return a value as JSON, which knows no NaN and no infinity: they become null."""
-    try:
-        return json.dumps(value, ensure_ascii=False, default=plain_text, allow_nan=False)
-    except ValueError:
-        return json.dumps(_finite(value), ensure_ascii=False, default=plain_text)
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def put(console: Console, what: RenderableType) -> None:

@@ -8,17 +8,20 @@ from flightllm.errors import ConfigError
 
 @dataclass(frozen=True, slots=True)
 class HttpConfig:
-    """Where `/metrics`, `/healthz` and `/readyz` are served; nowhere without `listen`.
+    """Where `/metrics`, `/healthz` and `/readyz` are served, and the web page; nowhere without `listen`.
 
     Anybody who reaches an address reads its metrics, so on one that other machines reach they are served only where
-    `metrics` is true.
+    `metrics` is true. The page asks for user and password, or token.
     """
 
     listen: str | None = None
     metrics: bool | None = None
+    page: bool = False
 
     def __post_init__(self) -> None:
         _ = self.address
+        if self.page and self.listen is None:
+            raise ConfigError("[http] page needs listen, the address to serve it on, such as 127.0.0.1:9090")
 
     @property
     def address(self) -> tuple[str, int] | None:

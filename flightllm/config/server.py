@@ -2,10 +2,9 @@
 
 import os
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from pathlib import Path
 
-from flightllm.config.checks import host_and_port, one_of
+from flightllm.config.checks import host_and_port, is_loopback, one_of
 from flightllm.errors import ConfigError
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -49,23 +48,26 @@ class ServerConfig:
         """Return `listen` as host and port; port 0 means any free one."""
         return host_and_port("[server] listen", self.listen)
 
-    def check_exposure(self, *, asks_nobody: bool) -> None:
+    def check_exposure(self, *, asks_nobody: bool, section: str = "server", listen: str | None = None) -> None:
         """Check that nobody on a network reads along or walks in, unless `insecure` says that it may be so.
+
+        `listen` is another address with the same certificate and users, which `section` configures.
 
         Raises:
             ConfigError: it listens beyond this machine in plain text, or asks nobody who they are.
         """
-        if self.insecure or _is_loopback(self.address[0]):
+        key, where = f"[{section}] listen", listen or self.listen
+        if self.insecure or is_loopback(host_and_port(key, where)[0]):
             return
         instead = "or pass --insecure where everybody on the network is trusted"
         if self.tls_certificate is None:
             raise ConfigError(
-                f"[server] listen: {self.listen} is reached from other machines, and without TLS they send passwords"
+                f"{key}: {where} is reached from other machines, and without TLS they send passwords"
                 f" and rows in plain text: set tls_certificate and tls_key, {instead}"
             )
         if asks_nobody:
             raise ConfigError(
-                f"[server] listen: {self.listen} is reached from other machines, and anybody there would be an admin:"
+                f"{key}: {where} is reached from other machines, and anybody there would be an admin:"
                 f" add a user by `flightllm user add NAME --role admin`, set token, {instead}"
             )
 
@@ -113,13 +115,6 @@ class Tls:
     key: bytes = field(repr=False)
     address: tuple[str, int] | None = None
     client_authority: bytes | None = None
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _read(key: str, path: Path) -> bytes:

@@ -87,12 +87,12 @@ def _cancel_query(core: Core, context: flight.ServerCallContext, body: bytes) ->
 
 def _cancel_by_id(core: Core, context: flight.ServerCallContext, body: bytes) -> None:
     """Cancel a query by the id that `system.queries` shows; an admin may cancel whoever's it is."""
-    core.query_of(context, body.decode("utf-8", "replace")).cancel()
+    core.query_of(core.principal(context), body.decode("utf-8", "replace")).cancel()
 
 
 def _query_progress(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
     """Return as JSON how far the query is whose id is the body: the `app_metadata` of its FlightInfo."""
-    return json.dumps(core.query_of(context, body.decode("utf-8", "replace")).progress()).encode()
+    return json.dumps(core.query_of(core.principal(context), body.decode("utf-8", "replace")).progress()).encode()
 
 
 def _drain(core: Core, context: flight.ServerCallContext, _body: bytes) -> bytes:

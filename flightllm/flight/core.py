@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pyarrow import flight
 
@@ -36,6 +36,16 @@ CALL = "flightllm"
 """The key of `Call` among the server's middleware."""
 PART = b"."
 """Stands in the ticket of a part between the statement's handle and the number of the part."""
+
+
+class Context(Protocol):
+    """The call that a statement answers: pyarrow's `ServerCallContext`, or one over another protocol."""
+
+    def is_cancelled(self) -> bool:
+        """Tell whether the client left."""
+
+    def get_middleware(self, key: str) -> Any:
+        """Return the `Call` under `CALL`."""
 
 
 @dataclass(slots=True)
@@ -129,31 +139,29 @@ class Core:
             raise self.statements.missing()
         return statement, int(part) if part.isdigit() else 0
 
-    def query_of(self, context: flight.ServerCallContext, query_id: str) -> QueryRecord:
-        """Return a query of the caller's, or where the caller is an admin of anybody's.
+    def query_of(self, principal: Principal, query_id: str) -> QueryRecord:
+        """Return a query of a user's own, or for an admin of anybody's.
 
         Raises:
             NotFoundError: there is none.
         """
-        record, principal = self.database.queries.get(query_id), self.principal(context)
+        record = self.database.queries.get(query_id)
         if record.user != principal.name and not principal.is_admin:
             raise NotFoundError(f"there is no query {query_id!r} of yours; see system.queries")
         return record
 
-    def place(
-        self, context: flight.ServerCallContext, session: Session, cancel: Callable[[], None] = lambda: None
-    ) -> Place:
+    def place(self, context: Context, session: Session, cancel: Callable[[], None] = lambda: None) -> Place:
         """Wait for a place for a statement of `session`; see `Slots.take`."""
         return self.slots.take(Asker(session.principal.name, session.id), context.is_cancelled, cancel)
 
-    def reader(self, context: flight.ServerCallContext, session: Session, settings: Mapping[str, str]) -> Reader:
+    def reader(self, context: Context, session: Session, settings: Mapping[str, str]) -> Reader:
         """Return who reads the result of a statement of `session`."""
         asker = Asker(session.principal.name, session.id)
         return Reader(context.is_cancelled, asker, session.time_limit(settings), self.refusals.note)
 
     def run(
         self,
-        context: flight.ServerCallContext,
+        context: Context,
         session: Session,
         function: Callable[[], _T],
         *,
@@ -179,7 +187,7 @@ class Core:
             raise EngineUnavailableError("the server is shutting down; connect again in a moment")
 
 
-def call_of(context: flight.ServerCallContext) -> Call:
+def call_of(context: Context) -> Call:
     """Return what the headers of a call said."""
     call: Call = context.get_middleware(CALL)
     return call

@@ -8,7 +8,7 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
@@ -180,42 +180,54 @@ class ResultStream(Iterator[Any]):
 def stream(
     result: QueryResult, limits: FlightLimits, slots: Slots, reader: Reader, call: Trailers | None = None
 ) -> Iterator[pa.RecordBatch | pa.Table]:
-    """Yield the rows of `result` fitted to `limits`, raising Flight statuses only.
+    """Yield the rows of `result` fitted to `limits`, raising Flight statuses only; see `pulled`."""
+    with statuses(call, lambda: result.query.query_id, reader.seen):
+        yield from pulled(result, limits, slots, reader)
+
+
+def pulled(
+    result: QueryResult, limits: FlightLimits, slots: Slots, reader: Reader
+) -> Generator[pa.RecordBatch | pa.Table]:
+    """Yield the rows of `result` fitted to `limits`, whatever protocol they go out by.
 
     However the generator ends, the query behind it ends too.
+
+    Raises:
+        BusyError: there is no place for it.
+        CancelledError: it was cancelled, or its reader is gone.
+        FlightLLMError: what the query fails with.
     """
-    with statuses(call, lambda: result.query.query_id, reader.seen):
-        try:
-            place = slots.take(reader.asker, reader.gone, result.query.cancel)
-        except BaseException:
-            result.query.cancel()
-            close_batches(result.batches)
-            raise
-        result.query.queued(place.waited)
-        watch = Watch(reader.gone, reader.time_limit.start())
-        producer = _Producer(result, limits, place, watch.deadline)
-        producer.start()
-        reason: FlightLLMError | None = None
-        finished = False
-        try:
-            for rows in _receive(producer, limits, watch):
-                producer.sent = time.monotonic()
-                yield rows
-                producer.sent = None
-                if producer.stalled:
-                    raise CancelledError(
-                        "the query was given up because its client took no rows for [recovery] stalled_seconds = "
-                        f"{limits.stalled_seconds:g}"
-                    )
-            finished = True
-        except StatementTimeoutError as error:
-            reason = error
-            raise
-        finally:
-            if finished:
-                producer.done()
-            else:
-                producer.stop(reason)
+    try:
+        place = slots.take(reader.asker, reader.gone, result.query.cancel)
+    except BaseException:
+        result.query.cancel()
+        close_batches(result.batches)
+        raise
+    result.query.queued(place.waited)
+    watch = Watch(reader.gone, reader.time_limit.start())
+    producer = _Producer(result, limits, place, watch.deadline)
+    producer.start()
+    reason: FlightLLMError | None = None
+    finished = False
+    try:
+        for rows in _receive(producer, limits, watch):
+            producer.sent = time.monotonic()
+            yield rows
+            producer.sent = None
+            if producer.stalled:
+                raise CancelledError(
+                    "the query was given up because its client took no rows for [recovery] stalled_seconds = "
+                    f"{limits.stalled_seconds:g}"
+                )
+        finished = True
+    except StatementTimeoutError as error:
+        reason = error
+        raise
+    finally:
+        if finished:
+            producer.done()
+        else:
+            producer.stop(reason)
 
 
 def _receive(producer: _Producer, limits: FlightLimits, watch: Watch) -> Iterator[pa.RecordBatch | pa.Table]:

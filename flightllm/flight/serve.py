@@ -52,7 +52,9 @@ def run(
     database = Database.open(config, watch=watch, restarted=restarted)
     try:
         server = _server(database, config, stop.set)
-        with HttpServer(config.http, database, server):
+        with HttpServer(config.http, database, server, server_config=config.server) as http:
+            if http.port is not None:
+                keep_alive(http.port, config.recovery.dead_peer_seconds)
             listening(server.uri)
             stop.wait()
             seconds = config.recovery.drain_seconds

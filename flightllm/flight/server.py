@@ -36,6 +36,11 @@ class _Port(flight.FlightServerBase):
         self._core = core
         super().__init__(location, middleware={CALL: factory}, **options)
 
+    @property
+    def core(self) -> Core:
+        """Return what its calls share, for those that come over another protocol."""
+        return self._core
+
     def load(self) -> Load:
         """Return what the server is doing."""
         return self._core.load()

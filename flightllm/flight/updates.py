@@ -3,19 +3,16 @@
 from functools import partial
 
 import pyarrow as pa
-from pyarrow import flight
 
 from flightllm.flight.backend import Session
-from flightllm.flight.core import Core, call_of
+from flightllm.flight.core import Context, Core, call_of
 from flightllm.system import Stop
 
 _GRACE_SECONDS = 1.0
 """How long an update that is told to stop may still say how it ended: what took effect is not called a failure."""
 
 
-def run_update(
-    core: Core, context: flight.ServerCallContext, session: Session, sql: str, parameters: pa.Table | None
-) -> int:
+def run_update(core: Core, context: Context, session: Session, sql: str, parameters: pa.Table | None) -> int:
     """Run an update and return the rows affected, -1 if unknown.
 
     Raises:

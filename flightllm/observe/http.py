@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import structlog
 
-from flightllm.config import HttpConfig
+from flightllm.config import HttpConfig, ServerConfig
 from flightllm.errors import ConfigError, MissingExtraError
 from flightllm.flight.server import FlightSqlServer
 from flightllm.session import Database
@@ -18,24 +18,30 @@ if TYPE_CHECKING:
 
 _log = structlog.get_logger(__name__)
 _STOP_SECONDS = 5.0
-_MOST_REQUESTS = 64
-"""Requests answered at once; others are told to come again."""
+_MOST_REQUESTS = 256
+"""Connections at once, those that a page keeps open too; others are told to come again."""
 
 
 class HttpServer:
     """What `[http]` asks for; nothing where it has no address. Stops where its block ends.
 
-    `routes` are mounted beside its own.
+    `routes` are mounted beside its own. With the page it has the certificate and key of `server_config`, if there are.
 
     Raises:
-        ConfigError: the address is in use, or none of this machine.
+        ConfigError: the address is in use, or none of this machine; or the page would be read along by others.
         MissingExtraError: the extra `web` is not installed.
     """
 
     def __init__(
-        self, config: HttpConfig, database: Database, server: FlightSqlServer, routes: "Sequence[BaseRoute]" = ()
+        self,
+        config: HttpConfig,
+        database: Database,
+        server: FlightSqlServer,
+        routes: "Sequence[BaseRoute]" = (),
+        server_config: ServerConfig | None = None,
     ) -> None:
         self.uri: str | None = None
+        self.port: int | None = None
         self._server: Any = None
         if config.address is None:
             return
@@ -44,6 +50,7 @@ class HttpServer:
 
             from flightllm.observe.app import create_app
             from flightllm.observe.metrics import Metrics
+            from flightllm.web.app import create_page
         except ImportError as exc:
             raise MissingExtraError("[http]", "web") from exc
 
@@ -52,20 +59,37 @@ class HttpServer:
                 return "draining"
             return None if database.engine_up else "the engine is down"
 
-        app = create_app(problem, Metrics(database, server) if config.shows_metrics else None, routes)
         host, port = config.address
+        tls: dict[str, Any] = {}
+        if config.page:
+            about = server_config or ServerConfig()
+            about.check_exposure(asks_nobody=server.core.login.is_open, section="http", listen=config.listen)
+            if about.tls_certificate is not None:
+                tls = {"ssl_certfile": about.tls_certificate, "ssl_keyfile": about.tls_key}
+            routes = [*routes, create_page(database, server.core, host, encrypted=bool(tls))]
+        app = create_app(problem, Metrics(database, server) if config.shows_metrics else None, routes)
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             listening = socket.create_server((host, port), family=family)
         except OSError as error:
             raise ConfigError(f"[http] listen: cannot listen on {config.listen}: {error.strerror}") from error
-        self.uri = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+        self.port = listening.getsockname()[1]
+        self.uri = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{self.port}"
         self._server = uvicorn.Server(
-            uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", limit_concurrency=_MOST_REQUESTS)
+            uvicorn.Config(
+                app,
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                limit_concurrency=_MOST_REQUESTS,
+                timeout_graceful_shutdown=1,
+                server_header=False,
+                **tls,
+            )
         )
         self._thread = threading.Thread(target=self._server.run, args=([listening],), name="http", daemon=True)
         self._thread.start()
-        _log.info("serving http", uri=self.uri, metrics=config.shows_metrics)
+        _log.info("serving http", uri=self.uri, metrics=config.shows_metrics, page=config.page)
 
     def close(self) -> None:
         """Stop serving. Idempotent."""

@@ -14,6 +14,7 @@ from prometheus_client.registry import Collector
 
 from flightllm.flight.load import Load
 from flightllm.flight.server import FlightSqlServer
+from flightllm.observe.engine_load import prompts_in_flight
 from flightllm.session import Database
 from flightllm.totals import SECONDS, Totals
 
@@ -69,11 +70,7 @@ class _ServerCollector(Collector):
         yield _gauge("flightllm_threads", "Threads of the process.", _threads())
 
     def _of_engine(self) -> Iterator[Metric]:
-        engine, config = self._database.engine, self._database.config.engine
-        running = [record.row() for record in self._database.queries.running()]
-        in_flight = getattr(engine, "in_flight", None)
-        if in_flight is None:  # engines that count it not themselves
-            in_flight = sum(row["calls"] - row["answered"] for row in running)
+        config, in_flight = self._database.config.engine, prompts_in_flight(self._database)
         yield _gauge("flightllm_engine_up", "Whether the engine answers.", self._database.engine_up)
         yield _gauge("flightllm_engine_in_flight", "Prompts that the engine is answering.", in_flight)
         yield _gauge("flightllm_engine_max_in_flight", "Prompts that it may answer at once.", config.max_in_flight)

@@ -1,0 +1,124 @@
+"""The page's routes: its files, and what its scripts ask for."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from anyio import CapacityLimiter, to_thread
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from flightllm.errors import BusyError, FlightLLMError
+from flightllm.flight.core import Core
+from flightllm.session import Database
+from flightllm.texts import json_text
+from flightllm.web.calls import WebCall
+from flightllm.web.errors import described, http_status
+from flightllm.web.gate import Gate
+from flightllm.web.headers import SafeHeaders
+from flightllm.web.statements import MOST_ROWS, Run
+from flightllm.web.streaming import lines
+from flightllm.web.views import Views
+
+_STATIC = Path(__file__).parent / "static"
+_SIGN_INS, _WAITING_SIGN_INS = 4, 32
+"""Passwords checked at once, each of which takes memory and time on purpose, and those that may wait for it."""
+_STATEMENTS = 256
+_ROWS = 1_000
+"""Rows of a result, where the page says nothing."""
+
+
+def create_page(database: Database, core: Core, host: str, *, encrypted: bool) -> Mount:
+    """Return the page of a server that listens on `host`, by TLS where it is `encrypted`."""
+    most_bytes = 2 * database.config.limits.sql_bytes + 65_536  # JSON escapes some characters
+    page = _Page(core, Gate(core.login, host, encrypted=encrypted, most_bytes=most_bytes), Views(database, core))
+    routes = [
+        Route("/", page.index),
+        Mount("/static", StaticFiles(directory=_STATIC)),
+        Route("/api/sign-in", page.sign_in, methods=["POST"]),
+        Route("/api/sign-out", page.sign_out, methods=["POST"]),
+        Route("/api/me", page.shows(lambda call, _: page.views.me(call))),
+        Route("/api/queries", page.shows(lambda call, _: page.views.queries(call))),
+        Route("/api/queries/{id}", page.shows(lambda call, path: page.views.query(call, path["id"]))),
+        Route("/api/queries/{id}/cancel", page.cancel, methods=["POST"]),
+        Route("/api/objects", page.shows(lambda call, _: page.views.objects(call))),
+        Route("/api/load", page.shows(lambda call, _: page.views.load(call))),
+        Route("/api/statements", page.run, methods=["POST"]),
+    ]
+    handlers: Mapping[Any, Any] = {FlightLLMError: _refused, Exception: _refused}
+    return Mount("/", app=SafeHeaders(Starlette(routes=routes, exception_handlers=handlers)))
+
+
+class _Page:
+    """Answers requests; what may wait for a disk or another thread runs in threads of its own."""
+
+    def __init__(self, core: Core, gate: Gate, views: Views) -> None:
+        self.views = views
+        self._core = core
+        self._gate = gate
+        self._signing_in = CapacityLimiter(_SIGN_INS)
+        self._running = CapacityLimiter(_STATEMENTS)
+
+    async def index(self, _request: Request) -> Response:
+        """Return the page itself, which has nothing in it."""
+        return FileResponse(_STATIC / "index.html")
+
+    async def sign_in(self, request: Request) -> Response:
+        """Check name and password, or token, and give out the cookie."""
+        values = await self._gate.values(request)
+        if self._signing_in.statistics().tasks_waiting >= _WAITING_SIGN_INS:
+            raise BusyError("too many are signing in right now: try again in a moment")
+        name, password = values.text("user"), values.text("password")
+        principal, token = await to_thread.run_sync(
+            self._gate.sign_in, request, name, password, limiter=self._signing_in
+        )
+        response = _json({"user": principal.name})
+        self._gate.keep(request, response, token)
+        return response
+
+    async def sign_out(self, request: Request) -> Response:
+        """Close the session, and take the cookie away."""
+        await self._gate.values(request)
+        call = await to_thread.run_sync(self._gate.enter, request)
+        await to_thread.run_sync(call.close_session, self._core)
+        self._gate.sign_out(call.token)
+        response = _json({})
+        self._gate.keep(request, response, "")
+        return response
+
+    async def cancel(self, request: Request) -> Response:
+        """Ask a query of the user's, or for an admin anybody's, to stop."""
+        await self._gate.values(request)
+
+        def stop() -> None:
+            call = self._gate.enter(request)
+            self._core.query_of(call.principal, request.path_params["id"]).cancel()
+
+        await to_thread.run_sync(stop)
+        return _json({})
+
+    async def run(self, request: Request) -> Response:
+        """Run a statement; its events come as lines of JSON."""
+        values = await self._gate.values(request)
+        call = await to_thread.run_sync(self._gate.enter, request)
+        run = Run(self._core, call, values.text("sql"), values.number("rows", _ROWS, MOST_ROWS))
+        return StreamingResponse(lines(run, call, self._running), media_type="application/x-ndjson")
+
+    def shows(self, view: Callable[[WebCall, Mapping[str, Any]], dict[str, Any]]) -> Callable[[Request], Response]:
+        """Return the endpoint of a view, which a thread answers."""
+
+        def endpoint(request: Request) -> Response:
+            return _json(view(self._gate.enter(request), request.path_params))
+
+        return endpoint
+
+
+def _json(values: Mapping[str, Any], status: int = 200) -> Response:
+    return Response(json_text(values), status, media_type="application/json")
+
+
+def _refused(_request: Request, error: Exception) -> Response:
+    return _json({"error": described(error)}, http_status(error))

@@ -1,0 +1,83 @@
+"""Run a statement for the page, under the same limits and in the same queue as those of other clients."""
+
+from collections.abc import Generator, Iterator
+from contextlib import closing
+from typing import Any, TypeAlias
+
+from flightllm.flight.backend import QueryRecord
+from flightllm.flight.core import Core
+from flightllm.flight.results import pulled
+from flightllm.flight.statements import Statement
+from flightllm.flight.updates import run_update
+from flightllm.web.calls import WebCall
+from flightllm.web.cells import columns_of, rows_of
+from flightllm.web.errors import described
+
+MOST_ROWS = 10_000
+"""Rows that the page may ask for."""
+_MOST_CHARACTERS = 16_000_000
+"""Text of a result beyond which no more rows are sent: browsers show no more."""
+
+Event: TypeAlias = dict[str, Any]
+"""One of `columns`, `rows`, `end`, `affected` and `error`, by the key `event`."""
+
+
+class Run(Iterator[Event]):
+    """What happens to a statement, event by event, in the thread that asks for the next one; fails by an event."""
+
+    def __init__(self, core: Core, call: WebCall, sql: str, most_rows: int) -> None:
+        self._core = core
+        self._call = call
+        self._sql = sql
+        self._most_rows = most_rows
+        self._query: QueryRecord | None = None
+        self._events = self._told()
+
+    def __next__(self) -> Event:
+        """Return the next event."""
+        return next(self._events)
+
+    def close(self) -> None:
+        """Stop the statement; not while another thread waits for an event, which `call.leave` ends."""
+        self._events.close()
+
+    def progress(self) -> Event | None:
+        """Return how far a query is, once it is planned."""
+        return None if self._query is None else {"event": "progress", **self._query.progress()}
+
+    def _told(self) -> Generator[Event]:
+        try:
+            yield from self._run()
+        except Exception as error:  # noqa: BLE001 - the boundary: told to the page, defects to the log
+            self._core.refusals.note(error)
+            yield {"event": "error", **described(error, self._query.query_id if self._query else None)}
+
+    def _run(self) -> Iterator[Event]:
+        core, call = self._core, self._call
+        core.refuse_when_draining()
+        session = call.session(core)
+        if session.is_update(self._sql):
+            affected = run_update(core, call, session, self._sql, None)
+            yield {"event": "affected", "rows": affected if affected >= 0 else None}
+            return
+        reader = core.reader(call, session, {})  # may be refused, so before there is a result to give up
+        statement = Statement(session, self._sql, None, {})
+        core.run(call, session, statement.plan, discard=lambda _: statement.drop())
+        result = statement.take()
+        self._query = result.query
+        sent, characters, more = 0, 0, False
+        with closing(pulled(result, core.limits, core.slots, reader)) as batches:
+            first = next(batches, None)
+            yield {"event": "columns", "query_id": result.query.query_id, "columns": columns_of(result.schema)}
+            while first is not None and not more:
+                room = self._most_rows - sent if characters < _MOST_CHARACTERS else 0
+                rows = rows_of(first.slice(0, room))
+                more = first.num_rows > room
+                sent, characters = sent + len(rows), characters + sum(map(_length, rows))
+                yield {"event": "rows", "rows": rows}
+                first = None if more else next(batches, None)
+        yield {"event": "end", "rows": sent, "more": more}
+
+
+def _length(row: list[str | None]) -> int:
+    return sum(len(cell) for cell in row if cell is not None)

@@ -1,0 +1,72 @@
+// Ask the server.
+
+export class Refused extends Error {
+  constructor(status, error) {
+    super(error.message ?? `The server answered ${status}.`);
+    this.status = status;
+    this.details = error;
+  }
+}
+
+let signedOut = () => {};
+
+// Say what happens once the server knows us no more.
+export function onSignedOut(action) {
+  signedOut = action;
+}
+
+async function send(path, options) {
+  let response;
+  try {
+    response = await fetch(path, { credentials: "same-origin", ...options });
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Refused(0, { message: "The server cannot be reached." });
+  }
+  if (response.ok) return response;
+  const answer = await response.json().catch(() => ({}));
+  const refused = new Refused(response.status, answer.error ?? {});
+  if (response.status === 401 && path !== "/api/sign-in") signedOut(refused);
+  throw refused;
+}
+
+export async function get(path) {
+  return (await send(path, {})).json();
+}
+
+function posting(values, signal) {
+  return { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(values), signal };
+}
+
+export async function post(path, values = {}) {
+  return (await send(path, posting(values))).json();
+}
+
+// Run a statement, and call `tell` with each event; aborting `signal` stops it on the server.
+export async function run(values, signal, tell) {
+  const response = await send("/api/statements", posting(values, signal));
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) break;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    for (const line of lines) tell(JSON.parse(line));
+  }
+}
+
+// Call `ask` now and every so many seconds while the page is seen; returns what ends that.
+export function poll(ask, seconds) {
+  let stopped = false;
+  let timer = 0;
+  async function turn() {
+    if (!document.hidden) await ask();
+    if (!stopped) timer = setTimeout(turn, 1000 * seconds());
+  }
+  turn();
+  return () => {
+    stopped = true;
+    clearTimeout(timer);
+  };
+}

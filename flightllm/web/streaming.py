@@ -1,0 +1,34 @@
+"""Send what happens to a statement as lines of JSON while it runs; a browser that goes stops it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+from anyio import CapacityLimiter, to_thread
+
+from flightllm.texts import json_text
+from flightllm.web.calls import WebCall
+from flightllm.web.statements import Event, Run
+
+_PROGRESS_SECONDS = 1.0
+
+
+async def lines(run: Run, call: WebCall, limiter: CapacityLimiter) -> AsyncIterator[bytes]:
+    """Yield a line for each event, and one about progress for each second without any; threads come from `limiter`."""
+    waiting: asyncio.Task[Event | None] | None = None
+    try:
+        while True:
+            waiting = asyncio.create_task(to_thread.run_sync(next, run, None, limiter=limiter))
+            while not (await asyncio.wait({waiting}, timeout=_PROGRESS_SECONDS))[0]:
+                yield _line(run.progress() or {"event": "progress", "status": "planning"})
+            event = waiting.result()
+            if event is None:
+                return
+            yield _line(event)
+    finally:
+        call.leave()
+        if waiting is not None:
+            waiting.add_done_callback(lambda _: run.close())
+
+
+def _line(event: Event) -> bytes:
+    return f"{json_text(event)}\n".encode()

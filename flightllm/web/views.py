@@ -1,0 +1,133 @@
+"""What the page shows beside results, as values of JSON: only what the user who asks may see."""
+
+from datetime import datetime
+from typing import Any
+
+import flightllm
+from flightllm.client import BOOKKEEPING
+from flightllm.errors import PermissionDeniedError
+from flightllm.flight.core import Core
+from flightllm.observe.engine_load import prompts_in_flight
+from flightllm.session import Database
+from flightllm.sql.names import DEFAULT_SCHEMA, TableName, quoted
+from flightllm.web.calls import WebCall
+from flightllm.web.statements import MOST_ROWS
+
+_MOST_QUERIES = 200
+"""Queries that have ended, in the list."""
+_MOST_TEXT = 300
+"""Characters of a text in the list."""
+_OPEN = ("planned", "running")
+_OBJECTS = ("vector_indexes", "models", "prompts")
+
+
+class Views:
+    """Reads the server's parts. Each call takes a snapshot."""
+
+    def __init__(self, database: Database, core: Core) -> None:
+        self._database = database
+        self._core = core
+
+    def me(self, call: WebCall) -> dict[str, Any]:
+        """Return who asks."""
+        who = call.principal
+        return {
+            "user": who.name,
+            "role": who.role,
+            "groups": sorted(who.groups),
+            "admin": who.is_admin,
+            "open": self._core.login.is_open,
+            "most_rows": MOST_ROWS,
+        }
+
+    def queries(self, call: WebCall) -> dict[str, Any]:
+        """Return the user's statements, an admin's all, newest first: those that run, and the last of the others."""
+        rows = [row for row in self._system(call, "queries") if not row["sql"].startswith(BOOKKEEPING.strip())]
+        rows.reverse()
+        running = [_query(row) for row in rows if row["status"] in _OPEN]
+        ended = [_query(row) for row in rows if row["status"] not in _OPEN]
+        return {"running": running, "ended": ended[:_MOST_QUERIES], "left_out": max(0, len(ended) - _MOST_QUERIES)}
+
+    def query(self, call: WebCall, query_id: str) -> dict[str, Any]:
+        """Return all there is about one statement, with its AI calls.
+
+        Raises:
+            NotFoundError: the user has none of this id.
+        """
+        self._core.query_of(call.principal, query_id)
+        record = self._database.queries.get(query_id)
+        return {**_plain(record.row()), **_calls_of(record.row()), "ai_calls": record.call_rows()}
+
+    def objects(self, call: WebCall) -> dict[str, Any]:
+        """Return schemas, tables with their columns, indexes, models and prompts that the user may see."""
+        catalog = self._database.catalog_of(call.principal)
+        tables = [
+            {
+                "schema": info.name.schema,
+                "name": info.name.name,
+                "sql": _sql(info.name),
+                "type": info.type,
+                "columns": [{"name": f.name, "type": str(f.type), "nullable": f.nullable} for f in info.schema],
+            }
+            for info in catalog.tables()
+        ]
+        return {
+            "schemas": list(catalog.schemas()),
+            "tables": tables,
+            **{name: [_plain(row) for row in self._system(call, name)] for name in _OBJECTS},
+        }
+
+    def load(self, call: WebCall) -> dict[str, Any]:
+        """Return what the server and its engine are doing.
+
+        Raises:
+            PermissionDeniedError: it is for admins.
+        """
+        if not call.principal.is_admin:
+            raise PermissionDeniedError(f"the engine's load is for admins, and {call.principal.name!r} is none")
+        database, load = self._database, self._core.load()
+        cache, totals = database.cache.stats(), database.queries.totals()
+        return {
+            "version": flightllm.__version__,
+            "engine": {
+                "name": database.engine.name,
+                "up": database.engine_up,
+                "in_flight": prompts_in_flight(database),
+                "max_in_flight": database.config.engine.max_in_flight,
+            },
+            "statements": {"running": load.running, "places": load.places, "queued": load.queued},
+            "draining": load.draining,
+            "totals": {**totals.sums, "cost": totals.cost, "ended": sum(totals.statements.values())},
+            "cache": {name: getattr(cache, name) for name in ("entries", "bytes", "max_bytes", "hits", "misses")},
+            "refusals": {limit: count for limit, count in load.refusals.items() if count},
+            "sessions": [_plain(row) for row in self._system(call, "sessions")],
+        }
+
+    def _system(self, call: WebCall, name: str) -> list[dict[str, Any]]:
+        """Return the user's rows of a system table; by no statement, which would be one of those that are shown."""
+        rows: list[dict[str, Any]] = self._database.catalog_of(call.principal).system_rows(name).to_pylist()
+        return rows
+
+
+def _sql(name: TableName) -> str:
+    """Return a name as statements write it, no longer than it must be."""
+    return quoted(name.name) if name.schema == DEFAULT_SCHEMA else f"{quoted(name.schema)}.{quoted(name.name)}"
+
+
+def _query(row: dict[str, Any]) -> dict[str, Any]:
+    short = {name: _cut(row[name]) for name in ("sql", "error")}
+    return {**_plain(row), **short, **_calls_of(row)}
+
+
+def _calls_of(row: dict[str, Any]) -> dict[str, int]:
+    """Return how many prompts have an answer, and how many are known to need one."""
+    done = row["answered"] + row["cache_hits"]
+    return {"calls_done": done, "calls_expected": max(done, row["prompts_expected"])}
+
+
+def _plain(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
+
+
+def _cut(text: str | None) -> str | None:
+    return text if text is None or len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"

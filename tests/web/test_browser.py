@@ -1,0 +1,241 @@
+"""The page's main flows in a real browser, and texts that would be markup if any were taken for it."""
+
+import shutil
+from collections.abc import Callable, Iterator
+from typing import cast
+
+import pytest
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
+from selenium.webdriver import Chrome, ChromeOptions
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+
+from flightllm.session import Database
+from tests.servers import await_true
+from tests.web.support import PASSWORD
+
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    not CHROMIUM or not DRIVER, reason="no chromium and chromedriver here: apt-get install chromium chromium-driver"
+)
+SEEN_ERRORS = ("401",)
+"""What the browser itself notes of being asked to sign in."""
+EVIL = "<script>window.broken=1</script><img src=x onerror=window.broken=1>"
+
+
+class Browser:
+    """Chromium as a person uses it: finds things by what they say."""
+
+    def __init__(self, driver: Chrome, page: str) -> None:
+        self.driver = driver
+        self.page = page
+
+    def all(self, css: str) -> list[WebElement]:
+        """Return the elements that a selector finds and that are seen."""
+        script = "return [...document.querySelectorAll(arguments[0])].filter((element) => element.checkVisibility())"
+        return cast("list[WebElement]", self.driver.execute_script(script, css))
+
+    def button(self, text: str) -> WebElement:
+        """Return the button that says something."""
+        return next(element for element in self.all("button:not(.cell)") if element.text == text)
+
+    def says(self, text: str) -> bool:
+        """Tell whether the page says something."""
+        try:
+            return text in self.driver.find_element(By.TAG_NAME, "body").text
+        except (NoSuchElementException, StaleElementReferenceException):  # it is being loaded
+            return False
+
+    def await_text(self, text: str) -> None:
+        """Wait until the page says something."""
+        await_true(lambda: self.says(text), 20)
+
+    def fill(self, name: str, text: str) -> WebElement:
+        """Type into the field of an id."""
+        await_true(lambda: bool(self.all(f"#{name}")), 20)
+        (field,) = self.all(f"#{name}")
+        field.clear()
+        field.send_keys(text)
+        return field
+
+    def sign_in(self, name: str, password: str = PASSWORD) -> None:
+        """Sign in from wherever the page is."""
+        self.driver.get(self.page)
+        self.fill("user", name)
+        self.fill("password", password).send_keys(Keys.ENTER)
+
+    def go(self, link: str) -> None:
+        """Follow a link of the head, and wait for its page."""
+        next(element for element in self.all("nav a") if element.text == link).click()
+
+    def run(self, sql: str) -> None:
+        """Run a statement by the keyboard, and wait for its end."""
+        self.fill("sql", sql).send_keys(Keys.CONTROL, Keys.ENTER)
+        await_true(lambda: self.button("Run").is_enabled(), 20)
+
+
+@pytest.fixture(scope="module")
+def driver() -> Iterator[Chrome]:
+    """Start Chromium without a screen."""
+    options = ChromeOptions()
+    options.binary_location = CHROMIUM or ""
+    for argument in ("--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--window-size=1280,900"):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = Chrome(options=options, service=Service(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def browser(driver: Chrome, page: str) -> Iterator[Browser]:
+    """Open the page anew; in the end, its scripts must not have failed."""
+    driver.get(page)
+    driver.delete_all_cookies()
+    driver.get_log("browser")  # type: ignore[no-untyped-call]
+    yield Browser(driver, page)
+    noted = [entry["message"] for entry in driver.get_log("browser")]  # type: ignore[no-untyped-call]
+    assert [message for message in noted if not any(known in message for known in SEEN_ERRORS)] == []
+
+
+def test_sign_in_and_out(browser: Browser) -> None:
+    """A wrong password is told; the right one opens the page; after signing out nothing is left on it."""
+    browser.sign_in("ann", "wrong")
+    browser.await_text("wrong user name or password")
+    assert browser.driver.switch_to.active_element.get_attribute("id") == "password"
+    browser.fill("password", PASSWORD).send_keys(Keys.ENTER)
+    browser.await_text("ann (user)")
+    assert [link.text for link in browser.all("nav a")] == ["SQL", "Queries", "Tables"]
+    browser.run("SELECT 'secret' || 'ly' AS word")
+    browser.await_text("secretly")
+    browser.button("Sign out").click()
+    browser.await_text("Sign in")
+    assert "secretly" not in browser.driver.page_source
+    browser.driver.back()
+    browser.driver.refresh()
+    browser.await_text("Sign in")
+    assert not browser.says("secretly")
+
+
+def test_sql(browser: Browser) -> None:
+    """Rows come in a grid: NULL is told from text, long texts are shown in full on demand, errors in words."""
+    browser.sign_in("root")
+    browser.run(
+        "SELECT a, CASE WHEN a = 2 THEN NULL ELSE 'NULL' END AS t, repeat('ab', 200) AS long, [a] AS l FROM open_t"
+    )
+    browser.await_text("The first 1,000 rows; there are more, and the query was stopped here")
+    heads = [head.text for head in browser.all(".grid th")]
+    assert heads[1:] == ["a", "t", "long", "l"]
+    assert len(browser.driver.find_elements(By.CSS_SELECTOR, ".grid tbody tr")) == 1000
+    assert [cell.text for cell in browser.all(".grid td .null")] == ["NULL"]
+    browser.all("button.cell")[0].send_keys(Keys.ENTER)
+    assert browser.all("dialog pre")[0].text == "ab" * 200
+    browser.driver.switch_to.active_element.send_keys(Keys.ESCAPE)
+    await_true(lambda: not browser.all("dialog"))
+    browser.run("SELECT nothing FROM open_t")
+    assert "No field named nothing" in browser.all("[role=alert]")[0].text
+    browser.run("CREATE OR REPLACE TABLE made AS SELECT 1 AS x")
+    browser.await_text("1 row affected")
+    browser.fill("sql", "SELECT ai_gen('Of {a}?', a) FROM open_t")
+    browser.button("Explain").click()
+    browser.await_text("ai operator")
+
+
+def test_a_slow_query(browser: Browser, database: Database) -> None:
+    """A query with model calls tells how far it is, and in the list; its detail has calls and plan; it is cancelled."""
+    browser.sign_in("root")
+    browser.fill("sql", "SELECT a, ai_gen('What of {a}?', a) AS answer FROM open_t").send_keys(Keys.CONTROL, Keys.ENTER)
+    browser.await_text("of 2,000 model calls")
+    assert float(browser.all("progress")[0].get_attribute("max") or 0) == 2000
+    browser.go("Queries")
+    browser.await_text("/ 2,000")
+    assert [cell.text for cell in browser.all("td.status.running")] == ["running"]
+    link = next(link for link in browser.all("td.sql a") if "What of" in link.text)
+    link.click()
+    browser.await_text("AI calls")
+    shown = browser.all(".calls")[0].text
+    await_true(lambda: browser.all(".calls")[0].text != shown)
+    browser.button("Show plan").click()
+    browser.await_text("ai operator")
+    browser.button("Cancel").click()
+    browser.await_text("cancelled")
+    await_true(lambda: not database.queries.running())
+    browser.go("SQL")
+    browser.await_text("Failed.")
+    assert "cancelled" in browser.all("[role=alert]")[0].text
+
+
+def test_cancel_and_leave(browser: Browser, database: Database) -> None:
+    """The box's own button stops its statement, and so does leaving the page."""
+    browser.sign_in("root")
+
+    def cancel() -> None:
+        browser.button("Cancel").click()
+
+    ways: tuple[Callable[[], None], ...] = (cancel, browser.driver.refresh)
+    for leave in ways:
+        browser.fill("sql", "SELECT ai_gen('And of {a}?', a) AS x FROM open_t").send_keys(Keys.CONTROL, Keys.ENTER)
+        browser.await_text("of 2,000 model calls")
+        leave()
+        await_true(lambda: not database.queries.running(), 10)
+
+
+def test_tables_and_load(browser: Browser) -> None:
+    """Tables open to their columns, and into the SQL box; admins see the load, and others have no link to it."""
+    browser.sign_in("root")
+    browser.await_text("root (admin)")
+    browser.go("Tables")
+    browser.await_text("shut_t")
+    next(one for one in browser.all("summary") if "open_t" in one.text).click()
+    cells = [cell.text for cell in browser.all("details td")]
+    assert cells[:2] == ["a", "int64"]
+    browser.all("button[aria-label='Show rows of open_t']")[0].click()
+    await_true(lambda: bool(browser.all("#sql")))
+    assert browser.all("#sql")[0].get_attribute("value") == 'SELECT * FROM "open_t" LIMIT 100'
+    browser.go("Load")
+    browser.await_text("Prompts in flight")
+    browser.await_text("fake (demo)")
+    browser.button("Sign out").click()
+    browser.sign_in("ann")
+    browser.await_text("ann (user)")
+    browser.driver.get(f"{browser.page}/#/load")
+    browser.driver.refresh()
+    await_true(lambda: bool(browser.all("#sql")))
+    browser.go("Tables")
+    browser.await_text("open_t")
+    assert not browser.says("shut_t")
+
+
+def test_nothing_is_markup(browser: Browser, database: Database) -> None:
+    """Rows, names, statements and errors that look like markup are shown as they are, on every page."""
+    admin = database.session()
+    name = '"' + EVIL + '"'
+    admin.update(f"CREATE OR REPLACE TABLE {name} AS SELECT 1 AS {name}, '{EVIL}' AS v, ['{EVIL}'] AS l")
+    admin.update(f"CREATE OR REPLACE PROMPT evil AS '{EVIL}'")
+    browser.sign_in("root")
+    browser.run(f"SELECT *, '{EVIL}' || repeat('x', 200) AS long FROM {name}")
+    browser.await_text("1 row,")
+    assert EVIL in [cell.text for cell in browser.all(".grid td")]
+    assert EVIL in [head.text for head in browser.all(".grid th")]
+    browser.all("button.cell")[0].click()
+    assert EVIL in browser.all("dialog pre")[0].text
+    browser.button("Close").click()
+    browser.run(f"SELECT {name} FROM open_t")
+    assert EVIL in browser.all("[role=alert]")[0].text
+    browser.fill("sql", f"SELECT ai_gen('{EVIL} {{v}}', v) FROM {name}")
+    browser.button("Explain").click()
+    browser.await_text("ai operator")
+    assert any(EVIL in text.text for text in browser.all("pre"))
+    browser.go("Tables")
+    browser.await_text(EVIL)
+    browser.go("Load")
+    browser.await_text("Prompts in flight")
+    browser.go("Queries")
+    await_true(lambda: any(EVIL in link.text for link in browser.all("td.sql a")))
+    next(link for link in browser.all("td.sql a") if EVIL in link.text).click()
+    await_true(lambda: any(EVIL in text.text for text in browser.all("pre.text")))
+    assert browser.driver.execute_script("return window.broken") is None
+    assert browser.all("main script, main img") == []
+    admin.update(f"DROP TABLE {name}")
