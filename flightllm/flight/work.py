@@ -7,7 +7,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TypeVar
 
-from flightllm.errors import CancelledError, FlightLLMError
+from flightllm.errors import BusyError, CancelledError, FlightLLMError
 from flightllm.flight.slots import Place
 from flightllm.limits import Deadline
 
@@ -49,6 +49,7 @@ def do(
     `discard` gets what nobody takes any more.
 
     Raises:
+        BusyError: the system starts no more threads.
         CancelledError: the client left before.
         StatementTimeoutError: the deadline came before.
     """
@@ -65,7 +66,12 @@ def do(
             future.set_result(result)
 
     run = copy_context().run  # what is bound to log events and traces goes with it
-    threading.Thread(target=run, args=(work,), name="statement", daemon=True).start()
+    thread = threading.Thread(target=run, args=(work,), name="statement", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        place.release()
+        raise BusyError("the server has no room for another thread; try again in a moment") from error
     try:
         while not _ended(future, _POLL_SECONDS):
             watch.check()
