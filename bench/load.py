@@ -9,9 +9,7 @@ share its cores. Threads, descriptors and memory are those of the server's proce
 """
 
 import argparse
-import json
 import multiprocessing
-import os
 import re
 import subprocess
 import sys
@@ -78,9 +76,10 @@ def _run(folder: Path, plan: Plan, workers: int, warmup: float) -> tuple[dict[st
     config = folder / "server.toml"
     config.write_text(_CONFIG.format(folder=folder))
     command = [sys.executable, "-m", "flightllm", "serve", "--config", str(config), "--listen", "127.0.0.1:0"]
-    with (folder / "log").open("w") as log, subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=log, text=True
-    ) as server:
+    with (
+        (folder / "log").open("w") as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as server,
+    ):
         try:
             line = server.stdout.readline() if server.stdout else ""
             plan = Plan(line.removeprefix("listening ").strip(), plan.clients, plan.seconds, plan.think)
@@ -130,7 +129,7 @@ def _look(server: int, samples: list[Sample], ended: threading.Event) -> None:
             Sample(
                 time.monotonic() - started,
                 int(_value(status, "Threads")),
-                len(os.listdir(f"/proc/{worker}/fd")),
+                sum(1 for _ in Path(f"/proc/{worker}/fd").iterdir()),
                 _value(status, "VmRSS") / 1024,
                 _value(Path(f"/proc/{server}/status").read_text(), "VmRSS") / 1024,
             )

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import adbc_driver_flightsql.dbapi as flight_sql
 import numpy as np
@@ -23,7 +23,8 @@ from flightllm.flight.messages import pack, sql_message
 
 _RESULT_ROWS = 2_500_000
 """Of 40 bytes: 100 MB."""
-_LARGE = f"SELECT value, value * 2 AS b, value * 3 AS c, value * 4 AS d, value * 5 AS e FROM generate_series(1, {_RESULT_ROWS})"
+_LARGE = f"""SELECT value, value * 2 AS b, value * 3 AS c, value * 4 AS d, value * 5 AS e
+FROM generate_series(1, {_RESULT_ROWS})"""
 _ENDLESS = "SELECT value, repeat('x', 200) AS s FROM generate_series(1, 100000000)"
 _KILLED = """
 import sys
@@ -148,7 +149,8 @@ class _Client:
         sql = "SELECT $1 + 1 AS n, $2 AS s"
         if self._chance.random() < 1 / 3:
             body = pack(sql_message("ActionCreatePreparedStatementRequest", query=sql))
-            list(self._client._client.do_action(flight.Action("CreatePreparedStatement", body)))
+            with flight.connect(self._plan.uri) as bare:
+                list(bare.do_action(flight.Action("CreatePreparedStatement", body)))
             return 0
         with self._connection.cursor() as cursor:
             for number in range(3):
@@ -159,7 +161,7 @@ class _Client:
     def ingest(self) -> int:
         """Replace or extend a table of the client's own, and count its rows."""
         name = f"own_{self._number}"
-        mode = "append" if self._made and self._chance.random() < 0.7 else "replace"
+        mode: Literal["append", "replace"] = "append" if self._made and self._chance.random() < 0.7 else "replace"
         with self._connection.cursor() as cursor:
             self._expect(cursor.adbc_ingest(name, _UPLOAD, mode=mode), len(_UPLOAD))
             self._made = True
@@ -233,7 +235,7 @@ def run_clients(plan: Plan, numbers: Sequence[int]) -> list[Outcome]:
     until = time.monotonic() + plan.seconds
     outcomes: list[Any] = []
     threads = [
-        threading.Thread(target=lambda number=number: outcomes.extend(_Client(plan, number).run(until)))  # type: ignore[misc]
+        threading.Thread(target=lambda number=number: outcomes.extend(_Client(plan, number).run(until)))
         for number in numbers
     ]
     for thread in threads:

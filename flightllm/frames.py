@@ -152,7 +152,8 @@ def named(batches: Batches, schema: pa.Schema) -> Batches:
     """
     with closing(batches):
         for batch in batches:
-            columns = [_fitted(column, field) for column, field in zip(batch.columns, schema, strict=True)]
+            given = batch.columns if len(schema) else []  # Substrait leaves a projection to nothing out
+            columns = [_fitted(column, field) for column, field in zip(given, schema, strict=True)]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -163,8 +164,8 @@ def _fitted(column: pa.Array, field: pa.Field) -> pa.Array:
         return column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
         raise SqlError(
-            f"the column {field.name!r} is of the type {field.type}, but has other values ({error}): CAST the parts it is"
-            " made of to one type"
+            f"the column {field.name!r} is of the type {field.type}, but has other values ({error}): CAST its parts to"
+            " one type"
         ) from error
 
 

@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -70,7 +69,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Supervise
     (folder / "listed" / "link.csv").symlink_to(folder / "secret.csv")
     store = AccessStore(folder / "data" / "access.sqlite")
     for role in ("admin", "user", "readonly"):
-        store.add_user(User(f"the-{role}", role))  # type: ignore[arg-type]
+        store.add_user(User(f"the-{role}", role))
     tokens = {role: store.add_token(f"the-{role}") for role in USERS[:3]}
     store.close()
     settings = f'[engine]\nkind = "fake"\n[storage]\nexternal_folders = ["{folder / "listed"}"]'

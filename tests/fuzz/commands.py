@@ -1,5 +1,7 @@
 """Flight SQL messages that are nearly right, on all methods, with their headers."""
 
+# ruff: noqa: E501 - lists of what is sent
+
 import random
 from collections.abc import Callable
 from functools import cache
@@ -70,7 +72,7 @@ def headers(chance: random.Random) -> Sent:
     )  # fmt: skip
     values = (
         "", "Basic", "Basic !!!", "Basic YTpi", "Basic Og==", "Basic " + "QQ" * 500, "Bearer", "Bearer x", "Bearer " + "x" * 2_000, "Bearer a.b.c",
-        "Bearer eyJhbGciOiJub25lIn0.e30.", "Digest x", "flightllm_session=x", "flightllm_session=", "a=b; c", "=;=;\"", "flightllm_session=\"\\777\"",
+        "Bearer eyJhbGciOiJub25lIn0.e30.", "Digest x", "flightllm_session=x", "flightllm_session=", "a=b; c", '=;=;"', 'flightllm_session="\\777"',
         "00-" + "0" * 32 + "-" + "0" * 16 + "-00", "00-x-y-01", "99-" + "f" * 32 + "-" + "f" * 16 + "-ff", "-1", "nan", "inf", "1e999", "0", "on",
         "18446744073709551616", "none", "' OR 1=1", "{}", "%00", "%s%n",
     )  # fmt: skip
@@ -147,7 +149,10 @@ def _spoilt(data: bytes, chance: random.Random) -> bytes:
         case 1:
             return chance.randbytes(chance.randrange(64))
         case 2:
-            return data.replace(b"arrow.flight.protocol.sql", chance.choice((b"x", b"google.protobuf", b"arrow.flight.protocol.sql.sql")))
+            return data.replace(
+                b"arrow.flight.protocol.sql",
+                chance.choice((b"x", b"google.protobuf", b"arrow.flight.protocol.sql.sql")),
+            )
         case 3:
             url = chance.choice((b"type.googleapis.com/arrow.flight.protocol.sql.", b"type.googleapis.com/", b"/", b""))
             return field(1, url + chance.choice(_NAMES).encode()) + field(2, data)
@@ -174,10 +179,14 @@ def _call(chance: random.Random, data: bytes) -> Sent:
 
 def _raw(chance: random.Random) -> bytes:
     """Return the body of an action that is not wrapped."""
-    name = chance.choice(("CancelFlightInfoRequest", "RenewFlightEndpointRequest", "SetSessionOptionsRequest", "CloseSessionRequest"))
+    name = chance.choice(
+        ("CancelFlightInfoRequest", "RenewFlightEndpointRequest", "SetSessionOptionsRequest", "CloseSessionRequest")
+    )
     if name == "SetSessionOptionsRequest":
         message = flight_message(name)
-        option = message.session_options[chance.choice(("timeout", "optimizer", "catalog", "schema", "x", "flightllm.dedup"))]
+        option = message.session_options[
+            chance.choice(("timeout", "optimizer", "catalog", "schema", "x", "flightllm.dedup"))
+        ]
         option.string_value = chance.choice(("on", "off", "public", "", "1", "-1", "\x00"))
         return bytes(message.SerializeToString())
     inner = field(1, ticket(pack(sql_message("TicketStatementQuery", statement_handle=chance.randbytes(8)))))
@@ -191,5 +200,3 @@ def _plans() -> tuple[bytes, ...]:
     context.sql("CREATE TABLE likes AS SELECT 1 AS person_id, 'x' AS thing, 2 AS weight")
     plans = [context.sql(text).optimized_logical_plan() for text in _PLANS]
     return tuple(bytes(Producer.to_substrait_plan(one, context).encode()) for one in plans)
-
-

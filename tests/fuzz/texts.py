@@ -1,5 +1,7 @@
 """SQL texts that are nearly right: statements of the users' documents and tests, cut, spliced, repeated and spoilt."""
 
+# ruff: noqa: E501 - lists of what is sent
+
 import random
 import re
 from functools import cache
@@ -8,7 +10,9 @@ from pathlib import Path
 _ROOT = Path(__file__).parents[2]
 _TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|\w+|\s+|=>|<=|>=|<>|::|.", re.DOTALL)
 _FENCE = re.compile(r"```sql\n(.*?)```", re.DOTALL)
-_CODE = re.compile(r"`((?:SELECT|CREATE|DROP|SHOW|SET|GRANT|REVOKE|TRUNCATE|EXPLAIN|REFRESH|DELETE|UPDATE|INSERT)[^`]*)`")
+_CODE = re.compile(
+    r"`((?:SELECT|CREATE|DROP|SHOW|SET|GRANT|REVOKE|TRUNCATE|EXPLAIN|REFRESH|DELETE|UPDATE|INSERT)[^`]*)`"
+)
 
 STATEMENTS = """
 GRANT SELECT ON people TO u|REVOKE SELECT, INSERT ON TABLE public.people FROM u|GRANT CREATE ON SCHEMA public TO r
@@ -74,7 +78,7 @@ def _tokens(text: str) -> list[str]:
     return _TOKEN.findall(text)
 
 
-def _mutated(tokens: list[str], chance: random.Random) -> list[str]:
+def _mutated(tokens: list[str], chance: random.Random) -> list[str]:  # noqa: C901, PLR0912 - a line for each way
     if not tokens:
         return [chance.choice(NASTY)]
     place = chance.randrange(len(tokens))
@@ -89,9 +93,9 @@ def _mutated(tokens: list[str], chance: random.Random) -> list[str]:
         case 1:
             return before + part + part + after
         case 2:
-            return before + [chance.choice(NASTY)] + part + after
+            return [*before, chance.choice(NASTY), *part, *after]
         case 3:
-            return before + [chance.choice(NASTY)] + part[1:] + after
+            return [*before, chance.choice(NASTY), *part[1:], *after]
         case 4:
             return before + piece + after
         case 5:
@@ -107,12 +111,16 @@ def _mutated(tokens: list[str], chance: random.Random) -> list[str]:
             many = [*part, chance.choice((" ", ",", " AND ", "+", " UNION ALL "))]
             return before + many * chance.choice((3, 30, 300)) + after
         case 10:
-            return [*before, *part, chance.choice("xé'\"(0 "), *after] if chance.random() < 0.9 else [*before, "x" * 200_000]
+            return (
+                [*before, *part, chance.choice("xé'\"(0 "), *after]
+                if chance.random() < 0.9
+                else [*before, "x" * 200_000]
+            )
         case 11:
             chance.shuffle(part)
             return before + part + after
         case 12:
-            return before + [chance.choice(("/* ", "-- ", "/**/", "/* /* */"))] + part + after
+            return [*before, chance.choice(("/* ", "-- ", "/**/", "/* /* */")), *part, *after]
         case _:
             spoilt = [chr(chance.choice((chance.randrange(1, 128), chance.randrange(0x80, 0xD7FF), 0)))]
             return before + spoilt + after

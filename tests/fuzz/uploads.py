@@ -99,6 +99,10 @@ def _command(chance: random.Random, handle: bytes) -> bytes:
     table = chance.choice(("u1", "u2", "u3", "", "\x00", "../x", "x" * 300, "people;"))
     schema = chance.choice(("", "", "public", "system", "information_schema", "s", "../.."))
     message = sql_message(
-        "CommandStatementIngest", table=table, schema=schema, table_definition_options=options, temporary=chance.random() < 0.1
+        "CommandStatementIngest",
+        table=table,
+        schema=schema,
+        table_definition_options=options,
+        temporary=chance.random() < 0.1,
     )
     return pack(message)

@@ -64,12 +64,14 @@ def test_users_damaged_while_it_runs(tmp_path: Path) -> None:
 
 
 def test_an_index_cut_off_while_it_is_searched(tmp_path: Path) -> None:
-    """An index file that shrinks under the server may kill its process; the next one tells that the index is damaged."""
+    """An index file that shrinks may kill the process that reads it; the next one tells that the index is damaged."""
     pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
     pytest.importorskip("tantivy", reason="the extra 'vector' is not installed")
     search = "SELECT id, score FROM vector_search('i', 'text 7', top_k => 3, mode => 'text')"
     with SupervisedServer(tmp_path, FAKE + '\n[embedding]\nkind = "fake"') as server:
-        server.query("CREATE TABLE docs AS SELECT value AS id, concat('text ', value) AS s FROM generate_series(1, 20000) AS g(value)")
+        server.query(
+            "CREATE TABLE docs AS SELECT n AS id, concat('text ', n) AS s FROM generate_series(1, 20000) AS g(n)"
+        )
         server.query("CREATE VECTOR INDEX i ON docs(s)")
         assert len(server.query(search)) == 3
         for path in (tmp_path / "data" / "vectors").glob("*/*/**/*"):
