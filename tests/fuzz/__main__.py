@@ -2,7 +2,7 @@
 
     python -m tests.fuzz [--seed 1] [--count 100000] [--threads 4] [--show NUMBER]
 
-Ends with 1 where the server's process died, told what it must not, or an answer was a defect's.
+Ends with 1 where the server's process died, told what it must not, took twice the memory, or an answer was a defect's.
 """
 
 import argparse
@@ -43,7 +43,8 @@ def main() -> int:
     for text, number in seen.defects.most_common(50):
         print(f"{number} times in the log: {text}")  # noqa: T201 - the output of a command
     print(json.dumps(figures, indent=1))  # noqa: T201 - the output of a command
-    return int(bool(seen.findings or seen.defects) or len(seen.workers) != 1)
+    grows = seen.memory[-1] > 2 * seen.memory[len(seen.memory) // 10]
+    return int(bool(seen.findings or seen.defects) or len(seen.workers) != 1 or grows)
 
 
 if __name__ == "__main__":
