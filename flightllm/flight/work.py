@@ -67,11 +67,7 @@ def do(
 
     run = copy_context().run  # what is bound to log events and traces goes with it
     thread = threading.Thread(target=run, args=(work,), name="statement", daemon=True)
-    try:
-        thread.start()
-    except RuntimeError as error:
-        place.release()
-        raise BusyError("the server has no room for another thread; try again in a moment") from error
+    start(thread, place)
     try:
         while not _ended(future, _POLL_SECONDS):
             watch.check()
@@ -81,6 +77,19 @@ def do(
             future.add_done_callback(lambda done: None if done.exception() else discard(done.result()))
             raise
     return future.result()
+
+
+def start(thread: threading.Thread, place: Place) -> None:
+    """Start the thread that is to hold `place`.
+
+    Raises:
+        BusyError: the system starts no more threads; the place is given back.
+    """
+    try:
+        thread.start()
+    except RuntimeError as error:
+        place.release()
+        raise BusyError("the server has no room for another thread; try again in a moment") from error
 
 
 def _ended(future: "Future[_T]", seconds: float) -> bool:
