@@ -145,11 +145,28 @@ def shown(schema: pa.Schema, extracted: Extracted) -> pa.Schema:
 
 
 def named(batches: Batches, schema: pa.Schema) -> Batches:
-    """Yield batches with the names and types that a query's user sees."""
+    """Yield batches with the names and types that a query's user sees.
+
+    Raises:
+        SqlError: DataFusion promised another type than its values fit, as for a CASE with branches of several types.
+    """
     with closing(batches):
         for batch in batches:
-            columns = [c if c.type == f.type else c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)]
+            given = batch.columns if len(schema) else []  # Substrait leaves a projection to nothing out
+            columns = [_fitted(column, field) for column, field in zip(given, schema, strict=True)]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _fitted(column: pa.Array, field: pa.Field) -> pa.Array:
+    if column.type == field.type:
+        return column
+    try:
+        return column.cast(field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise SqlError(
+            f"the column {field.name!r} is of the type {field.type}, but has other values ({error}): CAST its parts to"
+            " one type"
+        ) from error
 
 
 def datafusion_plans(frame: DataFrame) -> list[tuple[str, str]]:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import structlog
 
+from flightllm.catalog.errors import panics_mapped
 from flightllm.errors import CancelledError, FlightLLMError, InternalError
 from flightllm.limits import over_limit
 from flightllm.operators.relational import Batches
@@ -32,7 +33,8 @@ class ResultBatches(Iterator[pa.RecordBatch]):
     def _next(self) -> pa.RecordBatch:
         self._record.begin()
         try:
-            batch = next(self._batches)
+            with panics_mapped():
+                batch = next(self._batches)
             self._check_size(self._record.bytes + batch.nbytes)
         except StopIteration:
             self._reader.close()

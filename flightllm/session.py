@@ -17,7 +17,7 @@ from flightllm.access.rights import Rights
 from flightllm.access.tables import AccessTables
 from flightllm.backends import Backends
 from flightllm.catalog import Catalog, IngestMode
-from flightllm.catalog.errors import mapped_error
+from flightllm.catalog.errors import mapped_error, panics_mapped
 from flightllm.catalog.scoped import Scopes
 from flightllm.changes import bound_texts, change
 from flightllm.client_plans import plan_substrait
@@ -205,9 +205,9 @@ class Session:
 
     @contextmanager
     def _statement(self) -> Iterator[None]:
-        """Count a statement, and bind to log events inside whose it is."""
+        """Count a statement, and bind to log events inside whose it is; DataFusion's panics come out as errors."""
         self._record.used()
-        with structlog.contextvars.bound_contextvars(user=self.principal.name, session_id=self.id):
+        with structlog.contextvars.bound_contextvars(user=self.principal.name, session_id=self.id), panics_mapped():
             yield
 
     @property
@@ -238,7 +238,7 @@ class Session:
         """
         check_sql(sql, self._all.config.limits)
         services = self._services
-        with services.watch.planning(sql), services.catalog.reading():
+        with panics_mapped(), services.watch.planning(sql), services.catalog.reading():
             return describe(sql, services, lambda statement: self._plan(statement, self._settings).schema)
 
     def execute(
@@ -266,7 +266,8 @@ class Session:
         Raises:
             FlightLLMError: the plan is wrong.
         """
-        query = plan_substrait(plan, self._services, self._settings)
+        with panics_mapped():
+            query = plan_substrait(plan, self._services, self._settings)
         return Description(query.schema, is_update=False, parameters=_EMPTY)
 
     def execute_plan(self, plan: bytes, settings: Mapping[str, str] = MappingProxyType({})) -> QueryResult:

@@ -15,7 +15,7 @@ from typing import Any, Self
 import adbc_driver_flightsql.dbapi as flight_sql
 
 from flightllm.client import Client
-from flightllm.config import Config, EngineConfig, LimitsConfig, ServerConfig
+from flightllm.config import Config, EngineConfig, LimitsConfig, RecoveryConfig, ServerConfig
 from flightllm.errors import EngineUnavailableError
 from flightllm.flight.server import FlightSqlServer
 from flightllm.session import Database
@@ -23,7 +23,7 @@ from flightllm.session import Database
 SCRIPT = """
 import json, sys
 from pathlib import Path
-from flightllm.config import Config, EngineConfig, LimitsConfig, ServerConfig
+from flightllm.config import Config, EngineConfig, LimitsConfig, RecoveryConfig, ServerConfig
 from flightllm.flight.serve import serve
 engine = EngineConfig(kind="fake", max_in_flight=int(sys.argv[2]), options=json.loads(sys.argv[3]))
 limits = LimitsConfig(**json.loads(sys.argv[4]))
@@ -83,9 +83,13 @@ class ServerProcess:
 def serving(
     folder: Path, limits: LimitsConfig | None = None, *, window: int = 8, **options: object
 ) -> Iterator[FlightSqlServer]:
-    """Serve a thousand numbers `t(n)` on the fake engine in this process; `options` are the engine's."""
+    """Serve a thousand numbers `t(n)` on the fake engine in this process; `options` are the engine's.
+
+    Queries fail where it dies.
+    """
     engine = EngineConfig(kind="fake", max_in_flight=window, options=options)
-    config = Config(engine=engine, limits=limits or LimitsConfig(), data_folder=folder)
+    recovery = RecoveryConfig(on_engine_down="fail")
+    config = Config(engine=engine, limits=limits or LimitsConfig(), recovery=recovery, data_folder=folder)
     with closing(Database.open(config)) as database:
         with closing(database.session()) as session:
             session.update("CREATE TABLE t AS SELECT value AS n FROM generate_series(1, 1000)")

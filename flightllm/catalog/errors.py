@@ -2,6 +2,8 @@
 
 import errno
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import structlog
 
@@ -22,6 +24,8 @@ _NO_ROOM = "No space left on device"
 _UNSUPPORTED = "This feature is not implemented: "
 _UNREADABLE = ("Object Store error", "Failed to fetch metadata for file", "Invalid Parquet file")
 """What DataFusion says of files that are missing, damaged or out of reach; their paths follow."""
+_PANICS = "pyo3_runtime"
+"""The module of the class that panics are raised as; it cannot be imported."""
 _log = structlog.get_logger(__name__)
 
 
@@ -52,6 +56,20 @@ def mapped_error(error: Exception) -> FlightLLMError:
     if "RecursionLimitExceeded" in text:
         return LimitExceededError("the SQL text is nested too deeply (50 levels): use WITH, or shorter expressions")
     return SqlError(text)
+
+
+@contextmanager
+def panics_mapped() -> Iterator[None]:
+    """Raise our error for a panic in DataFusion, which Python sees as a `BaseException` that no handler expects."""
+    try:
+        yield
+    except BaseException as error:
+        if type(error).__module__ != _PANICS:
+            raise
+        _log.warning("DataFusion broke off", error=str(error))
+        raise UnsupportedError(
+            "DataFusion cannot work on this statement: a part of it is wrong or too unusual, write it in another way"
+        ) from error
 
 
 def no_room() -> LimitExceededError:

@@ -175,10 +175,10 @@ class Core:
             BusyError: there is no place for it.
             FlightLLMError: what the function raises; see `do` too.
         """
-        time_limit = session.time_limit(call_of(context).settings)  # raises where a setting is wrong
-        place = self.place(context, session, lambda: stop(CancelledError("the server stops")))
-        watch = Watch(context.is_cancelled, time_limit.start())
+        limit = session.time_limit(call_of(context).settings)  # before there is a place to give back: it may be wrong
         with self.database.queries.spans.attached(call_of(context).traceparent):
+            place = self.place(context, session, lambda: stop(CancelledError("the server stops")))
+            watch = Watch(context.is_cancelled, limit.start())
             return do(function, place, watch, stop=stop, discard=discard, grace_seconds=grace_seconds)
 
     def refuse_when_draining(self) -> None:

@@ -5,7 +5,9 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
+from itertools import accumulate, takewhile
 from typing import Concatenate, ParamSpec, Protocol, TypeVar, cast
+from urllib.parse import quote
 
 import pyarrow as pa
 import structlog
@@ -34,6 +36,8 @@ _R = TypeVar("_R")
 _S = TypeVar("_S", bound="_Counting")
 SQLSTATE = "x-flightllm-sqlstate"
 """The trailer that has an error's SQLSTATE."""
+_MESSAGE_BYTES = 3_000
+"""Longest message of a status, with special characters quoted."""
 
 
 class _Counting(Protocol):
@@ -108,12 +112,30 @@ def to_status(error: BaseException, query_id: str | None = None) -> Exception:
         return cast("Exception", error)
     for ours, status in _STATUSES:
         if isinstance(error, ours):
-            return status(str(error) or type(error).__name__)
+            return status(_fitted(str(error) or type(error).__name__))
     if isinstance(error, pa.ArrowCancelled):
         return _CANCELLED("the query was cancelled")
     text = "".join(traceback.format_exception(error, limit=50))
     _log.error("internal error", query_id=query_id, error_type=type(error).__name__, traceback=text)
     return _INTERNAL(f"internal error, query_id={query_id or 'none'}")
+
+
+def _fitted(text: str) -> str:
+    """Return a message that fits into gRPC's trailers, its middle left out where it is too long.
+
+    Clients take 8 KiB of them, in which Arrow sends a message twice, once with three bytes for each that is not ASCII.
+    Beyond that they would be told of the trailers' size instead.
+    """
+    if len(quote(text, errors="replace")) <= _MESSAGE_BYTES:
+        return text
+    half = _MESSAGE_BYTES // 2
+    return f"{_begin(text, half)} … {_begin(text[::-1], half)[::-1]}"
+
+
+def _begin(text: str, most: int) -> str:
+    """Return as much of the beginning of a text as takes `most` bytes once it is quoted."""
+    sizes = accumulate(len(quote(character, errors="replace")) for character in text[:most])
+    return text[: sum(1 for _ in takewhile(lambda size: size <= most, sizes))]
 
 
 class Trailers(Protocol):

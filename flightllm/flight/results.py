@@ -15,14 +15,14 @@ from typing import Any, Protocol, TypeAlias
 import pyarrow as pa
 import structlog
 
-from flightllm.errors import CancelledError, FlightLLMError, StatementTimeoutError
+from flightllm.errors import BusyError, CancelledError, FlightLLMError, StatementTimeoutError
 from flightllm.flight.backend import QueryResult
 from flightllm.flight.batches import conformed, joined, sliced
 from flightllm.flight.errors import Trailers, statuses
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.slots import Place, Slots
 from flightllm.flight.turns import Asker
-from flightllm.flight.work import Watch
+from flightllm.flight.work import Watch, start
 from flightllm.limits import Deadline, TimeLimit
 
 _log = structlog.get_logger(__name__)
@@ -79,8 +79,18 @@ class _Producer:
         """The client took no rows for so long that the query was given up."""
 
     def start(self) -> None:
-        """Begin to pull, in a thread of its own."""
-        threading.Thread(target=self._run, name=f"result-{self._result.query.query_id}", daemon=True).start()
+        """Begin to pull, in a thread of its own.
+
+        Raises:
+            BusyError: there is no room for one.
+        """
+        thread = threading.Thread(target=self._run, name=f"result-{self._result.query.query_id}", daemon=True)
+        try:
+            start(thread, self._place)
+        except BusyError:
+            self._result.query.cancel()
+            close_batches(self._result.batches)
+            raise
 
     def done(self) -> None:
         """Say that the client has read everything."""

@@ -1,9 +1,11 @@
 """What clients upload: checked in full before anything reads it, and bounded."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pyarrow as pa
+from pyarrow import flight
 
 from flightllm.errors import InvalidInputError
 from flightllm.limits import Deadline, over_limit
@@ -25,14 +27,16 @@ class Upload:
         self._limit = limit
         self._deadline = deadline
         self._count = count
-        given: pa.Schema = reader.schema
-        for field in given:
-            _refuse_run_ends(field.type, field.name)
-        self.schema = pa.schema([_plain_field(field) for field in given])
+        with _malformed():
+            given: pa.Schema = reader.schema
+            for field in given:
+                _refuse_run_ends(field.type, field.name)
+            self.schema = pa.schema([_plain_field(field) for field in given])
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         received = 0
-        for chunk in self._reader:
+        chunks = iter(self._reader)
+        while (chunk := _next(chunks)) is not None:
             batch = chunk.data
             if batch is None:  # metadata alone
                 continue
@@ -50,12 +54,27 @@ class Upload:
         return pa.Table.from_batches(list(self), schema=self.schema)
 
 
+def _next(chunks: Iterator[Any]) -> Any:
+    """Return what was sent next, None at the end."""
+    with _malformed():
+        return next(chunks, None)
+
+
 def _checked(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return `batch` under `schema`, after a full check: DataFusion trusts offsets and indices blindly."""
-    try:
+    with _malformed():
         batch.validate(full=True)
         return batch if batch.schema.equals(schema) else batch.cast(schema)
-    except pa.ArrowException as exc:
+
+
+@contextmanager
+def _malformed() -> Iterator[None]:
+    """Say of what Arrow cannot read that it is the client's fault. A lost or cancelled call is none."""
+    try:
+        yield
+    except (flight.FlightError, pa.ArrowCancelled):
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as exc:
         raise InvalidInputError(f"the uploaded data is not valid Arrow: {exc}") from exc
 
 

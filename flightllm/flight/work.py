@@ -7,7 +7,7 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TypeVar
 
-from flightllm.errors import CancelledError, FlightLLMError
+from flightllm.errors import BusyError, CancelledError, FlightLLMError
 from flightllm.flight.slots import Place
 from flightllm.limits import Deadline
 
@@ -49,6 +49,7 @@ def do(
     `discard` gets what nobody takes any more.
 
     Raises:
+        BusyError: the system starts no more threads.
         CancelledError: the client left before.
         StatementTimeoutError: the deadline came before.
     """
@@ -65,7 +66,8 @@ def do(
             future.set_result(result)
 
     run = copy_context().run  # what is bound to log events and traces goes with it
-    threading.Thread(target=run, args=(work,), name="statement", daemon=True).start()
+    thread = threading.Thread(target=run, args=(work,), name="statement", daemon=True)
+    start(thread, place)
     try:
         while not _ended(future, _POLL_SECONDS):
             watch.check()
@@ -75,6 +77,19 @@ def do(
             future.add_done_callback(lambda done: None if done.exception() else discard(done.result()))
             raise
     return future.result()
+
+
+def start(thread: threading.Thread, place: Place) -> None:
+    """Start the thread that is to hold `place`.
+
+    Raises:
+        BusyError: the system starts no more threads; the place is given back.
+    """
+    try:
+        thread.start()
+    except RuntimeError as error:
+        place.release()
+        raise BusyError("the server has no room for another thread; try again in a moment") from error
 
 
 def _ended(future: "Future[_T]", seconds: float) -> bool:

@@ -6,12 +6,15 @@ from flightllm.errors import SqlError
 from flightllm.sql.literals import literal
 from flightllm.sql.tokens import Kind, Token, tokenize
 
+_MOST = 65_535
+"""Parameters of one statement. `$n` stands for n of them, so that a short text could ask for any number."""
+
 
 def count_parameters(sql: str) -> int:
     """Return how many values `sql` takes: the number of `?`, or the highest n of `$n`.
 
     Raises:
-        SqlError: `?` and `$n` are mixed, or a placeholder is neither.
+        SqlError: `?` and `$n` are mixed, a placeholder is neither, or there are too many.
     """
     return _count([token for token in tokenize(sql) if token.kind is Kind.PLACEHOLDER])
 
@@ -56,12 +59,17 @@ def _count(placeholders: list[Token]) -> int:
     marks = {token.text == "?" for token in placeholders}
     if len(marks) > 1:
         raise SqlError("write either ? or $1, $2, … for parameters, not both")
-    if not placeholders or marks == {True}:
-        return len(placeholders)
-    for token in placeholders:
-        if not token.text[1:].isdecimal() or int(token.text[1:]) < 1:
-            raise SqlError(f"parameter {token.text!r} is unknown: write ?, or $1, $2, …")
-    return max(int(token.text[1:]) for token in placeholders)
+    if marks <= {True}:
+        count = len(placeholders)
+    else:
+        for token in placeholders:
+            if not token.text[1:].isdecimal() or not token.text[1:].strip("0"):
+                raise SqlError(f"parameter {token.text[:80]!r} is unknown: write ?, or $1, $2, …")
+        digits = max((token.text[1:].lstrip("0") for token in placeholders), key=lambda text: (len(text), text))
+        count = int(digits) if len(digits) <= len(str(_MOST)) else _MOST + 1
+    if count > _MOST:
+        raise SqlError(f"a statement takes up to {_MOST:,} parameters: upload the values to a table instead")
+    return count
 
 
 def _named(parameters: pa.RecordBatch, column: int) -> str:

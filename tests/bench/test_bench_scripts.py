@@ -94,3 +94,12 @@ def test_vector_beside_faiss() -> None:
     figures = run("vector", "--repeats", "1")
     assert figures["types"]["flat"]["ours_recall"] == figures["types"]["flat"]["faiss_recall"] == 1
     assert figures["types"]["ivf"]["ours_recall"] > 0.9
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_load_provokes_no_error() -> None:
+    """Clients of all kinds get what they ask for, and every kind was there to be timed."""
+    figures = run("load")
+    assert figures["errors not provoked"] == figures["errors in the server's log"] == 0
+    assert figures["small query"]["count"] > 0 < figures["ingest"]["count"]
+    assert figures["threads"]["last"] > 0 < figures["descriptors"]["last"]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pyarrow import flight
 
-from flightllm.errors import CancelledError, FlightLLMError, StatementTimeoutError
+from flightllm.errors import BusyError, CancelledError, FlightLLMError, StatementTimeoutError
 from flightllm.flight.server import FlightSqlServer
 from flightllm.flight.slots import Slots
 from flightllm.flight.turns import Asker
@@ -103,3 +103,17 @@ def test_planning_is_left_behind(server: FlightSqlServer, database: Any) -> None
         _wait(lambda: not slots.running)
         assert database.records[0].cancelled.wait(30)
     assert server._core.refusals.counts()["statement_seconds"] == 1
+
+
+def test_no_thread_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the system starts no more threads the client is told, and the place is free again."""
+    slots = _slots()
+
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    place = slots.take(Asker("a", "1"), lambda: False)
+    with pytest.raises(BusyError, match="another thread"):
+        do(lambda: 1, place, Watch(lambda: False))
+    assert slots.running == 0
