@@ -82,6 +82,12 @@ class SupervisedEngine:
         """Count as the engine does, once it is open."""
         return self._present()[0].count_tokens(text)
 
+    @property
+    def in_flight(self) -> int | None:
+        """Return how many prompts the engine is answering, None where it does not count them; waits for nothing."""
+        engine = self._engine
+        return 0 if engine is None else getattr(engine[0], "in_flight", None)
+
     def __getattr__(self, name: str) -> Any:
         """Return what else the engine offers."""
         return getattr(self._present()[0], name)
