@@ -95,6 +95,14 @@ def action(kind: str, body: bytes) -> bytes:
     return field(1, kind.encode()) + field(2, body)
 
 
+def body_of(result: bytes) -> bytes:
+    """Return the body of an action's Result, its only field."""
+    place = 1
+    while result[place] & 0x80:
+        place += 1
+    return result[place + 1 :]
+
+
 def flight_data(command: bytes | None, header: bytes, body: bytes) -> bytes:
     """Encode a FlightData."""
     first = b"" if command is None else field(1, descriptor(command))
