@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from flightllm.config import Config, EngineConfig
 from flightllm.errors import CancelledError, SqlError
-from flightllm.recovery.journal import Journal, Phase, create_journal
+from flightllm.recovery.journal import Journal, Noted, Phase, create_journal
 from flightllm.recovery.quarantine import digest_of
 from flightllm.recovery.watch import Watch
 from flightllm.session import Database
@@ -74,3 +75,17 @@ def test_what_does_not_end_well_is_let_go(database: Database, journal: Journal) 
         session.describe("SELECT nope FROM people WHERE id = ?")
     assert journal.take() == []
     assert not any(journal.is_harmless(digest_of(sql)) for sql in ("SELECT name FROM people", SELECT))
+
+
+def test_uploads_are_noted(journal: Journal, database: Database) -> None:
+    """An upload is in flight while its rows come, and harmless once it has ended."""
+    batch, noted = pa.record_batch({"a": [1]}), list[Noted]()
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        noted.extend(journal.take())
+        yield batch
+
+    database.session().ingest("up", rows(), batch.schema, "create")
+    assert [one.text.startswith("INGEST INTO up") for one in noted] == [True]
+    assert journal.is_harmless(noted[0].digest)
+    assert journal.take() == []
