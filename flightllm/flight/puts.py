@@ -1,21 +1,25 @@
 """DoPut: bind parameters, run updates, take in tables."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyarrow import flight
 
 from flightllm.errors import InvalidInputError, NotFoundError, SqlError, UnsupportedError
-from flightllm.flight.backend import IngestMode
+from flightllm.flight.backend import IngestMode, Session
 from flightllm.flight.core import Core, call_of, refuse_transaction
+from flightllm.flight.feed import Feed
 from flightllm.flight.messages import Command, sql_message
 from flightllm.flight.metadata import CATALOG
 from flightllm.flight.statements import Prepared
-from flightllm.flight.updates import run_update
+from flightllm.flight.updates import GRACE_SECONDS, run_update
 from flightllm.flight.uploads import Upload
+from flightllm.flight.work import Watch, await_end, start
+from flightllm.records import Stop
 from flightllm.sql.names import DEFAULT_SCHEMA
 
+_T = TypeVar("_T")
 _CREATE, _FAIL_MISSING = 1, 2
 """Values of TableNotExistOption."""
 _FAIL_EXISTING, _APPEND, _REPLACE = 1, 2, 3
@@ -101,18 +105,37 @@ def _ingest(core: Core, context: flight.ServerCallContext, command: Command, rea
     if mode == "replace" and message.table_definition_options.if_not_exist != _CREATE:
         _check_exists(core, context, db_schema, message.table)
     session = core.session(context)
-    place = core.place(context, session)
-    try:  # in this thread, which alone may read the upload and lasts as long as it does
-        deadline = session.time_limit(call_of(context).settings).start()
-        upload = Upload(reader, core.limits.upload_bytes, deadline, core.received.add)
+
+    def ingest(upload: Upload, stop: Stop) -> int:
         if not upload.schema:
             raise InvalidInputError("the upload has no columns: a table has one at least")
-        with core.database.queries.spans.attached(call_of(context).traceparent):
-            return session.ingest(
-                message.table, upload, upload.schema, mode, db_schema=db_schema, temporary=message.temporary
-            )
-    finally:
-        place.release()
+        return session.ingest(
+            message.table,
+            upload,
+            upload.schema,
+            mode,
+            db_schema=db_schema,
+            temporary=message.temporary,
+            cancelled=stop,
+        )
+
+    return _take_in(core, context, session, reader, ingest)
+
+
+def _take_in(
+    core: Core, context: flight.ServerCallContext, session: Session, reader: Any, work: Callable[[Upload, Stop], _T]
+) -> _T:
+    """Return what comes of some work with an upload; it has a place, and no more time than a statement."""
+    _ = reader.schema  # waits for the client, before there is a place to hold
+    stop = Stop()
+    place = core.place(context, session, stop.set)
+    watch = Watch(context.is_cancelled, session.time_limit(call_of(context).settings).start())
+    feed = Feed(reader, core.limits, stop, watch)
+    with core.database.queries.spans.attached(call_of(context).traceparent):
+        limits = core.limits
+        future = start(lambda: work(Upload(feed, limits.upload_bytes, watch.deadline, core.received.add), stop), place)
+    feed.read(future)
+    return await_end(future, watch, stop=stop.because, grace_seconds=GRACE_SECONDS)
 
 
 def _mode(options: Any) -> IngestMode:
