@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from threading import Lock, RLock
 from typing import cast
@@ -17,7 +18,7 @@ from flightllm.catalog.contexts import QUERY_ONLY, Memory, shared_context
 from flightllm.catalog.entries import Entry, SchemaTables, StoredRows, SystemSchema, SystemTables, TableInfo
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.files import files_revision
-from flightllm.catalog.manifest import KEPT, Manifest, entry_json, file_names
+from flightllm.catalog.manifest import KEPT, Manifest, entry_json
 from flightllm.catalog.opening import opened
 from flightllm.config import LimitsConfig
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
@@ -65,13 +66,22 @@ class TableStore:
         """Stands for the objects of a store: they are taken not to change while the server runs."""
         self._kept = Manifest((), (), uuid4().hex)
         """What is on disk."""
+        self._former: set[str] = set()
+        """The data files of the manifest before, which is to be put back should the present one be damaged."""
         text = folder.load()
         if text is not None:
             self._load(text)
+            with suppress(InvalidInputError):
+                self._former = Manifest.of_json(folder.load_previous()).files
         self._texts = [entry_json(entry) for entry in self._kept.entries]
         self._written: dict[TableName, tuple[Entry, str]] = {}
         """Entries as they are written, so that a change writes only what it changes anew."""
-        self.folder.clear(self._kept.files)
+        self.folder.clear(self._named)
+
+    @property
+    def _named(self) -> set[str]:
+        """Return the data files that the manifest names, or the one before."""
+        return self._kept.files | self._former
 
     def _load(self, text: str) -> None:
         try:
@@ -227,7 +237,7 @@ class TableStore:
     def discard(self, names: Iterable[str]) -> None:
         """Remove data files that no table came to have."""
         with self.lock:
-            self.folder.remove(set(names) - self._kept.files)
+            self.folder.remove(set(names) - self._named)
 
     def _change(self, entries: Mapping[TableName, Entry]) -> None:
         """Take new entries, on disk first; the caller holds the lock."""
@@ -240,7 +250,6 @@ class TableStore:
             raise
         self._entries = entries
         self._retire(before, entries)
-        self.folder.remove(file_names(before.values()) - file_names(entries.values()))
         for entry in before.values():
             if entry.name not in entries and entry.rows is not None:
                 self._rewriting.pop(entry.rows.identity, None)
@@ -251,7 +260,9 @@ class TableStore:
         texts = [text for _, text in written.values()]
         if (schemas, texts) != (self._kept.schemas, self._texts):
             self.folder.commit(manifest.as_json(texts))
+            oldest, self._former = self._former, self._kept.files
             self._kept, self._texts = manifest, texts
+            self.folder.remove(oldest - self._named)
         self._written = written
 
     def _as_json(self, entry: Entry) -> tuple[Entry, str]:
