@@ -21,6 +21,7 @@ from flightllm.flight.auth import COOKIE, Call
 from flightllm.flight.backend import Database, QueryRecord, Session
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.load import Load
+from flightllm.flight.planned import Planned
 from flightllm.flight.registry import Registry
 from flightllm.flight.results import Reader
 from flightllm.flight.sessions import SessionStore
@@ -51,6 +52,7 @@ class Core:
     sessions: SessionStore = field(init=False)
     prepared: Registry[Prepared] = field(init=False)
     statements: Registry[Statement] = field(init=False)
+    planned: Planned = field(init=False)
     slots: Slots = field(init=False)
     draining: threading.Event = field(default_factory=threading.Event)
     refusals: Refusals = field(default_factory=Refusals)
@@ -62,6 +64,7 @@ class Core:
         self.sessions = SessionStore(self.database, self.limits)
         self.prepared = Registry("prepared statement", count, seconds)
         self.statements = Registry("query", count, seconds, Statement.drop)
+        self.planned = Planned(self.limits.planned_seconds)
         self.slots = Slots(
             self.limits.concurrent_queries,
             queue=self.limits.queued_queries,
@@ -144,6 +147,7 @@ class Core:
         self, context: flight.ServerCallContext, session: Session, cancel: Callable[[], None] = lambda: None
     ) -> Place:
         """Wait for a place for a statement of `session`; see `Slots.take`."""
+        self.planned.sweep()  # a change of a table would keep the former files for them
         return self.slots.take(Asker(session.principal.name, session.id), context.is_cancelled, cancel)
 
     def reader(self, context: flight.ServerCallContext, session: Session, settings: Mapping[str, str]) -> Reader:
