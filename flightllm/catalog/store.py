@@ -1,10 +1,10 @@
 """The mapping of names to tables that all contexts of a server look up."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from threading import Lock, RLock
+from threading import Lock, RLock, local
 from typing import cast
 from uuid import uuid4
 
@@ -54,6 +54,7 @@ class TableStore:
         self.places = places
         self._memory = Memory(limits)
         self.lock = RLock()
+        self._asked = local()
         self.system = system
         self._entries: Mapping[TableName, Entry] = {}
         self._schemas: tuple[str, ...] = ()
@@ -213,6 +214,21 @@ class TableStore:
         with self.lock:
             return self._rewriting[rows.identity]
 
+    @contextmanager
+    def checking(self, check: Callable[[Entry | None], None]) -> Iterator[None]:
+        """Let `check` refuse the changes of this thread; it is given the entry that each one finds, if there is one."""
+        former = getattr(self._asked, "check", None)
+        self._asked.check = check
+        try:
+            yield
+        finally:
+            self._asked.check = former
+
+    def _check(self, name: TableName) -> None:
+        """Ask whether an entry may be changed; the caller holds the lock."""
+        if check := getattr(self._asked, "check", None):
+            check(self._entries.get(name))
+
     def put(self, entry: Entry) -> None:
         """Add an entry, or put it in place of the one of its name, and bring the views up to date.
 
@@ -222,6 +238,7 @@ class TableStore:
             LimitExceededError: the disk is full; nothing was changed.
         """
         with self.lock:
+            self._check(entry.name)
             others = {name: kept for name, kept in self._entries.items() if name != entry.name}
             self._change({**others, entry.name: opened(entry, self.folder, self.places)})
 
@@ -232,6 +249,7 @@ class TableStore:
             LimitExceededError: the disk is full; nothing was changed.
         """
         with self.lock:
+            self._check(name)
             self._change({other: kept for other, kept in self._entries.items() if other != name})
 
     def discard(self, names: Iterable[str]) -> None:
