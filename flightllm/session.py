@@ -257,7 +257,9 @@ class Session:
         Raises:
             FlightLLMError: the plan is wrong.
         """
-        query = plan_substrait(plan, self._services, self._settings)
+        services = self._services
+        with services.watch.planning(_told_apart(plan)), services.catalog.reading():
+            query = plan_substrait(plan, services, self._settings)
         return Description(query.schema, is_update=False, parameters=_EMPTY)
 
     def execute_plan(self, plan: bytes, settings: Mapping[str, str] = MappingProxyType({})) -> QueryResult:
@@ -268,8 +270,7 @@ class Session:
         """
         chosen = self._settings.with_values(settings)
         text = f"Substrait plan of {len(plan):,} bytes"
-        noted = f"{text}, {sha256(plan).hexdigest()}"
-        return self._started("query", text, noted, lambda: plan_substrait(plan, self._services, chosen))
+        return self._started("query", text, _told_apart(plan), lambda: plan_substrait(plan, self._services, chosen))
 
     def _started(self, kind: str, text: str, noted: str, plan: Callable[[], Query]) -> QueryResult:
         """Plan a query; `noted` tells it from others should the server die of it."""
@@ -392,6 +393,11 @@ class Session:
     def close(self) -> None:
         """End the session; its running queries go on until their clients stop them."""
         self._sessions.close(self._record)
+
+
+def _told_apart(plan: bytes) -> str:
+    """Return what tells a Substrait plan from others, should the server die of it."""
+    return f"Substrait plan of {len(plan):,} bytes, {sha256(plan).hexdigest()}"
 
 
 def _while_wanted(batches: Iterable[pa.RecordBatch], record: QueryRecord) -> Batches:
