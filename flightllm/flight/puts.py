@@ -15,7 +15,7 @@ from flightllm.flight.metadata import CATALOG
 from flightllm.flight.statements import Prepared
 from flightllm.flight.updates import GRACE_SECONDS, run_update
 from flightllm.flight.uploads import Upload
-from flightllm.flight.work import Watch, await_end, start
+from flightllm.flight.work import Watch, await_end, begin
 from flightllm.records import Stop
 from flightllm.sql.names import DEFAULT_SCHEMA
 
@@ -133,7 +133,7 @@ def _take_in(
     feed = Feed(reader, core.limits, stop, watch)
     with core.database.queries.spans.attached(call_of(context).traceparent):
         limits = core.limits
-        future = start(lambda: work(Upload(feed, limits.upload_bytes, watch.deadline, core.received.add), stop), place)
+        future = begin(lambda: work(Upload(feed, limits.upload_bytes, watch.deadline, core.received.add), stop), place)
     feed.read(future)
     return await_end(future, watch, stop=stop.because, grace_seconds=GRACE_SECONDS)
 

@@ -52,10 +52,10 @@ def do(
         CancelledError: the client left before.
         StatementTimeoutError: the deadline came before.
     """
-    return await_end(start(function, place), watch, stop=stop, discard=discard, grace_seconds=grace_seconds)
+    return await_end(begin(function, place), watch, stop=stop, discard=discard, grace_seconds=grace_seconds)
 
 
-def start(function: Callable[[], _T], place: Place) -> "Future[_T]":
+def begin(function: Callable[[], _T], place: Place) -> "Future[_T]":
     """Run a function in a thread of its own that holds `place` until it has returned."""
     future: Future[_T] = Future()
 
