@@ -19,6 +19,7 @@ from flightllm.errors import (
 )
 from flightllm.flight.auth import COOKIE, Call
 from flightllm.flight.backend import Database, QueryRecord, Session
+from flightllm.flight.bound_values import BoundValues
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.load import Load
 from flightllm.flight.planned import Planned
@@ -51,6 +52,7 @@ class Core:
     """Drains the server, where it runs in a process of its own."""
     sessions: SessionStore = field(init=False)
     prepared: Registry[Prepared] = field(init=False)
+    bound: BoundValues = field(init=False)
     statements: Registry[Statement] = field(init=False)
     planned: Planned = field(init=False)
     slots: Slots = field(init=False)
@@ -62,7 +64,8 @@ class Core:
     def __post_init__(self) -> None:
         count, seconds = self.limits.statements, self.limits.unfetched_seconds
         self.sessions = SessionStore(self.database, self.limits)
-        self.prepared = Registry("prepared statement", count, seconds)
+        self.bound = BoundValues(self.limits.upload_bytes)
+        self.prepared = Registry("prepared statement", count, seconds, self.bound.forget)
         self.statements = Registry("query", count, seconds, Statement.drop)
         self.planned = Planned(self.limits.planned_seconds)
         self.slots = Slots(

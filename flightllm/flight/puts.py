@@ -59,7 +59,8 @@ def put(core: Core, context: flight.ServerCallContext, command: Command, reader:
 def _bind(core: Core, context: flight.ServerCallContext, command: Command, reader: Any) -> Any:
     handle = command.message.prepared_statement_handle
     prepared = core.prepared_of(context, handle)
-    prepared.parameters = _parameters(core, prepared, reader)
+    for other in core.bound.bind(handle, prepared, _parameters(core, context, prepared, reader)):
+        core.prepared.remove(other)
     return sql_message("DoPutPreparedStatementResult", prepared_statement_handle=handle)
 
 
@@ -67,19 +68,24 @@ def _prepared_update(core: Core, context: flight.ServerCallContext, command: Com
     prepared = core.prepared_of(context, command.message.prepared_statement_handle)
     if not prepared.description.is_update:
         raise InvalidInputError("the statement is a query: execute it as one, once for each row of parameters")
-    parameters = _parameters(core, prepared, reader)
+    parameters = _parameters(core, context, prepared, reader)
     if parameters is None:
         parameters = prepared.parameters
     return run_update(core, context, prepared.session, str(prepared.text), parameters)
 
 
-def _parameters(core: Core, prepared: Prepared, reader: Any) -> pa.Table | None:
+def _parameters(core: Core, context: flight.ServerCallContext, prepared: Prepared, reader: Any) -> pa.Table | None:
     """Return the rows of values sent, or None for an upload without columns; columns stand in parameter order.
 
     Raises:
         SqlError: there are more or fewer columns than the statement has parameters.
     """
-    values = Upload(reader, core.limits.upload_bytes, count=core.received.add).read_all()
+
+    def read(upload: Upload, stop: Stop) -> pa.Table:
+        del stop
+        return upload.read_all()
+
+    values = _take_in(core, context, prepared.session, reader, read)
     if values.num_columns == 0:
         return None
     wanted = len(prepared.description.parameters)
