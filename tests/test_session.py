@@ -11,6 +11,7 @@ import pytest
 
 from flightllm.config import RecoveryConfig
 from flightllm.errors import (
+    CancelledError,
     EngineUnavailableError,
     InvalidInputError,
     LimitExceededError,
@@ -162,6 +163,27 @@ def test_ingest(session: Session, mode: Any) -> None:
     assert (ran.table.num_rows, ran.calls) == (rows, 1)
     with pytest.raises(UnsupportedError, match="temporary"):
         session.ingest("other", [batch], schema, mode, temporary=True)
+
+
+@pytest.mark.parametrize("last", [False, True], ids=["between batches", "after the last one"])
+def test_a_cancelled_ingest(database: Database, session: Session, last: bool) -> None:
+    """Rows of an upload that was cancelled are not stored, whether more of them come or not."""
+    batch = pa.record_batch({"k": [1]})
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield batch
+        [record] = database.queries.running()
+        record.cancel()
+        if not last:
+            yield batch
+
+    with pytest.raises(CancelledError):
+        session.ingest("up", batches(), batch.schema, "create")
+    assert [row["status"] for row in ask(session, "SELECT status FROM system.queries WHERE kind = 'ingest'").rows] == [
+        "cancelled"
+    ]
+    with pytest.raises(NotFoundError):
+        database.catalog.table("up")
 
 
 def dying(folder: Path, after: int) -> Database:

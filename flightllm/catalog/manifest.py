@@ -2,7 +2,7 @@
 
 import base64
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -53,12 +53,7 @@ class Manifest:
     @property
     def files(self) -> set[str]:
         """Return the names of all data files."""
-        return file_names(self.entries)
-
-
-def file_names(entries: Iterable[Entry]) -> set[str]:
-    """Return the names of the data files of all entries."""
-    return {file.name for entry in entries if entry.rows is not None for file in entry.rows.files}
+        return {file.name for entry in self.entries if entry.rows is not None for file in entry.rows.files}
 
 
 def entry_json(entry: Entry) -> str:

@@ -1,6 +1,7 @@
 """The catalog in the hands of one principal: the same calls, what is not granted refused."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from threading import Lock
 
 import pyarrow as pa
@@ -122,42 +123,49 @@ class ScopedCatalog(Catalog):
     ) -> int:
         """Store batches in a table that the principal may make, replace or add to; see `Catalog.ingest`."""
         table = name if isinstance(name, TableName) else TableName(DEFAULT_SCHEMA, name)
-        entry = self.store.entries.get(table)
-        if entry is not None and mode in {"append", "create_append"}:
-            self._rights.check("INSERT", table, entry.owner)
-        else:
-            self._check_making(table, entry)
-        return super().ingest(name, schema, batches, mode)
+
+        def check(entry: Entry | None) -> None:
+            if entry is not None and mode in {"append", "create_append"}:
+                self._rights.check("INSERT", table, entry.owner)
+            else:
+                self._check_making(table, entry)
+
+        with self._allowed(table, check):
+            return super().ingest(name, schema, batches, mode)
 
     def values(self, statement: Statement) -> DataFrame:
         """Plan the rows of an INSERT … VALUES; see `Catalog.values`."""
-        self._check("INSERT", statements.target_of(statement))
+        name = statements.target_of(statement)
+        self._check("INSERT", name, self.store.entries.get(name))
         return super().values(statement)
 
     def insert(self, statement: Statement, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Add rows; see `Catalog.insert`."""
-        self._check("INSERT", statements.target_of(statement))
-        return super().insert(statement, schema, batches)
+        name = statements.target_of(statement)
+        with self._allowed(name, lambda entry: self._check("INSERT", name, entry)):
+            return super().insert(statement, schema, batches)
 
     def execute(self, statement: Statement, collect: Collect = DataFrame.collect) -> int:
         """Run a statement that the principal may; see `Catalog.execute`."""
         name = statements.target_of(statement)
-        entry = self.store.entries.get(name)
+        with self._allowed(name, lambda entry: self._check_change(statement, name, entry)):
+            if statement.kind == "create_view":
+                self._check_readable(statement.query or "")
+            return super().execute(statement, collect)
+
+    def _check_change(self, statement: Statement, name: TableName, entry: Entry | None) -> None:
         match statement.kind:
             case "create_table" | "create_view":
                 self._check_making(name, entry)
-                if statement.kind == "create_view":
-                    self._check_readable(statement.query or "")
             case "drop_table" | "drop_view":
                 self._rights.check_writer(f"DROP of {name.display!r}")
                 if entry is not None:
                     self._rights.check_change(repr(name.display), entry.owner)
             case "update" | "delete":
-                self._check("UPDATE" if statement.kind == "update" else "DELETE", name)
+                self._check("UPDATE" if statement.kind == "update" else "DELETE", name, entry)
                 self.check_unrestricted(name)
             case _:
                 self._rights.check_admin(statement.kind.replace("_", " ").upper())
-        return super().execute(statement, collect)
 
     def check_create(self, statement: Statement) -> bool:
         """Tell whether CREATE … has anything to do; see `Catalog.check_create`."""
@@ -168,11 +176,17 @@ class ScopedCatalog(Catalog):
     def create_ai_view(self, statement: Statement, schema: pa.Schema) -> None:
         """Keep a view with AI calls; see `Catalog.create_ai_view`."""
         name = statements.target_of(statement)
-        self._check_making(name, self.store.entries.get(name))
-        super().create_ai_view(statement, schema)
+        with self._allowed(name, lambda entry: self._check_making(name, entry)):
+            super().create_ai_view(statement, schema)
 
-    def _check(self, privilege: Privilege, name: TableName) -> None:
-        entry = self.store.entries.get(name)
+    @contextmanager
+    def _allowed(self, name: TableName, check: Callable[[Entry | None], None]) -> Iterator[None]:
+        """Check a change now, and once more as it is made: by then the table may be another one, of somebody else."""
+        check(self.store.entries.get(name))
+        with self.store.checking(check):
+            yield
+
+    def _check(self, privilege: Privilege, name: TableName, entry: Entry | None) -> None:
         self._rights.check(privilege, name, entry.owner if entry else None)
 
     def _check_making(self, name: TableName, entry: Entry | None) -> None:

@@ -1,9 +1,10 @@
 """The mapping of names to tables that all contexts of a server look up."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import replace
-from threading import Lock, RLock
+from threading import Lock, RLock, local
 from typing import cast
 from uuid import uuid4
 
@@ -17,7 +18,7 @@ from flightllm.catalog.contexts import QUERY_ONLY, Memory, shared_context
 from flightllm.catalog.entries import Entry, SchemaTables, StoredRows, SystemSchema, SystemTables, TableInfo
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.files import files_revision
-from flightllm.catalog.manifest import KEPT, Manifest, entry_json, file_names
+from flightllm.catalog.manifest import KEPT, Manifest, entry_json
 from flightllm.catalog.opening import opened
 from flightllm.config import LimitsConfig
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
@@ -53,6 +54,7 @@ class TableStore:
         self.places = places
         self._memory = Memory(limits)
         self.lock = RLock()
+        self._asked = local()
         self.system = system
         self._entries: Mapping[TableName, Entry] = {}
         self._schemas: tuple[str, ...] = ()
@@ -65,13 +67,22 @@ class TableStore:
         """Stands for the objects of a store: they are taken not to change while the server runs."""
         self._kept = Manifest((), (), uuid4().hex)
         """What is on disk."""
+        self._former: set[str] = set()
+        """The data files of the manifest before, which is to be put back should the present one be damaged."""
         text = folder.load()
         if text is not None:
             self._load(text)
+            with suppress(InvalidInputError):
+                self._former = Manifest.of_json(folder.load_previous()).files
         self._texts = [entry_json(entry) for entry in self._kept.entries]
         self._written: dict[TableName, tuple[Entry, str]] = {}
         """Entries as they are written, so that a change writes only what it changes anew."""
-        self.folder.clear(self._kept.files)
+        self.folder.clear(self._named)
+
+    @property
+    def _named(self) -> set[str]:
+        """Return the data files that the manifest names, or the one before."""
+        return self._kept.files | self._former
 
     def _load(self, text: str) -> None:
         try:
@@ -203,6 +214,21 @@ class TableStore:
         with self.lock:
             return self._rewriting[rows.identity]
 
+    @contextmanager
+    def checking(self, check: Callable[[Entry | None], None]) -> Iterator[None]:
+        """Let `check` refuse the changes of this thread; it is given the entry that each one finds, if there is one."""
+        former = getattr(self._asked, "check", None)
+        self._asked.check = check
+        try:
+            yield
+        finally:
+            self._asked.check = former
+
+    def _check(self, name: TableName) -> None:
+        """Ask whether an entry may be changed; the caller holds the lock."""
+        if check := getattr(self._asked, "check", None):
+            check(self._entries.get(name))
+
     def put(self, entry: Entry) -> None:
         """Add an entry, or put it in place of the one of its name, and bring the views up to date.
 
@@ -215,6 +241,7 @@ class TableStore:
         if STORED_SUFFIX in entry.name.name:
             raise PermissionDeniedError(f"{entry.name.name!r} is a name of the server's own: choose another")
         with self.lock:
+            self._check(entry.name)
             others = {name: kept for name, kept in self._entries.items() if name != entry.name}
             self._change({**others, entry.name: opened(entry, self.folder, self.places)})
 
@@ -225,12 +252,13 @@ class TableStore:
             LimitExceededError: the disk is full; nothing was changed.
         """
         with self.lock:
+            self._check(name)
             self._change({other: kept for other, kept in self._entries.items() if other != name})
 
     def discard(self, names: Iterable[str]) -> None:
         """Remove data files that no table came to have."""
         with self.lock:
-            self.folder.remove(set(names) - self._kept.files)
+            self.folder.remove(set(names) - self._named)
 
     def _change(self, entries: Mapping[TableName, Entry]) -> None:
         """Take new entries, on disk first; the caller holds the lock."""
@@ -243,7 +271,6 @@ class TableStore:
             raise
         self._entries = entries
         self._retire(before, entries)
-        self.folder.remove(file_names(before.values()) - file_names(entries.values()))
         for entry in before.values():
             if entry.name not in entries and entry.rows is not None:
                 self._rewriting.pop(entry.rows.identity, None)
@@ -254,7 +281,9 @@ class TableStore:
         texts = [text for _, text in written.values()]
         if (schemas, texts) != (self._kept.schemas, self._texts):
             self.folder.commit(manifest.as_json(texts))
+            oldest, self._former = self._former, self._kept.files
             self._kept, self._texts = manifest, texts
+            self.folder.remove(oldest - self._named)
         self._written = written
 
     def _as_json(self, entry: Entry) -> tuple[Entry, str]:

@@ -128,8 +128,9 @@ class Session(Protocol):
         *,
         db_schema: str = ...,
         temporary: bool = False,
+        cancelled: threading.Event | None = None,
     ) -> int:
-        """Write batches to an in-memory table; return the rows written."""
+        """Write batches to a table; return the rows written."""
 
     def set_option(self, key: str, value: str) -> None:
         """Change a setting; raises `InvalidInputError` for an unknown key or value."""

@@ -19,8 +19,10 @@ from flightllm.errors import (
 )
 from flightllm.flight.auth import COOKIE, Call
 from flightllm.flight.backend import Database, QueryRecord, Session
+from flightllm.flight.bound_values import BoundValues
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.load import Load
+from flightllm.flight.planned import Planned
 from flightllm.flight.registry import Registry
 from flightllm.flight.results import Reader
 from flightllm.flight.sessions import SessionStore
@@ -36,6 +38,8 @@ CALL = "flightllm"
 """The key of `Call` among the server's middleware."""
 PART = b"."
 """Stands in the ticket of a part between the statement's handle and the number of the part."""
+_PART_DIGITS = 9
+"""Python refuses to read thousands of them."""
 
 
 class Context(Protocol):
@@ -60,7 +64,9 @@ class Core:
     """Drains the server, where it runs in a process of its own."""
     sessions: SessionStore = field(init=False)
     prepared: Registry[Prepared] = field(init=False)
+    bound: BoundValues = field(init=False)
     statements: Registry[Statement] = field(init=False)
+    planned: Planned = field(init=False)
     slots: Slots = field(init=False)
     draining: threading.Event = field(default_factory=threading.Event)
     refusals: Refusals = field(default_factory=Refusals)
@@ -70,8 +76,10 @@ class Core:
     def __post_init__(self) -> None:
         count, seconds = self.limits.statements, self.limits.unfetched_seconds
         self.sessions = SessionStore(self.database, self.limits)
-        self.prepared = Registry("prepared statement", count, seconds)
+        self.bound = BoundValues(self.limits.upload_bytes)
+        self.prepared = Registry("prepared statement", count, seconds, self.bound.forget)
         self.statements = Registry("query", count, seconds, Statement.drop)
+        self.planned = Planned(self.limits.planned_seconds)
         self.slots = Slots(
             self.limits.concurrent_queries,
             queue=self.limits.queued_queries,
@@ -133,11 +141,12 @@ class Core:
         Raises:
             NotFoundError: it was dropped or never given out, or is another user's.
         """
-        name, _, part = handle.partition(PART)
+        name, mark, part = handle.partition(PART)
         statement = self.statements.get(name)
-        if statement.session.principal != self.principal(context):
+        readable = not mark or (part.isdigit() and len(part) <= _PART_DIGITS)
+        if not readable or statement.session.principal != self.principal(context):
             raise self.statements.missing()
-        return statement, int(part) if part.isdigit() else 0
+        return statement, int(part or 0)
 
     def query_of(self, principal: Principal, query_id: str) -> QueryRecord:
         """Return a query of a user's own, or for an admin of anybody's.
@@ -152,6 +161,7 @@ class Core:
 
     def place(self, context: Context, session: Session, cancel: Callable[[], None] = lambda: None) -> Place:
         """Wait for a place for a statement of `session`; see `Slots.take`."""
+        self.planned.sweep()  # a change of a table would keep the former files for them
         return self.slots.take(Asker(session.principal.name, session.id), context.is_cancelled, cancel)
 
     def reader(self, context: Context, session: Session, settings: Mapping[str, str]) -> Reader:

@@ -44,6 +44,7 @@ def flight_info(
     statement.parts = _parts(statement.session, settings)
     result = core.run(context, statement.session, statement.plan, discard=lambda _: statement.drop())
     parts = endpoints(core, core.statements.add(statement), statement.parts)
+    core.planned.add(statement)
     return _info(result.schema, descriptor, parts, metadata=result.query.query_id.encode())
 
 

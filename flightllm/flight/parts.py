@@ -21,7 +21,9 @@ class Parts:
     def __init__(self, result: QueryResult, count: int) -> None:
         self.result = result
         self._left = set(range(count))
+        self._taking = threading.Lock()
         self._lock = threading.Lock()
+        """Held while a batch is made, which may take long: whoever takes a part does not wait for it."""
         self._ended: BaseException | None = None
 
     def take(self, index: int) -> "Part":
@@ -30,7 +32,7 @@ class Parts:
         Raises:
             NotFoundError: it was taken before: its batches are gone.
         """
-        with self._lock:
+        with self._taking:
             if index not in self._left:
                 raise NotFoundError(f"part {index} of the result is gone, a part is fetched once: run the query again")
             self._left.remove(index)

@@ -1,21 +1,25 @@
 """DoPut: bind parameters, run updates, take in tables."""
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyarrow import flight
 
 from flightllm.errors import InvalidInputError, NotFoundError, SqlError, UnsupportedError
-from flightllm.flight.backend import IngestMode
+from flightllm.flight.backend import IngestMode, Session
 from flightllm.flight.core import Core, call_of, refuse_transaction
+from flightllm.flight.feed import Feed
 from flightllm.flight.messages import Command, sql_message
 from flightllm.flight.metadata import CATALOG
 from flightllm.flight.statements import Prepared
-from flightllm.flight.updates import run_update
+from flightllm.flight.updates import GRACE_SECONDS, run_update
 from flightllm.flight.uploads import Upload
+from flightllm.flight.work import Watch, await_end, begin
+from flightllm.records import Stop
 from flightllm.sql.names import DEFAULT_SCHEMA
 
+_T = TypeVar("_T")
 _CREATE, _FAIL_MISSING = 1, 2
 """Values of TableNotExistOption."""
 _FAIL_EXISTING, _APPEND, _REPLACE = 1, 2, 3
@@ -55,7 +59,8 @@ def put(core: Core, context: flight.ServerCallContext, command: Command, reader:
 def _bind(core: Core, context: flight.ServerCallContext, command: Command, reader: Any) -> Any:
     handle = command.message.prepared_statement_handle
     prepared = core.prepared_of(context, handle)
-    prepared.parameters = _parameters(core, prepared, reader)
+    for other in core.bound.bind(handle, prepared, _parameters(core, context, prepared, reader)):
+        core.prepared.remove(other)
     return sql_message("DoPutPreparedStatementResult", prepared_statement_handle=handle)
 
 
@@ -63,19 +68,24 @@ def _prepared_update(core: Core, context: flight.ServerCallContext, command: Com
     prepared = core.prepared_of(context, command.message.prepared_statement_handle)
     if not prepared.description.is_update:
         raise InvalidInputError("the statement is a query: execute it as one, once for each row of parameters")
-    parameters = _parameters(core, prepared, reader)
+    parameters = _parameters(core, context, prepared, reader)
     if parameters is None:
         parameters = prepared.parameters
     return run_update(core, context, prepared.session, str(prepared.text), parameters)
 
 
-def _parameters(core: Core, prepared: Prepared, reader: Any) -> pa.Table | None:
+def _parameters(core: Core, context: flight.ServerCallContext, prepared: Prepared, reader: Any) -> pa.Table | None:
     """Return the rows of values sent, or None for an upload without columns; columns stand in parameter order.
 
     Raises:
         SqlError: there are more or fewer columns than the statement has parameters.
     """
-    values = Upload(reader, core.limits.upload_bytes, count=core.received.add).read_all()
+
+    def read(upload: Upload, stop: Stop) -> pa.Table:
+        del stop
+        return upload.read_all()
+
+    values = _take_in(core, context, prepared.session, reader, read)
     if values.num_columns == 0:
         return None
     wanted = len(prepared.description.parameters)
@@ -101,18 +111,37 @@ def _ingest(core: Core, context: flight.ServerCallContext, command: Command, rea
     if mode == "replace" and message.table_definition_options.if_not_exist != _CREATE:
         _check_exists(core, context, db_schema, message.table)
     session = core.session(context)
-    place = core.place(context, session)
-    try:  # in this thread, which alone may read the upload and lasts as long as it does
-        deadline = session.time_limit(call_of(context).settings).start()
-        upload = Upload(reader, core.limits.upload_bytes, deadline, core.received.add)
+
+    def ingest(upload: Upload, stop: Stop) -> int:
         if not upload.schema:
             raise InvalidInputError("the upload has no columns: a table has one at least")
-        with core.database.queries.spans.attached(call_of(context).traceparent):
-            return session.ingest(
-                message.table, upload, upload.schema, mode, db_schema=db_schema, temporary=message.temporary
-            )
-    finally:
-        place.release()
+        return session.ingest(
+            message.table,
+            upload,
+            upload.schema,
+            mode,
+            db_schema=db_schema,
+            temporary=message.temporary,
+            cancelled=stop,
+        )
+
+    return _take_in(core, context, session, reader, ingest)
+
+
+def _take_in(
+    core: Core, context: flight.ServerCallContext, session: Session, reader: Any, work: Callable[[Upload, Stop], _T]
+) -> _T:
+    """Return what comes of some work with an upload; it has a place, and no more time than a statement."""
+    _ = reader.schema  # waits for the client, before there is a place to hold
+    stop = Stop()
+    place = core.place(context, session, stop.set)
+    watch = Watch(context.is_cancelled, session.time_limit(call_of(context).settings).start())
+    feed = Feed(reader, core.limits, stop, watch)
+    with core.database.queries.spans.attached(call_of(context).traceparent):
+        limits = core.limits
+        future = begin(lambda: work(Upload(feed, limits.upload_bytes, watch.deadline, core.received.add), stop), place)
+    feed.read(future)
+    return await_end(future, watch, stop=stop.because, grace_seconds=GRACE_SECONDS)
 
 
 def _mode(options: Any) -> IngestMode:

@@ -86,5 +86,7 @@ def _server(database: Database, config: Config, stop: Callable[[], None]) -> Fli
         raise ConfigError(
             f"cannot listen on {address}: in use, or not an address of this machine; see --listen"
         ) from error
-    keep_alive(server.port, config.recovery.dead_peer_seconds)
+    for port in (server.port, server.certified_port):
+        if port is not None:
+            keep_alive(port, config.recovery.dead_peer_seconds)
     return server

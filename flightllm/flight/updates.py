@@ -8,7 +8,7 @@ from flightllm.flight.backend import Session
 from flightllm.flight.core import Context, Core, call_of
 from flightllm.system import Stop
 
-_GRACE_SECONDS = 1.0
+GRACE_SECONDS = 1.0
 """How long an update that is told to stop may still say how it ended: what took effect is not called a failure."""
 
 
@@ -21,4 +21,4 @@ def run_update(core: Core, context: Context, session: Session, sql: str, paramet
     """
     cancelled, settings = Stop(), call_of(context).settings
     update = partial(session.update, sql, parameters, settings, cancelled=cancelled)
-    return core.run(context, session, update, stop=cancelled.because, grace_seconds=_GRACE_SECONDS)
+    return core.run(context, session, update, stop=cancelled.because, grace_seconds=GRACE_SECONDS)

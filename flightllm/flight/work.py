@@ -53,6 +53,11 @@ def do(
         CancelledError: the client left before.
         StatementTimeoutError: the deadline came before.
     """
+    return await_end(begin(function, place), watch, stop=stop, discard=discard, grace_seconds=grace_seconds)
+
+
+def begin(function: Callable[[], _T], place: Place) -> "Future[_T]":
+    """Run a function in a thread of its own that holds `place` until it has returned."""
     future: Future[_T] = Future()
 
     def work() -> None:
@@ -68,6 +73,18 @@ def do(
     run = copy_context().run  # what is bound to log events and traces goes with it
     thread = threading.Thread(target=run, args=(work,), name="statement", daemon=True)
     start(thread, place)
+    return future
+
+
+def await_end(
+    future: "Future[_T]",
+    watch: Watch,
+    *,
+    stop: Callable[[FlightLLMError], None] = lambda _: None,
+    discard: Callable[[_T], None] = lambda _: None,
+    grace_seconds: float = 0.0,
+) -> _T:
+    """Return what some work returns, or end the wait; see `do`."""
     try:
         while not _ended(future, _POLL_SECONDS):
             watch.check()

@@ -60,6 +60,13 @@ class TablesFolder:
         except (OSError, UnicodeDecodeError) as error:
             raise self.damaged("it cannot be read") from error
 
+    def load_previous(self) -> str:
+        """Return the text of the manifest before, empty where there is none that can be read."""
+        try:
+            return (self._folder / PREVIOUS).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            return ""
+
     def damaged(self, reason: str) -> ConfigError:
         """Return the error that the manifest is damaged; says what to do."""
         manifest = self._folder / MANIFEST
@@ -119,7 +126,7 @@ class TablesFolder:
             sync(self._folder / FILES)
 
     def remove(self, names: Collection[str]) -> None:
-        """Remove data files that the manifest does not name."""
+        """Remove data files that neither manifest names."""
         for name in names:
             with suppress(OSError):  # the next start removes what is left
                 self.file(name).unlink(missing_ok=True)

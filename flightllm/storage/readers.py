@@ -2,6 +2,7 @@
 
 import shutil
 import threading
+from collections import OrderedDict, deque
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -35,38 +36,48 @@ class Readers:
     """All readers, and the folders that are to go once those opened before have ended. Thread-safe."""
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()  # a reader may be forgotten, and so close, at any moment
+        self._lock = threading.Lock()
         self._next = 0
-        self._open: set[int] = set()
-        self._retired: dict[Path, int] = {}
-        """With the number of the first reader that cannot know the folder any more."""
+        self._open: OrderedDict[int, None] = OrderedDict()
+        """The numbers of the open readers, ascending."""
+        self._retired: deque[tuple[Path, int]] = deque()
+        """With the number of the first reader that cannot know the folder any more, ascending too."""
+        self._ended: deque[int] = deque()
+        """Numbers to take out of the open ones; 0 stands for none."""
 
     def open(self) -> Reader:
         """Return a new reader."""
         with self._lock:
             self._next += 1
-            self._open.add(self._next)
-            return Reader(self, self._next)
+            number = self._next
+            self._open[number] = None
+        self._sweep()
+        return Reader(self, number)
 
     def retire(self, folder: Path) -> None:
         """Remove a folder once no reader opened so far is left."""
         with self._lock:
-            self._retired[folder] = self._next + 1
-        self._sweep()
+            self._retired.append((folder, self._next + 1))
+        self.ended(0)
 
     def ended(self, number: int) -> None:
-        """Forget a reader, and remove what only it could read."""
-        with self._lock:
-            if number not in self._open:
-                return
-            self._open.discard(number)
+        """Forget a reader, and remove what only it could read.
+
+        A reader may be forgotten at any moment, while its thread holds the lock too: then whoever holds it does this.
+        """
+        self._ended.append(number)
         self._sweep()
 
     def _sweep(self) -> None:
-        with self._lock:
-            first = min(self._open, default=self._next + 1)
-            gone = [folder for folder, number in list(self._retired.items()) if number <= first]
-            for folder in gone:
-                self._retired.pop(folder, None)
+        gone = list[Path]()
+        while self._ended and self._lock.acquire(blocking=False):
+            try:
+                while self._ended:
+                    self._open.pop(self._ended.popleft(), None)
+                first = next(iter(self._open), self._next + 1)
+                while self._retired and self._retired[0][1] <= first:
+                    gone.append(self._retired.popleft()[0])
+            finally:
+                self._lock.release()
         for folder in gone:
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,6 +1,8 @@
 """Parts of one result share its batches, its end and its failure."""
 
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import pyarrow as pa
@@ -40,6 +42,27 @@ def test_a_part_is_fetched_once(support: Any) -> None:
     for index in (0, 2):
         with pytest.raises(NotFoundError, match="run the query again"):
             parts.take(index)
+
+
+def test_taking_a_part_waits_for_no_batch(support: Any) -> None:
+    """While one part waits for its batch, another one is taken at once."""
+    making, go_on = threading.Event(), threading.Event()
+
+    def slow() -> Iterator[pa.RecordBatch]:
+        making.set()
+        go_on.wait(30)
+        yield from _batches(1)
+
+    parts = Parts(_result(support, slow()), 2)
+    with ThreadPoolExecutor() as threads:
+        first = threads.submit(next, parts.take(0))
+        assert making.wait(30)
+        second = threads.submit(parts.take, 1)
+        try:
+            assert wait([second], 5).done
+        finally:
+            go_on.set()
+        assert first.result()["a"][0].as_py() == 0
 
 
 def test_a_failure_fails_every_part(support: Any) -> None:

@@ -14,7 +14,9 @@ from flightllm.errors import CancelledError, EngineUnavailableError
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.messages import flight_message, message_class, pack, sql_message
 from flightllm.flight.server import FlightSqlServer
-from tests.flight_messages import act, descriptor, prepare, put
+from flightllm.limits import TimeLimit
+from tests.flight_messages import act, descriptor, prepare, prepared, put
+from tests.servers import await_true
 
 
 @pytest.fixture
@@ -346,4 +348,34 @@ def test_a_wrong_setting_takes_no_place(database: Any) -> None:
         database.wrong_settings = False
         info = bare.get_flight_info(descriptor("CommandStatementQuery", query="SELECT 1 AS a"))
         assert bare.do_get(info.endpoints[0].ticket).read_all().to_pylist() == [{"a": 1}]
+
+
+def test_bound_values_are_bounded(database: Any) -> None:
+    """Where the values of all prepared statements are too large together, those bound first are dropped with theirs."""
+    server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"), flight_limits=FlightLimits(upload_bytes=3_000))
+    with flight.connect(server.uri) as bare:
+        handles = [prepare(bare, "SELECT ? AS a").prepared_statement_handle for _ in range(4)]
+        for handle in handles:
+            put(bare, prepared(handle), pa.table({"1": ["x" * 1_000]}))
+        for handle in handles[2:]:
+            info = bare.get_flight_info(prepared(handle))
+            assert bare.do_get(info.endpoints[0].ticket).read_all()["a"].to_pylist() == ["x" * 1_000]
+        for handle in handles[:2]:
+            with pytest.raises(KeyError, match="no such prepared statement"):
+                bare.get_flight_info(prepared(handle))
+    server.drain(0)
+
+
+def test_values_that_stall(database: Any) -> None:
+    """A client that stalls while it binds values has no place for longer than a statement may take."""
+    database.time_limit = TimeLimit(0.2)
+    server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"))
+    with flight.connect(server.uri) as bare:
+        handle = prepare(bare, "SELECT ? AS a").prepared_statement_handle
+        writer, _ = bare.do_put(prepared(handle), pa.schema([("1", pa.string())]))
+        writer.write_batch(pa.record_batch({"1": ["x"]}))
+        slots = server._core.slots
+        await_true(lambda: slots.waits()[0] == 2 and not slots.running)
+        with pytest.raises(flight.FlightTimedOutError, match="statement_seconds"):
+            writer.close()
     server.drain(0)

@@ -11,11 +11,13 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import trustme
 
 from flightllm.client import Client
-from flightllm.config import LimitsConfig, RecoveryConfig, ServerConfig
+from flightllm.config import Config, EngineConfig, LimitsConfig, RecoveryConfig, ServerConfig
 from flightllm.errors import CancelledError
 from flightllm.flight.limits import FlightLimits
+from flightllm.flight.serve import _server
 from flightllm.flight.server import FlightSqlServer
 from flightllm.flight.sockets import keep_alive, own_sockets
 from flightllm.session import Database
@@ -111,6 +113,32 @@ def test_connections_are_probed(server: FlightSqlServer) -> None:
     with socket.create_connection(("127.0.0.1", server.port)) as client:
         await_true(lambda: options(client) is not None)
         assert options(client) == (1, 15, 30_000)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="sets options of Linux")
+def test_connections_of_certified_clients_are_probed(tmp_path: Path) -> None:
+    """The port for clients that show a certificate probes its connections too."""
+    authority = trustme.CA()
+    own = authority.issue_cert("localhost")
+    own.private_key_pem.write_to_path(tmp_path / "key.pem")
+    own.cert_chain_pems[0].write_to_path(tmp_path / "certificate.pem")
+    authority.cert_pem.write_to_path(tmp_path / "authority.pem")
+    tls = ServerConfig(
+        "127.0.0.1:0",
+        tls_certificate=tmp_path / "certificate.pem",
+        tls_key=tmp_path / "key.pem",
+        client_listen="127.0.0.1:0",
+        client_authority=tmp_path / "authority.pem",
+    )
+    recovery = RecoveryConfig(dead_peer_seconds=30)
+    config = Config(server=tls, engine=EngineConfig("fake"), recovery=recovery, data_folder=tmp_path / "data")
+    with closing(Database.open(config)) as database:
+        server = _server(database, config, lambda: None)
+        for port in (server.port, server.certified_port):
+            with socket.create_connection(("127.0.0.1", port)) as client:
+                await_true(lambda client=client: options(client) is not None)  # type: ignore[misc]
+                assert options(client) == (1, 15, 30_000)
+        server.drain(0)
 
 
 def options(client: socket.socket) -> tuple[int, int, int] | None:

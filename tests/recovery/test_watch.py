@@ -1,16 +1,19 @@
 """Sessions note what they plan and run, and let go of what ended well."""
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import closing
+from hashlib import sha256
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from flightllm.config import Config, EngineConfig
-from flightllm.errors import CancelledError, SqlError
-from flightllm.recovery.journal import Journal, Phase, create_journal
-from flightllm.recovery.quarantine import digest_of
+from flightllm.errors import CancelledError, QuarantinedError, SqlError
+from flightllm.recovery.journal import Journal, Noted, Phase, create_journal
+from flightllm.recovery.quarantine import Quarantine, Refused, digest_of
 from flightllm.recovery.watch import Watch
 from flightllm.session import Database
 from tests.databases import SMALL, ask
@@ -74,3 +77,28 @@ def test_what_does_not_end_well_is_let_go(database: Database, journal: Journal) 
         session.describe("SELECT nope FROM people WHERE id = ?")
     assert journal.take() == []
     assert not any(journal.is_harmless(digest_of(sql)) for sql in ("SELECT name FROM people", SELECT))
+
+
+def test_uploads_are_noted(journal: Journal, database: Database) -> None:
+    """An upload is in flight while its rows come, and harmless once it has ended."""
+    batch, noted = pa.record_batch({"a": [1]}), list[Noted]()
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        noted.extend(journal.take())
+        yield batch
+
+    database.session().ingest("up", rows(), batch.schema, "create")
+    assert [one.text.startswith("INGEST INTO up") for one in noted] == [True]
+    assert journal.is_harmless(noted[0].digest)
+    assert journal.take() == []
+
+
+def test_plans_are_refused_where_they_are_described(journal: Journal, tmp_path: Path) -> None:
+    """A Substrait plan in quarantine is not even planned, for its schema or for its rows."""
+    noted = f"Substrait plan of 1 bytes, {sha256(b'x').hexdigest()}"
+    refused = Refused(digest_of(noted), noted, "", time.monotonic() + 60)
+    watch = Watch(journal, Quarantine([refused]))
+    with closing(Database.open(Config(engine=EngineConfig("fake"), data_folder=tmp_path / "new"), watch=watch)) as one:
+        for plan in (one.session().describe_plan, one.session().execute_plan):
+            with pytest.raises(QuarantinedError):
+                plan(b"x")

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from flightllm.catalog import Catalog
+from flightllm.catalog.manifest import Manifest
 from flightllm.config import LimitsConfig
 from flightllm.errors import CancelledError, ConfigError, FlightLLMError, InvalidInputError
 from flightllm.sql.classify import classify
@@ -233,6 +234,46 @@ def test_a_damaged_manifest(tmp_path: Path, reopen: Reopen, text: str) -> None:
     assert [info.name.name for info in reopen().tables()] == ["t"]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "INSERT INTO t VALUES (9)",
+        "UPDATE t SET a = 7",
+        "DELETE FROM t WHERE a = 1",
+        "CREATE OR REPLACE TABLE t (b INT)",
+        "DROP TABLE t",
+    ],
+)
+@pytest.mark.parametrize("restarted", [False, True])
+def test_the_state_before_the_last_change(tmp_path: Path, reopen: Reopen, change: str, restarted: bool) -> None:
+    """The former manifest finds all its rows, whatever changed them last, after another start too."""
+    catalog = reopen()
+    ingest(catalog, "u", {"a": [5]})
+    ingest(catalog, "t", {"a": [1, 2]})
+    run(catalog, change)
+    if restarted:
+        catalog = reopen()
+    catalog.close()
+    manifest = tmp_path / "tables" / "manifest.json"
+    manifest.write_text("{")
+    manifest.with_name("manifest.json.previous").replace(manifest)
+    catalog = reopen()
+    assert read(catalog, "SELECT a FROM t") == [{"a": 1}, {"a": 2}]
+    assert read(catalog, "SELECT a FROM u") == [{"a": 5}]
+    run(catalog, "INSERT INTO t VALUES (3)", "DELETE FROM u")
+    assert read(reopen(), "SELECT count(*) AS n FROM t") == [{"n": 3}]
+
+
+def test_files_of_older_states_go(reopen: Reopen) -> None:
+    """The files of a change are kept until the next one, and no longer."""
+    catalog = reopen()
+    ingest(catalog, "t", {"a": [1, 2]})
+    for _ in range(5):
+        run(catalog, "UPDATE t SET a = a + 1")
+        assert len(list(catalog._folder.file("x").parent.iterdir())) == 2
+    assert len(files(catalog)) == 1
+
+
 def test_queries_read_on(reopen: Reopen) -> None:
     """A query planned before a change, a replacement or a drop returns the rows of then; the files go once it ended."""
     catalog = reopen()
@@ -338,9 +379,12 @@ def content(catalog: Catalog) -> dict[str, Any]:
 
 
 def files(catalog: Catalog) -> list[str]:
-    """Return the names of the data files of all tables, in order, which must be all there are on disk."""
+    """Return the names of the data files of all tables, in order; only those of the state before may be there too."""
     names = [f.name for e in catalog.store.entries.values() if e.rows is not None for f in e.rows.files]
-    assert sorted(path.name for path in catalog._folder.file("x").parent.iterdir()) == sorted(names)
+    folder = catalog._folder.file("x").parent
+    previous = folder.with_name("manifest.json.previous")
+    former = Manifest.of_json(previous.read_text()).files if previous.exists() else set()
+    assert {path.name for path in folder.iterdir()} == {*names, *former}
     return names
 
 

@@ -1,0 +1,82 @@
+"""What a client uploads: read in the thread that answers the call, and worked on in another one."""
+
+import queue
+import time
+from collections.abc import Iterator
+from concurrent.futures import Future
+from typing import Any
+
+from flightllm.errors import CancelledError
+from flightllm.flight.limits import FlightLimits
+from flightllm.flight.work import Watch
+from flightllm.records import Stop
+
+_AHEAD = 2
+"""Chunks read before they are asked for."""
+
+
+class Feed(Iterator[Any]):
+    """The chunks of one DoPut.
+
+    Only the thread that answers the call may read them, and it cannot be called back from there while the client
+    sends nothing. So whoever works with them, and holds a place, pulls them from here, where the wait ends.
+    """
+
+    def __init__(self, reader: Any, limits: FlightLimits, stop: Stop, watch: Watch) -> None:
+        self.schema = reader.schema
+        self._reader = reader
+        self._limits = limits
+        self._stop = stop
+        self._watch = watch
+        self._items: queue.Queue[Any] = queue.Queue(_AHEAD)
+
+    def __next__(self) -> Any:
+        """Return the next chunk.
+
+        Raises:
+            CancelledError: somebody asked to stop, or the client sent nothing for too long.
+            StatementTimeoutError: the time is up.
+        """
+        since = time.monotonic()
+        while True:
+            try:
+                item = self._items.get(timeout=self._limits.poll_seconds)
+            except queue.Empty:
+                self._check(time.monotonic() - since)
+                continue
+            if item is None:
+                raise StopIteration
+            if isinstance(item, Exception):
+                raise item
+            return item
+
+    def _check(self, seconds: float) -> None:
+        deadline, most = self._watch.deadline, self._limits.stalled_seconds
+        if self._stop.is_set():
+            raise self._stop.reason or CancelledError("the statement was cancelled")
+        if deadline.over:
+            raise deadline.error()
+        if most and seconds > most:
+            raise CancelledError(
+                f"the upload was given up because its client sent no rows for [recovery] stalled_seconds = {most:g}"
+            )
+
+    def read(self, work: "Future[Any]") -> None:
+        """Read all that the client sends, as long as the work with it lasts; for the thread that answers the call."""
+        try:
+            for chunk in self._reader:
+                if not self._offer(chunk, work):
+                    return
+            self._watch.check()  # what a client sent that left looks complete
+            self._offer(None, work)
+        except Exception as error:  # noqa: BLE001 - raised again where the chunks are pulled
+            self._offer(error, work)
+
+    def _offer(self, item: Any, work: "Future[Any]") -> bool:
+        while not work.done():
+            try:
+                self._items.put(item, timeout=self._limits.poll_seconds)
+            except queue.Full:
+                continue
+            return True
+        return False

@@ -1,0 +1,31 @@
+"""Plans that nobody fetches: each holds on to all tables as they were when it was made."""
+
+import threading
+import time
+from collections import deque
+
+from flightllm.flight.statements import Statement
+
+
+class Planned:
+    """The statements planned within the last `seconds`. Safe to use from several threads."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._young: deque[tuple[float, Statement]] = deque()
+
+    def add(self, statement: Statement) -> None:
+        """Keep a statement in mind that was planned just now."""
+        with self._lock:
+            self._young.append((time.monotonic(), statement))
+
+    def sweep(self) -> None:
+        """Drop the plans of older statements that nobody has fetched; a fetch plans them again."""
+        horizon, old = time.monotonic() - self._seconds, list[Statement]()
+        with self._lock:
+            while self._young and self._young[0][0] <= horizon:
+                old.append(self._young.popleft()[1])
+        for statement in old:
+            if statement.parts == 1:  # parts are of one plan, and one may have been fetched
+                statement.drop()
