@@ -60,7 +60,8 @@ class AnswerCache:
 
     No failure is a query's: it is reported in the log and counted. A file that cannot be opened or written, because the
     disk is full or another process holds it, is tried again every few seconds, and answers wait in memory meanwhile. A
-    damaged one is set aside, under its name with `damaged` and a number, and another begun.
+    damaged one is set aside, under its name with `damaged` and a number, and another begun. Other processes that have
+    it open go over to that one with their next commit.
     """
 
     def __init__(self, path: Path | None, max_bytes: int = 4 << 30) -> None:
@@ -77,6 +78,8 @@ class AnswerCache:
         self._hits = self._misses = self._failures = 0
         self._path = path
         self._database: sqlite3.Connection | None = None
+        self._inode = 0
+        """Of the file that is open."""
         self._reopen()
         self._make_room(0)
         self._some, self._closed = threading.Event(), threading.Event()
@@ -96,9 +99,26 @@ class AnswerCache:
                 if self._path is not None:
                     self._path.parent.mkdir(parents=True, exist_ok=True)
                 self._database = _connect("" if self._path is None else str(self._path))
+                self._inode = 0 if self._path is None else self._path.stat().st_ino
                 again = False
             except (OSError, sqlite3.Error) as error:
                 again = self._is_set_aside(error)
+
+    def _leave_moved(self) -> bool:
+        """Close a file that another process has renamed or removed, and tell so. The caller holds the lock."""
+        if self._path is None or self._database is None:
+            return False
+        try:
+            if self._path.stat().st_ino == self._inode:
+                return False
+        except FileNotFoundError:
+            pass
+        except OSError:  # it cannot be seen now
+            return False
+        with suppress(sqlite3.Error):
+            self._database.close()
+        self._database = None
+        return True
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, str]:
         """Return the answers known among `keys`."""
@@ -211,6 +231,7 @@ class AnswerCache:
         if now < self._retry or not (self._waiting or self._used):
             return
         self._committed = now
+        self._leave_moved()
         self._reopen()
         statements = [(_INSERT, self._waiting.items()), (_TOUCH, [(key,) for key in self._used])]
         database = self._database
@@ -283,6 +304,8 @@ class AnswerCache:
             _log.warning("answer cache fails, answers wait", error=str(error), waiting=len(self._waiting))
             self._retry = time.monotonic() + _BUSY_SECONDS
             return False
+        if self._leave_moved():
+            return True
         if self._database is not None:
             with suppress(sqlite3.Error):
                 self._database.close()
