@@ -1,6 +1,7 @@
 """Keep answers by what was asked, in SQLite: an answer is bought once, also across queries and restarts."""
 
 import hashlib
+import math
 import sqlite3
 import threading
 import time
@@ -76,6 +77,8 @@ class AnswerCache:
         self._committed = self._retry = time.monotonic()
         """Of the last commit, and before which there is to be none."""
         self._hits = self._misses = self._failures = 0
+        self._counted = (-math.inf, 0, 0)
+        """When the entries and their bytes were counted last, and these."""
         self._path = path
         self._database: sqlite3.Connection | None = None
         self._inode = 0
@@ -171,6 +174,7 @@ class AnswerCache:
         with self._lock:
             self._commit()
             self._waiting.clear()
+            self._counted = (-math.inf, 0, 0)
             gone = self._write([("DELETE FROM answers", [()])])
             if self._database is not None:
                 with suppress(sqlite3.Error):  # the space is taken back as soon as no other process reads
@@ -178,8 +182,19 @@ class AnswerCache:
                     self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             return gone
 
-    def stats(self) -> CacheStats:
-        """Count what there is; takes a moment for millions of answers, and holds nobody up."""
+    def stats(self, most_age: float = 0.0) -> CacheStats:
+        """Count what there is; takes a moment for millions of answers, and holds nobody up.
+
+        Entries and bytes may be those of up to `most_age` seconds ago.
+        """
+        now, found = time.monotonic(), self._counted
+        if now - found[0] >= most_age:
+            found = self._counted = (now, *self._kept())
+        _, entries, size = found
+        return CacheStats(entries, size, self._max_bytes, self._hits, self._misses, self._failures)
+
+    def _kept(self) -> tuple[int, int]:
+        """Return how many answers are kept, and their bytes."""
         with self._lock:
             self._commit()
             size, entries = self._used_bytes(), 0
@@ -188,7 +203,7 @@ class AnswerCache:
         if self._path is not None and self._path.exists():
             with suppress(sqlite3.Error), closing(sqlite3.connect(self._path, timeout=_BUSY_SECONDS)) as database:
                 entries = _count(database)
-        return CacheStats(entries, size, self._max_bytes, self._hits, self._misses, self._failures)
+        return entries, size
 
     def close(self) -> None:
         """Commit and close. Idempotent."""
