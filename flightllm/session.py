@@ -345,26 +345,21 @@ class Session:
         *,
         db_schema: str = DEFAULT_SCHEMA,
         temporary: bool = False,
-        cancelled: threading.Event | None = None,
     ) -> int:
         """Store uploaded batches in a table and return their number of rows.
 
-        Tables are shared by all sessions, so a temporary one is refused. Setting `cancelled` stops the upload as long
-        as batches come; nothing of it is stored then.
+        Tables are shared by all sessions, so a temporary one is refused.
         """
         if temporary:
             raise UnsupportedError("temporary tables are not supported: ingest without `temporary`")
         name = TableName(db_schema, table)
         text = f"INGEST INTO {name.display}"
-        record = self._queries.start(text, cancelled, user=self.principal.name, session_id=self.id, kind="ingest")
+        record = self._queries.start(text, user=self.principal.name, session_id=self.id, kind="ingest")
         try:
-            noted = self._all.watch.changing(f"{text}, {sha256(schema.serialize()).hexdigest()}", record.query_id)
-            with self._statement(), record.bound(), noted:
-                rows = self._services.catalog.ingest(name, schema, _while_wanted(reader, record), mode)
+            with self._statement(), record.bound():
+                rows = self._services.catalog.ingest(name, schema, reader, mode)
         except Exception as error:
-            left = isinstance(error, CancelledError | pa.ArrowCancelled)
-            said = str(error) if isinstance(error, FlightLLMError) else "internal error"
-            record.finish("cancelled" if left else "failed", error=None if left else said)
+            record.finish("failed", error=str(error) if isinstance(error, FlightLLMError) else "internal error")
             raise
         record.finish("done", rows=rows)
         return rows
@@ -392,16 +387,6 @@ class Session:
     def close(self) -> None:
         """End the session; its running queries go on until their clients stop them."""
         self._sessions.close(self._record)
-
-
-def _while_wanted(batches: Iterable[pa.RecordBatch], record: QueryRecord) -> Batches:
-    """Yield batches until somebody asks their statement to stop; raises then, at their end at the latest."""
-    for batch in batches:
-        if record.stopped:
-            break
-        yield batch
-    if record.stopped:
-        raise record.reason or CancelledError("the statement was cancelled")
 
 
 class _Explained:

@@ -36,6 +36,8 @@ CALL = "flightllm"
 """The key of `Call` among the server's middleware."""
 PART = b"."
 """Stands in the ticket of a part between the statement's handle and the number of the part."""
+_PART_DIGITS = 9
+"""Python refuses to read thousands of them."""
 
 
 @dataclass(slots=True)
@@ -123,11 +125,12 @@ class Core:
         Raises:
             NotFoundError: it was dropped or never given out, or is another user's.
         """
-        name, _, part = handle.partition(PART)
+        name, mark, part = handle.partition(PART)
         statement = self.statements.get(name)
-        if statement.session.principal.name != self.principal(context).name:
+        readable = not mark or (part.isdigit() and len(part) <= _PART_DIGITS)
+        if not readable or statement.session.principal.name != self.principal(context).name:
             raise self.statements.missing()
-        return statement, int(part) if part.isdigit() else 0
+        return statement, int(part or 0)
 
     def query_of(self, context: flight.ServerCallContext, query_id: str) -> QueryRecord:
         """Return a query of the caller's, or where the caller is an admin of anybody's.
