@@ -25,7 +25,7 @@ from flightllm.sql.tokens import Token, tokenize
 from flightllm.system import QueryRecord
 
 _FOR_ADMINS = ("grant", "revoke", "create_policy", "drop_policy", "truncate", "create_external")
-_ROWS_TOGETHER, _TEXT_TOGETHER = 1_000, 4 << 20
+_ROWS_TOGETHER, _TEXT_TOGETHER = 1_000, 1 << 20
 """Rows of parameters, and characters of their text, after which another INSERT is begun."""
 
 

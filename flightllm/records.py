@@ -130,11 +130,6 @@ class QueryRecord:
                 self.status = "running"
                 self._started_at, self._started = datetime.now(UTC), time.monotonic()
 
-    @property
-    def finished(self) -> bool:
-        """Tell whether the record is closed."""
-        return self._seconds is not None
-
     def call_site(
         self, function: str, text: str, operator: str = "", backend: str = "model", model: str | None = None
     ) -> CallRecord:

@@ -66,6 +66,8 @@ class QueryLog:
         self._price = price
         self._open: dict[str, QueryRecord] = {}
         self._finished: deque[QueryRecord] = deque(maxlen=history)
+        self._ended: deque[QueryRecord] = deque()
+        """Those that are closed and still among the open ones."""
         self._totals = Totals()
         self._lock = Lock()
 
@@ -92,7 +94,7 @@ class QueryLog:
         query_id = secrets.token_hex(8)
         span = self._spans.statement(since, query_id=query_id, user=user, session_id=session_id, kind=kind)
         record = QueryRecord(
-            query_id, cut(sql), cancelled or Stop(), user, session_id, kind, span, self._price, _report
+            query_id, cut(sql), cancelled or Stop(), user, session_id, kind, span, self._price, self._end
         )
         with self._lock:
             self._settle()
@@ -165,9 +167,15 @@ class QueryLog:
             self._settle()
             return [*self._finished, *self._open.values()]
 
+    def _end(self, record: QueryRecord) -> None:
+        """Take note of a record that is closed, without the lock: a generator may close it wherever it is dropped."""
+        self._ended.append(record)
+        _report(record)
+
     def _settle(self) -> None:
         """Move what has finished to the bounded history; the caller holds the lock."""
-        for record in [record for record in self._open.values() if record.finished]:
+        while self._ended:
+            record = self._ended.popleft()
             del self._open[record.query_id]
             self._finished.append(record)
             self._totals.finished(record.row())

@@ -150,6 +150,13 @@ def test_rows_of_parameters_together(sql: str, texts: list[str]) -> None:
     assert all(part in text for part, text in zip(texts, together, strict=True))
 
 
+def test_long_rows_of_parameters_stay_apart() -> None:
+    """Rows are put together up to the length that a statement's own text may have."""
+    rows = pa.table({"0": ["x" * (300 << 10)] * 8})
+    together = list(bound_texts("INSERT INTO t VALUES (?)", rows, FunctionRegistry.load()))
+    assert [text.count("('x") for text in together] == [4, 4]
+
+
 def test_thousands_of_rows_of_parameters(database: Database, session: Session) -> None:
     """2,500 rows are inserted by three statements, in order, NULLs and quotes included."""
     session.update("CREATE TABLE t (a BIGINT, s VARCHAR)")

@@ -1,13 +1,14 @@
 """The query log: counted from several threads, bounded, and readable as tables while queries run."""
 
 import threading
+from typing import Any
 
 import pytest
 
 from flightllm.catalog import QUERY_ONLY, Catalog
 from flightllm.config import LimitsConfig
 from flightllm.errors import NotFoundError
-from flightllm.system import QueryLog
+from flightllm.system import QueryLog, QueryRecord
 
 
 def test_progress_and_outcome_are_visible_in_sql() -> None:
@@ -54,6 +55,24 @@ def test_history_is_bounded_and_running_queries_stay() -> None:
     assert log.snapshot("queries")["sql"].to_pylist() == ["7", "8", "9", "running"]
     with pytest.raises(NotFoundError, match="no query 'x'"):
         log.get("x")
+
+
+def test_a_statement_looks_at_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many are open, beginning and ending one does not go through them."""
+    log, asked = QueryLog(), set()
+    waiting = [log.plan("SELECT 1") for _ in range(50)]
+
+    def counted(record: QueryRecord, name: str) -> Any:
+        asked.add(id(record))
+        return object.__getattribute__(record, name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(QueryRecord, "__getattribute__", counted)
+        for _ in range(10):
+            log.start("SELECT 2").finish("done")
+    assert not asked & set(map(id, waiting))
+    assert log.running() == waiting
+    assert log.totals().statements["query", "done"] == 10
 
 
 def test_clock_waits_for_the_first_pull() -> None:

@@ -46,7 +46,8 @@ class Sequence(Iterator[pa.RecordBatch]):
             except StopIteration:
                 if not self._waiting:
                     raise
-            self._current = self._execute(self._waiting.pop(0))
+            self._current = self._execute(self._waiting[0])
+            del self._waiting[:1]  # only now: between two queries it is not done
 
     @property
     def user(self) -> str:
@@ -68,8 +69,9 @@ class Sequence(Iterator[pa.RecordBatch]):
         self._current.query.queued(seconds)
 
     def progress(self) -> Mapping[str, Any]:
-        """Return how far the running query is."""
-        return self._current.query.progress()
+        """Return how far the running query is; between two queries it is running too."""
+        shown, waiting = self._current.query.progress(), bool(self._waiting)
+        return {**shown, "status": "running"} if waiting and shown["status"] == "done" else shown
 
     def close(self) -> None:
         """Close the running query."""

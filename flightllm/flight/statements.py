@@ -71,7 +71,7 @@ class Statement:
         with self._lock:
             self._rights = rights
             self._waiting = result
-            self._running.append(result.query)
+            self._running = [*filter(_is_alive, self._running), result.query]
             if self.parts > 1:
                 self._shared = Parts(result, self.parts)
         return result
@@ -109,7 +109,7 @@ class Statement:
             again, self._cancelled = self._cancelled, True
             waiting, self._waiting = self._waiting, None
             running = list(self._running)
-        alive = [query for query in running if query.progress()["status"] in ("planned", "running")]
+        alive = list(filter(_is_alive, running))
         for query in running:
             query.cancel()
         if waiting is not None:
@@ -132,6 +132,10 @@ class Statement:
             return result
         fields = [column.with_name(name or column.name) for column, name in zip(schema, self.names, strict=True)]
         return _Renamed(pa.schema(fields), result.batches, result.query)
+
+
+def _is_alive(query: QueryRecord) -> bool:
+    return query.progress()["status"] in ("planned", "running")
 
 
 def _start(

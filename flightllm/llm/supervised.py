@@ -183,9 +183,12 @@ class SupervisedEngine:
             try:
                 engine = kept or self._create()
             except Exception as error:  # noqa: BLE001 - starting fails in many ways; it is tried again
-                self._failures += 1
-                self._reason = str(error)
-                _log.warning("engine did not start", engine=self._name, error=str(error), tries=self._failures)
+                with self._changed:
+                    self._failures += 1
+                    tries = self._failures
+                    if not self._closed.is_set():
+                        self._reason = str(error)
+                _log.warning("engine did not start", engine=self._name, error=str(error), tries=tries)
                 continue
             with self._changed:
                 if not self._closed.is_set():
@@ -194,6 +197,9 @@ class SupervisedEngine:
                     _log.info("engine open", engine=engine.name)
                     return
             engine.close()
+            return
+        if kept is not None:  # closed meanwhile
+            kept.close()
 
     def _pause(self) -> float:
         return min(_MOST_PAUSE, _FIRST_PAUSE * 2.0 ** (self._failures - 1)) if self._failures else 0.0

@@ -30,6 +30,9 @@ _SUMS = {
 }
 """Name and meaning of each sum of `Totals`."""
 
+_COUNT_SECONDS = 30.0
+"""How old the count of kept answers may be: it goes through all of them."""
+
 
 class Metrics:
     """The metrics of one server and its process."""
@@ -62,7 +65,7 @@ class _ServerCollector(Collector):
         yield from _of_statements(self._database.queries.totals())
         yield from _of_load(self._server.load())
         yield from self._of_engine()
-        cache = self._database.cache.stats()
+        cache = self._database.cache.stats(_COUNT_SECONDS)
         yield _counter("flightllm_cache_hits", "Answers found in the answer cache.", cache.hits)
         yield _counter("flightllm_cache_misses", "Answers not found in the answer cache.", cache.misses)
         yield _gauge("flightllm_cache_entries", "Answers kept.", cache.entries)

@@ -1,6 +1,7 @@
 """Keep answers by what was asked, in SQLite: an answer is bought once, also across queries and restarts."""
 
 import hashlib
+import math
 import sqlite3
 import threading
 import time
@@ -60,7 +61,8 @@ class AnswerCache:
 
     No failure is a query's: it is reported in the log and counted. A file that cannot be opened or written, because the
     disk is full or another process holds it, is tried again every few seconds, and answers wait in memory meanwhile. A
-    damaged one is set aside, under its name with `damaged` and a number, and another begun.
+    damaged one is set aside, under its name with `damaged` and a number, and another begun. Other processes that have
+    it open go over to that one with their next commit.
     """
 
     def __init__(self, path: Path | None, max_bytes: int = 4 << 30) -> None:
@@ -75,8 +77,12 @@ class AnswerCache:
         self._committed = self._retry = time.monotonic()
         """Of the last commit, and before which there is to be none."""
         self._hits = self._misses = self._failures = 0
+        self._counted = (-math.inf, 0, 0)
+        """When the entries and their bytes were counted last, and these."""
         self._path = path
         self._database: sqlite3.Connection | None = None
+        self._inode = 0
+        """Of the file that is open."""
         self._reopen()
         self._make_room(0)
         self._some, self._closed = threading.Event(), threading.Event()
@@ -96,9 +102,26 @@ class AnswerCache:
                 if self._path is not None:
                     self._path.parent.mkdir(parents=True, exist_ok=True)
                 self._database = _connect("" if self._path is None else str(self._path))
+                self._inode = 0 if self._path is None else self._path.stat().st_ino
                 again = False
             except (OSError, sqlite3.Error) as error:
                 again = self._is_set_aside(error)
+
+    def _leave_moved(self) -> bool:
+        """Close a file that another process has renamed or removed, and tell so. The caller holds the lock."""
+        if self._path is None or self._database is None:
+            return False
+        try:
+            if self._path.stat().st_ino == self._inode:
+                return False
+        except FileNotFoundError:
+            pass
+        except OSError:  # it cannot be seen now
+            return False
+        with suppress(sqlite3.Error):
+            self._database.close()
+        self._database = None
+        return True
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, str]:
         """Return the answers known among `keys`."""
@@ -151,6 +174,7 @@ class AnswerCache:
         with self._lock:
             self._commit()
             self._waiting.clear()
+            self._counted = (-math.inf, 0, 0)
             gone = self._write([("DELETE FROM answers", [()])])
             if self._database is not None:
                 with suppress(sqlite3.Error):  # the space is taken back as soon as no other process reads
@@ -158,8 +182,19 @@ class AnswerCache:
                     self._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             return gone
 
-    def stats(self) -> CacheStats:
-        """Count what there is; takes a moment for millions of answers, and holds nobody up."""
+    def stats(self, most_age: float = 0.0) -> CacheStats:
+        """Count what there is; takes a moment for millions of answers, and holds nobody up.
+
+        Entries and bytes may be those of up to `most_age` seconds ago.
+        """
+        now, found = time.monotonic(), self._counted
+        if now - found[0] >= most_age:
+            found = self._counted = (now, *self._kept())
+        _, entries, size = found
+        return CacheStats(entries, size, self._max_bytes, self._hits, self._misses, self._failures)
+
+    def _kept(self) -> tuple[int, int]:
+        """Return how many answers are kept, and their bytes."""
         with self._lock:
             self._commit()
             size, entries = self._used_bytes(), 0
@@ -168,7 +203,7 @@ class AnswerCache:
         if self._path is not None and self._path.exists():
             with suppress(sqlite3.Error), closing(sqlite3.connect(self._path, timeout=_BUSY_SECONDS)) as database:
                 entries = _count(database)
-        return CacheStats(entries, size, self._max_bytes, self._hits, self._misses, self._failures)
+        return entries, size
 
     def close(self) -> None:
         """Commit and close. Idempotent."""
@@ -211,6 +246,7 @@ class AnswerCache:
         if now < self._retry or not (self._waiting or self._used):
             return
         self._committed = now
+        self._leave_moved()
         self._reopen()
         statements = [(_INSERT, self._waiting.items()), (_TOUCH, [(key,) for key in self._used])]
         database = self._database
@@ -283,6 +319,8 @@ class AnswerCache:
             _log.warning("answer cache fails, answers wait", error=str(error), waiting=len(self._waiting))
             self._retry = time.monotonic() + _BUSY_SECONDS
             return False
+        if self._leave_moved():
+            return True
         if self._database is not None:
             with suppress(sqlite3.Error):
                 self._database.close()

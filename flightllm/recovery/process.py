@@ -68,6 +68,10 @@ class Worker:
         with suppress(BrokenPipeError, ConnectionResetError):
             self._connection.send(message)
 
+    async def ended(self) -> int:
+        """Wait until the process ends; return its exit code as `follow` does."""
+        return await self._process.wait()
+
     async def follow(self, heard: Callable[[Message], None]) -> int:
         """Hand on what the process says until it ends; return its exit code, minus the signal where one killed it."""
         loop = asyncio.get_running_loop()

@@ -22,6 +22,8 @@ _MOST_STARTS = 5
 _QUICK_SECONDS = 60.0
 _FREE_DEATHS, _FIRST_PAUSE, _MOST_PAUSE = 2, 0.5, 10.0
 """The first deaths within so many seconds of a start are answered at once, further ones after a growing pause."""
+_SPARE_PAUSE = 3.0
+"""Between the death of a spare process and the next one."""
 _GRACE_SECONDS = 15.0
 """How long a process may take to end after its queries had their time to finish."""
 _log = structlog.get_logger(__name__)
@@ -47,6 +49,8 @@ class _Supervisor:
     _worker: Worker | None = None
     _spare: Worker | None = None
     _spawning: asyncio.Task[None] | None = None
+    _watching: asyncio.Task[None] | None = None
+    """Held, as the loop holds no tasks."""
     _refused: dict[bytes, Refused] = field(default_factory=dict)
     _failure: str | None = None
     _listening: bool = False
@@ -65,6 +69,7 @@ class _Supervisor:
         try:
             return await self._serve(descriptor, Journal(descriptor))
         finally:
+            self._stop.set()  # no further spare
             if self._spawning is not None:
                 await self._spawning
             if self._spare is not None:
@@ -107,7 +112,7 @@ class _Supervisor:
             match message:
                 case Listening(uri):
                     self._began(uri)
-                    self._spawning = asyncio.get_running_loop().create_task(self._spawn(descriptor))
+                    self._have_spare(descriptor)
                 case Failed(text):
                     self._failure = text
                 case Lifted(digest):
@@ -145,13 +150,30 @@ class _Supervisor:
         self._listen = urlsplit(uri).netloc  # the next process takes the same port
         print(f"listening {uri}", flush=True)  # noqa: T201 - what a script waits for
 
+    def _have_spare(self, descriptor: int) -> None:
+        """Start a spare process, unless there is one or one is being started."""
+        idle = self._spawning is None or self._spawning.done()
+        if idle and self._spare is None and not self._stop.is_set():
+            self._spawning = asyncio.get_running_loop().create_task(self._spawn(descriptor))
+
     async def _spawn(self, descriptor: int) -> None:
-        if self._signal is not None or self._spare is not None:
-            return
         try:
-            self._spare = await Worker.spawn(self.config, descriptor)
+            spare = self._spare = await Worker.spawn(self.config, descriptor)
         except OSError as error:
             _log.warning("no spare process, a death will take longer to recover from", error=str(error))
+            return
+        self._watching = asyncio.get_running_loop().create_task(self._replace(spare, descriptor))
+
+    async def _replace(self, spare: Worker, descriptor: int) -> None:
+        """Wait until a spare process ends, and start another where it did so before it served."""
+        code = await spare.ended()
+        if self._spare is not spare or self._stop.is_set():
+            return
+        self._spare = None
+        await spare.follow(lambda _: None)
+        _log.warning("spare process died", exit=_name(code))
+        if not await _set_within(self._stop, _SPARE_PAUSE):
+            self._have_spare(descriptor)
 
     def _blame(self, journal: Journal, code: int) -> None:
         """Refuse the statements that may have killed the process, for a while."""
@@ -182,11 +204,21 @@ class _Supervisor:
             self._worker.kill()
             return
         self._worker.terminate()
-        asyncio.get_running_loop().call_later(self.config.recovery.drain_seconds + _GRACE_SECONDS, self._worker.kill)
+        asyncio.get_running_loop().call_later(self.config.recovery.drain_seconds + _GRACE_SECONDS, self._kill)
+
+    def _kill(self) -> None:
+        """End the present process, which may not be the one that was there when the signal came."""
+        if self._worker is not None:
+            self._worker.kill()
 
 
 def _name(code: int) -> str:
-    return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:  # a real-time signal
+        return f"signal {-code}"
 
 
 async def _set_within(event: asyncio.Event, seconds: float) -> bool:

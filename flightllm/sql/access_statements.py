@@ -5,7 +5,8 @@ from typing import cast
 
 from flightllm.access.grants import PRIVILEGES, Grant, ObjectKind, Policy, Privilege
 from flightllm.errors import SqlError
-from flightllm.sql.names import identifier, read_name, read_parts
+from flightllm.sql.cursor import Cursor
+from flightllm.sql.names import identifier
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Kind, Token
 
@@ -36,36 +37,29 @@ def read_access_statement(tokens: Sequence[Token], text: str) -> Statement | Non
     return None
 
 
-class _Reader:
-    """Walks the tokens from left to right."""
+class _Reader(Cursor):
+    """Reads the statements from left to right."""
 
     def __init__(self, tokens: Sequence[Token], text: str) -> None:
-        self._tokens = tokens
+        super().__init__(tokens, 0)
         self._text = text
-        self._at = 0
-
-    def take(self, *words: str) -> bool:
-        """Go past words where they come next; tell whether they did."""
-        following = self._tokens[self._at : self._at + len(words)]
-        found = len(following) == len(words) and all(t.is_word(w) for t, w in zip(following, words, strict=True))
-        self._at += len(words) * found
-        return found
 
     def grant(self, verb: str, preposition: str) -> Statement:
         """Read the rest of GRANT or REVOKE."""
-        named = [self._word()]
-        while self._symbol(","):
-            named.append(self._word())
+        named = [self._privilege()]
+        while self.symbol(","):
+            named.append(self._privilege())
         self.take("privileges")
-        self._need("on", _GRANT)
+        self.need(_GRANT, "on")
         kind: ObjectKind = "TABLE"
         for other in PRIVILEGES:
             if self.take(other.lower()):
                 kind = other
                 break
         schema, name = self._object(kind)
-        self._need(preposition, _GRANT)
-        grantee = self._last_name(_GRANT)
+        self.need(_GRANT, preposition)
+        grantee = self._user(_GRANT)
+        self.end(_GRANT)
         valid = PRIVILEGES[kind]
         privileges = list(valid) if named == ["ALL"] else named
         for privilege in privileges:
@@ -76,65 +70,43 @@ class _Reader:
 
     def policy(self, *, creates: bool, replaces: bool, usage: str) -> Statement:
         """Read the rest of CREATE or DROP of a row filter or column mask."""
-        self._need("on", usage)
-        table, self._at = read_name(self._tokens, self._at)
+        self.need(usage, "on")
+        table = self.table()
         column = ""
         if usage is _MASK:
-            column = self._name(usage) if self._symbol("(") else ""
-            if not column or not self._symbol(")"):
+            column = self.name("a column", usage) if self.symbol("(") else ""
+            if not column or not self.symbol(")"):
                 raise SqlError(f"a column in parentheses was expected after the table: {_MASK}")
-        self._need("to" if creates else "from", usage)
-        grantee = self._name(usage)
+        self.need(usage, "to" if creates else "from")
+        grantee = self._user(usage)
         expression = ""
         if creates:
-            self._need("as", usage)
-            if self._at == len(self._tokens):
+            self.need(usage, "as")
+            if self.at == len(self.tokens):
                 raise SqlError(f"an expression was expected after AS: {usage}")
             expression = self._without_comments()
-        self._end(usage)
+        self.end(usage)
         policy = Policy(grantee, table.schema, table.name, column, expression)
         return Statement("create_policy" if creates else "drop_policy", self._text, policy=policy, or_replace=replaces)
 
     def _without_comments(self) -> str:
         """Return the rest of the text: one that ends in a comment could not stand in parentheses."""
-        start = self._tokens[0].start
-        rest, self._at = self._tokens[self._at :], len(self._tokens)
+        start = self.tokens[0].start
+        rest, self.at = self.tokens[self.at :], len(self.tokens)
         return " ".join(self._text[token.start - start : token.end - start] for token in rest)
 
     def _object(self, kind: ObjectKind) -> tuple[str, str]:
         if kind == "TABLE":
-            table, self._at = read_name(self._tokens, self._at)
+            table = self.table()
             return table.schema, table.name
-        name = self._name(_GRANT)
+        name = self.name(f"a {kind.lower()}", _GRANT)
         return (name, "") if kind == "SCHEMA" else ("", name)
 
-    def _name(self, usage: str) -> str:
-        parts, self._at = read_parts(self._tokens, self._at)
-        if len(parts) != 1:
-            raise SqlError(f"a name of one part was expected: {usage}")
-        return parts[0]
+    def _user(self, usage: str) -> str:
+        return self.name("a user", usage)
 
-    def _last_name(self, usage: str) -> str:
-        name = self._name(usage)
-        self._end(usage)
-        return name
-
-    def _word(self) -> str:
-        token = self._tokens[self._at] if self._at < len(self._tokens) else None
-        self._at += 1
+    def _privilege(self) -> str:
+        token = self.next()
         if token is None or token.kind is not Kind.WORD:
             raise SqlError(f"a privilege was expected: {_GRANT}")
         return (identifier(token) or "").upper()
-
-    def _symbol(self, symbol: str) -> bool:
-        found = self._at < len(self._tokens) and self._tokens[self._at].is_symbol(symbol)
-        self._at += found
-        return found
-
-    def _need(self, word: str, usage: str) -> None:
-        if not self.take(word):
-            raise SqlError(f"{word.upper()} was expected: {usage}")
-
-    def _end(self, usage: str) -> None:
-        if self._at < len(self._tokens):
-            raise SqlError(f"{self._tokens[self._at].text[:40]!r} was not expected: {usage}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from flightllm.errors import SqlError
-from flightllm.sql.names import identifier, read_parts
+from flightllm.sql.names import TableName, identifier, read_name, read_parts
 from flightllm.sql.tokens import Kind, Token
 
 
@@ -23,11 +23,27 @@ class Cursor:
         self.at += len(words) * found
         return found
 
+    def symbol(self, text: str) -> bool:
+        """Read a symbol if it follows, and tell whether it did."""
+        found = self.at < len(self.tokens) and self.tokens[self.at].is_symbol(text)
+        self.at += found
+        return found
+
+    def need(self, usage: str, *words: str) -> None:
+        """Read words that have to follow; raises `SqlError`."""
+        if not self.take(*words):
+            raise SqlError(f"{' '.join(words).upper()} was expected: {usage}")
+
     def next(self) -> Token | None:
         """Read a token; None after the last."""
         token = self.tokens[self.at] if self.at < len(self.tokens) else None
         self.at += 1
         return token
+
+    def table(self) -> TableName:
+        """Read the name of a table; raises `SqlError`."""
+        table, self.at = read_name(self.tokens, self.at)
+        return table
 
     def name(self, what: str, usage: str) -> str:
         """Read the name of an object.

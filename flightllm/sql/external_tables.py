@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from types import MappingProxyType
 
 from flightllm.errors import SqlError
-from flightllm.sql.names import read_name
+from flightllm.sql.cursor import Cursor
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Kind, Token
 
@@ -18,37 +18,26 @@ def read_external_table(tokens: Sequence[Token], text: str) -> Statement | None:
     Raises:
         SqlError: a part is missing or unknown.
     """
-    at = _after(tokens, 0, "create")
-    or_replace = bool(at and _after(tokens, at, "or", "replace"))
-    at = _after(tokens, at + 2 * or_replace, "external") if at else 0
-    if not at:
+    cursor = Cursor(tokens, 0)
+    creates = cursor.take("create")
+    or_replace = cursor.take("or", "replace")
+    if not creates or not cursor.take("external"):
         return None
-    at = _needed(tokens, at, "table")
-    exists_ok = bool(_after(tokens, at, "if", "not", "exists"))
-    target, at = read_name(tokens, at + 3 * exists_ok)
-    if at < len(tokens) and tokens[at].is_symbol("("):
+    cursor.need(_USAGE, "table")
+    exists_ok = cursor.take("if", "not", "exists")
+    target = cursor.table()
+    if cursor.symbol("("):
         raise SqlError(f"an external table takes its columns from its files: {_USAGE}")
-    at = _needed(tokens, at, "stored", "as")
-    kind = tokens[at].text.lower() if at < len(tokens) else ""
+    cursor.need(_USAGE, "stored", "as")
+    format_ = cursor.next()
+    kind = "" if format_ is None else format_.text.lower()
     if kind not in FORMATS:
         raise SqlError(f"the files of an external table are one of {', '.join(FORMATS)}: {_USAGE}")
-    at = _needed(tokens, at + 1, "location")
-    if at != len(tokens) - 1 or tokens[at].kind is not Kind.STRING:
+    cursor.need(_USAGE, "location")
+    location = cursor.next()
+    if location is None or location.kind is not Kind.STRING or cursor.next() is not None:
         raise SqlError(f"one location in single quotes ends the statement: {_USAGE}")
-    options = MappingProxyType({"format": kind, "location": tokens[at].text})
+    options = MappingProxyType({"format": kind, "location": location.text})
     return Statement(
         "create_external", text, target=target, or_replace=or_replace, exists_ok=exists_ok, options=options
     )
-
-
-def _after(tokens: Sequence[Token], at: int, *words: str) -> int:
-    """Return the index after words that stand at an index, or 0 where others do."""
-    found = tokens[at : at + len(words)]
-    there = len(found) == len(words) and all(token.is_word(word) for token, word in zip(found, words, strict=True))
-    return at + len(words) if there else 0
-
-
-def _needed(tokens: Sequence[Token], at: int, *words: str) -> int:
-    if not (after := _after(tokens, at, *words)):
-        raise SqlError(f"expected {' '.join(words).upper()}: {_USAGE}")
-    return after

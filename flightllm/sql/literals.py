@@ -59,6 +59,30 @@ def literal(value: pa.Scalar) -> str:
     raise _no_literal(kind)
 
 
+def count_items(value: pa.Scalar) -> int:
+    """Return how many values `literal` writes for one: for a list, a struct or a map those in it, at any depth."""
+    kind = value.type
+    if isinstance(kind, pa.BaseExtensionType) or pa.types.is_dictionary(kind) or pa.types.is_union(kind):
+        return count_items(value.value) if value.value is not None else 1
+    if not value.is_valid or not pa.types.is_nested(kind):
+        return 1
+    if pa.types.is_struct(kind):
+        return sum(map(count_items, value.values()))
+    return _items_in(value.values)
+
+
+def _items_in(values: pa.Array) -> int:
+    """Return how many values an array holds, those inside of others too, without a step for each."""
+    kind = values.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _items_in(values.storage)
+    if pa.types.is_struct(kind):
+        return len(values) + sum(map(_items_in, values.flatten()))
+    if pa.types.is_dictionary(kind) or pa.types.is_union(kind):
+        return sum(map(count_items, values))
+    return len(values) + (_items_in(values.flatten()) if pa.types.is_nested(kind) else 0)
+
+
 def _no_literal(kind: pa.DataType) -> SqlError:
     return SqlError(f"a value of type {kind} cannot be bound: send it as text and CAST it")
 

@@ -2,12 +2,17 @@
 
 import pyarrow as pa
 
-from flightllm.errors import SqlError
-from flightllm.sql.literals import literal
+from flightllm.errors import LimitExceededError, SqlError
+from flightllm.sql.literals import count_items, literal
 from flightllm.sql.tokens import Kind, Token, tokenize
 
 _MOST = 65_535
 """Parameters of one statement. `$n` stands for n of them, so that a short text could ask for any number."""
+_MOST_ITEMS, _MOST_TEXT = 10_000, 16 << 20
+"""What one row of parameters may come to in the text: values of lists, structs and maps, and characters.
+
+The text is read as often as any other, and the values of a list are planned one by one: 100,000 took 20 s.
+"""
 
 
 def count_parameters(sql: str) -> int:
@@ -36,6 +41,7 @@ def bind(sql: str, parameters: pa.RecordBatch | None) -> str:
 
     Raises:
         SqlError: the number of values or rows does not fit, or a value's type has no literal; names the column.
+        LimitExceededError: the values are too many or too large to stand in a statement's text.
     """
     placeholders = [token for token in tokenize(sql) if token.kind is Kind.PLACEHOLDER]
     wanted = _count(placeholders)
@@ -46,13 +52,24 @@ def bind(sql: str, parameters: pa.RecordBatch | None) -> str:
         return sql
     if parameters.num_rows != 1:
         raise SqlError(f"one row of parameters was expected, not {parameters.num_rows}")
+    columns = [index if token.text == "?" else int(token.text[1:]) - 1 for index, token in enumerate(placeholders)]
+    items = [count_items(parameters.column(column)[0]) for column in range(given)]
+    if (found := sum(items[column] for column in columns if items[column] > 1)) > _MOST_ITEMS:
+        raise _too_much(f"hold {found:,} values in lists, structs and maps", f"{_MOST_ITEMS:,}")
     literals = [_named(parameters, column) for column in range(given)]
+    if (found := sum(len(literals[column]) for column in columns)) > _MOST_TEXT:
+        raise _too_much(f"are {found:,} characters of SQL text", f"{_MOST_TEXT:,}")
     parts, end = [], 0
-    for index, token in enumerate(placeholders):
-        column = index if token.text == "?" else int(token.text[1:]) - 1
+    for token, column in zip(placeholders, columns, strict=True):
         parts += [sql[end : token.start], literals[column]]
         end = token.end
     return "".join([*parts, sql[end:]])
+
+
+def _too_much(found: str, most: str) -> LimitExceededError:
+    return LimitExceededError(
+        f"the parameters of one row {found}, at most {most} may be: upload them as a table, and join it"
+    )
 
 
 def _count(placeholders: list[Token]) -> int:

@@ -35,6 +35,14 @@ def test_planning_shows_every_phase() -> None:
     assert sum(phases.values()) == pytest.approx(whole, abs=0.1)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_recovery_measures_a_kill() -> None:
+    """The server answers again after its process was killed."""
+    figures = run("recovery")
+    assert figures["kills"] == 1
+    assert figures["seconds"] > 0
+
+
 def test_operator_measures_speed_and_memory() -> None:
     """The operator asks each distinct prompt once, with and without the kept answers."""
     figures = run("operator", "--repeats", "1")

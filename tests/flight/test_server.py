@@ -11,8 +11,9 @@ from pyarrow import flight
 from flightllm.client import Client
 from flightllm.config import LimitsConfig, ServerConfig
 from flightllm.errors import CancelledError, EngineUnavailableError
+from flightllm.flight.core import PART
 from flightllm.flight.limits import FlightLimits
-from flightllm.flight.messages import flight_message, message_class, pack, sql_message
+from flightllm.flight.messages import flight_message, message_class, pack, sql_message, unpack_as
 from flightllm.flight.server import FlightSqlServer
 from flightllm.limits import TimeLimit
 from tests.flight_messages import act, descriptor, prepare, prepared, put
@@ -99,6 +100,15 @@ def test_a_ticket_may_be_fetched_again(bare: flight.FlightClient) -> None:
     """A second fetch runs the query again."""
     ticket = bare.get_flight_info(descriptor("CommandStatementQuery", query="SELECT 1 AS a")).endpoints[0].ticket
     assert bare.do_get(ticket).read_all() == bare.do_get(ticket).read_all()
+
+
+@pytest.mark.parametrize("part", [b"", b"x", b"-1", b"1" * 5_000], ids=["empty", "letter", "sign", "5,000 digits"])
+def test_a_ticket_of_no_part(bare: flight.FlightClient, part: bytes) -> None:
+    """A ticket that was never given out is told from one, whatever stands where the part's number should."""
+    ticket = bare.get_flight_info(descriptor("CommandStatementQuery", query="SELECT 1 AS a")).endpoints[0].ticket
+    handle = unpack_as("TicketStatementQuery", ticket.ticket).statement_handle + PART + part
+    with pytest.raises(pa.ArrowKeyError, match="no such query"):
+        bare.do_get(flight.Ticket(pack(sql_message("TicketStatementQuery", statement_handle=handle)))).read_all()
 
 
 def test_batches_stay_below_two_mebibytes(bare: flight.FlightClient, server: FlightSqlServer, database: Any) -> None:

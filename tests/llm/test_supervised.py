@@ -110,6 +110,19 @@ def test_an_engine_that_never_answered_fails_at_once(make_requests: MakeRequests
     engine.close()
 
 
+def test_closed_while_it_is_down(make_requests: MakeRequests, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine that finds its way back by itself is kept when it is lost, and released when all is closed."""
+    closed, kept = threading.Event(), fake(die_after=5)()
+    monkeypatch.setattr(kept, "reconnects", True, raising=False)
+    monkeypatch.setattr(kept, "close", closed.set)
+    engine = supervised(lambda: kept, on_engine_down="fail")
+    with pytest.raises(EngineUnavailableError):
+        answers(engine, make_requests(20))
+    assert not closed.is_set()
+    engine.close()
+    assert closed.wait(30)
+
+
 def test_opened_beside(make_requests: MakeRequests) -> None:
     """An engine that is still being opened holds nobody up but those who ask it."""
     ready = threading.Event()

@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,6 +19,7 @@ from flightllm.errors import ConfigError
 from flightllm.flight.server import FlightSqlServer
 from flightllm.llm.health import Health
 from flightllm.observe.http import HttpServer
+from flightllm.operators import cache as cache_module
 from flightllm.session import Database
 from tests.servers import ask, cursor_of, serving
 
@@ -104,6 +106,29 @@ def test_metrics_are_what_the_system_tables_say(server: FlightSqlServer, databas
     assert found["flightllm_queue_wait_seconds_count"] >= len(rows)
     assert found["flightllm_threads"] > 5
     assert found["process_open_fds"] > 5
+
+
+def test_scrapes_count_the_answers_once_in_a_while(
+    server: FlightSqlServer, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Metrics asked for again soon do not go through the kept answers again, unless they were all forgotten."""
+    counts: list[int] = []
+    counting = cache_module._count
+
+    def counted(kept: sqlite3.Connection) -> int:
+        counts.append(counting(kept))
+        return counts[-1]
+
+    monkeypatch.setattr(cache_module, "_count", counted)
+    with HttpServer(LOCAL, database, server) as http_server, cursor_of(server) as cursor:
+        ask(cursor, "SELECT ai_gen('Of {n}?', n) FROM t WHERE n <= 20")
+        database.cache.flush()
+        assert [_metrics(http_server)["flightllm_cache_entries"] for _ in range(3)] == [20] * 3
+        assert counts == [20]
+        assert database.cache.stats().entries == 20
+        assert counts == [20, 20]
+        cursor.execute("TRUNCATE TABLE system.cache")
+        assert _metrics(http_server)["flightllm_cache_entries"] == 0
 
 
 def test_a_running_query_counts(server: FlightSqlServer, database: Database) -> None:

@@ -14,7 +14,7 @@ import pytest
 from flightllm.ai import AICall
 from flightllm.config import CacheConfig
 from flightllm.llm.base import Parameters
-from flightllm.operators.cache import AnswerCache, Keys
+from flightllm.operators.cache import AnswerCache, Keys, _set_aside
 from tests.databases import ask, small_database
 from tests.disks import small_disk
 
@@ -250,6 +250,20 @@ def test_damaged_while_running(path: Path, cache: AnswerCache) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="mounts a file system of a few kilobytes")
+@pytest.mark.parametrize("begun", [True, False])
+def test_set_aside_by_another_process(path: Path, cache: AnswerCache, begun: bool) -> None:
+    """Where another process has set the shared file aside, answers go into the file that takes its place."""
+    cache.put(b"old", "kept")
+    cache.flush()
+    _set_aside(path)
+    with closing(AnswerCache(path) if begun else sqlite3.connect(":memory:")):
+        cache.put(b"key", "text")
+        cache.flush()
+    with closing(AnswerCache(path)) as other:
+        assert other.get([b"old", b"key"]) == {b"key": "text"}
+    assert cache.stats().failures == 0
+
+
 def test_disk_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a full disk answers wait in memory, reads go on, and once there is room again they are all written."""
     monkeypatch.setattr("flightllm.operators.cache._BUSY_SECONDS", 0.0)

@@ -3,14 +3,22 @@
 import time
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import datetime, timedelta, tzinfo
 from pathlib import Path
+from typing import Self
 
 import pytest
+from pyarrow import flight
 
+from flightllm import records, session_log
+from flightllm.flight import endpoints
+from flightllm.flight.messages import flight_message
 from flightllm.flight.registry import Registry
 from flightllm.operators.cache import AnswerCache
 from flightllm.recovery.quarantine import Quarantine, Refused
 from tests.databases import ask, small_database
+from tests.flight_messages import descriptor
+from tests.servers import serving
 
 YEAR = 365 * 86_400.0
 
@@ -20,8 +28,17 @@ def jump(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
     """Have the wall clock show another year at every second look, as if it were set again and again."""
     clock, looks = time.time, iter(range(1 << 30))
     monkeypatch.setattr(time, "time", lambda: clock() + (next(looks) % 2) * request.param)
+
+    class Jumping(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return cls.fromtimestamp(time.time(), tz)
+
+    for module in (records, session_log, endpoints):
+        monkeypatch.setattr(module, "datetime", Jumping)
     yield
     assert abs(time.time() - time.time()) > YEAR / 2
+    assert abs(Jumping.now() - Jumping.now()) > timedelta(seconds=YEAR / 2)
 
 
 @pytest.mark.usefixtures("jump")
@@ -33,6 +50,18 @@ def test_queries_and_answers(tmp_path: Path) -> None:
         again = ask(session, "SELECT ai_gen('x', note) FROM people")
         assert (first.calls, again.calls, again.cache_hits) == (4, 0, 4)
         assert 0 <= first.record.row()["seconds"] < 60
+        known = ask(session, "SELECT count(*) AS n, count(started_at) AS m FROM system.queries WHERE status = 'done'")
+        assert known.rows == [{"n": 5, "m": 5}]
+
+
+@pytest.mark.usefixtures("jump")
+def test_a_ticket_put_off(tmp_path: Path) -> None:
+    """A ticket whose end a client puts off is there afterwards, whatever date it is told."""
+    with serving(tmp_path) as server, flight.connect(server.uri) as client:
+        info = client.get_flight_info(descriptor("CommandStatementQuery", query="SELECT 1 AS a"))
+        request = flight_message("RenewFlightEndpointRequest", endpoint=info.endpoints[0].serialize())
+        assert list(client.do_action(flight.Action("RenewFlightEndpoint", request.SerializeToString())))
+        assert client.do_get(info.endpoints[0].ticket).read_all().to_pylist() == [{"a": 1}]
 
 
 @pytest.mark.usefixtures("jump")

@@ -1,5 +1,6 @@
 """The server's process dies in all ways, and another takes its place."""
 
+import asyncio
 import os
 import signal
 import socket
@@ -7,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from multiprocessing import Pipe
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,9 +17,10 @@ from click.testing import CliRunner
 
 from flightllm.cli import main
 from flightllm.client import Client
-from flightllm.config import Config
+from flightllm.config import Config, RecoveryConfig
 from flightllm.errors import EngineUnavailableError, FlightLLMError
-from flightllm.recovery.supervisor import supervise
+from flightllm.recovery.process import Worker
+from flightllm.recovery.supervisor import _Supervisor, supervise
 from tests.servers import SupervisedServer, await_true
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
@@ -40,6 +43,48 @@ def test_a_killed_process_is_replaced(tmp_path: Path) -> None:
         assert server.stop() == 0
         assert server.process.stdout is not None
         assert server.process.stdout.read() == ""
+
+
+def test_a_spare_process_that_dies_is_replaced(tmp_path: Path) -> None:
+    """A spare process killed while it waits is replaced while the other one serves."""
+    with SupervisedServer(tmp_path) as server:
+        await_true(lambda: len(server.children()) == 2)
+        worker, spare = server.children()
+        os.kill(spare, signal.SIGKILL)
+        await_true(lambda: spare not in server.children() and len(server.children()) == 2)
+        assert server.children()[0] == worker
+        assert "spare process died" in server.log.read_text()
+        assert server.stop() == 0
+
+
+def test_a_signal_without_a_name(tmp_path: Path) -> None:
+    """A process killed by a real-time signal, which Python has no name for, is replaced like any other."""
+    with SupervisedServer(tmp_path) as server:
+        worker = server.children()[0]
+        os.kill(worker, signal.SIGRTMIN + 6)
+        await_true(lambda: worker not in server.children())
+        assert server.query_again(COUNT) == [(1000,)]
+        assert f"signal {signal.SIGRTMIN + 6}" in server.log.read_text()
+
+
+def test_a_signal_between_two_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time to end holds for the process that is there when it is over, not for the one that died before."""
+    monkeypatch.setattr("flightllm.recovery.supervisor._GRACE_SECONDS", 0.0)
+    supervisor = _Supervisor(Config(data_folder=tmp_path, recovery=RecoveryConfig(drain_seconds=2)))
+
+    async def sleeper() -> Worker:
+        process = await asyncio.create_subprocess_exec("sleep", "60", process_group=0)
+        return Worker(process, Pipe()[0])
+
+    async def signalled() -> int:
+        supervisor._worker = await sleeper()
+        supervisor._worker.kill()
+        await supervisor._worker.ended()
+        supervisor._on_signal(signal.SIGTERM)
+        later = supervisor._worker = await sleeper()
+        return await asyncio.wait_for(later.ended(), 30)
+
+    assert asyncio.run(signalled()) == -signal.SIGKILL
 
 
 def test_killed_under_load(tmp_path: Path) -> None:

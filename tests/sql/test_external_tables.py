@@ -22,8 +22,8 @@ def test_parts() -> None:
     [
         ("t (a INT) STORED AS CSV LOCATION 'x'", "takes its columns from its files"),
         ("t STORED AS AVRO LOCATION 'x'", "one of parquet, csv, json, arrow"),
-        ("t LOCATION 'x'", "expected STORED AS"),
-        ("t STORED AS CSV", "expected LOCATION"),
+        ("t LOCATION 'x'", "STORED AS was expected"),
+        ("t STORED AS CSV", "LOCATION was expected"),
         ("t STORED AS CSV LOCATION x", "in single quotes"),
         ("t STORED AS CSV LOCATION 'x' OPTIONS ('a' 'b')", "ends the statement"),
         ("t STORED AS", "one of parquet"),

@@ -9,7 +9,7 @@ import pytest
 from datafusion import SessionContext
 
 from flightllm.catalog.contexts import plain_config
-from flightllm.errors import SqlError
+from flightllm.errors import LimitExceededError, SqlError
 from flightllm.sql.parameters import bind, count_parameters, numbered
 
 WHEN = datetime(2024, 1, 2, 3, 4, 5, 6)  # noqa: DTZ001 - a timestamp without a zone is one of the cases
@@ -130,6 +130,34 @@ def test_refused(sql: str, columns: list[list[object]], message: str) -> None:
     row = pa.record_batch(columns, names=[f"p{index}" for index in range(len(columns))])
     with pytest.raises(SqlError, match=message):
         bind(sql, row)
+
+
+NESTED = [
+    pa.array([list(range(10_001))]),
+    pa.array([list(range(10_001))], pa.large_list(pa.int64())),
+    pa.array([[[0]] * 5_001]),
+    pa.array([[(str(i), i) for i in range(5_001)]], pa.map_(pa.string(), pa.int64())),
+    pa.array([{"a": list(range(10_000)), "b": 1}]),
+    pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([list(range(10_001))])]),
+]
+
+
+@pytest.mark.parametrize("value", NESTED, ids=lambda value: str(value.type)[:30])
+def test_large_lists_are_refused(value: pa.Array, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A value that would be thousands of literals is refused before one is written, with what to do instead."""
+    monkeypatch.setattr("flightllm.sql.parameters.literal", lambda _: pytest.fail("written"))
+    with pytest.raises(LimitExceededError, match="upload them as a table"):
+        bind("SELECT ?", pa.record_batch([value], names=["0"]))
+
+
+def test_values_named_often_count_each_time() -> None:
+    """A value that stands in the text many times is as much text as many values."""
+    row = pa.record_batch([pa.array([list(range(2_000))]), pa.array(["x" * (4 << 20)])], names=["0", "1"])
+    assert bind("SELECT $1, $1, $1, $1, $1, $2", row).count("1999") == 5
+    with pytest.raises(LimitExceededError, match="hold 12,000 values"):
+        bind("SELECT $1, $1, $1, $1, $1, $1, $2", row)
+    with pytest.raises(LimitExceededError, match="characters of SQL text, at most 16,777,216"):
+        bind("SELECT $1, $2, $2, $2, $2", row)
 
 
 def test_unbound_placeholders_are_refused() -> None:

@@ -1,0 +1,58 @@
+"""A planned query that is fetched, again and again, and cancelled."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from flightllm.access.principal import LOCAL
+from flightllm.flight.sequence import Sequence
+from flightllm.flight.statements import Cancelled, Statement
+
+
+class _Counted(Statement):
+    """A statement that tells how many queries it holds."""
+
+    @property
+    def held(self) -> int:
+        """Return how many."""
+        return len(self._running)
+
+
+def test_queries_that_ended_are_let_go(database: Any) -> None:
+    """A ticket fetched a hundred times holds the queries that run, and cancelling it stops these."""
+    session = database.session(LOCAL)
+    statement = _Counted(session, "SELECT 1 AS a", None, {})
+    statement.plan()
+    for _ in range(100):
+        result = statement.take()
+        list(result.batches)
+    assert statement.held == 1
+    first, second = statement.take(), statement.take()
+    assert statement.held == 2
+    assert statement.cancel() is Cancelled.CANCELLING
+    assert first.query.stopped
+    assert second.query.stopped
+
+
+def test_a_sequence_is_not_done_between_its_queries(support: Any) -> None:
+    """The status of a query for several rows of parameters is `done` after the last of them only."""
+    schema = pa.schema([("a", pa.int64())])
+    seen: list[str] = []
+
+    def execute(row: pa.RecordBatch) -> Any:
+        if seen:
+            seen.append(sequence.progress()["status"])
+        record = support.Record()
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            yield row
+            record.closed.set()
+
+        seen.append("planned")
+        return support.Result(schema, batches(), record)
+
+    sequence = Sequence(execute, [pa.record_batch({"a": [i]}, schema=schema) for i in range(3)])
+    assert len(list(sequence)) == 3
+    assert seen == ["planned", "running", "planned", "running", "planned"]
+    assert sequence.progress()["status"] == "done"
