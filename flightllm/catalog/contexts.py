@@ -1,7 +1,5 @@
 """DataFusion contexts, a fresh one per query over the one shared catalog."""
 
-import os
-
 from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOptions
 from datafusion.catalog import Catalog
 
@@ -49,13 +47,11 @@ class Memory:
     """The memory and disk of contexts: as much for each, or one pool of memory for all of a server.
 
     Contexts made with the same builder share its pool; each has a quota of disk by itself, as DataFusion counts it.
-    The folder is told by the environment: DataFusion forgets one of its own options for the quota's sake.
+    The folder is the process's temporary one: DataFusion forgets its own option for that for the quota's sake.
     """
 
     def __init__(self, limits: LimitsConfig) -> None:
         self._limits = limits
-        if limits.spill_folder is not None:
-            os.environ["TMPDIR"] = str(limits.spill_folder)
         self._pool = None if limits.server_memory_bytes is None else self._builder(limits.server_memory_bytes)
 
     def _builder(self, memory_bytes: int) -> RuntimeEnvBuilder:

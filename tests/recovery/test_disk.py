@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from tempfile import gettempdir
 
 import pytest
 
@@ -19,8 +18,8 @@ NO_ROOM = r"disk is full.*\[limits\] spill_folder"
 @pytest.fixture
 def database(tmp_path: Path, memory: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Database]:
     """Open a database that may use so many megabytes of memory and one of the disk."""
-    monkeypatch.setenv("TMPDIR", gettempdir())  # the server sets it, here for this test alone
     with small_disk(tmp_path / "disk", 1 << 20) as disk:
+        monkeypatch.setenv("TMPDIR", str(disk))  # as the server's process does
         limits = LimitsConfig(memory_bytes=memory << 20, spill_folder=disk)
         with closing(open_database(tmp_path, limits=limits)) as database:
             yield database
