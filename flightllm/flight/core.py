@@ -77,8 +77,8 @@ class Core:
         count, seconds = self.limits.statements, self.limits.unfetched_seconds
         self.sessions = SessionStore(self.database, self.limits)
         self.bound = BoundValues(self.limits.upload_bytes)
-        self.prepared = Registry("prepared statement", count, seconds, self.bound.forget)
-        self.statements = Registry("query", count, seconds, Statement.drop)
+        self.prepared = Registry("prepared statement", count, seconds, self.bound.forget, _user_of)
+        self.statements = Registry("query", count, seconds, Statement.drop, _user_of)
         self.planned = Planned(self.limits.planned_seconds)
         self.slots = Slots(
             self.limits.concurrent_queries,
@@ -195,6 +195,10 @@ class Core:
         """Raise `EngineUnavailableError` once the server was told to stop."""
         if self.draining.is_set():
             raise EngineUnavailableError("the server is shutting down; connect again in a moment")
+
+
+def _user_of(statement: Prepared | Statement) -> str:
+    return statement.session.principal.name
 
 
 def call_of(context: Context) -> Call:

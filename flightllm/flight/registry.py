@@ -3,7 +3,7 @@
 import secrets
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
@@ -15,12 +15,20 @@ _T = TypeVar("_T")
 class Registry(Generic[_T]):
     """Values under unguessable handles, safe to use from several threads.
 
-    The least recently used one is dropped when there are more than `size`, or when it was not used for `seconds`;
-    `drop` is then called with it, outside the lock.
+    One that was not used for `seconds` is dropped; when there are more than `size`, the least recently used one of the
+    owner who has most. `drop` is then called with it, outside the lock.
     """
 
-    def __init__(self, kind: str, size: int, seconds: float, drop: Callable[[_T], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        size: int,
+        seconds: float,
+        drop: Callable[[_T], None] = lambda _: None,
+        owner: Callable[[_T], str] = lambda _: "",
+    ) -> None:
         self._kind = kind
+        self._owner = owner
         self._size = size
         self._seconds = seconds
         self._drop = drop
@@ -74,10 +82,11 @@ class Registry(Generic[_T]):
         """Take out what is too much or too old; the oldest stand first."""
         old: list[_T] = []
         horizon = time.monotonic() - self._seconds
-        while self._values:
-            handle, (used, value) = next(iter(self._values.items()))
-            if used >= horizon and len(self._values) <= self._size:
-                break
-            del self._values[handle]
-            old.append(value)
+        while self._values and next(iter(self._values.values()))[0] < horizon:
+            old.append(self._values.popitem(last=False)[1][1])
+        while len(self._values) > self._size:
+            owners = {handle: self._owner(value) for handle, (_, value) in self._values.items()}
+            [(most, _)] = Counter(owners.values()).most_common(1)
+            handle = next(handle for handle, owner in owners.items() if owner == most)
+            old.append(self._values.pop(handle)[1])
         return old

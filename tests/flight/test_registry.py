@@ -36,3 +36,14 @@ def test_removing_twice() -> None:
     registry: Registry[str] = Registry("thing", 1, 60)
     handle = registry.add("x")
     assert [registry.remove(handle), registry.remove(handle)] == [True, False]
+
+
+def test_who_has_most_makes_room() -> None:
+    """One owner's many values push out its own, not another's."""
+    registry: Registry[str] = Registry("thing", 3, 60.0, owner=lambda value: value[0])
+    kept = registry.add("b1")
+    greedy = [registry.add(f"a{number}") for number in range(5)]
+    assert registry.get(kept) == "b1"
+    assert [registry.get(handle) for handle in greedy[-2:]] == ["a3", "a4"]
+    with pytest.raises(NotFoundError):
+        registry.get(greedy[0])
