@@ -9,13 +9,14 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError, InternalError, InvalidInputError, LimitExceededError, NotFoundError
 from flightllm.files import write_atomically
 
 FILE = "objects.json"
+_T = TypeVar("_T")
 _FORMAT = 1
 _MOST_BYTES = 16 << 20
 """The file is written anew at every change."""
@@ -163,9 +164,7 @@ class Objects:
         """
         with self._lock:
             state = self._state
-            if name not in state.models:
-                raise _missing("model", name, state.models)
-            self._write(replace(state, models={n: m for n, m in state.models.items() if n != name}))
+            self._write(replace(state, models=_without("model", name, state.models)))
 
     def put_prompt(self, name: str, text: str, owner: str) -> CreatedPrompt:
         """Keep a prompt's first version, or its next one, which stays its owner's."""
@@ -186,9 +185,7 @@ class Objects:
         """
         with self._lock:
             state = self._state
-            if name not in state.prompts:
-                raise _missing("prompt", name, state.prompts)
-            self._write(replace(state, prompts={n: v for n, v in state.prompts.items() if n != name}))
+            self._write(replace(state, prompts=_without("prompt", name, state.prompts)))
 
     def _write(self, state: _State) -> None:
         """Bring a state to disk, then make it the current one. The caller holds the lock."""
@@ -258,6 +255,13 @@ def _options(options: Any) -> Options:
 
 def _missing(kind: str, name: str, known: Mapping[str, object]) -> NotFoundError:
     return NotFoundError(f"there is no {kind} {name!r}; {suggestion(name, list(known))}")
+
+
+def _without(kind: str, name: str, known: Mapping[str, _T]) -> Mapping[str, _T]:
+    """Return objects by name less one; raises `NotFoundError` where there is none of this name."""
+    if name not in known:
+        raise _missing(kind, name, known)
+    return {other: kept for other, kept in known.items() if other != name}
 
 
 def suggestion(name: str, known: Sequence[str]) -> str:

@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 import structlog
@@ -51,9 +51,6 @@ from flightllm.sql.guard import check_sql
 from flightllm.sql.semantic_joins import Pairs, SemanticJoin, replace_semantic_joins
 from flightllm.sql.table_functions import TableCall, replace_table_functions
 from flightllm.system import QueryRecord
-
-if TYPE_CHECKING:
-    pass
 
 _log = structlog.get_logger(__name__)
 

@@ -48,7 +48,7 @@ class AccessControl:
         if kept is not snapshot:
             known = {}
             self._rights = snapshot, known
-        current = self.login.current(principal)
+        current = self.login.current(principal, snapshot)
         if current not in known:
             known[current] = Rights.of(current, snapshot)
         return known[current]

@@ -122,15 +122,15 @@ class Login:
         """
         return self._named(name, {}, self._store.snapshot())
 
-    def current(self, principal: Principal) -> Principal:
-        """Return a principal as it is now: an admin may have changed it since it logged in.
+    def current(self, principal: Principal, snapshot: Snapshot | None = None) -> Principal:
+        """Return a principal as it is now, or by a snapshot: an admin may have changed it since it logged in.
 
         Raises:
             UnauthenticatedError: it is no longer a user of this server.
         """
         if principal == LOCAL:
             return principal
-        snapshot = self._store.snapshot()
+        snapshot = snapshot or self._store.snapshot()
         user = snapshot.users.get(principal.name)
         if user is not None:
             return user.principal

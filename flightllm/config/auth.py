@@ -2,10 +2,9 @@
 
 from dataclasses import dataclass
 
+from flightllm.access.principal import ROLES
 from flightllm.config.checks import at_least_one, one_of
 from flightllm.errors import ConfigError
-
-_ROLES = ("admin", "user", "readonly")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +27,6 @@ class AuthConfig:
     def __post_init__(self) -> None:
         at_least_one("auth", login_seconds=self.login_seconds)
         if self.default_role is not None:
-            one_of("[auth] default_role", self.default_role, _ROLES)
+            one_of("[auth] default_role", self.default_role, ROLES)
         if self.jwks is not None and not self.jwks.startswith(("file:", "https://")):
             raise ConfigError(f"[auth] jwks: write file:PATH or https://…, not {self.jwks!r}")

@@ -1,10 +1,10 @@
 """Where the server listens, and how it logs."""
 
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from flightllm.config.checks import host_and_port, is_loopback, one_of
+from flightllm.config.secrets import read_secret
 from flightllm.errors import ConfigError
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -92,19 +92,7 @@ class ServerConfig:
         Raises:
             ConfigError: the variable is not set, the file cannot be read, or it is empty.
         """
-        if self.token is None:
-            return None
-        kind, _, place = self.token.partition(":")
-        try:
-            value = os.environ[place] if kind == "env" else Path(place).expanduser().read_text(encoding="utf-8")
-        except KeyError as error:
-            raise ConfigError(f"[server] token: set the environment variable {place}") from error
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-            raise ConfigError(f"[server] token: cannot read the file {place}: {reason}") from error
-        if not value.strip():
-            raise ConfigError(f"[server] token: {self.token!r} is empty")
-        return value.strip()
+        return None if self.token is None else read_secret("[server] token", self.token)
 
 
 @dataclass(frozen=True, slots=True)
