@@ -55,8 +55,8 @@ def serve(kind: str, size: int) -> None:
         server = BareServer(data)
     else:
         from flightllm.config import Config, EngineConfig, ServerConfig
+        from flightllm.database import Database
         from flightllm.flight.server import FlightSqlServer
-        from flightllm.session import Database
 
         folder = Path(tempfile.mkdtemp())
         config = replace(Config(), engine=EngineConfig(kind="fake"), data_folder=folder)

@@ -9,12 +9,13 @@ import pyarrow as pa
 
 import flightllm.demo
 from flightllm.config import CacheConfig, Config, EngineConfig, LimitsConfig, RecoveryConfig
+from flightllm.database import Database
 from flightllm.frames import extract, frame_of, scalar_context
 from flightllm.plan.nodes import AiMap, Node, Scan, children
 from flightllm.plan.planner import Planned, plan_query, register_stubs
 from flightllm.rewrite import rewrite
 from flightllm.rewrite.rules import Rule
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from flightllm.system import QueryRecord
 
 SAMPLES = {

@@ -16,9 +16,9 @@ import adbc_driver_flightsql.dbapi as flight_sql
 
 from flightllm.client import Client
 from flightllm.config import Config, EngineConfig, LimitsConfig, RecoveryConfig, ServerConfig
+from flightllm.database import Database
 from flightllm.errors import EngineUnavailableError
 from flightllm.flight.server import FlightSqlServer
-from flightllm.session import Database
 
 SCRIPT = """
 import json, sys

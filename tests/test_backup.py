@@ -13,8 +13,8 @@ from flightllm.access.store import User
 from flightllm.backup import back_up
 from flightllm.cli import main
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
+from flightllm.database import Database
 from flightllm.errors import InvalidInputError
-from flightllm.session import Database
 from tests.databases import ask, rows
 
 

@@ -10,10 +10,11 @@ import pytest
 
 from flightllm.access.store import User
 from flightllm.changes import bound_texts
+from flightllm.database import Database
 from flightllm.errors import CancelledError, PermissionDeniedError, SqlError
 from flightllm.functions import FunctionRegistry
 from flightllm.query import plan
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from tests.databases import ask, small_database
 
 NUMBERS = "CREATE TABLE numbers AS SELECT value AS n FROM generate_series(1, 2000)"

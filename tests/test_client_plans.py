@@ -16,6 +16,7 @@ from substrait.plan_pb2 import Plan, PlanRel
 from flightllm.access.principal import Principal
 from flightllm.access.store import User
 from flightllm.config import LimitsConfig
+from flightllm.database import Database
 from flightllm.errors import (
     AICallError,
     FlightLLMError,
@@ -27,7 +28,7 @@ from flightllm.errors import (
     UnsupportedError,
 )
 from flightllm.flight.sql_info import SUBSTRAIT
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from tests.databases import Ran, ask, canonical, small_database
 
 TEXT, TEXTS = pa.string(), pa.list_(pa.string())

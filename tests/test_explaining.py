@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from flightllm.config import Config, EngineConfig
+from flightllm.database import Database
 from flightllm.dry_run import DryRun
 from flightllm.engines import Served
 from flightllm.llm.learned import Learned
 from flightllm.query import StagedQuery, plan
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from flightllm.settings import Settings
 from flightllm.spending import prompt_tokens
 from tests.databases import SAMPLES, ask, explained, open_database, small_database

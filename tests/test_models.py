@@ -12,6 +12,7 @@ import pytest
 from flightllm.access.principal import Principal
 from flightllm.access.store import User
 from flightllm.config import Config, EngineConfig
+from flightllm.database import Database
 from flightllm.errors import (
     AICallError,
     BudgetExceededError,
@@ -21,7 +22,7 @@ from flightllm.errors import (
     NotFoundError,
     PermissionDeniedError,
 )
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from tests.databases import ask, explained, rows, small_database
 from tests.endpoints import answer, endpoint_of
 

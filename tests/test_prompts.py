@@ -9,8 +9,9 @@ import pytest
 
 from flightllm.access.principal import Principal
 from flightllm.access.store import User
+from flightllm.database import Database
 from flightllm.errors import AICallError, FlightLLMError, NotFoundError, PermissionDeniedError
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from tests.databases import ask, open_database, rows, small_database
 
 ONE, TWO = "Is {note} about food?", "Is {note} about drinks?"

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from flightllm.database import Database
 from flightllm.errors import AICallError, SqlError
 from flightllm.query import BatchQuery, PlainQuery, StagedQuery, plan
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from flightllm.settings import Settings
 from tests.databases import ask, explained, small_database
 

@@ -10,6 +10,7 @@ pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
 pytest.importorskip("tantivy", reason="the extra 'vector' is not installed")
 
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
+from flightllm.database import Database
 from flightllm.errors import (
     AICallError,
     BudgetExceededError,
@@ -18,7 +19,7 @@ from flightllm.errors import (
     NotFoundError,
     SqlError,
 )
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from flightllm.vector.store import VectorIndexes
 from tests.databases import rows
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from flightllm.config import RecoveryConfig
+from flightllm.database import Database
 from flightllm.errors import (
     CancelledError,
     EngineUnavailableError,
@@ -19,7 +20,7 @@ from flightllm.errors import (
     SqlError,
     UnsupportedError,
 )
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from tests.databases import ask, ask_both, canonical, small_database
 
 SLOW = {"latency_ms": 20}

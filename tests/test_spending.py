@@ -8,6 +8,7 @@ import pytest
 
 from flightllm.ai import MODEL
 from flightllm.config import Config, EngineConfig
+from flightllm.database import Database
 from flightllm.errors import BudgetExceededError
 from flightllm.llm.predict import tokenizing
 from flightllm.operators.backing import Backing
@@ -15,7 +16,6 @@ from flightllm.operators.budget import Account, Budget, Limits
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
 from flightllm.query import BatchQuery, StagedQuery, plan
-from flightllm.session import Database
 from flightllm.settings import Settings
 from tests.databases import ask, open_database
 from tests.engines import Scripted, using

@@ -1,4 +1,4 @@
-"""What the protocol layer asks of a database: the part of `flightllm.session` it uses, as structural types."""
+"""What the protocol layer asks of a database and its sessions: the parts it uses, as structural types."""
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping

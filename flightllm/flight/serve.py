@@ -10,13 +10,13 @@ import pyarrow as pa
 import structlog
 
 from flightllm.config import Config
+from flightllm.database import Database
 from flightllm.errors import ConfigError
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.server import FlightSqlServer
 from flightllm.flight.sockets import keep_alive
 from flightllm.observe.http import HttpServer
 from flightllm.recovery.watch import Watch
-from flightllm.session import Database
 
 _log = structlog.get_logger(__name__)
 

@@ -1,6 +1,6 @@
 """How busy the engine is."""
 
-from flightllm.session import Database
+from flightllm.database import Database
 
 
 def prompts_in_flight(database: Database) -> int:

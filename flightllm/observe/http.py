@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Self
 import structlog
 
 from flightllm.config import HttpConfig, ServerConfig
+from flightllm.database import Database
 from flightllm.errors import ConfigError, MissingExtraError
 from flightllm.flight.server import FlightSqlServer
-from flightllm.session import Database
 
 if TYPE_CHECKING:
     from starlette.routing import BaseRoute

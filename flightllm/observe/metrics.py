@@ -12,10 +12,10 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.metrics_core import SummaryMetricFamily
 from prometheus_client.registry import Collector
 
+from flightllm.database import Database
 from flightllm.flight.load import Load
 from flightllm.flight.server import FlightSqlServer
 from flightllm.observe.engine_load import prompts_in_flight
-from flightllm.session import Database
 from flightllm.totals import SECONDS, Totals
 
 _SUMS = {

@@ -11,9 +11,9 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from flightllm.database import Database
 from flightllm.errors import BusyError, FlightLLMError
 from flightllm.flight.core import Core
-from flightllm.session import Database
 from flightllm.texts import json_text
 from flightllm.web.calls import WebCall
 from flightllm.web.errors import described, http_status

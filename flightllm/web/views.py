@@ -5,10 +5,10 @@ from typing import Any
 
 import flightllm
 from flightllm.client import BOOKKEEPING
+from flightllm.database import Database
 from flightllm.errors import PermissionDeniedError
 from flightllm.flight.core import Core
 from flightllm.observe.engine_load import prompts_in_flight
-from flightllm.session import Database
 from flightllm.sql.names import DEFAULT_SCHEMA, TableName, quoted
 from flightllm.web.calls import WebCall
 from flightllm.web.statements import MOST_ROWS

@@ -8,8 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from flightllm.access.store import User
+from flightllm.database import Database
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError, SqlError
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from tests.databases import ask, canonical, explained, open_database, rows
 
 PATIENTS = {

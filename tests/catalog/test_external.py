@@ -9,8 +9,8 @@ import pytest
 from flightllm.access.store import User
 from flightllm.catalog import Catalog
 from flightllm.config import Config, EngineConfig, LimitsConfig, StorageConfig
+from flightllm.database import Database
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
-from flightllm.session import Database
 from flightllm.sql.classify import classify
 from tests.catalogs import ENCODED, ROWS, ingest, read, run, write
 from tests.databases import rows

@@ -13,10 +13,10 @@ from click.testing import CliRunner, Result
 
 from flightllm.cli import main
 from flightllm.config import Config, EngineConfig, ServerConfig
+from flightllm.database import Database
 from flightllm.demo.process import RunningServer, running_server
 from flightllm.errors import EngineUnavailableError
 from flightllm.flight.server import FlightSqlServer
-from flightllm.session import Database
 from tests.databases import open_database
 from tests.engines import Scripted, using
 

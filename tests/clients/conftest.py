@@ -7,8 +7,8 @@ import pytest
 
 from flightllm.client import Client
 from flightllm.config import Config, EngineConfig, ServerConfig
+from flightllm.database import Database
 from flightllm.flight.server import FlightSqlServer
-from flightllm.session import Database
 
 
 @pytest.fixture

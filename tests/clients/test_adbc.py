@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 from adbc_driver_flightsql import ConnectionOptions
 
+from flightllm.database import Database
 from flightllm.flight.server import FlightSqlServer
-from flightllm.session import Database
 
 Connection = adbc_driver_manager.dbapi.Connection
 SLOW = "SELECT max(ai_gen('What of {n}?', n)) AS a FROM numbers"

@@ -15,10 +15,10 @@ from pyarrow import flight
 from flightllm.access.store import User
 from flightllm.client import Client
 from flightllm.config import Config, EngineConfig, ServerConfig
+from flightllm.database import Database
 from flightllm.errors import FlightLLMError
 from flightllm.flight.messages import flight_message, pack, parse_flight, sql_message
 from flightllm.flight.server import FlightSqlServer
-from flightllm.session import Database
 
 PASSWORD = "correct horse"
 SMALL = pa.table({"a": [1]})

@@ -12,9 +12,9 @@ from datafusion import SessionContext, udf
 from datafusion.substrait import Producer
 from pyarrow import flight
 
+from flightllm.database import Database
 from flightllm.flight.messages import flight_message, pack, sql_message, unpack
 from flightllm.flight.server import FlightSqlServer
-from flightllm.session import Database
 from tests.flight_messages import act, count, descriptor, fetch, prepare, prepared, put, query
 
 MAKE = (

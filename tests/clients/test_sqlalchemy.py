@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from flightllm.database import Database
 from flightllm.flight.server import FlightSqlServer
-from flightllm.session import Database
 
 with warnings.catch_warnings():  # the package is older than its dependencies
     warnings.simplefilter("ignore")

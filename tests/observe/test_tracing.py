@@ -14,10 +14,10 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from flightllm.client import Client
 from flightllm.config import Config, EngineConfig, ServerConfig, TracingConfig
+from flightllm.database import Database
 from flightllm.errors import ConfigError, FlightLLMError
 from flightllm.flight.server import FlightSqlServer
 from flightllm.observe.tracing import TracedSpans, create_spans
-from flightllm.session import Database
 from flightllm.spans import NO_SPANS
 from tests.servers import serving
 

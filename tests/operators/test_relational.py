@@ -8,9 +8,10 @@ from contextlib import closing
 import pytest
 from datafusion import SessionContext
 
+from flightllm.database import Database
 from flightllm.errors import CancelledError, SqlError, UnsupportedError
 from flightllm.operators.relational import Loop
-from flightllm.session import Database, QueryResult
+from flightllm.session import QueryResult
 from tests.databases import ask, small_database
 
 LONG = "SELECT sum(value % 7) AS s FROM generate_series(1, 1000000000000)"

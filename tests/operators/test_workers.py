@@ -9,11 +9,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from flightllm.database import Database
 from flightllm.errors import CancelledError, LimitExceededError
 from flightllm.operators.relational import Batches
 from flightllm.operators.workers import Workers, parallel_parts
 from flightllm.query import BatchQuery, plan
-from flightllm.session import Database
 from flightllm.settings import Settings
 from tests.databases import ask, small_database
 

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from flightllm.session import Database, Session
+from flightllm.database import Database
+from flightllm.session import Session
 from tests.databases import small_database
 
 

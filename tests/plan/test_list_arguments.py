@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from flightllm.database import Database
 from flightllm.errors import AICallError
-from flightllm.session import Database
 from tests.databases import ask, ask_both, open_database
 
 NOTES = """CREATE TABLE notes AS SELECT * FROM (VALUES

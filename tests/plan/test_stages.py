@@ -2,9 +2,10 @@
 
 import pytest
 
+from flightllm.database import Database
 from flightllm.plan.stages import Joint, Limit, Numbered, Operator, Relational
 from flightllm.query import StagedQuery, plan
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from flightllm.settings import Settings
 from tests.databases import ask
 

@@ -3,12 +3,13 @@
 import pytest
 
 from flightllm.ai import AICall
+from flightllm.database import Database
 from flightllm.plan.expressions import field
 from flightllm.plan.nodes import AiMap, Filter, Join, Node, Project, SetOp, walk
 from flightllm.plan.planner import Planned
 from flightllm.rewrite import rewrite
 from flightllm.rewrite.drop_unused import drop_unused
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from tests.databases import ask_both, plan_of, sketch
 
 

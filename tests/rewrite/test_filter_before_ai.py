@@ -1,8 +1,9 @@
 """Predicates over one operator's answers move below the next operator."""
 
+from flightllm.database import Database
 from flightllm.rewrite.filter_before_ai import filter_before_ai
 from flightllm.rewrite.merge_operators import merge_operators
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from tests.databases import ask_both, fired, planned
 
 DERIVED = """SELECT id, h FROM

@@ -2,9 +2,10 @@
 
 import pytest
 
+from flightllm.database import Database
 from flightllm.rewrite.filter_before_group import filter_before_group
 from flightllm.rewrite.rules import RULES
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from tests.databases import ask_both, planned
 
 GROUPS = "(SELECT name, upper(name) AS u, avg(ai_score('x', note)) AS a FROM people GROUP BY name)"

@@ -2,10 +2,11 @@
 
 import pytest
 
+from flightllm.database import Database
 from flightllm.plan.nodes import AiMap, Node, walk
 from flightllm.rewrite import rewrite
 from flightllm.rewrite.fuse import fuse
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from tests.databases import ask_both, plan_of, small_database
 
 

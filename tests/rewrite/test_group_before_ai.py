@@ -2,9 +2,10 @@
 
 import pytest
 
+from flightllm.database import Database
 from flightllm.rewrite.group_before_ai import group_before_ai
 from flightllm.rewrite.rules import RULES
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from tests.databases import ask_both, planned
 
 

@@ -2,9 +2,10 @@
 
 import pytest
 
+from flightllm.database import Database
 from flightllm.rewrite.join_before_ai import join_before_ai
 from flightllm.rewrite.rules import RULES
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from tests.databases import ask_both, planned
 
 ANSWERS = "(SELECT id, name, note, score, ai_gen('x', note) AS g FROM people) p"

@@ -2,8 +2,9 @@
 
 import pytest
 
+from flightllm.database import Database
 from flightllm.rewrite.limit_before_ai import limit_before_ai
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from tests.databases import ask, ask_both, fired, in_order, planned
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from flightllm.database import Database
 from flightllm.rewrite.merge_operators import merge_operators
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from tests.databases import ask_both, fired, planned
 
 

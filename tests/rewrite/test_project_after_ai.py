@@ -1,8 +1,9 @@
 """Projections rise above operators, so that these become neighbours."""
 
+from flightllm.database import Database
 from flightllm.rewrite.merge_operators import merge_operators
 from flightllm.rewrite.project_after_ai import project_after_ai
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from tests.databases import ask_both, planned
 
 

@@ -2,8 +2,9 @@
 
 import pytest
 
+from flightllm.database import Database
 from flightllm.rewrite.reuse_calls import reuse_calls
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from tests.databases import ask, ask_both, fired, planned
 
 

@@ -2,13 +2,13 @@
 
 import pytest
 
+from flightllm.database import Database
 from flightllm.errors import InternalError
 from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import Node, Project
 from flightllm.plan.planner import Planned
 from flightllm.rewrite import rewrite
 from flightllm.rewrite.rules import RULES
-from flightllm.session import Database
 from tests.databases import plan_of
 
 SQL = "SELECT id, ai_score('x', note), ai_gen('y', note) FROM people WHERE ai_score('x', note) > 3 ORDER BY id LIMIT 3"

@@ -2,9 +2,10 @@
 
 import pytest
 
+from flightllm.database import Database
 from flightllm.rewrite.rules import RULES
 from flightllm.rewrite.semi_join_before_ai import semi_join_before_ai
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from tests.databases import ask_both, planned
 
 SCORES = "(SELECT name, avg(ai_score('x', note)) AS a FROM people GROUP BY name) p"

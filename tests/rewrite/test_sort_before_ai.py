@@ -2,9 +2,10 @@
 
 import pytest
 
+from flightllm.database import Database
 from flightllm.rewrite.rules import RULES
 from flightllm.rewrite.sort_before_ai import sort_before_ai
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from tests.databases import ask_both, in_order, planned
 
 

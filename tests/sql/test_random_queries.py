@@ -5,8 +5,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from flightllm.database import Database
 from flightllm.errors import FlightLLMError, LimitExceededError
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from tests.databases import SAMPLES, Ran, ask, canonical, in_order, small_database
 from tests.sql.random_queries import TABLES, random_query
 

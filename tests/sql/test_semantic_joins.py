@@ -9,8 +9,9 @@ pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
 pytest.importorskip("tantivy", reason="the extra 'vector' is not installed")
 
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
+from flightllm.database import Database
 from flightllm.errors import SqlError, UnsupportedError
-from flightllm.session import Database, Session
+from flightllm.session import Session
 from tests.databases import rows
 
 FRUIT = """CREATE TABLE fruit AS SELECT * FROM (VALUES

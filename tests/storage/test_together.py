@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from flightllm.session import Database
+from flightllm.database import Database
 from tests.databases import open_database, rows
 
 WRITERS, TIMES, ROWS = 3, 25, 400

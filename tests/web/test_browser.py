@@ -12,7 +12,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 
-from flightllm.session import Database
+from flightllm.database import Database
 from tests.servers import await_true
 from tests.web.support import PASSWORD
 

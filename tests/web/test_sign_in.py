@@ -9,10 +9,10 @@ import pytest
 import trustme
 
 from flightllm.config import Config, EngineConfig, HttpConfig, ServerConfig
+from flightllm.database import Database
 from flightllm.errors import ConfigError, UnauthenticatedError
 from flightllm.flight.server import FlightSqlServer
 from flightllm.observe.http import HttpServer
-from flightllm.session import Database
 from tests.web.support import PASSWORD, Visitor
 
 ROUTES = ("/api/me", "/api/queries", "/api/queries/x", "/api/objects", "/api/load")

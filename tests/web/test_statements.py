@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from flightllm.config import Config, EngineConfig, LimitsConfig, ServerConfig
+from flightllm.database import Database
 from flightllm.flight.server import FlightSqlServer
 from flightllm.flight.turns import Asker
 from flightllm.observe.http import HttpServer
-from flightllm.session import Database
 from flightllm.web.cells import columns_of, rows_of
 from tests.servers import await_true
 from tests.web.support import PAGE, Visitor

@@ -1,0 +1,135 @@
+"""A database: what all sessions of a server share, opened and closed together."""
+
+from contextlib import ExitStack, suppress
+
+from flightllm.access.control import open_access
+from flightllm.access.principal import LOCAL, Principal
+from flightllm.access.tables import AccessTables
+from flightllm.backends import Backends
+from flightllm.catalog import Catalog
+from flightllm.catalog.scoped import Scopes
+from flightllm.config import Config
+from flightllm.engines import Engines
+from flightllm.functions import FunctionRegistry
+from flightllm.llm.supervised import supervised
+from flightllm.object_tables import ObjectTables
+from flightllm.objects import Objects
+from flightllm.observe.tracing import create_spans
+from flightllm.operators.cache import AnswerCache
+from flightllm.operators.flights import Flights
+from flightllm.operators.relational import Loop
+from flightllm.operators.workers import Workers
+from flightllm.recovery.watch import Watch
+from flightllm.services import Services
+from flightllm.session import Session
+from flightllm.session_log import SessionLog
+from flightllm.sql.names import TableName
+from flightllm.system import QueryLog
+from flightllm.system_settings import SettingsTable
+from flightllm.system_tables import CacheTable, IndexTable, SystemTables
+from flightllm.vector.store import VectorIndexes
+
+
+class Database:
+    """One server's tables, functions, engine and answers. Safe to use from several threads."""
+
+    def __init__(self, services: Services, queries: QueryLog, sessions: SessionLog | None = None) -> None:
+        self._services = services
+        self._scopes = Scopes(services.catalog)
+        self.queries = queries
+        self.sessions = sessions or SessionLog()
+        self.catalog = services.catalog
+        self.access = services.access
+        self.functions = services.functions
+        self.engine = services.engine
+        self.cache = services.cache
+        self.config = services.config
+        self.quarantine = services.watch.quarantine
+
+    @classmethod
+    def open(cls, config: Config, *, watch: Watch | None = None, restarted: bool = False) -> "Database":
+        """Load functions, tables and the engine.
+
+        `watch` notes the statements in flight. After a restart the engine is opened beside: queries wait for it or
+        fail, as `[recovery] on_engine_down` says.
+
+        Raises:
+            ConfigError: a table, function or engine setting is wrong.
+            MissingExtraError: the engine's packages are not installed.
+        """
+        if not config.data_folder.exists():
+            with suppress(OSError):  # whoever needs it tells why it cannot be
+                config.data_folder.mkdir(mode=0o700, parents=True)
+        workers = Workers.of_process()  # before DataFusion starts its threads
+        functions = FunctionRegistry.load(config.functions.folders)
+        objects, sessions = Objects(config.data_folder), SessionLog()
+        engines = Engines(config.engine, objects.engine, supervised(config.recovery, beside=restarted))
+        queries = QueryLog(price=engines.price, spans=create_spans(config.tracing))
+        path = config.cache.path or config.data_folder / "answers.sqlite"
+        cache = AnswerCache(path if config.cache.enabled else None, config.cache.max_bytes)
+        with ExitStack() as opened:
+            opened.callback(cache.close)
+            indexes = VectorIndexes(config.data_folder / "vectors")
+
+            def revision(table: TableName) -> str:
+                return catalog.revision(table)
+
+            access = open_access(config)
+            opened.callback(access.close)
+            users = AccessTables(access.store)
+            made = ObjectTables(objects, engines)
+            built = IndexTable(indexes, revision, config.embedding.model)
+            settings = SettingsTable(config, sessions)
+            system = SystemTables(queries, CacheTable(cache), built, users, made, sessions, settings)
+            catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
+            opened.callback(catalog.close)
+            for name, place in config.tables.items():
+                catalog.register_file(name, place)
+            backends = Backends(config.embedding, config.limits, indexes, cache)
+            _ = engines.own  # loads it now, so that what is wrong with it is told
+            services = Services(
+                config,
+                catalog,
+                functions,
+                objects,
+                engines,
+                cache,
+                Flights(),
+                Loop(),
+                workers,
+                indexes,
+                access,
+                access.rights(LOCAL),
+                backends,
+                watch or Watch(),
+            )
+            opened.pop_all()
+        return cls(services, queries, sessions)
+
+    def session(self, principal: Principal = LOCAL, *, peer: str = "") -> Session:
+        """Open a session of a user, who sees and may do what is granted to it at the time of each statement.
+
+        `peer` is the client's address.
+        """
+        return Session(self._services, self.queries, self.sessions, self._scopes, principal, peer)
+
+    def catalog_of(self, principal: Principal) -> Catalog:
+        """Return the catalog as a user sees it now."""
+        return self._scopes.of(self.access.rights(principal))
+
+    @property
+    def engine_up(self) -> bool:
+        """Tell whether the engine answers, as far as is known."""
+        return self._services.engines.own.health.up and bool(getattr(self.engine, "alive", True))
+
+    def close(self) -> None:
+        """Cancel what runs, keep the answers, release the engine. Idempotent."""
+        for record in self.queries.running():
+            record.cancel()
+        self._services.cache.close()
+        self._services.engines.close()
+        self._services.backends.close()
+        self._services.loop.close()
+        self.access.close()
+        self.catalog.close()
+        self.queries.close()
