@@ -45,11 +45,20 @@ DEFAULT_MODEL = "default"
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What a user may spend on AI calls in a day (UTC); None is no limit."""
+    """What may be spent on AI calls: by a user in a day (UTC), or by one query. None is no limit."""
 
     calls: int | None = None
     tokens: int | None = None
+    """Of prompts, cached or not, and of answers."""
     cost: float | None = None
+
+    def exceeded(self, calls: int, tokens: int, cost: float) -> tuple[str, float, float] | None:
+        """Return the first limit that these figures exceed: its name, the figure and the limit; None where none is."""
+        for name, value in (("calls", calls), ("tokens", tokens), ("cost", cost)):
+            most = getattr(self, name)
+            if most is not None and value > most:
+                return name, value, most
+        return None
 
 
 @dataclass(frozen=True, slots=True)
