@@ -28,7 +28,7 @@ _TYPES: dict[EntryKind, str] = {
 
 
 class SystemTables(Protocol):
-    """Tables the server itself fills; each look-up takes a snapshot."""
+    """Tables that the server itself, or a part of it, fills; each look-up takes a snapshot. Thread-safe."""
 
     @property
     def schemas(self) -> Mapping[str, pa.Schema]:

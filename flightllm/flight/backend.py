@@ -2,16 +2,15 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from flightllm.access.principal import Principal
+from flightllm.catalog import IngestMode
 from flightllm.errors import FlightLLMError
 from flightllm.limits import TimeLimit
 from flightllm.spans import Spans
-
-IngestMode: TypeAlias = Literal["create", "append", "replace", "create_append"]
 
 
 class QueryRecord(Protocol):
