@@ -1,4 +1,4 @@
-"""Statements that change tables, each run so that it can be cancelled until it takes effect."""
+"""Statements that change tables, indexes, models, prompts or rights; each can be cancelled until it takes effect."""
 
 from collections.abc import Iterator
 from contextlib import closing

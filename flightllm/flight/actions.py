@@ -1,4 +1,4 @@
-"""DoAction: prepared statements, session options, cancelling."""
+"""DoAction: prepared statements, session options, cancelling, and what administrators ask of the server."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -239,6 +239,3 @@ class Database(Protocol):
 
     def session(self, principal: Principal, *, peer: str = "") -> Session:
         """Open a session of a user, for a client at the address `peer`."""
-
-    def close(self) -> None:
-        """Release the engine."""
