@@ -246,12 +246,18 @@ class AccessStore:
     # --- spending
 
     def spent(self, user: str, day: str) -> tuple[int, int, float]:
-        """Return the calls, tokens and cost that a user has spent on a day, written YYYY-MM-DD."""
+        """Return the calls, tokens and cost that a user has spent on a day, written YYYY-MM-DD.
+
+        What was spent on the next day counts too: the clock was there and was set back, which renews no budget.
+        """
         with self._reading, _usable():
             database = self._existing()
-            query = "SELECT calls, tokens, cost FROM spent WHERE user = ? AND day = ?"
-            row = database.execute(query, (user, day)).fetchone() if database else None
-        return (0, 0, 0.0) if row is None else (int(row[0]), int(row[1]), float(row[2]))
+            query = (
+                "SELECT total(calls), total(tokens), total(cost) FROM spent"
+                " WHERE user = ? AND day IN (?, date(?, '+1 day'))"
+            )
+            row = database.execute(query, (user, day, day)).fetchone() if database else (0, 0, 0)
+        return int(row[0]), int(row[1]), float(row[2])
 
     def add_spent(self, user: str, day: str, calls: int, tokens: int, cost: float) -> None:
         """Add to what a user has spent on a day."""
