@@ -160,7 +160,7 @@ class Login:
         groups = groups if isinstance(groups, list) else []
         plain = [group for group in groups if isinstance(group, str) and group not in (*ROLES, *snapshot.users)]
         tenant = claims.get(self._config.tenant_claim, "")
-        return Principal(name, role, frozenset(plain), tenant if isinstance(tenant, str) else "")
+        return Principal(name, role, frozenset(plain), tenant if isinstance(tenant, str) else "", known=False)
 
     # --- login tokens: signed, so that they outlive the process, and void once what they were given for changes
 
