@@ -101,7 +101,7 @@ class Session:
 
     @property
     def _services(self) -> Services:
-        """Return the server's services, the catalog as the session's user sees it now."""
+        """Return the server's services for one statement, the catalog as the session's user sees it now."""
         rights = self.rights
         return replace(self._all, catalog=self._scopes.of(rights), rights=rights)
 
@@ -121,9 +121,9 @@ class Session:
             FlightLLMError: the statement is wrong.
         """
         check_sql(sql, self._all.config.limits)
-        services = self._services
-        with panics_mapped(), services.watch.planning(sql, self._user), services.catalog.reading():
-            return describe(sql, services, lambda statement: self._plan(statement, self._settings).schema)
+        with panics_mapped(), self._all.watch.planning(sql, self._user), self._all.catalog.reading():
+            services = self._services
+            return describe(sql, services, lambda statement: _plan(statement, services, self._settings).schema)
 
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
@@ -142,7 +142,7 @@ class Session:
         statement = classify(bound)
         if statement.is_update:
             raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
-        return self._started(statement.kind, sql, bound, lambda: self._plan(statement, chosen))
+        return self._started(statement.kind, sql, bound, lambda: _plan(statement, self._services, chosen))
 
     def describe_plan(self, plan: bytes) -> Description:
         """Plan a serialized Substrait plan without running it.
@@ -150,9 +150,9 @@ class Session:
         Raises:
             FlightLLMError: the plan is wrong.
         """
-        services = self._services
-        with services.watch.planning(_told_apart(plan), self._user), services.catalog.reading(), panics_mapped():
-            query = plan_substrait(plan, services, self._settings)
+        watch, catalog = self._all.watch, self._all.catalog
+        with watch.planning(_told_apart(plan), self._user), catalog.reading(), panics_mapped():
+            query = plan_substrait(plan, self._services, self._settings)
         return Description(query.schema, is_update=False, parameters=_EMPTY)
 
     def execute_plan(self, plan: bytes, settings: Mapping[str, str] = MappingProxyType({})) -> QueryResult:
@@ -175,12 +175,6 @@ class Session:
         most = self._all.config.limits.result_bytes
         batches = watch.running(query.run(record), noted, record.query_id, self._user)
         return QueryResult(query.schema, ResultBatches(batches, record, reader, most), record)
-
-    def _plan(self, statement: Statement, settings: Settings) -> Query:
-        if statement.kind == "show":
-            return _Shown(settings.show(statement.key or "all"))
-        query = plan(statement.query or statement.text, self._services, settings)
-        return _Explained(query, statement) if statement.kind == "explain" else query
 
     def update(
         self,
@@ -287,6 +281,13 @@ class Session:
     def close(self) -> None:
         """End the session; its running queries go on until their clients stop them."""
         self._sessions.close(self._record)
+
+
+def _plan(statement: Statement, services: Services, settings: Settings) -> Query:
+    if statement.kind == "show":
+        return _Shown(settings.show(statement.key or "all"))
+    query = plan(statement.query or statement.text, services, settings)
+    return _Explained(query, statement) if statement.kind == "explain" else query
 
 
 def _told_apart(plan: bytes) -> str:
