@@ -273,7 +273,7 @@ def test_nothing_to_find(session: Session) -> None:
         ("CREATE VECTOR INDEX i ON fruit(name) OPTIONS (model 'x')", InvalidInputError, "no embedding model 'x'"),
         ("CREATE VECTOR INDEX i ON fruit(name) OPTIONS (columns 'a')", NotFoundError, "no column 'a'"),
         ("CREATE VECTOR INDEX i ON fruit(name) OPTIONS (type 'ivfpq')", InvalidInputError, "take type 'flat'"),
-        ("DROP VECTOR INDEX nix", NotFoundError, "the indexes are: names"),
+        ("DROP VECTOR INDEX nix", NotFoundError, "see SHOW VECTOR INDEXES"),
     ],
 )
 def test_wrong_statements(session: Session, sql: str, kind: type[FlightLLMError], said: str) -> None:
@@ -287,7 +287,7 @@ def test_wrong_statements(session: Session, sql: str, kind: type[FlightLLMError]
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        ("vector_search('nix', 'a')", "the indexes are: names"),
+        ("vector_search('nix', 'a')", "see SHOW VECTOR INDEXES"),
         ("vector_search(name, 'a')", "must be the name of a vector index"),
         ("vector_search('names', name, top_k => 0)", "at least 1"),
         ("vector_search('names', name, mode => 'x')", "'vector', 'text', 'hybrid'"),
@@ -465,7 +465,7 @@ def test_one_change_at_a_time(session: Session, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ['""', "x" * 200])
 def test_names(session: Session, name: str) -> None:
     """A name that no folder can have is refused."""
-    with pytest.raises(InvalidInputError, match="1 to 60 characters"):
+    with pytest.raises(InvalidInputError, match="1 to 80 bytes"):
         session.update(f"CREATE VECTOR INDEX {name} ON fruit(name)")
 
 
