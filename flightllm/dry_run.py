@@ -18,7 +18,7 @@ from flightllm.operators.flights import Flights
 from flightllm.operators.overlay import Overlay, Peekable
 from flightllm.operators.relational import Batches
 from flightllm.plan.figures import COUNTED, CallFigures, Figures, average
-from flightllm.system import QueryRecord
+from flightllm.records import QueryRecord
 
 MOST_PROMPTS = 30_000
 """Prompts that a prediction tries before it concludes from these to all."""

@@ -40,6 +40,7 @@ from flightllm.plan.nodes import Node, Project, Scan
 from flightllm.plan.planner import Planned, plan_query, register_stubs
 from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational, scan, stage_frame
 from flightllm.plan.substrait import NotExpressibleError, to_plan
+from flightllm.records import QueryRecord
 from flightllm.rewrite import RULES, rewrite
 from flightllm.rewrite.fuse import fuse
 from flightllm.rewrite.nearest_by_index import Nearest, nearest_by_index
@@ -50,7 +51,6 @@ from flightllm.sql.calls import Extracted
 from flightllm.sql.guard import check_sql
 from flightllm.sql.semantic_joins import Pairs, SemanticJoin, replace_semantic_joins
 from flightllm.sql.table_functions import TableCall, replace_table_functions
-from flightllm.system import QueryRecord
 
 _log = structlog.get_logger(__name__)
 
@@ -164,7 +164,7 @@ class PlainQuery:
             for setting in settings:
                 context.sql(setting)
             self.frame = frame_of(context, extracted)
-        self.schema = shown(self.frame.schema(), extracted)
+        self.schema = shown(context, self.frame, extracted)
         rows = _BATCH_BYTES // max(1, sum(_width(f.type) for f in self.schema))
         if rows > _BATCH_ROWS:
             context.sql(f"SET datafusion.execution.batch_size = {min(rows, _MOST_BATCH_ROWS)}")
@@ -200,7 +200,7 @@ class BatchQuery:
         context = scalar_context(services, extracted, parallel=False)
         register_stubs(context, extracted.calls)
         self._planned = frame_of(context, extracted)
-        self.schema = shown(self._planned.schema(), extracted)
+        self.schema = shown(context, self._planned, extracted)
         self.calls: Collection[AICall] = extracted.calls.values()
 
     def run(self, record: QueryRecord) -> Batches:
@@ -298,7 +298,7 @@ class StagedQuery:
             self._ordered.sql(setting)
         self._stage: Relational = Cutter(self._context, planned.functions).cut(root)
         self._ordered.register_catalog_provider(STAGE_CATALOG, self._context.catalog(STAGE_CATALOG))
-        self.schema = shown(frame.schema(), extracted)
+        self.schema = shown(planning, frame, extracted)
         self.calls: Collection[AICall] = extracted.calls.values()
 
     def run(self, record: QueryRecord) -> Batches:

@@ -24,6 +24,7 @@ from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.limits import TimeLimit
 from flightllm.operators.relational import Batches
 from flightllm.query import Query, plan
+from flightllm.records import QueryRecord
 from flightllm.result_batches import ResultBatches
 from flightllm.services import Services
 from flightllm.session_log import SessionLog
@@ -33,7 +34,7 @@ from flightllm.sql.guard import check_sql
 from flightllm.sql.names import DEFAULT_SCHEMA, TableName
 from flightllm.sql.parameters import bind
 from flightllm.sql.statement import Statement
-from flightllm.system import QueryLog, QueryRecord
+from flightllm.system import QueryLog
 
 _log = structlog.get_logger(__name__)
 _EMPTY = pa.schema([])

@@ -46,11 +46,20 @@ DEFAULT_MODEL = "default"
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What a user may spend on AI calls in a day (UTC); None is no limit."""
+    """What may be spent on AI calls: by a user in a day (UTC), or by one query. None is no limit."""
 
     calls: int | None = None
     tokens: int | None = None
+    """Of prompts, cached or not, and of answers."""
     cost: float | None = None
+
+    def exceeded(self, calls: int, tokens: int, cost: float) -> tuple[str, float, float] | None:
+        """Return the first limit that these figures exceed: its name, the figure and the limit; None where none is."""
+        for name, value in (("calls", calls), ("tokens", tokens), ("cost", cost)):
+            most = getattr(self, name)
+            if most is not None and value > most:
+                return name, value, most
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,12 +268,18 @@ class AccessStore:
     # --- spending
 
     def spent(self, user: str, day: str) -> tuple[int, int, float]:
-        """Return the calls, tokens and cost that a user has spent on a day, written YYYY-MM-DD."""
+        """Return the calls, tokens and cost that a user has spent on a day, written YYYY-MM-DD.
+
+        What was spent on the next day counts too: the clock was there and was set back, which renews no budget.
+        """
         with self._reading, _usable():
             database = self._existing()
-            query = "SELECT calls, tokens, cost FROM spent WHERE user = ? AND day = ?"
-            row = database.execute(query, (user, day)).fetchone() if database else None
-        return (0, 0, 0.0) if row is None else (int(row[0]), int(row[1]), float(row[2]))
+            query = (
+                "SELECT total(calls), total(tokens), total(cost) FROM spent"
+                " WHERE user = ? AND day IN (?, date(?, '+1 day'))"
+            )
+            row = database.execute(query, (user, day, day)).fetchone() if database else (0, 0, 0)
+        return int(row[0]), int(row[1]), float(row[2])
 
     def add_spent(self, user: str, day: str, calls: int, tokens: int, cost: float) -> None:
         """Add to what a user has spent on a day."""

@@ -15,7 +15,7 @@ from datafusion.catalog import SchemaProvider, Table
 
 from flightllm.access.grants import ObjectKind
 from flightllm.catalog import views
-from flightllm.catalog.contexts import QUERY_ONLY, Memory, shared_context
+from flightllm.catalog.contexts import QUERY_ONLY, Memory, row_types, shared_context, with_types
 from flightllm.catalog.entries import Entry, SchemaTables, StoredRows, SystemSchema, SystemTables, TableInfo
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.files import files_revision
@@ -339,7 +339,11 @@ class TableStore:
             columns = ", ".join(quoted(column) for column in view.columns)
             text = f"SELECT * FROM ({text}) AS {quoted(view.name.name)} ({columns})"
         try:
-            table = Table(context.sql_with_options(text, QUERY_ONLY))
+            frame = context.sql_with_options(text, QUERY_ONLY)
+            types = row_types(context, frame)
+            if types != frame.schema().types:
+                frame = with_types(frame, types)
+            table = Table(frame)
         except Exception as error:
             raise mapped_error(error) from error
         return replace(view, provider=table, schema=table.schema)

@@ -1,15 +1,11 @@
 """`flightllm drain` and `quarantine`: end a server in good order, and let statements run again after a crash."""
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from flightllm.cli.common import connect, server_options
-from flightllm.cli.render import put
-
-_WIDTH = 150
-"""Of the list where there is no terminal, in characters."""
+from flightllm.cli.render import console_of, put
 
 
 @click.command()
@@ -44,5 +40,4 @@ def quarantine(uri: str, token: str | None, lift: str | None) -> None:
         table.add_column(column, overflow="fold")
     for one in refused:
         table.add_row(one["name"], str(one["seconds"]), one["user"], one["query_id"], Text(one["sql"]))
-    console = Console(highlight=False)
-    put(console if console.is_terminal else Console(width=_WIDTH, highlight=False), table)
+    put(console_of(), table)

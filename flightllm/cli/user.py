@@ -11,12 +11,11 @@ from typing import Any
 
 import click
 import pyarrow as pa
-from rich.console import Console
 
 from flightllm.access.principal import ROLES
 from flightllm.access.store import AccessStore, Allowance, User
 from flightllm.cli.common import OneLineErrors
-from flightllm.cli.render import as_table, put
+from flightllm.cli.render import as_table, console_of, put
 from flightllm.config import Config
 
 _PASSWORD = "FLIGHTLLM_PASSWORD"  # noqa: S105 - the name of a variable
@@ -196,7 +195,7 @@ def _password() -> str:
 
 
 def _print(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    put(Console(), as_table(pa.schema([(title, pa.string()) for title in titles]), rows))
+    put(console_of(), as_table(pa.schema([(title, pa.string()) for title in titles]), rows))
 
 
 def _limits(allowance: Allowance) -> tuple[str, str, str]:

@@ -93,14 +93,13 @@ class SessionStore:
             raise busy("sessions", self._limits.sessions, "all sessions are in use")
         return self._take(name)
 
-    def close(self, call: Call, principal: Principal, peer: str) -> bool:
-        """Close the call's session; return whether there was one."""
+    def close(self, call: Call, principal: Principal, peer: str) -> None:
+        """Close the call's session, if there is one."""
         with self._lock:
             name = self._named(call, principal, _key(call, principal, peer))
             session = self._take(name) if name is not None else None
         if session is not None:
             session.close()
-        return session is not None
 
     def clear(self) -> None:
         """Close every session."""

@@ -41,11 +41,6 @@ class Gate:
         self._encrypted = encrypted
         self._most_bytes = most_bytes
 
-    @property
-    def is_open(self) -> bool:
-        """Tell whether nobody has to show who it is."""
-        return self._login.is_open
-
     def check_place(self, request: Request) -> None:
         """Check that a server which asks nobody is asked by its own machine, and by its own page.
 

@@ -2,9 +2,9 @@
 
 import json
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import jwt
 import pytest
@@ -235,3 +235,37 @@ def test_certificates(store: AccessStore) -> None:
     assert login.by_certificate("alice").name == "alice"
     with pytest.raises(UnauthenticatedError, match="no user of this server"):
         login.by_certificate("mallory")
+
+
+def test_a_clock_that_jumps(store: AccessStore, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hours forth expire what ends meanwhile; back, it holds until its end comes again, and no login for longer."""
+    real, hours = time.time, 0.0
+    monkeypatch.setattr(time, "time", lambda: real() + hours * 3_600)
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return cls.fromtimestamp(time.time(), tz)
+
+    for module in ("flightllm.access.login", "jwt.api_jwt"):
+        monkeypatch.setattr(f"{module}.datetime", Clock)
+    login = _signed(store, issuer, login_seconds=2 * 3_600)
+    api_token = store.add_token("alice", expires=datetime.now(UTC) + timedelta(hours=2))
+    credentials = [login.by_password("alice", PASSWORD)[1], api_token, issuer.token(sub="alice", exp=real() + 7_200)]
+
+    def valid() -> list[bool]:
+        found = []
+        for credential in credentials:
+            try:
+                found.append(login.by_token(credential).name == "alice")
+            except UnauthenticatedError:
+                found.append(False)
+        return found
+
+    for hours, expected in ((1, True), (3, False), (-1, True), (1.9, True), (2.1, False)):
+        assert valid() == [expected] * 3, hours
+    hours = 1_000
+    far = login.by_password("alice", PASSWORD)[1]
+    hours = 0
+    with pytest.raises(UnauthenticatedError, match="log in again"):
+        login.by_token(far)
