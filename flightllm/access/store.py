@@ -162,10 +162,7 @@ class AccessStore:
             groups = frozenset[str]().union(*(other.groups for other in snapshot.users.values()))
             granted = {*(one.grantee for one in snapshot.grants), *(one.grantee for one in snapshot.policies)}
             if user.name in {*snapshot.users, *groups, *granted}:
-                raise InvalidInputError(
-                    f"the name {user.name!r} is taken, by a user, or a group in system.grants or system.policies:"
-                    " choose another"
-                )
+                raise InvalidInputError(f"the name {user.name!r} is taken, by a user or a group: choose another")
             hashed = None if password is None else hash_password(password)
             with self._changing() as database:
                 if database.execute("DELETE FROM dropped WHERE name = ?", (user.name,)).rowcount and not again:
@@ -260,8 +257,7 @@ class AccessStore:
         granted = any((one.kind, one.schema, one.name) == (kind, schema, name) for one in snapshot.grants)
         if granted or (kind == "TABLE" and any((p.schema, p.table) == (schema, name) for p in snapshot.policies)):
             with self._changing() as database:
-                where = 'kind = ? AND "schema" = ? AND name = ?'
-                database.execute(f"DELETE FROM grants WHERE {where}", (kind, schema, name))
+                database.execute('DELETE FROM grants WHERE kind = ? AND "schema" = ? AND name = ?', (kind, schema, name))
                 if kind == "TABLE":
                     database.execute('DELETE FROM policies WHERE "schema" = ? AND "table" = ?', (schema, name))
 

@@ -1,5 +1,6 @@
 """Row filters and column masks: whoever they hold for sees the restricted table wherever a query can name it."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -215,7 +216,7 @@ def test_nobody_makes_a_table_under_a_hidden_name(database: Database, alice: Ses
 
 
 def test_predictions_tell_no_answers(database: Database, alice: Session) -> None:
-    """A prediction fails on answers that the model gave to others; what it fails with is not shown."""
+    """No prediction is drawn from answers that the model gave to others, and what one fails with is not shown."""
     admin = database.session()
     admin.update("CREATE TABLE notes AS SELECT value::text AS note FROM generate_series(1, 40)")
     sql = "SELECT ai_gen('Sum up {note}', note) AS g FROM notes"
@@ -223,6 +224,10 @@ def test_predictions_tell_no_answers(database: Database, alice: Session) -> None
     text = str(explained(alice, "SELECT CAST(ai_gen('Sum up {note}', note) AS INT) FROM managed"))
     assert "nothing is predicted" in text
     assert not any(answer in text for answer in answers)
+    for session, drawn_from in ((admin, "learned"), (alice, "assumed")):
+        asked = "SELECT ai_gen('Sum up {note}', note) FROM (SELECT '!' || value AS note FROM generate_series(1, 40))"
+        (line,) = ask(session, f"EXPLAIN (FORMAT json) {asked}").rows
+        assert [call["answers"] for call in json.loads(line["plan"])["operators"][0]["calls"]] == [drawn_from]
 
 
 def test_admins_see_all(database: Database) -> None:
