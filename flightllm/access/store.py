@@ -257,7 +257,8 @@ class AccessStore:
         granted = any((one.kind, one.schema, one.name) == (kind, schema, name) for one in snapshot.grants)
         if granted or (kind == "TABLE" and any((p.schema, p.table) == (schema, name) for p in snapshot.policies)):
             with self._changing() as database:
-                database.execute('DELETE FROM grants WHERE kind = ? AND "schema" = ? AND name = ?', (kind, schema, name))
+                where = 'kind = ? AND "schema" = ? AND name = ?'
+                database.execute(f"DELETE FROM grants WHERE {where}", (kind, schema, name))
                 if kind == "TABLE":
                     database.execute('DELETE FROM policies WHERE "schema" = ? AND "table" = ?', (schema, name))
 
