@@ -30,7 +30,7 @@ def flight_info(
     settings = call_of(context).settings
     if command.name == "CommandPreparedStatementQuery":
         prepared = core.prepared_of(context, command.message.prepared_statement_handle)
-        names = tuple(name if "$" in name else "" for name in prepared.description.schema.names)
+        names = tuple(prepared.description.schema.names)
         statement = Statement(prepared.session, prepared.text, prepared.parameters, settings, names=names)
         is_update = prepared.description.is_update
     else:
