@@ -114,16 +114,23 @@ class Session:
         check_sql(sql, self._all.config.limits)
         return classify(sql).is_update
 
-    def describe(self, sql: str) -> Description:
-        """Plan a statement without running it; values that fit stand in for its parameters.
+    def describe(self, sql: str, parameters: pa.RecordBatch | None = None) -> Description:
+        """Plan a statement without running it, with a row of parameters or else values that fit in their place.
 
         Raises:
             FlightLLMError: the statement is wrong.
         """
         check_sql(sql, self._all.config.limits)
-        with panics_mapped(), self._all.watch.planning(sql, self._user), self._all.catalog.reading():
+        bound = sql if parameters is None else bind(sql, parameters)
+        if bound != sql:
+            check_bound(bound, self._all.config.limits)
+        with panics_mapped(), self._all.watch.planning(bound, self._user), self._all.catalog.reading():
             services = self._services
-            return describe(sql, services, lambda statement: _plan(statement, services, self._settings).schema)
+
+            def schema_of(statement: Statement) -> pa.Schema:
+                return _plan(statement, services, self._settings).schema
+
+            return describe(sql, services, schema_of, parameters)
 
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})

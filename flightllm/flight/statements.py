@@ -148,7 +148,7 @@ class Statement:
             return self.session.execute_plan(self.text, self.settings)
         if self.parameters is None:
             return self._execute(None)
-        rows = [batch.slice(i, 1) for batch in self.parameters.to_batches() for i in range(batch.num_rows)]
+        rows = list(rows_of(self.parameters))
         if not rows:
             raise InvalidInputError("the statement has parameters, but no row of values was bound")
         return self._execute(rows[0]) if len(rows) == 1 else Sequence(self._execute, rows, self.names)
@@ -157,6 +157,12 @@ class Statement:
         result = self.session.execute(str(self.text), row, settings=self.settings)
         schema = promised(result.schema, self.names)
         return result if schema is result.schema else _Renamed(schema, result.batches, result.query)
+
+
+def rows_of(parameters: pa.Table | None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of parameters one by one."""
+    for batch in parameters.to_batches() if parameters is not None else []:
+        yield from (batch.slice(i, 1) for i in range(batch.num_rows))
 
 
 def promised(schema: pa.Schema, names: Names[str]) -> pa.Schema:
