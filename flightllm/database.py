@@ -83,6 +83,7 @@ class Database:
             system = ServerTables(queries, CacheTable(cache), built, users, made, sessions, settings)
             catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
+            catalog.store.forget = access.store.forget
             for name, place in config.tables.items():
                 catalog.register_file(name, place)
             backends = Backends(config.embedding, config.limits, indexes, cache)

@@ -10,7 +10,7 @@ from datafusion import LogicalPlan, SessionContext
 
 from flightllm.catalog import ROWS_ONLY
 from flightllm.errors import SqlError
-from flightllm.frames import extract, frame_of, scalar_context, shown
+from flightllm.frames import extract, frame_of, scalar_context, shown_names
 from flightllm.plan.parameter_types import parameter_types
 from flightllm.plan.planner import register_stubs
 from flightllm.services import Services
@@ -114,5 +114,5 @@ def _planned(sql: str, services: Services) -> tuple[LogicalPlan, SessionContext,
     context = scalar_context(services, extracted, planning=True)
     register_stubs(context, extracted.calls)
     frame = frame_of(context, extracted)
-    names = shown(frame.schema(), extracted).names if statement.kind == "query" else []
+    names = shown_names(frame, extracted) if statement.kind == "query" else []
     return frame.logical_plan(), context, tuple(names)

@@ -14,6 +14,7 @@ from datafusion.catalog import Catalog, Schema
 from datafusion.substrait import Consumer, Serde
 
 from flightllm.catalog import QUERY_ONLY
+from flightllm.catalog.contexts import row_types
 from flightllm.catalog.errors import mapped_error
 from flightllm.errors import SqlError
 from flightllm.functions.search import VECTOR_BYTES, vector_bytes
@@ -139,16 +140,29 @@ def join_settings(planned: DataFrame) -> list[str]:
     return settings
 
 
-def shown(schema: pa.Schema, extracted: Extracted) -> pa.Schema:
-    """Return the schema its user sees: AI calls named as written, and any column may be NULL."""
-    return pa.schema([pa.field(extracted.display_name(f.name), f.type) for f in schema])
+def shown(context: SessionContext, planned: DataFrame, extracted: Extracted) -> pa.Schema:
+    """Return the schema its user sees: AI calls named as written, and any column may be NULL.
+
+    Raises:
+        SqlError: constants in the query cannot be computed.
+    """
+    try:
+        types = row_types(context, planned)
+    except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
+        raise mapped_error(error) from error
+    return pa.schema(list(zip(shown_names(planned, extracted), types, strict=True)))
+
+
+def shown_names(planned: DataFrame, extracted: Extracted) -> list[str]:
+    """Return the names of a query's columns, with AI calls as they are written."""
+    return [extracted.display_name(name) for name in planned.schema().names]
 
 
 def named(batches: Batches, schema: pa.Schema) -> Batches:
     """Yield batches with the names and types that a query's user sees.
 
     Raises:
-        SqlError: DataFusion promised another type than its values fit, as for a CASE with branches of several types.
+        SqlError: DataFusion promised another type than its values fit.
     """
     with closing(batches):
         for batch in batches:

@@ -164,7 +164,7 @@ class PlainQuery:
             for setting in settings:
                 context.sql(setting)
             self.frame = frame_of(context, extracted)
-        self.schema = shown(self.frame.schema(), extracted)
+        self.schema = shown(context, self.frame, extracted)
         rows = _BATCH_BYTES // max(1, sum(_width(f.type) for f in self.schema))
         if rows > _BATCH_ROWS:
             context.sql(f"SET datafusion.execution.batch_size = {min(rows, _MOST_BATCH_ROWS)}")
@@ -200,7 +200,7 @@ class BatchQuery:
         context = scalar_context(services, extracted, parallel=False)
         register_stubs(context, extracted.calls)
         self._planned = frame_of(context, extracted)
-        self.schema = shown(self._planned.schema(), extracted)
+        self.schema = shown(context, self._planned, extracted)
         self.calls: Collection[AICall] = extracted.calls.values()
 
     def run(self, record: QueryRecord) -> Batches:
@@ -298,7 +298,7 @@ class StagedQuery:
             self._ordered.sql(setting)
         self._stage: Relational = Cutter(self._context, planned.functions).cut(root)
         self._ordered.register_catalog_provider(STAGE_CATALOG, self._context.catalog(STAGE_CATALOG))
-        self.schema = shown(frame.schema(), extracted)
+        self.schema = shown(planning, frame, extracted)
         self.calls: Collection[AICall] = extracted.calls.values()
 
     def run(self, record: QueryRecord) -> Batches:

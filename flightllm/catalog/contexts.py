@@ -1,10 +1,13 @@
 """DataFusion contexts, a fresh one per query over the one shared catalog."""
 
-from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOptions
+from collections.abc import Iterable
+
+import pyarrow as pa
+from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOptions, col
 from datafusion.catalog import Catalog
 
 from flightllm.config import LimitsConfig
-from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA
+from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA, quoted
 
 QUERY_ONLY = SQLOptions().with_allow_ddl(allow=False).with_allow_dml(allow=False).with_allow_statements(allow=False)
 """Lets SELECT, SHOW and DESCRIBE through, and nothing that changes, writes or sets anything."""
@@ -41,6 +44,21 @@ def plain_config() -> SessionConfig:
 def scratch_context(*, parallel: bool = True) -> SessionContext:
     """Return a context of its own, without the shared catalog; one that is not parallel keeps the order of rows."""
     return SessionContext(plain_config() if parallel else plain_config().with_target_partitions(1))
+
+
+def row_types(context: SessionContext, frame: DataFrame) -> list[pa.DataType]:
+    """Return the types that a query's rows have: a frame says of a CASE or UNION what its first part has.
+
+    Raises whatever DataFusion raises where constants cannot be computed.
+    """
+    coerced = context.create_dataframe_from_logical_plan(frame.optimized_logical_plan())
+    return list(coerced.schema().types)
+
+
+def with_types(frame: DataFrame, types: Iterable[pa.DataType]) -> DataFrame:
+    """Cast the columns of a query, whose names differ."""
+    names = frame.schema().names
+    return frame.select(*(col(quoted(n)).cast(kind).alias(n) for n, kind in zip(names, types, strict=True)))
 
 
 class Memory:

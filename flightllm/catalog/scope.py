@@ -6,14 +6,14 @@ from typing import cast
 
 import pyarrow as pa
 import structlog
-from datafusion import SessionContext, col
+from datafusion import SessionContext
 from datafusion.catalog import Catalog as SharedCatalog
 from datafusion.catalog import SchemaProvider, Table
 
 from flightllm.access.grants import Policy
 from flightllm.access.principal import Principal
 from flightllm.access.rights import Rights
-from flightllm.catalog.contexts import QUERY_ONLY
+from flightllm.catalog.contexts import QUERY_ONLY, with_types
 from flightllm.catalog.entries import Entry, SchemaTables, SystemSchema, check_files, system_rows
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.own_rows import OwnRows
@@ -160,8 +160,7 @@ def restricted(store: TableStore, entry: Entry, rights: Rights) -> Entry:
         text += " WHERE " + " AND ".join(f"({_bound(condition, user)})" for condition in filters) + _BARRIER
     try:
         frame = store.context().sql_with_options(text, QUERY_ONLY)
-        types = [col(quoted(field.name)).cast(field.type).alias(field.name) for field in entry.provider.schema]
-        view = Table(frame.select(*types))
+        view = Table(with_types(frame, entry.provider.schema.types))
     except Exception as error:
         raise mapped_error(error) from error
     return replace(entry, provider=view)

@@ -13,8 +13,9 @@ from datafusion import SessionContext
 from datafusion.catalog import Catalog as SharedCatalog
 from datafusion.catalog import SchemaProvider, Table
 
+from flightllm.access.grants import ObjectKind
 from flightllm.catalog import views
-from flightllm.catalog.contexts import QUERY_ONLY, Memory, shared_context
+from flightllm.catalog.contexts import QUERY_ONLY, Memory, row_types, shared_context, with_types
 from flightllm.catalog.entries import Entry, SchemaTables, StoredRows, SystemSchema, SystemTables, TableInfo
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.files import files_revision
@@ -55,6 +56,8 @@ class TableStore:
         self._memory = Memory(limits)
         self.lock = RLock()
         self._asked = local()
+        self.forget: Callable[[ObjectKind, str, str], None] = lambda *_: None
+        """Told what is about to be dropped: a schema, or a table or view in one."""
         self.system = system
         self._entries: Mapping[TableName, Entry] = {}
         self._schemas: tuple[str, ...] = ()
@@ -187,6 +190,7 @@ class TableStore:
         """Remove an empty schema."""
         with self.lock:
             others = tuple(other for other in self._schemas if other != schema)
+            self.forget("SCHEMA", schema, "")
             self._commit(self._entries, others)
             self._shared.deregister_schema(schema)
             self._schemas = others
@@ -253,6 +257,7 @@ class TableStore:
         """
         with self.lock:
             self._check(name)
+            self.forget("TABLE", name.schema, name.name)
             self._change({other: kept for other, kept in self._entries.items() if other != name})
 
     def discard(self, names: Iterable[str]) -> None:
@@ -333,7 +338,11 @@ class TableStore:
             columns = ", ".join(quoted(column) for column in view.columns)
             text = f"SELECT * FROM ({text}) AS {quoted(view.name.name)} ({columns})"
         try:
-            table = Table(context.sql_with_options(text, QUERY_ONLY))
+            frame = context.sql_with_options(text, QUERY_ONLY)
+            types = row_types(context, frame)
+            if types != frame.schema().types:
+                frame = with_types(frame, types)
+            table = Table(frame)
         except Exception as error:
             raise mapped_error(error) from error
         return replace(view, provider=table, schema=table.schema)

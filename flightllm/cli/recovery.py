@@ -22,11 +22,12 @@ def drain(uri: str, token: str | None) -> None:
 
 @click.command()
 @server_options
-@click.option("--lift", metavar="NAME", help="Let this statement run again.")
+@click.option("--lift", metavar="NAME", help="Let this statement, or this user's, run again.")
 def quarantine(uri: str, token: str | None, lift: str | None) -> None:
     """List the statements that are refused after a crash.
 
-    They were running when the server's process died, and are let go after `[recovery] quarantine_seconds`.
+    They were running when the server's process died, and are let go after `[recovery] quarantine_seconds`. Of a user
+    who alone had such statements at each of several deaths, all are refused.
     """
     with connect(uri, token) as client:
         if lift is not None:
@@ -35,8 +36,8 @@ def quarantine(uri: str, token: str | None, lift: str | None) -> None:
             return
         refused = client.quarantine()
     table = Table(header_style="bold", show_edge=False, pad_edge=False)
-    for column in ("name", "seconds", "query_id", "sql"):
+    for column in ("name", "seconds", "user", "query_id", "sql"):
         table.add_column(column, overflow="fold")
     for one in refused:
-        table.add_row(one["name"], str(one["seconds"]), one["query_id"], Text(one["sql"]))
+        table.add_row(one["name"], str(one["seconds"]), one["user"], one["query_id"], Text(one["sql"]))
     put(console_of(), table)

@@ -69,12 +69,13 @@ def _store(config_file: Path | None) -> Iterator[AccessStore]:
 @data_folder_option
 @_attributes
 @click.option("--no-password", is_flag=True, help="Log in by tokens, JWT or certificate alone.")
+@click.option("--again", is_flag=True, help="Let it have what a dropped user of this name made.")
 @click.argument("name")
-def add(config_file: Path | None, name: str, *, no_password: bool, **attributes: Any) -> None:
+def add(config_file: Path | None, name: str, *, no_password: bool, again: bool, **attributes: Any) -> None:
     """Add a user; the password is asked for, or read from FLIGHTLLM_PASSWORD or standard input."""
     given = User(name, attributes["role"] or "user")
     with _store(config_file) as store:
-        store.add_user(_changed(given, attributes), None if no_password else _password())
+        store.add_user(_changed(given, attributes), None if no_password else _password(), again=again)
     click.echo(f"added {name} ({given.role})")
 
 
@@ -105,7 +106,7 @@ def passwd(config_file: Path | None, name: str) -> None:
 @data_folder_option
 @click.argument("name")
 def drop(config_file: Path | None, name: str) -> None:
-    """Remove a user, its tokens and what was granted to it by name."""
+    """Remove a user, its tokens and what was granted to it by name; what it made is for admins from then on."""
     with _store(config_file) as store:
         store.drop_user(name)
     click.echo(f"dropped {name}")

@@ -109,7 +109,13 @@ def _quarantine(core: Core, context: flight.ServerCallContext, _body: bytes) -> 
     core.check_admin(context, "the list of refused statements")
     return json.dumps(
         [
-            {"name": one.name, "seconds": round(one.seconds), "query_id": one.query_id, "sql": one.text}
+            {
+                "name": one.name,
+                "seconds": round(one.seconds),
+                "user": one.user,
+                "query_id": one.query_id,
+                "sql": one.text,
+            }
             for one in core.database.quarantine.current()
         ]
     ).encode()

@@ -174,6 +174,10 @@ class Refused(Protocol):
     def text(self) -> str:
         """Return the beginning of its text."""
 
+    @property
+    def user(self) -> str:
+        """Return whose it is, empty for admins."""
+
 
 class Quarantine(Protocol):
     """The statements that are refused for a while."""

@@ -16,7 +16,7 @@ class FlightLimits:
     nobody fetches is dropped after `unfetched_seconds`, its plan after `planned_seconds`. A query whose client takes no
     rows, and an upload whose client sends none, for `stalled_seconds` is given up (0: never). A session not used for
     `session_seconds` is closed; where there are `sessions`, a new one takes the place of one not used for
-    `idle_seconds`.
+    `idle_seconds`, or of one of a user who has more of them.
     """
 
     batch_bytes: int = 2 << 20

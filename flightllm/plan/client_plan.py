@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from google.protobuf.message import DecodeError, Message
-from substrait.algebra_pb2 import Expression, FunctionArgument, JoinRel, Rel
+from substrait.algebra_pb2 import Expression, FilterRel, FunctionArgument, JoinRel, ProjectRel, Rel, RelCommon
 from substrait.extensions.extensions_pb2 import SimpleExtensionDeclaration
 from substrait.plan_pb2 import Plan
 from substrait.type_pb2 import Type
@@ -67,6 +67,8 @@ def read_client_plan(
     _check_size(plan, most_terms)
     for rel in messages(plan, Rel):
         _check_relation(rel, check_table)
+    for rel in [rel for rel in messages(plan, Rel) if rel.HasField("read")]:
+        _read_whole(rel)
     _make_texts_plain(plan)
     functions = {
         extension.extension_function.function_anchor: _plain_name(extension.extension_function.name)
@@ -99,6 +101,34 @@ def _check_relation(rel: Rel, check_table: Callable[[Sequence[str]], None]) -> N
             raise UnsupportedError(f"the plan reads {read}: only tables of the catalog, by name, can be read")
         if read == "named_table":
             check_table(list(rel.read.named_table.names))
+
+
+def _read_whole(rel: Rel) -> None:
+    """Let a relation that reads some columns and rows read all, and choose among them above.
+
+    DataFusion reads parts of tables alone, not of views, which tables are whose rows or values some may not see.
+    """
+    read = Rel(read=rel.read)
+    read.read.common.Clear()
+    for part in ("projection", "filter", "best_effort_filter"):
+        read.read.ClearField(part)
+    places = list(range(len(rel.read.base_schema.struct.types)))
+    if rel.read.HasField("projection"):
+        places = _chosen(places, [item.field for item in rel.read.projection.select.struct_items])
+    if rel.read.common.HasField("emit"):
+        places = _chosen(places, rel.read.common.emit.output_mapping)
+    if rel.read.HasField("filter"):
+        read = Rel(filter=FilterRel(input=read, condition=rel.read.filter))
+    if rel.read.HasField("projection") or rel.read.common.HasField("emit"):
+        emit = RelCommon.Emit(output_mapping=places)
+        read = Rel(project=ProjectRel(common=RelCommon(emit=emit), input=read))
+    rel.CopyFrom(read)
+
+
+def _chosen(places: Sequence[int], mapping: Sequence[int]) -> list[int]:
+    if any(not 0 <= place < len(places) for place in mapping):
+        raise InvalidInputError("the plan is malformed: it reads a column that its table has not")
+    return [places[place] for place in mapping]
 
 
 def _make_texts_plain(plan: Plan) -> None:
@@ -245,9 +275,6 @@ def _output(rel: Rel) -> list[str]:
     below = [_output(input_) for input_ in _inputs(rel)]  # once each: twice would take exponential time
     names = _columns(rel) if kind == "read" else [name for columns in below for name in columns]
     match kind:
-        case "read" if body.HasField("projection"):
-            places = [item.field for item in body.projection.select.struct_items]
-            names = [names[place] if place < len(names) else "" for place in places]
         case "project":
             names = [*names, *(_name(expression, names) for expression in body.expressions)]
         case "aggregate":

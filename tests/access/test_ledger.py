@@ -47,3 +47,21 @@ def test_a_request_over_midnight(store: AccessStore, monkeypatch: pytest.MonkeyP
     ledger.settle("2026-01-01", 100, 0.0, held_tokens=1_000, held_cost=0.0)
     assert ledger.take(1, 901, 0.0) is not None
     assert ledger.take(1, 900, 0.0) is None
+
+
+def test_a_clock_set_back_over_midnight(store: AccessStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The budget of a day is spent once, also for a server that starts meanwhile; the next day has its own."""
+    days = ["2026-03-01"]
+    monkeypatch.setattr("flightllm.access.ledger.today", lambda: days[-1])
+    ledger = Ledger(store, "ann")
+    ledger.look()
+    assert ledger.take(1, 900, 0.0) is None
+    ledger.settle(days[-1], 900, 0.0, held_tokens=900, held_cost=0.0)
+    days.append("2026-02-28")
+    started = Ledger(store, "ann")
+    started.look()
+    for one in (ledger, started):
+        assert one.take(1, 101, 0.0) is not None
+    for day in ("2026-03-02", "2025-03-01"):
+        days.append(day)
+        assert ledger.take(1, 1_000, 0.0) is None

@@ -2,20 +2,23 @@
 
 import json
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from flightllm.access.claims import JwtClaims
+from flightllm.access.grants import Grant
 from flightllm.access.login import Login
 from flightllm.access.principal import LOCAL, Principal
+from flightllm.access.rights import Rights
 from flightllm.access.store import AccessStore, User
 from flightllm.config import AuthConfig
-from flightllm.errors import ConfigError, UnauthenticatedError
+from flightllm.errors import ConfigError, InvalidInputError, PermissionDeniedError, UnauthenticatedError
+from flightllm.sql.names import TableName
 
 PASSWORD = "correct horse"
 
@@ -158,12 +161,29 @@ def test_signed_claims(store: AccessStore, issuer: Issuer) -> None:
     login = _signed(store, issuer)
     assert login.by_token(issuer.token(sub="alice", role="admin")).role == "user"
     carol = login.by_token(issuer.token(role="readonly", groups=["eu", "admin", 5], tenant="acme"))
-    assert carol == Principal("carol", "readonly", frozenset({"eu"}), "acme")
+    assert carol == Principal("carol", "readonly", frozenset({"eu"}), "acme", known=False)
     with pytest.raises(UnauthenticatedError, match="no user of this server"):
         login.by_token(issuer.token())
     with pytest.raises(UnauthenticatedError):
         login.anonymous()
     assert _signed(store, issuer, default_role="readonly").by_token(issuer.token()).role == "readonly"
+
+
+def test_a_signed_name_that_is_a_group(store: AccessStore, issuer: Issuer) -> None:
+    """What is granted to a group is for its members, not for who has its name elsewhere; added users are."""
+    login = _signed(store, issuer, default_role="readonly")
+    movies = TableName("public", "movies")
+    store.grant([Grant("analysts", "SELECT", "TABLE", "public", "movies")])
+    people: list[tuple[str, list[str]]] = [("analysts", []), ("carol", ["analysts"])]
+    named, member = (login.by_token(issuer.token(sub=sub, groups=groups)) for sub, groups in people)
+    assert Rights.of(member, store.snapshot()).may("SELECT", movies)
+    with pytest.raises(PermissionDeniedError, match="GRANT SELECT ON TABLE movies TO readonly"):
+        Rights.of(named, store.snapshot()).check("SELECT", movies)
+    with pytest.raises(InvalidInputError, match="'analysts' is taken"):
+        store.add_user(User("analysts", "readonly"))
+    store.add_user(User("carol", "readonly"))
+    store.grant([Grant("carol", "SELECT", "TABLE", "public", "movies")])
+    assert Rights.of(login.by_token(issuer.token()), store.snapshot()).may("SELECT", movies)
 
 
 @pytest.mark.parametrize(
@@ -215,3 +235,37 @@ def test_certificates(store: AccessStore) -> None:
     assert login.by_certificate("alice").name == "alice"
     with pytest.raises(UnauthenticatedError, match="no user of this server"):
         login.by_certificate("mallory")
+
+
+def test_a_clock_that_jumps(store: AccessStore, issuer: Issuer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hours forth expire what ends meanwhile; back, it holds until its end comes again, and no login for longer."""
+    real, hours = time.time, 0.0
+    monkeypatch.setattr(time, "time", lambda: real() + hours * 3_600)
+
+    class Clock(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return cls.fromtimestamp(time.time(), tz)
+
+    for module in ("flightllm.access.login", "jwt.api_jwt"):
+        monkeypatch.setattr(f"{module}.datetime", Clock)
+    login = _signed(store, issuer, login_seconds=2 * 3_600)
+    api_token = store.add_token("alice", expires=datetime.now(UTC) + timedelta(hours=2))
+    credentials = [login.by_password("alice", PASSWORD)[1], api_token, issuer.token(sub="alice", exp=real() + 7_200)]
+
+    def valid() -> list[bool]:
+        found = []
+        for credential in credentials:
+            try:
+                found.append(login.by_token(credential).name == "alice")
+            except UnauthenticatedError:
+                found.append(False)
+        return found
+
+    for hours, expected in ((1, True), (3, False), (-1, True), (1.9, True), (2.1, False)):
+        assert valid() == [expected] * 3, hours
+    hours = 1_000
+    far = login.by_password("alice", PASSWORD)[1]
+    hours = 0
+    with pytest.raises(UnauthenticatedError, match="log in again"):
+        login.by_token(far)

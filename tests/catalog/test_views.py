@@ -82,3 +82,20 @@ def test_ai_views_of_views_and_with(catalog: Catalog) -> None:
     assert catalog.table("w").schema.names == ["h"]
     run(catalog, "DROP VIEW w")
     assert catalog.inline_views("SELECT * FROM w") == "SELECT * FROM w"
+
+
+@pytest.mark.parametrize(
+    ("query", "kind"),
+    [
+        ("SELECT CASE WHEN a > 1 THEN a ELSE b END AS x FROM t", pa.float64()),
+        ("SELECT a AS x FROM t UNION ALL SELECT b FROM t", pa.float64()),
+        ("SELECT CASE WHEN a > 1 THEN a ELSE 'none' END AS x FROM t", pa.string()),
+    ],
+)
+def test_types_of_branches(catalog: Catalog, query: str, kind: pa.DataType) -> None:
+    """A view says of a column the type that its rows have, whatever its first part has; so do views of it."""
+    ingest(catalog, "t", {"a": [1], "b": [2.5]})
+    run(catalog, f"CREATE VIEW v AS {query}", "CREATE VIEW w AS SELECT * FROM v")
+    for name in ("v", "w"):
+        assert catalog.table(name).schema.types == [kind]
+        assert catalog.context().table(name).to_arrow_table().schema.types == [kind]
