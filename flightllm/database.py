@@ -122,6 +122,11 @@ class Database:
         """Tell whether the engine answers, as far as is known."""
         return self._services.engines.own.health.up and bool(getattr(self.engine, "alive", True))
 
+    @property
+    def spilled_bytes(self) -> int:
+        """Return how many bytes relational work has written to disk for lack of memory."""
+        return self._services.loop.spilled.value
+
     def close(self) -> None:
         """Cancel what runs, keep the answers, release the engine. Idempotent."""
         for record in self.queries.running():
