@@ -85,7 +85,7 @@ class Database:
             opened.callback(catalog.close)
             for name, place in config.tables.items():
                 catalog.register_file(name, place)
-            backends = Backends(config.embedding, config.limits, indexes, cache)
+            backends = Backends(config.embedding, config.recovery, config.limits, indexes, cache)
             _ = engines.own  # loads it now, so that what is wrong with it is told
             services = Services(
                 config,

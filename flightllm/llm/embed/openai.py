@@ -59,6 +59,9 @@ class EmbeddingOptions:
 class OpenAIEmbedder:
     """One endpoint and model."""
 
+    reconnects = True
+    """Nothing of it dies with the endpoint."""
+
     def __init__(self, model: str, options: EmbeddingOptions) -> None:
         self._model = model
         self._options = options
