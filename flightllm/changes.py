@@ -1,4 +1,4 @@
-"""Statements that change tables, each run so that it can be cancelled until it takes effect."""
+"""Statements that change tables, indexes, models, prompts or rights; each can be cancelled until it takes effect."""
 
 from collections.abc import Iterator
 from contextlib import closing
@@ -16,13 +16,13 @@ from flightllm.indexing import change_index, drop_indexes
 from flightllm.object_changes import change_object
 from flightllm.operators.relational import Batches
 from flightllm.query import plan, uses_ai
+from flightllm.records import QueryRecord
 from flightllm.services import Services
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
 from flightllm.sql.parameters import bind
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Token, tokenize
-from flightllm.system import QueryRecord
 
 _FOR_ADMINS = ("grant", "revoke", "create_policy", "drop_policy", "truncate", "create_external")
 _ROWS_TOGETHER, _TEXT_TOGETHER = 1_000, 1 << 20

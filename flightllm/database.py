@@ -26,7 +26,7 @@ from flightllm.session_log import SessionLog
 from flightllm.sql.names import TableName
 from flightllm.system import QueryLog
 from flightllm.system_settings import SettingsTable
-from flightllm.system_tables import CacheTable, IndexTable, SystemTables
+from flightllm.system_tables import CacheTable, IndexTable, ServerTables
 from flightllm.vector.store import VectorIndexes
 
 
@@ -80,9 +80,10 @@ class Database:
             made = ObjectTables(objects, engines)
             built = IndexTable(indexes, revision, config.embedding.model)
             settings = SettingsTable(config, sessions)
-            system = SystemTables(queries, CacheTable(cache), built, users, made, sessions, settings)
+            system = ServerTables(queries, CacheTable(cache), built, users, made, sessions, settings)
             catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
+            catalog.store.forget = access.store.forget
             for name, place in config.tables.items():
                 catalog.register_file(name, place)
             backends = Backends(config.embedding, config.recovery, config.limits, indexes, cache)

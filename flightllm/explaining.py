@@ -18,9 +18,9 @@ from flightllm.plan.cost import ModelCosts
 from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, Saving, document
 from flightllm.plan.substrait import NotExpressibleError
 from flightllm.plan.table import tables
+from flightllm.records import QueryRecord
 from flightllm.services import Services
 from flightllm.spending import AskingQuery, costs_of, models_of, predict, prompt_tokens
-from flightllm.system import QueryRecord
 
 TEXT_SCHEMA = pa.schema([pa.field("plan_type", pa.string()), pa.field("plan", pa.string())])
 JSON_SCHEMA = pa.schema([pa.field("plan", pa.string())])

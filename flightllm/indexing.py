@@ -15,11 +15,11 @@ from flightllm.errors import CancelledError, InternalError, InvalidInputError, N
 from flightllm.frames import SEARCH_CATALOG
 from flightllm.llm.embed.base import Vectors
 from flightllm.query import plan
+from flightllm.records import QueryRecord
 from flightllm.services import Services
 from flightllm.settings import Settings
 from flightllm.sql.names import TableName, quoted
 from flightllm.sql.statement import Statement
-from flightllm.system import QueryRecord
 from flightllm.vector.manifest import Manifest
 from flightllm.vector.options import IndexOptions
 

@@ -27,6 +27,7 @@ def change_object(statement: Statement, services: Services) -> int:
         case "drop_model":
             services.rights.check_admin("DROP MODEL")
             if services.objects.model(name) is not None or not statement.exists_ok:
+                services.access.store.forget("MODEL", "", name)
                 services.objects.drop_model(name)
                 services.engines.settle(name)
         case "create_prompt":
@@ -36,6 +37,8 @@ def change_object(statement: Statement, services: Services) -> int:
             services.rights.check_writer("DROP PROMPT")
             owner = services.objects.owner_of_prompt(name)
             _check_owner(name, owner, services)
+            if owner is not None:
+                services.access.store.forget("PROMPT", "", name)
             if owner is not None or not statement.exists_ok:
                 services.objects.drop_prompt(name)
     return -1

@@ -40,6 +40,7 @@ from flightllm.plan.nodes import Node, Project, Scan
 from flightllm.plan.planner import Planned, plan_query, register_stubs
 from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational, scan, stage_frame
 from flightllm.plan.substrait import NotExpressibleError, to_plan
+from flightllm.records import QueryRecord
 from flightllm.rewrite import RULES, rewrite
 from flightllm.rewrite.fuse import fuse
 from flightllm.rewrite.nearest_by_index import Nearest, nearest_by_index
@@ -50,7 +51,6 @@ from flightllm.sql.calls import Extracted
 from flightllm.sql.guard import check_sql
 from flightllm.sql.semantic_joins import Pairs, SemanticJoin, replace_semantic_joins
 from flightllm.sql.table_functions import TableCall, replace_table_functions
-from flightllm.system import QueryRecord
 
 _log = structlog.get_logger(__name__)
 

@@ -217,13 +217,7 @@ class QueryRecord:
         """Return how far the query is, as values of JSON: what clients are sent along with its rows."""
         row = self.row()
         shown = {name: row[name] for name in ("query_id", "status", "rows", "failed_rows")}
-        answered = row["answered"] + row["cache_hits"]
-        return {
-            **shown,
-            "calls_done": answered,
-            "calls_expected": max(answered, row["prompts_expected"]),
-            "seconds": round(row["seconds"], 3),
-        }
+        return {**shown, **calls_of(row), "seconds": round(row["seconds"], 3)}
 
     def _elapsed(self) -> float:
         return 0.0 if self.status == "planned" else time.monotonic() - self._started
@@ -255,6 +249,12 @@ def sums(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Add up what several call sites counted."""
     each = list(counts)
     return {name: sum(count[name] for count in each) for name in COUNTERS}
+
+
+def calls_of(row: Mapping[str, Any]) -> dict[str, int]:
+    """Return of a row of `system.queries` how many prompts have an answer, and how many are known to need one."""
+    done = row["answered"] + row["cache_hits"]
+    return {"calls_done": done, "calls_expected": max(done, row["prompts_expected"])}
 
 
 def _progress(counts: Mapping[str, int]) -> float | None:

@@ -24,6 +24,7 @@ from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.limits import TimeLimit
 from flightllm.operators.relational import Batches
 from flightllm.query import Query, plan
+from flightllm.records import QueryRecord
 from flightllm.result_batches import ResultBatches
 from flightllm.services import Services
 from flightllm.session_log import SessionLog
@@ -33,7 +34,7 @@ from flightllm.sql.guard import check_sql
 from flightllm.sql.names import DEFAULT_SCHEMA, TableName
 from flightllm.sql.parameters import bind
 from flightllm.sql.statement import Statement
-from flightllm.system import QueryLog, QueryRecord
+from flightllm.system import QueryLog
 
 _log = structlog.get_logger(__name__)
 _EMPTY = pa.schema([])
@@ -94,6 +95,11 @@ class Session:
         return self._all.access.rights(self.principal)
 
     @property
+    def _user(self) -> str:
+        """Return whose its statements are, should the server die of one; admins are never refused altogether."""
+        return "" if self.rights.unlimited else self.principal.name
+
+    @property
     def _services(self) -> Services:
         """Return the server's services, the catalog as the session's user sees it now."""
         rights = self.rights
@@ -116,7 +122,7 @@ class Session:
         """
         check_sql(sql, self._all.config.limits)
         services = self._services
-        with panics_mapped(), services.watch.planning(sql), services.catalog.reading():
+        with panics_mapped(), services.watch.planning(sql, self._user), services.catalog.reading():
             return describe(sql, services, lambda statement: self._plan(statement, self._settings).schema)
 
     def execute(
@@ -145,7 +151,7 @@ class Session:
             FlightLLMError: the plan is wrong.
         """
         services = self._services
-        with services.watch.planning(_told_apart(plan)), services.catalog.reading(), panics_mapped():
+        with services.watch.planning(_told_apart(plan), self._user), services.catalog.reading(), panics_mapped():
             query = plan_substrait(plan, services, self._settings)
         return Description(query.schema, is_update=False, parameters=_EMPTY)
 
@@ -162,12 +168,12 @@ class Session:
     def _started(self, kind: str, text: str, noted: str, plan: Callable[[], Query]) -> QueryResult:
         """Plan a query; `noted` tells it from others should the server die of it."""
         since, watch = time.time_ns(), self._all.watch
-        with self._statement(), watch.planning(noted):
+        with self._statement(), watch.planning(noted, self._user):
             reader = self._all.catalog.reading()
             query = plan()
         record = self._queries.plan(text, user=self.principal.name, session_id=self.id, kind=kind, since=since)
         most = self._all.config.limits.result_bytes
-        batches = watch.running(query.run(record), noted, record.query_id)
+        batches = watch.running(query.run(record), noted, record.query_id, self._user)
         return QueryResult(query.schema, ResultBatches(batches, record, reader, most), record)
 
     def _plan(self, statement: Statement, settings: Settings) -> Query:
@@ -214,7 +220,7 @@ class Session:
                 raise UnsupportedError("transactions are not supported: every statement takes effect by itself")
         record = self._queries.start(sql, cancelled, user=self.principal.name, session_id=self.id, kind=statement.kind)
         try:
-            noted = self._all.watch.changing(bound, record.query_id)
+            noted = self._all.watch.changing(bound, record.query_id, self._user)
             with self._statement(), record.bound(), noted, self._all.catalog.reading():
                 affected = change(statement, record, self._services, settings)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
@@ -246,7 +252,8 @@ class Session:
         text = f"INGEST INTO {name.display}"
         record = self._queries.start(text, cancelled, user=self.principal.name, session_id=self.id, kind="ingest")
         try:
-            noted = self._all.watch.changing(f"{text}, {sha256(schema.serialize()).hexdigest()}", record.query_id)
+            upload = f"{text}, {sha256(schema.serialize()).hexdigest()}"
+            noted = self._all.watch.changing(upload, record.query_id, self._user)
             with self._statement(), record.bound(), noted:
                 rows = self._services.catalog.ingest(name, schema, _while_wanted(reader, record), mode)
         except Exception as error:

@@ -6,6 +6,7 @@ from typing import Protocol
 
 import structlog
 
+from flightllm.access.store import Allowance
 from flightllm.ai import EMBEDDING, MODEL, AICall, backing_of
 from flightllm.dry_run import MOST_PROMPTS, MOST_SECONDS, DryRun
 from flightllm.engines import Served
@@ -13,7 +14,7 @@ from flightllm.errors import BudgetExceededError
 from flightllm.llm.base import Engine
 from flightllm.llm.predict import PromptTokens, tokenizing
 from flightllm.operators.backing import Backing
-from flightllm.operators.budget import Account, Budget, Limits, check_estimate, check_prices
+from flightllm.operators.budget import Account, Budget, check_estimate, check_prices
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
 from flightllm.operators.observed import ObservedEngine
@@ -21,9 +22,9 @@ from flightllm.operators.overlay import Answers, Overlay
 from flightllm.operators.relational import Batches
 from flightllm.plan.cost import ModelCosts
 from flightllm.plan.figures import Figures
+from flightllm.records import QueryRecord
 from flightllm.services import Services
 from flightllm.settings import Settings
-from flightllm.system import QueryRecord
 
 _log = structlog.get_logger(__name__)
 _TEMPLATE_TOKENS = 64
@@ -87,6 +88,7 @@ def predict(
         services.cache if reads else None,
         tokens or prompt_tokens(models),
         _others(query, services.cache if reads else Overlay(None), Flights()),
+        services.rights.principal.name,
         services.rights.answers,
         most_seconds=most_seconds,
         most_prompts=most_prompts,
@@ -110,7 +112,7 @@ def real_backings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
         rights = query.services.rights
         asked = {
             backing_of(name): Backing(
-                ObservedEngine(model.engine, model.learned, model.costs, model.health),
+                ObservedEngine(model.engine, model.learned.of(rights.principal.name), model.costs, model.health),
                 cache,
                 flights,
                 model.window,
@@ -138,11 +140,11 @@ def _account(query: AskingQuery, models: Mapping[str | None, Served], record: Qu
         BudgetExceededError: the query would take more than it may.
     """
     settings = query.settings
-    limits = Limits(settings.max_calls, settings.max_tokens, settings.max_cost)
+    limits = Allowance(settings.max_calls, settings.max_tokens, settings.max_cost)
     ledger = query.services.access.ledger(query.services.rights.principal)
     if ledger is not None and ledger.refusal is not None:
         raise BudgetExceededError(f"not run, the day's budget is spent: {ledger.refusal}")
-    if not limits:
+    if limits == Allowance():
         return None if ledger is None else Account(limits, ledger=ledger, fail=settings.on_budget == "fail")
     for name, model in models.items():
         check_prices(limits, model.costs.prices, name)

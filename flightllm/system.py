@@ -1,4 +1,4 @@
-"""What the server did: a bounded record of queries and their AI calls, served as the tables of the schema `system`."""
+"""What the server did: a bounded log of queries and their AI calls, also `system.queries` and `system.ai_calls`."""
 
 import secrets
 from collections import deque
@@ -11,11 +11,9 @@ import structlog
 
 from flightllm.access.principal import LOCAL
 from flightllm.errors import NotFoundError
-from flightllm.records import COUNTERS, CallRecord, QueryRecord, QueryStatus, Stop, cut, sums
+from flightllm.records import COUNTERS, QueryRecord, Stop, cut
 from flightllm.spans import NO_SPANS, Spans
 from flightllm.totals import Totals
-
-__all__ = ["COUNTERS", "CallRecord", "QueryLog", "QueryRecord", "QueryStatus", "Stop", "sums"]
 
 _log = structlog.get_logger(__name__)
 _COUNTED = [(name, pa.int64()) for name in COUNTERS]

@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from types import MappingProxyType
-from typing import Protocol
 
 import pyarrow as pa
 
+from flightllm.catalog import SystemTables
 from flightllm.errors import FlightLLMError, NotFoundError
 from flightllm.operators.cache import AnswerCache
 from flightllm.sql.names import TableName
@@ -26,21 +26,10 @@ _INDEXES = pa.schema(
 )
 
 
-class Part(Protocol):
-    """Some system tables that one part of the server fills. Safe to use from several threads."""
+class ServerTables:
+    """The tables of all parts of a server together."""
 
-    @property
-    def schemas(self) -> Mapping[str, pa.Schema]:
-        """Return the schema of every table by name."""
-
-    def snapshot(self, name: str) -> pa.Table:
-        """Return the rows of one of its tables as they are now."""
-
-
-class SystemTables:
-    """What the server fills itself, all parts together."""
-
-    def __init__(self, *parts: Part) -> None:
+    def __init__(self, *parts: SystemTables) -> None:
         self._parts = parts
 
     @property

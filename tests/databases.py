@@ -13,10 +13,10 @@ from flightllm.database import Database
 from flightllm.frames import extract, frame_of, scalar_context
 from flightllm.plan.nodes import AiMap, Node, Scan, children
 from flightllm.plan.planner import Planned, plan_query, register_stubs
+from flightllm.records import QueryRecord
 from flightllm.rewrite import rewrite
 from flightllm.rewrite.rules import Rule
 from flightllm.session import Session
-from flightllm.system import QueryRecord
 
 SAMPLES = {
     path.stem: path for path in sorted((Path(flightllm.demo.__file__).parent / "data").glob("*.parquet"))

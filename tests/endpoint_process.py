@@ -3,7 +3,6 @@
 import subprocess
 import sys
 from socket import create_server
-from types import TracebackType
 from typing import Self
 
 _SERVER = """
@@ -69,8 +68,6 @@ class EndpointProcess:
         self.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Kill it."""
         self.stop()

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 import adbc_driver_flightsql.dbapi as flight_sql
@@ -26,13 +25,17 @@ from pathlib import Path
 from flightllm.config import Config, EngineConfig, LimitsConfig, RecoveryConfig, ServerConfig
 from flightllm.flight.serve import serve
 engine = EngineConfig(kind="fake", max_in_flight=int(sys.argv[2]), options=json.loads(sys.argv[3]))
-limits = LimitsConfig(**json.loads(sys.argv[4]))
-serve(Config(server=ServerConfig("127.0.0.1:0"), engine=engine, limits=limits, data_folder=Path(sys.argv[1])))
+limits, recovery = LimitsConfig(**json.loads(sys.argv[4])), RecoveryConfig(on_engine_down="fail")
+server = ServerConfig("127.0.0.1:0")
+serve(Config(server=server, engine=engine, limits=limits, recovery=recovery, data_folder=Path(sys.argv[1])))
 """
 
 
 class ServerProcess:
-    """A server whose data folder is `folder`, with the table `t` of `rows` numbers; `options` are the engine's."""
+    """A server whose data folder is `folder`, with the table `t` of `rows` numbers; `options` are the engine's.
+
+    Queries fail where it dies.
+    """
 
     def __init__(
         self, folder: Path, rows: int, window: int, limits: Mapping[str, object] | None = None, **options: object
@@ -72,9 +75,7 @@ class ServerProcess:
         """Return itself."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Kill the process."""
         self.kill()
 
@@ -161,9 +162,7 @@ class SupervisedServer:
         """Return itself."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Kill the supervisor, and with it all the others."""
         self.process.kill()
         self.process.wait()

@@ -98,14 +98,14 @@ def test_token_is_read_from_where_it_refers_to(tmp_path: Path, monkeypatch: pyte
     assert ServerConfig(token=f"file:{secret}").read_token() == "def"
     assert ServerConfig().read_token() is None
     monkeypatch.setenv("SOME_TOKEN", " ")
-    with pytest.raises(ConfigError, match="is empty"):
+    with pytest.raises(ConfigError, match="set the environment variable SOME_TOKEN"):
         ServerConfig(token="env:SOME_TOKEN").read_token()
     with pytest.raises(ConfigError, match="set the environment variable NOT_SET_AT_ALL"):
         ServerConfig(token="env:NOT_SET_AT_ALL").read_token()
-    with pytest.raises(ConfigError, match=r"cannot read the file .*absent: No such file"):
+    with pytest.raises(ConfigError, match="file cannot be read: No such file"):
         ServerConfig(token=f"file:{tmp_path / 'absent'}").read_token()
     secret.write_bytes(b"\xff\xfe")
-    with pytest.raises(ConfigError, match="not UTF-8"):
+    with pytest.raises(ConfigError, match="no text in UTF-8"):
         ServerConfig(token=f"file:{secret}").read_token()
 
 

@@ -194,10 +194,7 @@ def test_broken_one_harms_nobody(session: Session, tmp_path: Path) -> None:
         ("engine 'fake', price_input 'x'", "'m': price_input: expected a number, got 'x'"),
         ("engine 'fake', model 3", "'m': model: expected a text, got 3"),
         ("engine 'local', model '/not/there'", "'m': model: no folder '/not/there'"),
-        (
-            "engine 'openai', model 'x', api_key 'env:NOT_THERE'",
-            "'m': api_key: the environment variable NOT_THERE holds",
-        ),
+        ("engine 'openai', model 'x', api_key 'env:NOT_THERE'", "'m': api_key: set the environment variable NOT_THERE"),
         ("engine 'openai', model 'x', api 'soap'", "'m': api: expected one of"),
     ],
 )
@@ -289,8 +286,8 @@ def test_learned_apart(database: Database, session: Session) -> None:
     assert answers(f"SELECT ai_filter('x', t, model => fast) {others}") == {"learned"}
     assert answers(f"SELECT ai_filter('x', t) {others}") == {"assumed"}
     with database._services.engines.using([None, "fast"]) as models:
-        assert not models[None].learned._sites
-        assert models["fast"].learned._sites
+        assert not models[None].learned.of("local")._sites
+        assert models["fast"].learned.of("local")._sites
 
 
 @pytest.mark.parametrize("optimizer", ["on", "off"])

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from flightllm.access.store import Allowance
 from flightllm.ai import MODEL
 from flightllm.config import Config, EngineConfig
 from flightllm.database import Database
 from flightllm.errors import BudgetExceededError
 from flightllm.llm.predict import tokenizing
 from flightllm.operators.backing import Backing
-from flightllm.operators.budget import Account, Budget, Limits
+from flightllm.operators.budget import Account, Budget
 from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
 from flightllm.query import BatchQuery, StagedQuery, plan
@@ -116,7 +117,9 @@ def test_never_exceeded(database: Database, optimizer: bool, tokens: int) -> Non
     engine = services.engine
     exact = tokenizing(engine)
     assert exact is not None
-    budget = Budget(Account(Limits(tokens=tokens)), None, lambda p: len(exact.token_ids([p])[0]), engine.count_tokens)
+    budget = Budget(
+        Account(Allowance(tokens=tokens)), None, lambda p: len(exact.token_ids([p])[0]), engine.count_tokens
+    )
     record = database.queries.start("x")
     with closing(AnswerCache(None)) as cache:
         batches = list(query.run_on({MODEL: Backing(engine, cache, Flights(), 8, budget)}, record))

@@ -8,7 +8,8 @@ import pytest
 from flightllm.catalog import QUERY_ONLY, Catalog
 from flightllm.config import LimitsConfig
 from flightllm.errors import NotFoundError
-from flightllm.system import QueryLog, QueryRecord
+from flightllm.records import QueryRecord
+from flightllm.system import QueryLog
 
 
 def test_progress_and_outcome_are_visible_in_sql() -> None:

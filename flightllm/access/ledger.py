@@ -116,9 +116,8 @@ class Ledger:
 
 def _above(user: str, spent: tuple[int, int, float], allowance: Allowance) -> str | None:
     """Return which of a day's limits is exceeded, or None."""
-    limits = (allowance.calls, allowance.tokens, allowance.cost)
-    for what, value, most in zip(("calls", "tokens", "cost"), spent, limits, strict=True):
-        if most is not None and value > most:
-            instead = "an admin raises that by `flightllm user set`"
-            return f"{user!r} may spend {most:,} {what} a day (UTC): {instead}"
-    return None
+    found = allowance.exceeded(*spent)
+    if found is None:
+        return None
+    name, _, most = found
+    return f"{user!r} may spend {most:,} {name} a day (UTC): an admin raises that by `flightllm user set`"

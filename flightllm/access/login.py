@@ -6,7 +6,6 @@ import hmac
 import json
 import secrets
 import time
-from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol
@@ -19,7 +18,6 @@ from flightllm.errors import UnauthenticatedError
 
 LOGIN_PREFIX = "login."
 """What the tokens given out for passwords begin with."""
-_MOST_ENDED = 10_000
 _HOW = "send a bearer token (`authorization: Bearer …`), or user name and password"
 
 
@@ -45,7 +43,6 @@ class Login:
         self._claims = claims
         self._spare_key = hashlib.sha256((secret or secrets.token_hex()).encode()).digest()
         """Signs logins while no users are kept."""
-        self._ended: OrderedDict[str, None] = OrderedDict()
 
     @property
     def is_open(self) -> bool:
@@ -108,12 +105,6 @@ class Login:
             return LOCAL
         raise UnauthenticatedError("the bearer token is not valid here; log in again")
 
-    def end(self, token: str) -> None:
-        """Let a token of `by_password` be valid no more, while this process lives; the oldest of many are forgotten."""
-        self._ended[_digest(token)] = None
-        while len(self._ended) > _MOST_ENDED:
-            self._ended.popitem(last=False)
-
     def by_certificate(self, name: str) -> Principal:
         """Return the user whom a verified client certificate names.
 
@@ -169,7 +160,7 @@ class Login:
         groups = groups if isinstance(groups, list) else []
         plain = [group for group in groups if isinstance(group, str) and group not in (*ROLES, *snapshot.users)]
         tenant = claims.get(self._config.tenant_claim, "")
-        return Principal(name, role, frozenset(plain), tenant if isinstance(tenant, str) else "")
+        return Principal(name, role, frozenset(plain), tenant if isinstance(tenant, str) else "", known=False)
 
     # --- login tokens: signed, so that they outlive the process, and void once what they were given for changes
 
@@ -182,7 +173,7 @@ class Login:
         if self._is_open(snapshot):
             return LOCAL
         text, _, signature = token.removeprefix(LOGIN_PREFIX).partition(".")
-        if not _same(signature, self._signature(text)) or _digest(token) in self._ended:
+        if not _same(signature, self._signature(text)):
             raise UnauthenticatedError("the login token is not valid here; log in again")
         name, proof, issued, _ = json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
         if abs(time.time() - issued) > self._config.login_seconds:  # a clock that was far ahead gives no longer ones

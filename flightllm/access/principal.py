@@ -16,6 +16,8 @@ class Principal:
     role: Role
     groups: frozenset[str] = frozenset()
     tenant: str = ""
+    known: bool = True
+    """The server keeps its name: one that somebody else vouches for may be that of a group which grants name."""
 
     @property
     def is_admin(self) -> bool:
@@ -25,7 +27,7 @@ class Principal:
     @property
     def grantees(self) -> frozenset[str]:
         """Return the names under which something may be granted to it."""
-        return self.groups | {self.name, self.role}
+        return self.groups | {self.role, *([self.name] if self.known else [])}
 
 
 LOCAL = Principal("local", "admin")

@@ -109,10 +109,16 @@ class Rights:
     def _who(self) -> str:
         return f"{self.principal.name!r} ({self.principal.role})"
 
+    @property
+    def _grantee(self) -> str:
+        """Return whom to grant something, so that it holds for the principal."""
+        principal = self.principal
+        return principal.name if principal.known else min(principal.groups, default=principal.role)
+
     def _denied(self, privilege: str, kind: str, name: str) -> PermissionDeniedError:
         if self.principal.role == "readonly" and privilege not in _READING:
             return PermissionDeniedError(f"{self._who} may not change anything: {privilege} on {kind.lower()} {name!r}")
         return PermissionDeniedError(
             f"{self._who} has no {privilege} on {kind.lower()} {name!r}: an admin grants it by"
-            f" GRANT {privilege} ON {kind} {name} TO {self.principal.name}"
+            f" GRANT {privilege} ON {kind} {name} TO {self._grantee}"
         )

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 
-from flightllm.access.grants import Grant, Policy
+from flightllm.access.grants import Grant, ObjectKind, Policy
 from flightllm.access.passwords import hash_password, hash_token, new_token
 from flightllm.access.principal import LOCAL, ROLES, Principal, Role
 from flightllm.errors import ConfigError, InvalidInputError, NotFoundError
@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS policies (
 CREATE TABLE IF NOT EXISTS spent (
     user TEXT, day TEXT, calls INTEGER NOT NULL, tokens INTEGER NOT NULL, cost REAL NOT NULL,
     PRIMARY KEY (user, day));
+CREATE TABLE IF NOT EXISTS dropped (name TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 INSERT OR IGNORE INTO secrets VALUES ('signing key', lower(hex(randomblob(32))));
 INSERT OR IGNORE INTO grants VALUES ('user', 'USAGE', 'MODEL', '', 'default');
@@ -45,11 +46,20 @@ DEFAULT_MODEL = "default"
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What a user may spend on AI calls in a day (UTC); None is no limit."""
+    """What may be spent on AI calls: by a user in a day (UTC), or by one query. None is no limit."""
 
     calls: int | None = None
     tokens: int | None = None
+    """Of prompts, cached or not, and of answers."""
     cost: float | None = None
+
+    def exceeded(self, calls: int, tokens: int, cost: float) -> tuple[str, float, float] | None:
+        """Return the first limit that these figures exceed: its name, the figure and the limit; None where none is."""
+        for name, value in (("calls", calls), ("tokens", tokens), ("cost", cost)):
+            most = getattr(self, name)
+            if most is not None and value > most:
+                return name, value, most
+        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,8 +150,8 @@ class AccessStore:
 
     # --- users and tokens
 
-    def add_user(self, user: User, password: str | None = None) -> None:
-        """Add a user.
+    def add_user(self, user: User, password: str | None = None, *, again: bool = False) -> None:
+        """Add a user; one of the name of a dropped one, with all that is still under it, only `again`.
 
         Raises:
             InvalidInputError: the name is taken, by a role or a group too, or the password is too short.
@@ -150,10 +160,19 @@ class AccessStore:
             snapshot = self.snapshot()
             _check_user(user, snapshot)
             groups = frozenset[str]().union(*(other.groups for other in snapshot.users.values()))
-            if user.name in snapshot.users or user.name in groups:
-                raise InvalidInputError(f"the name {user.name!r} is taken: choose another")
+            granted = {*(one.grantee for one in snapshot.grants), *(one.grantee for one in snapshot.policies)}
+            if user.name in {*snapshot.users, *groups, *granted}:
+                raise InvalidInputError(
+                    f"the name {user.name!r} is taken, by a user, or a group in system.grants or system.policies:"
+                    " choose another"
+                )
             hashed = None if password is None else hash_password(password)
             with self._changing() as database:
+                if database.execute("DELETE FROM dropped WHERE name = ?", (user.name,)).rowcount and not again:
+                    raise InvalidInputError(
+                        f"there was another user {user.name!r}, whose tables, prompts and queries the new one would"
+                        " have: choose another name, or add --again if that is meant"
+                    )
                 row = _row(replace(user, password=hashed))
                 database.execute("INSERT INTO users VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
                 database.execute("INSERT OR IGNORE INTO secrets VALUES (?, '')", (_CLOSED,))
@@ -181,7 +200,7 @@ class AccessStore:
         return users[name]
 
     def drop_user(self, name: str) -> None:
-        """Remove a user, its tokens, and what was granted to it by name.
+        """Remove a user, its tokens, and what was granted to it by name; what it made is then for admins alone.
 
         Raises:
             NotFoundError: there is no such user.
@@ -191,6 +210,7 @@ class AccessStore:
         with self._changing() as database:
             for table, column in of_user.items():
                 database.execute(f"DELETE FROM {table} WHERE {column} = ?", (name,))
+            database.execute("INSERT OR IGNORE INTO dropped VALUES (?)", (name,))
 
     def add_token(self, user: str, label: str = "", expires: datetime | None = None) -> str:
         """Make an API token for a user and return its text, which is not kept.
@@ -233,6 +253,17 @@ class AccessStore:
         """Remove a row filter or column mask, whatever its expression; return whether there was one."""
         where = 'grantee = ? AND "schema" = ? AND "table" = ? AND "column" = ?'
         return self._change(f"DELETE FROM policies WHERE {where}", *astuple(policy)[:-1]) > 0
+
+    def forget(self, kind: ObjectKind, schema: str, name: str) -> None:
+        """Remove all that was granted on an object, and a table's filters and masks: a new one of its name has none."""
+        snapshot = self.snapshot()
+        granted = any((one.kind, one.schema, one.name) == (kind, schema, name) for one in snapshot.grants)
+        if granted or (kind == "TABLE" and any((p.schema, p.table) == (schema, name) for p in snapshot.policies)):
+            with self._changing() as database:
+                where = 'kind = ? AND "schema" = ? AND name = ?'
+                database.execute(f"DELETE FROM grants WHERE {where}", (kind, schema, name))
+                if kind == "TABLE":
+                    database.execute('DELETE FROM policies WHERE "schema" = ? AND "table" = ?', (schema, name))
 
     # --- spending
 

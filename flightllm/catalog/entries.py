@@ -11,7 +11,7 @@ from pyarrow import dataset
 
 from flightllm.access.principal import LOCAL
 from flightllm.errors import FlightLLMError, InternalError, NotFoundError, PermissionDeniedError
-from flightllm.sql.names import CATALOG, STORED_SUFFIX, TableName
+from flightllm.sql.names import STORED_SUFFIX, TableName
 from flightllm.storage.folder import link_name
 from flightllm.storage.rows import StoredFile
 
@@ -28,7 +28,7 @@ _TYPES: dict[EntryKind, str] = {
 
 
 class SystemTables(Protocol):
-    """Tables the server itself fills; each look-up takes a snapshot."""
+    """Tables that the server itself, or a part of it, fills; each look-up takes a snapshot. Thread-safe."""
 
     @property
     def schemas(self) -> Mapping[str, pa.Schema]:
@@ -56,11 +56,6 @@ class TableInfo:
     name: TableName
     type: str
     schema: pa.Schema
-
-    @property
-    def catalog(self) -> str:
-        """Return the name of the catalog, the same for every table."""
-        return CATALOG
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ def create_external(store: TableStore, statement: Statement, owner: str) -> None
     place = store.places.checked(statement.options["location"])
     found, suffix = _found(store, place, wanted)
     if found.needs_cast:
-        raise InvalidInputError("its columns are dictionaries, views or large texts: write the files as Parquet")
+        raise InvalidInputError("its columns are dictionaries, views, or large texts or lists: write them as Parquet")
     location = f"{place}/" if isinstance(place, Path) and place.is_dir() else str(place)
     entry = Entry(name, "external", found.schema, None, owner=owner, location=location, format=suffix)
     with store.lock:

@@ -7,8 +7,9 @@ import pyarrow as pa
 from datafusion.catalog import Table
 
 from flightllm.catalog.contexts import scratch_context
-from flightllm.errors import InvalidInputError, SqlError, UnsupportedError
+from flightllm.errors import InvalidInputError, SqlError
 from flightllm.limits import over_limit
+from flightllm.plain_types import with_plain_types
 
 
 def memory_table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> Table:
@@ -21,46 +22,16 @@ def memory_table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> Table:
 
 
 def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema a table gets: plain strings and binaries, no dictionaries, no metadata.
+    """Return the schema a table gets: see `with_plain_types`.
 
     Raises:
         UnsupportedError: a column's type cannot be stored; names the column.
-        InvalidInputError: two columns have the same name.
+        InvalidInputError: so too, or two columns have the same name.
     """
     twice = [name for name, count in Counter(schema.names).items() if count > 1]
     if twice:
         raise InvalidInputError(f"two columns are named {twice[0]!r}: give every column its own name")
-    return pa.schema([_plain_field(field, field.name) for field in schema])
-
-
-def _plain_field(field: pa.Field, column: str) -> pa.Field:
-    return pa.field(field.name, _plain_type(field.type, column), field.nullable)
-
-
-def _plain_type(kind: pa.DataType, column: str) -> pa.DataType:
-    types = pa.types
-    if isinstance(kind, pa.BaseExtensionType):
-        return _plain_type(kind.storage_type, column)
-    if types.is_dictionary(kind):
-        return _plain_type(kind.value_type, column)
-    if types.is_nested(kind):
-        return _plain_nested(kind, column)
-    if types.is_large_string(kind) or types.is_string_view(kind):
-        return pa.string()
-    return pa.binary() if types.is_large_binary(kind) or types.is_binary_view(kind) else kind
-
-
-def _plain_nested(kind: pa.DataType, column: str) -> pa.DataType:
-    types = pa.types
-    if types.is_struct(kind):
-        return pa.struct([_plain_field(field, column) for field in kind.fields])
-    if types.is_list(kind):
-        return pa.list_(_plain_field(kind.value_field, column))
-    if types.is_large_list(kind):
-        return pa.large_list(_plain_field(kind.value_field, column))
-    if types.is_fixed_size_list(kind) or types.is_map(kind):
-        return kind
-    raise UnsupportedError(f"column {column!r} is of type {kind}, which is not supported: decode it before sending")
+    return with_plain_types(schema)
 
 
 def checked(batches: Iterable[pa.RecordBatch], schema: pa.Schema, most_bytes: int) -> Iterator[pa.RecordBatch]:
@@ -84,8 +55,6 @@ def checked(batches: Iterable[pa.RecordBatch], schema: pa.Schema, most_bytes: in
 
 def _fitted(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
     column = batch.column(field.name)
-    if isinstance(column, pa.ExtensionArray):
-        column = column.storage
     try:
         fitted = column if column.type == field.type else column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

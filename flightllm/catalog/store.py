@@ -13,6 +13,7 @@ from datafusion import SessionContext
 from datafusion.catalog import Catalog as SharedCatalog
 from datafusion.catalog import SchemaProvider, Table
 
+from flightllm.access.grants import ObjectKind
 from flightllm.catalog import views
 from flightllm.catalog.contexts import QUERY_ONLY, Memory, row_types, shared_context, with_types
 from flightllm.catalog.entries import Entry, SchemaTables, StoredRows, SystemSchema, SystemTables, TableInfo
@@ -55,6 +56,8 @@ class TableStore:
         self._memory = Memory(limits)
         self.lock = RLock()
         self._asked = local()
+        self.forget: Callable[[ObjectKind, str, str], None] = lambda *_: None
+        """Told what is about to be dropped: a schema, or a table or view in one."""
         self.system = system
         self._entries: Mapping[TableName, Entry] = {}
         self._schemas: tuple[str, ...] = ()
@@ -187,6 +190,7 @@ class TableStore:
         """Remove an empty schema."""
         with self.lock:
             others = tuple(other for other in self._schemas if other != schema)
+            self.forget("SCHEMA", schema, "")
             self._commit(self._entries, others)
             self._shared.deregister_schema(schema)
             self._schemas = others
@@ -253,6 +257,7 @@ class TableStore:
         """
         with self.lock:
             self._check(name)
+            self.forget("TABLE", name.schema, name.name)
             self._change({other: kept for other, kept in self._entries.items() if other != name})
 
     def discard(self, names: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""AI views: kept as text and put into each query that names them, because a plan with AI calls cannot be stored."""
+"""Views: those with AI calls, whose plans cannot be stored, go as text into queries; plain ones by what they read."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 

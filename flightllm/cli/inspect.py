@@ -3,12 +3,11 @@
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from flightllm.cli.common import config_options, connect, load_config, server_options
-from flightllm.cli.render import as_table, first_rows, put
+from flightllm.cli.render import as_table, console_of, first_rows, put
 from flightllm.client import BOOKKEEPING
 from flightllm.functions.base import AIFunction, ScalarFunction
 
@@ -18,8 +17,6 @@ SELECT t.table_schema AS "schema", t.table_name AS "table", count(c.column_name)
 FROM information_schema.tables t JOIN information_schema.columns c USING (table_catalog, table_schema, table_name)
 WHERE t.table_schema <> 'information_schema' GROUP BY 1, 2 ORDER BY 1, 2
 """
-_WIDTH = 150
-"""Of the list of functions where there is no terminal, in characters."""
 _QUERIES = f"""{BOOKKEEPING}
 SELECT query_id, status, started_at, seconds, "rows", calls, cache_hits, failed_rows, sql
 FROM system.queries WHERE NOT starts_with(sql, '{BOOKKEEPING.strip()}') ORDER BY started_at DESC LIMIT {{limit}}
@@ -75,8 +72,7 @@ def functions(config_file: Path | None, engine: str | None, model: str | None) -
     for function in FunctionRegistry.load(config.functions.folders):
         call, aliases = _calls(function)
         table.add_row(*(Text(text) for text in (call, aliases, function.returns, function.summary)))
-    console = Console(highlight=False)
-    put(console if console.is_terminal else Console(width=_WIDTH, highlight=False), table)
+    put(console_of(), table)
     options = ", ".join(f"{option.name} =>" for option in COMMON_OPTIONS)
     click.echo(f"\nEvery AI function also takes {options}")
 
@@ -97,10 +93,4 @@ def print_query(uri: str, token: str | None, sql: str, width: int | None = None)
     with connect(uri, token) as client:
         schema, batches = client.query(sql)
         rows, _ = first_rows(batches)
-    put(_console(), as_table(schema, rows, width))
-
-
-def _console() -> Console:
-    """Return a console as wide as the terminal, or wide enough for anything where there is none."""
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(width=10_000, highlight=False)
+    put(console_of(10_000), as_table(schema, rows, width))

@@ -1,15 +1,11 @@
 """`flightllm drain` and `quarantine`: end a server in good order, and let statements run again after a crash."""
 
 import click
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from flightllm.cli.common import connect, server_options
-from flightllm.cli.render import put
-
-_WIDTH = 150
-"""Of the list where there is no terminal, in characters."""
+from flightllm.cli.render import console_of, put
 
 
 @click.command()
@@ -26,11 +22,12 @@ def drain(uri: str, token: str | None) -> None:
 
 @click.command()
 @server_options
-@click.option("--lift", metavar="NAME", help="Let this statement run again.")
+@click.option("--lift", metavar="NAME", help="Let this statement, or this user's, run again.")
 def quarantine(uri: str, token: str | None, lift: str | None) -> None:
     """List the statements that are refused after a crash.
 
-    They were running when the server's process died, and are let go after `[recovery] quarantine_seconds`.
+    They were running when the server's process died, and are let go after `[recovery] quarantine_seconds`. Of a user
+    who alone had such statements at each of several deaths, all are refused.
     """
     with connect(uri, token) as client:
         if lift is not None:
@@ -39,9 +36,8 @@ def quarantine(uri: str, token: str | None, lift: str | None) -> None:
             return
         refused = client.quarantine()
     table = Table(header_style="bold", show_edge=False, pad_edge=False)
-    for column in ("name", "seconds", "query_id", "sql"):
+    for column in ("name", "seconds", "user", "query_id", "sql"):
         table.add_column(column, overflow="fold")
     for one in refused:
-        table.add_row(one["name"], str(one["seconds"]), one["query_id"], Text(one["sql"]))
-    console = Console(highlight=False)
-    put(console if console.is_terminal else Console(width=_WIDTH, highlight=False), table)
+        table.add_row(one["name"], str(one["seconds"]), one["user"], one["query_id"], Text(one["sql"]))
+    put(console_of(), table)

@@ -37,6 +37,12 @@ def text_of(value: Any, width: int | None = None) -> str:
     return line if width is None or len(line) <= width else f"{line[: width - 1]}…"
 
 
+def console_of(width: int = 150) -> Console:
+    """Return a console as wide as the terminal, or as `width` characters where there is none."""
+    console = Console(highlight=False)
+    return console if console.is_terminal else Console(width=width, highlight=False)
+
+
 def put(console: Console, what: RenderableType) -> None:
     """Print to the console; where that is no terminal, without the blanks at the ends of lines that fill its width."""
     if console.is_terminal:

@@ -6,17 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from flightllm.cli.common import connect, server_options
-from flightllm.cli.render import text_of
+from flightllm.cli.render import console_of, text_of
 from flightllm.client import BOOKKEEPING, Client
 
-_WIDTH = 150
-"""Characters where there is no terminal."""
 _MOST_RUNNING = 20
 _OTHERS = f"NOT starts_with(sql, '{BOOKKEEPING.strip()}')"
 _RUNNING = f"""{BOOKKEEPING}
@@ -69,9 +67,7 @@ def stats(uri: str, token: str | None, *, once: bool, every: float) -> None:
     Running queries with their progress, model calls, reuse of answers and prefixes, and the load of the engine; until
     Ctrl-C. Figures are of the statements that the server remembers: the last thousand, and those that run.
     """
-    console = Console(highlight=False)
-    if not console.is_terminal:
-        console = Console(width=_WIDTH, highlight=False)
+    console = console_of()
     with connect(uri, token) as client:
         before, now = None, Snapshot.of(client)
         if once:

@@ -11,12 +11,11 @@ from typing import Any
 
 import click
 import pyarrow as pa
-from rich.console import Console
 
 from flightllm.access.principal import ROLES
 from flightllm.access.store import AccessStore, Allowance, User
 from flightllm.cli.common import OneLineErrors
-from flightllm.cli.render import as_table, put
+from flightllm.cli.render import as_table, console_of, put
 from flightllm.config import Config
 
 _PASSWORD = "FLIGHTLLM_PASSWORD"  # noqa: S105 - the name of a variable
@@ -81,12 +80,13 @@ def _store(config_file: Path | None) -> Iterator[AccessStore]:
 @_config
 @_attributes
 @click.option("--no-password", is_flag=True, help="Log in by tokens, JWT or certificate alone.")
+@click.option("--again", is_flag=True, help="Let it have what a dropped user of this name made.")
 @click.argument("name")
-def add(config_file: Path | None, name: str, *, no_password: bool, **attributes: Any) -> None:
+def add(config_file: Path | None, name: str, *, no_password: bool, again: bool, **attributes: Any) -> None:
     """Add a user; the password is asked for, or read from FLIGHTLLM_PASSWORD or standard input."""
     given = User(name, attributes["role"] or "user")
     with _store(config_file) as store:
-        store.add_user(_changed(given, attributes), None if no_password else _password())
+        store.add_user(_changed(given, attributes), None if no_password else _password(), again=again)
     click.echo(f"added {name} ({given.role})")
 
 
@@ -117,7 +117,7 @@ def passwd(config_file: Path | None, name: str) -> None:
 @_config
 @click.argument("name")
 def drop(config_file: Path | None, name: str) -> None:
-    """Remove a user, its tokens and what was granted to it by name."""
+    """Remove a user, its tokens and what was granted to it by name; what it made is for admins from then on."""
     with _store(config_file) as store:
         store.drop_user(name)
     click.echo(f"dropped {name}")
@@ -195,7 +195,7 @@ def _password() -> str:
 
 
 def _print(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    put(Console(), as_table(pa.schema([(title, pa.string()) for title in titles]), rows))
+    put(console_of(), as_table(pa.schema([(title, pa.string()) for title in titles]), rows))
 
 
 def _limits(allowance: Allowance) -> tuple[str, str, str]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flightllm.config.checks import host_and_port, is_loopback, one_of
-from flightllm.config.secrets import read_secret
+from flightllm.config.secrets import check_reference, read_secret
 from flightllm.errors import ConfigError
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
@@ -40,8 +40,7 @@ class ServerConfig:
                 raise ConfigError(
                     "[server] client_listen needs tls_certificate and tls_key: certificates travel in TLS"
                 )
-        if self.token is not None and not self.token.startswith(("env:", "file:")):
-            raise ConfigError("[server] token: write env:NAME or file:PATH, never the token itself")
+        check_reference("[server] token", self.token)
 
     @property
     def address(self) -> tuple[str, int]:

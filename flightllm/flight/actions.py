@@ -1,4 +1,4 @@
-"""DoAction: prepared statements, session options, cancelling."""
+"""DoAction: prepared statements, session options, cancelling, and what administrators ask of the server."""
 
 import json
 from collections.abc import Callable, Mapping
@@ -11,16 +11,16 @@ from pyarrow import flight
 
 from flightllm.errors import InvalidInputError, NotFoundError, UnsupportedError
 from flightllm.flight.backend import Session
-from flightllm.flight.core import Core, call_of, refuse_transaction
+from flightllm.flight.core import Core, call_of, no_transactions, refuse_transaction
 from flightllm.flight.endpoints import renewed
 from flightllm.flight.infos import DONE
 from flightllm.flight.messages import flight_message, pack, parse_flight, sql_message, unpack, unpack_as
-from flightllm.flight.metadata import CATALOG
 from flightllm.flight.statements import Cancelled, Prepared
+from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA
 
 _Handler = Callable[[Core, flight.ServerCallContext, bytes], bytes | None]
 _INVALID_NAME, _INVALID_VALUE = 1, 2
-_PLACE: Mapping[str, str] = {"catalog": CATALOG, "schema": "public"}
+_PLACE: Mapping[str, str] = {"catalog": CATALOG, "schema": DEFAULT_SCHEMA}
 """Where unqualified names are looked up; fixed."""
 
 
@@ -110,7 +110,13 @@ def _quarantine(core: Core, context: flight.ServerCallContext, _body: bytes) -> 
     core.check_admin(context, "the list of refused statements")
     return json.dumps(
         [
-            {"name": one.name, "seconds": round(one.seconds), "query_id": one.query_id, "sql": one.text}
+            {
+                "name": one.name,
+                "seconds": round(one.seconds),
+                "user": one.user,
+                "query_id": one.query_id,
+                "sql": one.text,
+            }
             for one in core.database.quarantine.current()
         ]
     ).encode()
@@ -182,7 +188,7 @@ def _close_session(core: Core, context: flight.ServerCallContext, _body: bytes) 
 
 
 def _no_transactions(_core: Core, _context: flight.ServerCallContext, _body: bytes) -> bytes:
-    raise UnsupportedError("transactions are not supported; every statement commits by itself (use autocommit)")
+    raise no_transactions()
 
 
 def _option_text(value: Any) -> str:

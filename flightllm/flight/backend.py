@@ -2,16 +2,15 @@
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from flightllm.access.principal import Principal
+from flightllm.catalog import IngestMode
 from flightllm.errors import FlightLLMError
 from flightllm.limits import TimeLimit
 from flightllm.spans import Spans
-
-IngestMode: TypeAlias = Literal["create", "append", "replace", "create_append"]
 
 
 class QueryRecord(Protocol):
@@ -175,6 +174,10 @@ class Refused(Protocol):
     def text(self) -> str:
         """Return the beginning of its text."""
 
+    @property
+    def user(self) -> str:
+        """Return whose it is, empty for admins."""
+
 
 class Quarantine(Protocol):
     """The statements that are refused for a while."""
@@ -240,6 +243,3 @@ class Database(Protocol):
 
     def session(self, principal: Principal, *, peer: str = "") -> Session:
         """Open a session of a user, for a client at the address `peer`."""
-
-    def close(self) -> None:
-        """Release the engine."""

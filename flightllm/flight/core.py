@@ -24,13 +24,13 @@ from flightllm.flight.limits import FlightLimits
 from flightllm.flight.load import Load
 from flightllm.flight.planned import Planned
 from flightllm.flight.registry import Registry
-from flightllm.flight.results import Reader
+from flightllm.flight.results import Recipient
 from flightllm.flight.sessions import SessionStore
 from flightllm.flight.slots import Place, Slots
 from flightllm.flight.sql_info import Value
 from flightllm.flight.statements import Prepared, Statement
 from flightllm.flight.turns import Asker
-from flightllm.flight.work import Watch, do
+from flightllm.flight.work import Patience, do
 from flightllm.limits import Refusals, Sum
 
 _T = TypeVar("_T")
@@ -164,10 +164,10 @@ class Core:
         self.planned.sweep()  # a change of a table would keep the former files for them
         return self.slots.take(Asker(session.principal.name, session.id), context.is_cancelled, cancel)
 
-    def reader(self, context: Context, session: Session, settings: Mapping[str, str]) -> Reader:
+    def recipient(self, context: Context, session: Session, settings: Mapping[str, str]) -> Recipient:
         """Return who reads the result of a statement of `session`."""
         asker = Asker(session.principal.name, session.id)
-        return Reader(context.is_cancelled, asker, session.time_limit(settings), self.refusals.note)
+        return Recipient(context.is_cancelled, asker, session.time_limit(settings), self.refusals.note)
 
     def run(
         self,
@@ -188,8 +188,8 @@ class Core:
         limit = session.time_limit(call_of(context).settings)  # before there is a place to give back: it may be wrong
         with self.database.queries.spans.attached(call_of(context).traceparent):
             place = self.place(context, session, lambda: stop(CancelledError("the server stops")))
-            watch = Watch(context.is_cancelled, limit.start())
-            return do(function, place, watch, stop=stop, discard=discard, grace_seconds=grace_seconds)
+            patience = Patience(context.is_cancelled, limit.start())
+            return do(function, place, patience, stop=stop, discard=discard, grace_seconds=grace_seconds)
 
     def refuse_when_draining(self) -> None:
         """Raise `EngineUnavailableError` once the server was told to stop."""
@@ -210,4 +210,9 @@ def call_of(context: Context) -> Call:
 def refuse_transaction(message: Any) -> None:
     """Raise `UnsupportedError` for a statement inside a transaction: there are none here."""
     if message.transaction_id:
-        raise UnsupportedError("transactions are not supported; every statement commits by itself (use autocommit)")
+        raise no_transactions()
+
+
+def no_transactions() -> UnsupportedError:
+    """Return the error that there are no transactions."""
+    return UnsupportedError("transactions are not supported; every statement commits by itself (use autocommit)")

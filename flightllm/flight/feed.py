@@ -8,7 +8,7 @@ from typing import Any
 
 from flightllm.errors import CancelledError
 from flightllm.flight.limits import FlightLimits
-from flightllm.flight.work import Watch
+from flightllm.flight.work import Patience
 from flightllm.records import Stop
 
 _AHEAD = 2
@@ -22,12 +22,12 @@ class Feed(Iterator[Any]):
     sends nothing. So whoever works with them, and holds a place, pulls them from here, where the wait ends.
     """
 
-    def __init__(self, reader: Any, limits: FlightLimits, stop: Stop, watch: Watch) -> None:
+    def __init__(self, reader: Any, limits: FlightLimits, stop: Stop, patience: Patience) -> None:
         self.schema = reader.schema
         self._reader = reader
         self._limits = limits
         self._stop = stop
-        self._watch = watch
+        self._patience = patience
         self._items: queue.Queue[Any] = queue.Queue(_AHEAD)
 
     def __next__(self) -> Any:
@@ -51,7 +51,7 @@ class Feed(Iterator[Any]):
             return item
 
     def _check(self, seconds: float) -> None:
-        deadline, most = self._watch.deadline, self._limits.stalled_seconds
+        deadline, most = self._patience.deadline, self._limits.stalled_seconds
         if self._stop.is_set():
             raise self._stop.reason or CancelledError("the statement was cancelled")
         if deadline.over:
@@ -67,7 +67,7 @@ class Feed(Iterator[Any]):
             for chunk in self._reader:
                 if not self._offer(chunk, work):
                     return
-            self._watch.check()  # what a client sent that left looks complete
+            self._patience.check()  # what a client sent that left looks complete
             self._offer(None, work)
         except Exception as error:  # noqa: BLE001 - raised again where the chunks are pulled
             self._offer(error, work)

@@ -10,13 +10,13 @@ class FlightLimits:
     """What one client may take.
 
     `batch_bytes` bounds a record batch sent (grpc-js, tonic and Go receive at most 4 MiB by default); batches that are
-    ready together are handed to gRPC up to `coalesce_bytes` at a time. `upload_bytes` bounds one DoPut, and
-    all values bound to prepared statements together.
-    `concurrent_queries` statements are worked on at once; of others up to `queued_queries` wait up to `queue_seconds`.
-    A statement that nobody fetches is dropped after `unfetched_seconds`, its plan after `planned_seconds`; a query
-    whose client takes no rows, and an upload whose client sends none, for `stalled_seconds` is given up (0: never). A
-    session not used for `session_seconds` is closed; where there are `sessions`, a new one takes the place of one not
-    used for `idle_seconds`.
+    ready together are handed to gRPC up to `coalesce_bytes` at a time. `upload_bytes` bounds one DoPut, and all values
+    bound to prepared statements together. `concurrent_queries` statements are worked on at once; of others up to
+    `queued_queries` wait up to `queue_seconds`. Up to `statements` are kept prepared, and as many planned; one that
+    nobody fetches is dropped after `unfetched_seconds`, its plan after `planned_seconds`. A query whose client takes no
+    rows, and an upload whose client sends none, for `stalled_seconds` is given up (0: never). A session not used for
+    `session_seconds` is closed; where there are `sessions`, a new one takes the place of one not used for
+    `idle_seconds`, or of one of a user who has more of them.
     """
 
     batch_bytes: int = 2 << 20

@@ -10,8 +10,8 @@ from flightllm.flight.backend import Catalog, TableInfo
 from flightllm.flight.messages import Command
 from flightllm.flight.sql_info import SQL_INFO_SCHEMA, Value, sql_info_table
 from flightllm.flight.sql_types import described, type_rows
+from flightllm.sql.names import CATALOG
 
-CATALOG = "flightllm"
 TABLE_TYPES = ("SYSTEM TABLE", "TABLE", "VIEW")
 _TYPE_ALIASES = {"BASE TABLE": "TABLE"}
 """The catalog and Grafana say `BASE TABLE` for what other clients call `TABLE`."""

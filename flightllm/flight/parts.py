@@ -1,12 +1,11 @@
 """One running result fetched by several streams at once: whichever asks next gets the next batch."""
 
 import threading
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 import pyarrow as pa
 
-from flightllm.errors import CancelledError, FlightLLMError, NotFoundError
+from flightllm.errors import CancelledError, NotFoundError
 from flightllm.flight.backend import QueryResult
 from flightllm.flight.results import close_batches
 
@@ -58,21 +57,16 @@ class Parts:
 
 
 class Part(Iterator[pa.RecordBatch]):
-    """One part, its own query result and its own record."""
+    """One part, a query result of its own with the record of the whole query."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._done = False
         self.schema: pa.Schema = parts.result.schema
-        self.query_id = parts.result.query.query_id
+        self.query = parts.result.query
 
     @property
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Return itself."""
-        return self
-
-    @property
-    def query(self) -> "Part":
         """Return itself."""
         return self
 
@@ -83,28 +77,6 @@ class Part(Iterator[pa.RecordBatch]):
         except StopIteration:
             self._done = True
             raise
-
-    @property
-    def user(self) -> str:
-        """Return who started the query."""
-        return self._parts.result.query.user
-
-    @property
-    def stopped(self) -> bool:
-        """Return whether somebody asked the whole query to stop."""
-        return self._parts.result.query.stopped
-
-    def queued(self, seconds: float) -> None:
-        """Say that the query waited for its turn."""
-        self._parts.result.query.queued(seconds)
-
-    def cancel(self, reason: FlightLLMError | None = None) -> None:
-        """Ask the whole query to stop."""
-        self._parts.result.query.cancel(reason)
-
-    def progress(self) -> Mapping[str, Any]:
-        """Return how far the whole query is."""
-        return self._parts.result.query.progress()
 
     def close(self) -> None:
         """End the query, unless this part was read to its end."""

@@ -6,18 +6,18 @@ from typing import Any, TypeVar
 import pyarrow as pa
 from pyarrow import flight
 
+from flightllm.catalog import IngestMode
 from flightllm.errors import InvalidInputError, NotFoundError, SqlError, UnsupportedError
-from flightllm.flight.backend import IngestMode, Session
+from flightllm.flight.backend import Session
 from flightllm.flight.core import Core, call_of, refuse_transaction
 from flightllm.flight.feed import Feed
 from flightllm.flight.messages import Command, sql_message
-from flightllm.flight.metadata import CATALOG
 from flightllm.flight.statements import Prepared
 from flightllm.flight.updates import GRACE_SECONDS, run_update
 from flightllm.flight.uploads import Upload
-from flightllm.flight.work import Watch, await_end, begin
+from flightllm.flight.work import Patience, await_end, begin
 from flightllm.records import Stop
-from flightllm.sql.names import DEFAULT_SCHEMA
+from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA
 
 _T = TypeVar("_T")
 _CREATE, _FAIL_MISSING = 1, 2
@@ -135,13 +135,15 @@ def _take_in(
     _ = reader.schema  # waits for the client, before there is a place to hold
     stop = Stop()
     place = core.place(context, session, stop.set)
-    watch = Watch(context.is_cancelled, session.time_limit(call_of(context).settings).start())
-    feed = Feed(reader, core.limits, stop, watch)
+    patience = Patience(context.is_cancelled, session.time_limit(call_of(context).settings).start())
+    feed = Feed(reader, core.limits, stop, patience)
     with core.database.queries.spans.attached(call_of(context).traceparent):
         limits = core.limits
-        future = begin(lambda: work(Upload(feed, limits.upload_bytes, watch.deadline, core.received.add), stop), place)
+        future = begin(
+            lambda: work(Upload(feed, limits.upload_bytes, patience.deadline, core.received.add), stop), place
+        )
     feed.read(future)
-    return await_end(future, watch, stop=stop.because, grace_seconds=GRACE_SECONDS)
+    return await_end(future, patience, stop=stop.because, grace_seconds=GRACE_SECONDS)
 
 
 def _mode(options: Any) -> IngestMode:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 import structlog
@@ -22,7 +22,7 @@ from flightllm.flight.errors import Trailers, statuses
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.slots import Place, Slots
 from flightllm.flight.turns import Asker
-from flightllm.flight.work import Watch, start
+from flightllm.flight.work import Patience, start
 from flightllm.limits import Deadline, TimeLimit
 
 _log = structlog.get_logger(__name__)
@@ -45,7 +45,7 @@ _Item: TypeAlias = Any | _Failure | _Done
 
 
 @dataclass(frozen=True, slots=True)
-class Reader:
+class Recipient:
     """Who reads a result: whether it is gone, whose turn it takes, how long the query may run."""
 
     gone: Callable[[], bool]
@@ -151,13 +151,6 @@ def close_batches(batches: Iterator[pa.RecordBatch]) -> None:
         close()
 
 
-class Call(Trailers, Protocol):
-    """What a stream asks and tells of the call it answers."""
-
-    def is_cancelled(self) -> bool:
-        """Tell whether the client left."""
-
-
 class ResultStream(Iterator[Any]):
     """The rows of `stream`, for pyarrow to pull; a client that goes before the first row ends the query too.
 
@@ -165,10 +158,15 @@ class ResultStream(Iterator[Any]):
     """
 
     def __init__(
-        self, result: QueryResult, limits: FlightLimits, slots: Slots, reader: Reader, call: Trailers | None = None
+        self,
+        result: QueryResult,
+        limits: FlightLimits,
+        slots: Slots,
+        recipient: Recipient,
+        call: Trailers | None = None,
     ) -> None:
         self._result = result
-        self._rows = stream(result, limits, slots, reader, call)
+        self._rows = stream(result, limits, slots, recipient, call)
         self._started = False
 
     def __next__(self) -> Any:
@@ -188,15 +186,15 @@ class ResultStream(Iterator[Any]):
 
 
 def stream(
-    result: QueryResult, limits: FlightLimits, slots: Slots, reader: Reader, call: Trailers | None = None
+    result: QueryResult, limits: FlightLimits, slots: Slots, recipient: Recipient, call: Trailers | None = None
 ) -> Iterator[pa.RecordBatch | pa.Table]:
     """Yield the rows of `result` fitted to `limits`, raising Flight statuses only; see `pulled`."""
-    with statuses(call, lambda: result.query.query_id, reader.seen):
-        yield from pulled(result, limits, slots, reader)
+    with statuses(call, lambda: result.query.query_id, recipient.seen):
+        yield from pulled(result, limits, slots, recipient)
 
 
 def pulled(
-    result: QueryResult, limits: FlightLimits, slots: Slots, reader: Reader
+    result: QueryResult, limits: FlightLimits, slots: Slots, recipient: Recipient
 ) -> Generator[pa.RecordBatch | pa.Table]:
     """Yield the rows of `result` fitted to `limits`, whatever protocol they go out by.
 
@@ -204,23 +202,23 @@ def pulled(
 
     Raises:
         BusyError: there is no place for it.
-        CancelledError: it was cancelled, or its reader is gone.
+        CancelledError: it was cancelled, or its recipient is gone.
         FlightLLMError: what the query fails with.
     """
     try:
-        place = slots.take(reader.asker, reader.gone, result.query.cancel)
+        place = slots.take(recipient.asker, recipient.gone, result.query.cancel)
     except BaseException:
         result.query.cancel()
         close_batches(result.batches)
         raise
     result.query.queued(place.waited)
-    watch = Watch(reader.gone, reader.time_limit.start())
-    producer = _Producer(result, limits, place, watch.deadline)
+    patience = Patience(recipient.gone, recipient.time_limit.start())
+    producer = _Producer(result, limits, place, patience.deadline)
     producer.start()
     reason: FlightLLMError | None = None
     finished = False
     try:
-        for rows in _receive(producer, limits, watch):
+        for rows in _receive(producer, limits, patience):
             producer.sent = time.monotonic()
             yield rows
             producer.sent = None
@@ -240,11 +238,11 @@ def pulled(
             producer.stop(reason)
 
 
-def _receive(producer: _Producer, limits: FlightLimits, watch: Watch) -> Iterator[pa.RecordBatch | pa.Table]:
+def _receive(producer: _Producer, limits: FlightLimits, patience: Patience) -> Iterator[pa.RecordBatch | pa.Table]:
     """Yield batches as they come, those that are already waiting at a time."""
     held: _Item | None = None
     while True:
-        item = held if held is not None else _next(producer, limits, watch)
+        item = held if held is not None else _next(producer, limits, patience)
         if isinstance(item, _Done):
             return
         if isinstance(item, _Failure):
@@ -270,13 +268,13 @@ def _ready_after(
     return group, None
 
 
-def _next(producer: _Producer, limits: FlightLimits, watch: Watch) -> _Item:
+def _next(producer: _Producer, limits: FlightLimits, patience: Patience) -> _Item:
     while True:
-        if watch.deadline.over:
-            raise watch.deadline.error()
+        if patience.deadline.over:
+            raise patience.deadline.error()
         try:
             return producer.items.get(timeout=limits.poll_seconds)
         except queue.Empty:
-            watch.check()
+            patience.check()
             if producer.ended.is_set() and producer.items.empty():
                 raise CancelledError("the query was cancelled") from None

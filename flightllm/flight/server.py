@@ -76,8 +76,8 @@ class _Port(flight.FlightServerBase):
         statement, part = core.statement_of(context, handle)
         again = partial(core.run, context, statement.session, discard=lambda _: statement.drop())
         result = statement.take(part, again)
-        reader = core.reader(context, statement.session, statement.settings)
-        rows = ResultStream(result, core.limits, core.slots, reader, context)
+        recipient = core.recipient(context, statement.session, statement.settings)
+        rows = ResultStream(result, core.limits, core.slots, recipient, context)
         return flight.GeneratorStream(result.schema, rows)
 
     @boundary

@@ -3,9 +3,9 @@
 import secrets
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
-from itertools import islice, takewhile
+from itertools import takewhile
 from typing import NamedTuple
 
 from flightllm.access.principal import Principal
@@ -35,6 +35,7 @@ class SessionStore:
 
     A client that keeps cookies is found by its cookie. Many do not: they are found by the token they got for their
     password, and without one by their connection. A session that was not used for long is closed: see `FlightLimits`.
+    Where there are as many as may be, whoever has most makes room.
     """
 
     def __init__(self, database: Database, limits: FlightLimits) -> None:
@@ -48,7 +49,7 @@ class SessionStore:
         """Return the call's session, and the cookie to set when this call opened it.
 
         Raises:
-            BusyError: there are as many sessions as there may be, all of them in use.
+            BusyError: there are as many sessions as there may be, all of them in use, and others have no more of them.
         """
         key = _key(call, principal, peer)
         now = time.monotonic()
@@ -61,9 +62,7 @@ class SessionStore:
                 entry.used = now
             else:
                 if len(self._entries) >= self._limits.sessions:
-                    old += self._expired(now - self._limits.idle_seconds, most=1)
-                if len(self._entries) >= self._limits.sessions:
-                    raise busy("sessions", self._limits.sessions, "all sessions are in use")
+                    old.append(self._one_too_many(principal, now - self._limits.idle_seconds))
                 opened = secrets.token_urlsafe(24)
                 entry = self._entries[opened] = _Entry(self._database.session(principal, peer=peer), key, now)
                 self._by_key[key] = opened
@@ -76,19 +75,31 @@ class SessionStore:
         with self._lock:
             return len(self._entries)
 
-    def _expired(self, horizon: float, most: int | None = None) -> list[Session]:
-        """Take out the sessions not used since `horizon`, the oldest first."""
-        names = takewhile(lambda name: self._entries[name].used <= horizon, list(self._entries))
-        return [self._take(name) for name in islice(names, most)]
+    def _expired(self, horizon: float) -> list[Session]:
+        """Take out the sessions not used since `horizon`."""
+        return [self._take(name) for name in self._unused(horizon)]
 
-    def close(self, call: Call, principal: Principal, peer: str) -> bool:
-        """Close the call's session; return whether there was one."""
+    def _unused(self, horizon: float) -> list[str]:
+        """Return the names of the sessions not used since `horizon`, the oldest first."""
+        return list(takewhile(lambda name: self._entries[name].used <= horizon, self._entries))
+
+    def _one_too_many(self, principal: Principal, horizon: float) -> Session:
+        """Take out one not used since `horizon`, or else any: the least recently used one of the user who has most."""
+        users = {name: entry.key.user.name for name, entry in self._entries.items()}
+        counts = Counter(users.values())
+        unused = self._unused(horizon)
+        name = max(unused or users, key=lambda name: counts[users[name]])
+        if not unused and counts[users[name]] < counts[principal.name] + 2:
+            raise busy("sessions", self._limits.sessions, "all sessions are in use")
+        return self._take(name)
+
+    def close(self, call: Call, principal: Principal, peer: str) -> None:
+        """Close the call's session, if there is one."""
         with self._lock:
             name = self._named(call, principal, _key(call, principal, peer))
             session = self._take(name) if name is not None else None
         if session is not None:
             session.close()
-        return session is not None
 
     def clear(self) -> None:
         """Close every session."""

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from flightllm.flight.backend import Session
 from flightllm.flight.core import Context, Core, call_of
-from flightllm.system import Stop
+from flightllm.records import Stop
 
 GRACE_SECONDS = 1.0
 """How long an update that is told to stop may still say how it ended: what took effect is not called a failure."""

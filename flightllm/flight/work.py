@@ -16,7 +16,7 @@ _POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Watch:
+class Patience:
     """What ends the wait for some work: the client's leaving, and the deadline.
 
     `gone` is asked in the thread that answers the call alone.
@@ -36,7 +36,7 @@ class Watch:
 def do(
     function: Callable[[], _T],
     place: Place,
-    watch: Watch,
+    patience: Patience,
     *,
     stop: Callable[[FlightLLMError], None] = lambda _: None,
     discard: Callable[[_T], None] = lambda _: None,
@@ -53,7 +53,7 @@ def do(
         CancelledError: the client left before.
         StatementTimeoutError: the deadline came before.
     """
-    return await_end(begin(function, place), watch, stop=stop, discard=discard, grace_seconds=grace_seconds)
+    return await_end(begin(function, place), patience, stop=stop, discard=discard, grace_seconds=grace_seconds)
 
 
 def begin(function: Callable[[], _T], place: Place) -> "Future[_T]":
@@ -78,7 +78,7 @@ def begin(function: Callable[[], _T], place: Place) -> "Future[_T]":
 
 def await_end(
     future: "Future[_T]",
-    watch: Watch,
+    patience: Patience,
     *,
     stop: Callable[[FlightLLMError], None] = lambda _: None,
     discard: Callable[[_T], None] = lambda _: None,
@@ -87,7 +87,7 @@ def await_end(
     """Return what some work returns, or end the wait; see `do`."""
     try:
         while not _ended(future, _POLL_SECONDS):
-            watch.check()
+            patience.check()
     except FlightLLMError as reason:
         stop(reason)
         if not _ended(future, grace_seconds) or isinstance(future.exception(), CancelledError):

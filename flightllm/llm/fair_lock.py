@@ -2,7 +2,6 @@
 
 import threading
 from collections import deque
-from types import TracebackType
 
 
 class FairLock:
@@ -23,9 +22,7 @@ class FairLock:
             self._waiting.append(turn)
         turn.wait()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Hand it to the next."""
         with self._guard:
             if self._waiting:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 
+from flightllm.config.secrets import read_secret
 from flightllm.errors import ConfigError
-from flightllm.llm.secrets import holds_secret, read_secret
+from flightllm.llm.secrets import holds_secret
 
 APIS = ("auto", "chat", "completions")
 _HOSTED = "https://api.openai.com/v1"
@@ -61,12 +61,9 @@ class OpenAIOptions:
             ConfigError: what `api_key` refers to is not there, the file cannot be read, or the hosted API has no key.
         """
         if self.api_key:
-            return read_secret("api_key", self.api_key)
+            return read_secret("[engine] api_key", self.api_key)
         if self.api_key_file:
-            try:
-                return Path(self.api_key_file).expanduser().read_text(encoding="utf-8").strip()
-            except OSError as exc:
-                raise ConfigError(f"[engine] api_key_file: cannot read {self.api_key_file!r}") from exc
+            return read_secret("[engine] api_key_file", f"file:{self.api_key_file}")
         key = os.environ.get(self.api_key_env, "")
         if not key and self.base_url == _HOSTED:
             raise ConfigError(f"[engine] api_key_env: the environment variable {self.api_key_env} holds no API key")

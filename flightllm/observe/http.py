@@ -2,9 +2,7 @@
 
 import socket
 import threading
-from collections.abc import Sequence
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import structlog
 
@@ -12,9 +10,6 @@ from flightllm.config import HttpConfig, ServerConfig
 from flightllm.database import Database
 from flightllm.errors import ConfigError, MissingExtraError
 from flightllm.flight.server import FlightSqlServer
-
-if TYPE_CHECKING:
-    from starlette.routing import BaseRoute
 
 _log = structlog.get_logger(__name__)
 _STOP_SECONDS = 5.0
@@ -25,7 +20,7 @@ _MOST_REQUESTS = 256
 class HttpServer:
     """What `[http]` asks for; nothing where it has no address. Stops where its block ends.
 
-    `routes` are mounted beside its own. With the page it has the certificate and key of `server_config`, if there are.
+    With the page it has the certificate and key of `server_config`, if there are.
 
     Raises:
         ConfigError: the address is in use, or none of this machine; or the page would be read along by others.
@@ -37,7 +32,6 @@ class HttpServer:
         config: HttpConfig,
         database: Database,
         server: FlightSqlServer,
-        routes: "Sequence[BaseRoute]" = (),
         server_config: ServerConfig | None = None,
     ) -> None:
         self.uri: str | None = None
@@ -61,12 +55,13 @@ class HttpServer:
 
         host, port = config.address
         tls: dict[str, Any] = {}
+        routes = []
         if config.page:
             about = server_config or ServerConfig()
             about.check_exposure(asks_nobody=server.core.login.is_open, section="http", listen=config.listen)
             if about.tls_certificate is not None:
                 tls = {"ssl_certfile": about.tls_certificate, "ssl_keyfile": about.tls_key}
-            routes = [*routes, create_page(database, server.core, host, encrypted=bool(tls))]
+            routes.append(create_page(database, server.core, host, encrypted=bool(tls)))
         app = create_app(problem, Metrics(database, server) if config.shows_metrics else None, routes)
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -101,8 +96,6 @@ class HttpServer:
         """Return itself."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close."""
         self.close()

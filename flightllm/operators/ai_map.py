@@ -26,8 +26,8 @@ from flightllm.operators.searches import Searcher, run_searches
 from flightllm.operators.spool import Room, Spooled, spool
 from flightllm.plan.cost import Work
 from flightllm.plan.stages import BoundStep, Operator
+from flightllm.records import CallRecord, QueryRecord, sums
 from flightllm.settings import Settings
-from flightllm.system import CallRecord, QueryRecord, sums
 
 
 @dataclass(frozen=True, slots=True)

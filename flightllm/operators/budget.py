@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from flightllm.access.ledger import Ledger
+from flightllm.access.store import Allowance
 from flightllm.access.tables import today
 from flightllm.errors import BudgetExceededError
 from flightllm.llm.base import Choice, Completion, Parameters, Request
@@ -13,31 +14,7 @@ from flightllm.plan.cost import Prices, Work
 _INSTEAD = "set it higher or to 'none', or let fewer rows reach the call; EXPLAIN shows what each call would take"
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """The settings `max_calls`, `max_tokens` and `max_cost`; None means no limit."""
-
-    calls: int | None = None
-    tokens: int | None = None
-    """Of prompts, cached or not, and of answers."""
-    cost: float | None = None
-
-    def __bool__(self) -> bool:
-        """Tell whether anything is limited."""
-        return (self.calls, self.tokens, self.cost) != (None, None, None)
-
-    def exceeded(self, calls: int, tokens: int, cost: float) -> str | None:
-        """Return what the first limit that these figures exceed says, or None."""
-        if self.calls is not None and calls > self.calls:
-            return f"{calls:,} calls where flightllm.max_calls is {self.calls:,}"
-        if self.tokens is not None and tokens > self.tokens:
-            return f"{tokens:,} tokens where flightllm.max_tokens is {self.tokens:,}"
-        if self.cost is not None and cost > self.cost:
-            return f"a cost of {cost:,.6g} where flightllm.max_cost is {self.cost:,.6g}"
-        return None
-
-
-def check_prices(limits: Limits, prices: Prices | None, model: str | None = None) -> None:
+def check_prices(limits: Allowance, prices: Prices | None, model: str | None = None) -> None:
     """Check that a limit on the cost can be kept to by a model, None being the server's own.
 
     Raises:
@@ -52,15 +29,26 @@ def check_prices(limits: Limits, prices: Prices | None, model: str | None = None
         )
 
 
-def check_estimate(limits: Limits, estimate: Work, cost: float) -> None:
+def check_estimate(limits: Allowance, estimate: Work, cost: float) -> None:
     """Check an estimate of a whole query, and its cost, before its first call.
 
     Raises:
         BudgetExceededError: it is above a limit, with the estimate and what to do.
     """
-    above = limits.exceeded(estimate.calls, estimate.tokens, cost)
+    above = _exceeded(limits, estimate.calls, estimate.tokens, cost)
     if above is not None:
         raise BudgetExceededError(f"not run: the estimate for the query is {above}: {_INSTEAD}")
+
+
+def _exceeded(limits: Allowance, calls: int, tokens: int, cost: float) -> str | None:
+    """Return which of the settings `max_calls`, `max_tokens` and `max_cost` these figures exceed, or None."""
+    found = limits.exceeded(calls, tokens, cost)
+    if found is None:
+        return None
+    name, value, most = found
+    if name == "cost":
+        return f"a cost of {value:,.6g} where flightllm.max_cost is {most:,.6g}"
+    return f"{value:,} {name} where flightllm.max_{name} is {most:,}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +67,7 @@ class Account:
     Never above the limits. Safe for several threads.
     """
 
-    def __init__(self, limits: Limits, *, fail: bool = False, ledger: Ledger | None = None) -> None:
+    def __init__(self, limits: Allowance, *, fail: bool = False, ledger: Ledger | None = None) -> None:
         self.limits = limits
         self._ledger = ledger
         self._fail = fail
@@ -102,7 +90,7 @@ class Account:
                 return False
             calls, tokens = self._calls + 1, self._tokens + reservation.tokens
             cost = self._cost + reservation.cost
-            above = self.limits.exceeded(calls, tokens, cost)
+            above = _exceeded(self.limits, calls, tokens, cost)
             if above is None:
                 above = None if self._ledger is None else self._ledger.take(1, reservation.tokens, reservation.cost)
                 if above is None:

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 _SLOTS, _SLOT_BYTES = 512, 512
-_HEADER = struct.Struct("<B7xdQ16s16s")
-"""Phase, when it began (seconds of the monotonic clock), bytes of text, digest, query id."""
+USER_BYTES = 64
+_HEADER = struct.Struct(f"<B7xdQ16s16s{USER_BYTES}s")
+"""Phase, when it began (seconds of the monotonic clock), bytes of text, digest, query id, user."""
 _TEXT_BYTES = _SLOT_BYTES - _HEADER.size
 _DIGEST_BYTES, _HARMLESS = 16, 4_096
 _SIZE = _SLOTS * _SLOT_BYTES + _HARMLESS * _DIGEST_BYTES
@@ -36,6 +37,8 @@ class Noted:
     query_id: str
     phase: Phase
     seconds: float
+    user: str = ""
+    """Whose it is, as `user_key` says."""
 
 
 class Journal:
@@ -51,7 +54,7 @@ class Journal:
         self._pages = mmap.mmap(descriptor, _SIZE)
         self._free = deque(range(_SLOTS))
 
-    def note(self, digest: bytes, text: str, phase: Phase, query_id: str = "") -> int | None:
+    def note(self, digest: bytes, text: str, phase: Phase, query_id: str = "", user: str = "") -> int | None:
         """Say that a statement begins; return its slot, None where all are taken."""
         try:
             slot = self._free.popleft()
@@ -59,7 +62,8 @@ class Journal:
             return None
         start = slot * _SLOT_BYTES
         beginning = text[:_TEXT_BYTES].encode("utf-8", "replace")[:_TEXT_BYTES]
-        header = _HEADER.pack(Phase.FREE, time.monotonic(), len(beginning), digest, query_id.encode()[:16])
+        names = query_id.encode()[:16], user.encode()[:USER_BYTES]
+        header = _HEADER.pack(Phase.FREE, time.monotonic(), len(beginning), digest, *names)
         self._pages[start : start + _HEADER.size + len(beginning)] = header + beginning
         self._pages[start] = phase
         return slot
@@ -89,10 +93,10 @@ class Journal:
         for start in range(0, _SLOTS * _SLOT_BYTES, _SLOT_BYTES):
             if self._pages[start] == Phase.FREE:
                 continue
-            phase, since, size, digest, query_id = _HEADER.unpack_from(self._pages, start)
+            phase, since, size, digest, *names = _HEADER.unpack_from(self._pages, start)
             text = self._pages[start + _HEADER.size : start + _HEADER.size + min(size, _TEXT_BYTES)]
-            name = query_id.rstrip(b"\0").decode("ascii", "replace")
-            found.append(Noted(digest, text.decode("utf-8", "replace"), name, Phase(phase), now - since))
+            name, user = (value.rstrip(b"\0").decode("utf-8", "replace") for value in names)
+            found.append(Noted(digest, text.decode("utf-8", "replace"), name, Phase(phase), now - since, user))
             self._pages[start] = Phase.FREE
         return found
 

@@ -5,7 +5,7 @@ from multiprocessing.reduction import ForkingPickler
 from types import MappingProxyType
 from typing import Any
 
-from flightllm.recovery.quarantine import Refused
+from flightllm.recovery.quarantine import Key, Refused
 
 
 def _proxy(values: dict[Any, Any]) -> MappingProxyType[Any, Any]:
@@ -40,9 +40,9 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Lifted:
-    """To the supervisor: an administrator let go of a statement."""
+    """To the supervisor: an administrator let go of a statement, or of all of a user."""
 
-    digest: bytes
+    key: Key
 
 
 Message = Any

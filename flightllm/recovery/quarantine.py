@@ -1,28 +1,41 @@
-"""Statements refused for a while, because they were running when the server's process died."""
+"""Statements, and users, refused for a while: they were there each time that the server's process died."""
 
 import threading
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import blake2b
+from typing import TypeAlias
 
 from flightllm.errors import NotFoundError, QuarantinedError
+from flightllm.recovery.journal import USER_BYTES
 from flightllm.sql.tokens import tokenize
+
+ALL = b""
+"""In place of a digest: every statement of a user."""
+Key: TypeAlias = tuple[str, bytes]
+"""A user, as `user_key` says, and the digest of one of its statements, or `ALL`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """One of them: refused until `until` on the monotonic clock, which all processes of a machine share."""
+    """A user's statement refused until `until` on the monotonic clock, which all processes of a machine share."""
 
     digest: bytes
     text: str
     query_id: str
     until: float
+    user: str = ""
+
+    @property
+    def key(self) -> Key:
+        """Return what it is looked up by."""
+        return self.user, self.digest
 
     @property
     def name(self) -> str:
         """Return what an administrator calls it."""
-        return self.digest.hex()[:12]
+        return self.digest.hex()[:12] if self.digest else self.user
 
     @property
     def seconds(self) -> float:
@@ -36,40 +49,54 @@ def digest_of(sql: str) -> bytes:
     return blake2b(tokens.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-class Quarantine:
-    """The refused statements. Safe to use from several threads. `lifted` is told the digest of one that is let go."""
+def user_key(name: str) -> str:
+    """Return what stands for a user: the name, or where that is long or odd, a digest of it."""
+    encoded = name.encode("utf-8", "surrogatepass")
+    plain = name.isprintable() and len(encoded) <= USER_BYTES
+    return name if plain else blake2b(encoded, digest_size=USER_BYTES // 2).hexdigest()
 
-    def __init__(self, refused: Iterable[Refused] = (), lifted: Callable[[bytes], None] = lambda _: None) -> None:
-        self._refused = {one.digest: one for one in refused}
+
+class Quarantine:
+    """The refused statements. Safe to use from several threads. `lifted` is told the keys of those that are let go.
+
+    The user of all admins is the empty one, so that none of them is ever refused altogether.
+    """
+
+    def __init__(self, refused: Iterable[Refused] = (), lifted: Callable[[Key], None] = lambda _: None) -> None:
+        self._refused = {one.key: one for one in refused}
         self._lifted = lifted
         self._lock = threading.Lock()
 
-    def check(self, digest: bytes) -> None:
-        """Raise `QuarantinedError` for a statement that is refused."""
+    def check(self, digest: bytes, user: str = "") -> None:
+        """Raise `QuarantinedError` for a statement of a user that is refused, or a user whose statements all are."""
         if not self._refused:
             return
-        found = self._refused.get(digest)
-        if found is not None and (seconds := found.seconds) > 0:
-            raise QuarantinedError(
-                f"this statement was running when the server died, and may have been the cause: it is refused for "
-                f"another {seconds:.0f} s; an administrator lifts this with `flightllm quarantine --lift {found.name}`"
-            )
+        for found in filter(None, map(self._refused.get, ((user, ALL), (user, digest)))):
+            if (seconds := found.seconds) > 0:
+                what = "this statement was running when the server died, and may have been the cause: it is"
+                if found.digest == ALL:
+                    what = "the server died again and again while statements of yours were running: all of yours are"
+                raise QuarantinedError(
+                    f"{what} refused for another {seconds:.0f} s; an administrator lifts this with"
+                    f" `flightllm quarantine --lift {found.name}`"
+                )
 
     def current(self) -> list[Refused]:
         """Return those still refused, in the order in which they were."""
         with self._lock:
-            self._refused = {digest: one for digest, one in self._refused.items() if one.seconds > 0}
+            self._refused = {key: one for key, one in self._refused.items() if one.seconds > 0}
             return list(self._refused.values())
 
     def lift(self, name: str) -> None:
-        """Let go of the one of that name.
+        """Let go of those of that name: a user, or a text, whoever sent it.
 
         Raises:
             NotFoundError: none has this name.
         """
-        found = next((one for one in self.current() if one.name == name), None)
-        if found is None:
-            raise NotFoundError(f"no statement {name!r} is refused; see `flightllm quarantine`")
-        with self._lock:
-            self._refused.pop(found.digest, None)
-        self._lifted(found.digest)
+        found = [one.key for one in self.current() if one.name == name]
+        if not found:
+            raise NotFoundError(f"no statement or user {name!r} is refused; see `flightllm quarantine`")
+        for key in found:
+            with self._lock:
+                self._refused.pop(key, None)
+            self._lifted(key)

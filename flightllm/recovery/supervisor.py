@@ -5,6 +5,7 @@ import os
 import signal
 import time
 from dataclasses import dataclass, field
+from itertools import chain
 from urllib.parse import urlsplit
 
 import structlog
@@ -14,8 +15,8 @@ from flightllm.errors import FlightLLMError
 from flightllm.recovery.journal import Journal, create_journal
 from flightllm.recovery.messages import Failed, Lifted, Listening, Message, Start
 from flightllm.recovery.process import Worker
-from flightllm.recovery.quarantine import Refused
-from flightllm.recovery.suspects import suspects
+from flightllm.recovery.quarantine import ALL, Key, Refused
+from flightllm.recovery.suspects import culprit, suspects
 
 _MOST_STARTS = 5
 """Processes that may die one after another before they listen; then the server gives up."""
@@ -51,7 +52,9 @@ class _Supervisor:
     _spawning: asyncio.Task[None] | None = None
     _watching: asyncio.Task[None] | None = None
     """Held, as the loop holds no tasks."""
-    _refused: dict[bytes, Refused] = field(default_factory=dict)
+    _refused: dict[Key, Refused] = field(default_factory=dict)
+    _deaths: list[list[Refused]] = field(default_factory=list)
+    """What was refused for each of the latest deaths, as long as nobody is known to be the cause of them."""
     _failure: str | None = None
     _listening: bool = False
     """The present process does."""
@@ -115,8 +118,8 @@ class _Supervisor:
                     self._have_spare(descriptor)
                 case Failed(text):
                     self._failure = text
-                case Lifted(digest):
-                    self._refused.pop(digest, None)
+                case Lifted(key):
+                    self._refused.pop(key, None)
 
         return await self._worker.follow(heard)
 
@@ -178,14 +181,28 @@ class _Supervisor:
     def _blame(self, journal: Journal, code: int) -> None:
         """Refuse the statements that may have killed the process, for a while."""
         now = time.monotonic()
-        self._refused = {digest: one for digest, one in self._refused.items() if one.until > now}
+        self._refused = {key: one for key, one in self._refused.items() if one.until > now}
+        self._deaths = [death for death in self._deaths if death[0].until > now]
         noted = journal.take()
         found = suspects(noted, journal.is_harmless, -code if code < 0 else None)
         for one in noted:
             journal.forget(one.digest)  # the next time it is a suspect like any other
         until = now + self.config.recovery.quarantine_seconds
-        for one in found if until > now else ():
-            self._refused[one.digest] = Refused(one.digest, one.text, one.query_id, until)
+        refused = [Refused(one.digest, one.text, one.query_id, until, one.user) for one in found]
+        if not refused or until <= now:
+            return
+        self._refused |= {one.key: one for one in refused}
+        self._deaths.append(refused)
+        who = culprit([{one.user for one in death} for death in self._deaths])
+        if who is None:
+            return
+        for other in chain(*self._deaths):  # others' were there by chance
+            if other.user != who:
+                self._refused.pop(other.key, None)
+        if who:
+            every = Refused(ALL, "all statements of this user", "", until, who)
+            self._refused[every.key] = every
+        self._deaths = []
 
     def _give_up(self, code: int, starts: int) -> int:
         """Return the exit code of a server that cannot start, or raise its own words."""

@@ -1,4 +1,4 @@
-"""Which statements may have killed the server's process."""
+"""Which statements may have killed the server's process, and whose."""
 
 import signal
 from collections.abc import Callable, Iterable, Sequence
@@ -10,7 +10,7 @@ _STARTING_SECONDS = 10.0
 
 
 def suspects(noted: Sequence[Noted], harmless: Callable[[bytes], bool], killed_by: int | None) -> list[Noted]:
-    """Return those of the statements in flight that are to be refused for a while, each text once.
+    """Return those of the statements in flight that are to be refused for a while, each text of a user once.
 
     What ended well before is let go. A crash is the doing of those being planned or just begun, if there are any; a
     SIGKILL, which is what comes when memory runs out, may be anyone's. `killed_by` is the signal, None if unknown.
@@ -20,9 +20,15 @@ def suspects(noted: Sequence[Noted], harmless: Callable[[bytes], bool], killed_b
     return unknown if killed_by == signal.SIGKILL or not early else early
 
 
+def culprit(deaths: Sequence[Iterable[str]]) -> str | None:
+    """Return the one user who had suspects at each of several deaths; None where there is none, or there are more."""
+    users = set[str]().union(*deaths).intersection(*deaths)
+    return users.pop() if len(deaths) > 1 and len(users) == 1 else None
+
+
 def _is_early(noted: Noted) -> bool:
     return noted.phase is Phase.PLANNING or (noted.phase is Phase.STARTING and noted.seconds < _STARTING_SECONDS)
 
 
 def _distinct(noted: Iterable[Noted]) -> list[Noted]:
-    return list({one.digest: one for one in noted}.values())
+    return list({(one.user, one.digest): one for one in noted}.values())

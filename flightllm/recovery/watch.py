@@ -5,51 +5,54 @@ from contextlib import AbstractContextManager, closing, contextmanager
 
 from flightllm.operators.relational import Batches
 from flightllm.recovery.journal import Journal, Phase
-from flightllm.recovery.quarantine import Quarantine, digest_of
+from flightllm.recovery.quarantine import Quarantine, digest_of, user_key
 
 
 class Watch:
-    """What a database's sessions tell of their statements; without a journal nothing is noted or refused."""
+    """What a database's sessions tell of their statements; without a journal nothing is noted or refused.
+
+    `user` is whose a statement is, empty for admins.
+    """
 
     def __init__(self, journal: Journal | None = None, quarantine: Quarantine | None = None) -> None:
         self._journal = journal
         self.quarantine = quarantine or Quarantine()
 
-    def planning(self, sql: str) -> AbstractContextManager[object]:
+    def planning(self, sql: str, user: str = "") -> AbstractContextManager[object]:
         """Note a statement while it is planned.
 
         Raises:
             QuarantinedError: it is refused for now.
         """
-        return self._noted(sql, Phase.PLANNING, whole=False)
+        return self._noted(sql, Phase.PLANNING, "", user, whole=False)
 
-    def changing(self, sql: str, query_id: str) -> AbstractContextManager[object]:
+    def changing(self, sql: str, query_id: str, user: str = "") -> AbstractContextManager[object]:
         """Note a statement that is planned and run in one.
 
         Raises:
             QuarantinedError: it is refused for now.
         """
-        return self._noted(sql, Phase.STARTING, query_id)
+        return self._noted(sql, Phase.STARTING, query_id, user)
 
-    def running(self, batches: Batches, sql: str, query_id: str) -> Batches:
+    def running(self, batches: Batches, sql: str, query_id: str, user: str = "") -> Batches:
         """Yield the batches of a planned statement, noted from the first pull until the end."""
-        return batches if self._journal is None else self._run(self._journal, batches, sql, query_id)
+        return batches if self._journal is None else self._run(self._journal, batches, sql, query_id, user)
 
-    def _run(self, journal: Journal, batches: Batches, sql: str, query_id: str) -> Batches:
-        with self._noted(sql, Phase.STARTING, query_id) as slot, closing(batches):
+    def _run(self, journal: Journal, batches: Batches, sql: str, query_id: str, user: str) -> Batches:
+        with self._noted(sql, Phase.STARTING, query_id, user) as slot, closing(batches):
             for batch in batches:
                 journal.move(slot, Phase.RUNNING)
                 yield batch
 
     @contextmanager
-    def _noted(self, sql: str, phase: Phase, query_id: str = "", *, whole: bool = True) -> Iterator[int | None]:
+    def _noted(self, sql: str, phase: Phase, query_id: str, user: str, *, whole: bool = True) -> Iterator[int | None]:
         """Keep a statement in the journal; one that ends well is harmless, if this is the `whole` of it."""
         if self._journal is None:
             yield None
             return
-        digest, harmless = digest_of(sql), None
-        self.quarantine.check(digest)
-        slot = self._journal.note(digest, sql, phase, query_id)
+        digest, harmless, key = digest_of(sql), None, user_key(user)
+        self.quarantine.check(digest, key)
+        slot = self._journal.note(digest, sql, phase, query_id, key)
         try:
             yield slot
             harmless = digest if whole else None

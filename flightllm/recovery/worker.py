@@ -31,7 +31,7 @@ def main(supervisor: int, journal: int) -> None:
         run(
             replace(config, server=replace(config.server, listen=start.listen)),
             lambda uri: link.send(Listening(uri)),
-            Watch(Journal(journal), Quarantine(start.refused, lambda digest: link.send(Lifted(digest)))),
+            Watch(Journal(journal), Quarantine(start.refused, lambda key: link.send(Lifted(key)))),
             restarted=start.restarted,
         )
     except FlightLLMError as error:

@@ -64,6 +64,15 @@ _AFTER_FROM = (
     "intersect",
     "except",
 )
+_SIZED = {"repeat": 1, "lpad": 1, "rpad": 1, "array_repeat": 8, "list_repeat": 8, "array_resize": 8, "list_resize": 8}
+"""Functions whose second argument says how many bytes, or elements of so many, one value has at least.
+
+DataFusion's memory limit does not hold for them: what is computed, not written as a number, only the system stops.
+"""
+_LARGEST_VALUE = 8
+"""One value may take such a part of a query's memory."""
+_LONGEST_ARGUMENT = 50
+"""Tokens after which the second argument is not looked for any more."""
 _CUBE_COLUMNS = 12
 _NESTED, _NESTED_QUERIES, _NESTED_CASES = 45, 16, 8
 """How deep parentheses and CASE, queries, and CASE in conditions of CASE may be nested."""
@@ -223,7 +232,8 @@ def check_sql(sql: str, limits: LimitsConfig) -> None:
     """Check that DataFusion can plan `sql` safely.
 
     Raises:
-        LimitExceededError: the text is too long, or chains too many terms; names the limit, the count and the key.
+        LimitExceededError: the text is too long, chains too many terms, or makes a value that is too large; names the
+            limit, the count and the key.
         SqlError: the text cannot be split into tokens.
         PermissionDeniedError: it has a hidden name of a table.
         UnsupportedError: it says TABLESAMPLE, which DataFusion parses and then ignores.
@@ -239,6 +249,7 @@ def check_sql(sql: str, limits: LimitsConfig) -> None:
     if weight > limits.sql_terms:
         raise _too_deep(meter.counts, weight, limits.sql_terms)
     _check_nesting(meter)
+    _check_sizes(sql, tokens, limits.memory_bytes)
     if meter.items >= limits.sql_terms:
         found = f"a list has {meter.items + 1:,} columns or keys"
         raise over_limit("sql_terms", limits.sql_terms, found, "split the query into several")
@@ -266,6 +277,35 @@ def _check_names(sql: str, tokens: Sequence[Token]) -> None:
             raise UnsupportedError("input_file_name() is not supported: the server's files are its own")
     if any(token.is_word(*_ARROW_CASTS) for token in tokens):
         _check_arrow_types(tokens)
+
+
+def _check_sizes(sql: str, tokens: Sequence[Token], memory_bytes: int) -> None:
+    """Check that no call says by a number that its value alone is too large for the memory."""
+    for index, token in enumerate(tokens[:-1]):
+        if token.is_word(*_SIZED) and tokens[index + 1].is_symbol("("):
+            arguments = tokens[index + 2 : index + 2 + _LONGEST_ARGUMENT]
+            each = _SIZED[token.text.lower()]
+            if token.text.lower().endswith("repeat") and arguments and arguments[0].kind is Kind.STRING:
+                each = max(each, len(arguments[0].text.encode()))
+            size = each * _count(arguments)
+            if size > memory_bytes // _LARGEST_VALUE:
+                found = f"{token.text} at {position(sql, token.start)} makes a value of {size:,} bytes, and one value"
+                found += f" may take {memory_bytes // _LARGEST_VALUE:,} of a query's memory"
+                raise over_limit("memory_bytes", memory_bytes, found, "make it shorter")
+
+
+def _count(arguments: Sequence[Token]) -> int:
+    """Return the number that a call's second argument is, 0 where it is anything else."""
+    depth = 0
+    for index, token in enumerate(arguments[:-2]):
+        if token.is_symbol(",") and depth == 0:
+            count, after = arguments[index + 1 : index + 3]
+            whole = count.text.isdecimal() and (after.is_symbol(")") or after.is_symbol(","))
+            return int(count.text[:18]) if whole else 0  # of more digits these are too many as well
+        depth += token.is_symbol("(") + token.is_symbol("[") - token.is_symbol(")") - token.is_symbol("]")
+        if depth < 0:
+            return 0
+    return 0
 
 
 def _check_arrow_types(tokens: Sequence[Token]) -> None:

@@ -4,7 +4,6 @@ import shutil
 import threading
 from collections import OrderedDict, deque
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 
@@ -25,9 +24,7 @@ class Reader:
         """Return itself."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close."""
         self.close()
 

@@ -21,7 +21,6 @@ from flightllm.vector.manifest import Manifest
 from flightllm.vector.words import Words
 
 Mode = Literal["vector", "text", "hybrid"]
-MODES: tuple[Mode, ...] = ("vector", "text", "hybrid")
 _RANK_CONSTANT = 60
 _FUSED = 50
 """Rows of each list that are fused, at least."""

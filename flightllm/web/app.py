@@ -72,11 +72,11 @@ class _Page:
         if self._signing_in.statistics().tasks_waiting >= _WAITING_SIGN_INS:
             raise BusyError("too many are signing in right now: try again in a moment")
         name, password = values.text("user"), values.text("password")
-        principal, token = await to_thread.run_sync(
+        principal, handle = await to_thread.run_sync(
             self._gate.sign_in, request, name, password, limiter=self._signing_in
         )
         response = _json({"user": principal.name})
-        self._gate.keep(request, response, token)
+        self._gate.keep(request, response, handle)
         return response
 
     async def sign_out(self, request: Request) -> Response:
@@ -84,7 +84,7 @@ class _Page:
         await self._gate.values(request)
         call = await to_thread.run_sync(self._gate.enter, request)
         await to_thread.run_sync(call.close_session, self._core)
-        self._gate.sign_out(call.token)
+        self._gate.sign_out(request)
         response = _json({})
         self._gate.keep(request, response, "")
         return response

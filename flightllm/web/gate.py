@@ -3,13 +3,21 @@
 from starlette.requests import Request
 from starlette.responses import Response
 
-from flightllm.access.login import LOGIN_PREFIX, Login
+from flightllm.access.login import Login
 from flightllm.access.principal import Principal
 from flightllm.config.checks import is_loopback
-from flightllm.errors import InvalidInputError, LimitExceededError, PermissionDeniedError, UnauthenticatedError
+from flightllm.errors import (
+    InvalidInputError,
+    LimitExceededError,
+    NotFoundError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+)
+from flightllm.flight.registry import Registry
 from flightllm.web.calls import WebCall
 from flightllm.web.values import Values
 
+_MOST_SIGN_INS = 10_000
 _OPEN = (
     "this server has no users, so its page is for its own machine alone: add one by"
     " `flightllm user add NAME --role admin`, or open the page there, at http://127.0.0.1"
@@ -19,19 +27,19 @@ _OPEN = (
 class Gate:
     """Lets requests in. It reads the file of users, so the event loop calls `values` alone.
 
-    `host` is what the page listens on.
+    `host` is what the page listens on. A cookie is a handle that this process keeps: worth nothing once it is signed
+    out, in another process, or anywhere but here.
     """
 
     def __init__(self, login: Login, host: str, *, encrypted: bool, most_bytes: int) -> None:
         self._login = login
+        self._signed_in: Registry[tuple[str, str]] = Registry(
+            "sign-in", _MOST_SIGN_INS, float("inf"), owner=lambda sign_in: sign_in[0]
+        )
+        """User and login token of each cookie."""
         self._local = is_loopback(host)
         self._encrypted = encrypted
         self._most_bytes = most_bytes
-
-    @property
-    def is_open(self) -> bool:
-        """Tell whether nobody has to show who it is."""
-        return self._login.is_open
 
     def check_place(self, request: Request) -> None:
         """Check that a server which asks nobody is asked by its own machine, and by its own page.
@@ -52,13 +60,14 @@ class Gate:
             PermissionDeniedError: see `check_place`.
         """
         self.check_place(request)
-        token = request.cookies.get(_cookie(request), "")
-        if not token.startswith(LOGIN_PREFIX):
-            raise UnauthenticatedError("sign in first")
+        try:
+            _, token = self._signed_in.get(_handle(request))
+        except NotFoundError as error:
+            raise UnauthenticatedError("sign in first") from error
         return WebCall(self._login.by_token(token), token, _peer(request))
 
     def sign_in(self, request: Request, name: str, password: str) -> tuple[Principal, str]:
-        """Return who has name and password, or an API token in its place, and the token for the cookie. Slow.
+        """Return who has name and password, or an API token in its place, and the handle for the cookie. Slow.
 
         Raises:
             UnauthenticatedError: nobody has.
@@ -66,19 +75,20 @@ class Gate:
         """
         self.check_place(request)
         try:
-            return self._login.by_password(name, password)
+            principal, token = self._login.by_password(name, password)
         except UnauthenticatedError as error:
             raise UnauthenticatedError(str(error).partition(";")[0]) from error  # the rest is for clients' programmers
+        return principal, self._signed_in.add((principal.name, token)).decode()
 
-    def sign_out(self, token: str) -> None:
-        """Let a login's token be valid no more."""
-        self._login.end(token)
+    def sign_out(self, request: Request) -> None:
+        """Let a request's cookie be worth nothing any more."""
+        self._signed_in.remove(_handle(request))
 
-    def keep(self, request: Request, response: Response, token: str) -> None:
-        """Give the browser the cookie of a login; an empty token takes it away."""
+    def keep(self, request: Request, response: Response, handle: str) -> None:
+        """Give the browser the cookie of a login; an empty handle takes it away."""
         name = _cookie(request)
-        if token:
-            response.set_cookie(name, token, path="/", secure=self._encrypted, httponly=True, samesite="strict")
+        if handle:
+            response.set_cookie(name, handle, path="/", secure=self._encrypted, httponly=True, samesite="strict")
         else:
             response.delete_cookie(name, path="/", secure=self._encrypted, httponly=True, samesite="strict")
 
@@ -107,6 +117,10 @@ def _cookie(request: Request) -> str:
     """Return the cookie's name: browsers send cookies to every port of a machine, which may have several servers."""
     server = request.scope.get("server")
     return f"flightllm_page_{server[1] if server else 0}"
+
+
+def _handle(request: Request) -> bytes:
+    return request.cookies.get(_cookie(request), "").encode("utf-8", "replace")
 
 
 def _peer(request: Request) -> str:

@@ -60,13 +60,13 @@ class Run(Iterator[Event]):
             affected = run_update(core, call, session, self._sql, None)
             yield {"event": "affected", "rows": affected if affected >= 0 else None}
             return
-        reader = core.reader(call, session, {})  # may be refused, so before there is a result to give up
+        recipient = core.recipient(call, session, {})  # may be refused, so before there is a result to give up
         statement = Statement(session, self._sql, None, {})
         core.run(call, session, statement.plan, discard=lambda _: statement.drop())
         result = statement.take()
         self._query = result.query
         sent, characters, more = 0, 0, False
-        with closing(pulled(result, core.limits, core.slots, reader)) as batches:
+        with closing(pulled(result, core.limits, core.slots, recipient)) as batches:
             first = next(batches, None)
             yield {"event": "columns", "query_id": result.query.query_id, "columns": columns_of(result.schema)}
             while first is not None and not more:

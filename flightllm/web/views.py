@@ -9,6 +9,7 @@ from flightllm.database import Database
 from flightllm.errors import PermissionDeniedError
 from flightllm.flight.core import Core
 from flightllm.observe.engine_load import prompts_in_flight
+from flightllm.records import calls_of
 from flightllm.sql.names import DEFAULT_SCHEMA, TableName, quoted
 from flightllm.web.calls import WebCall
 from flightllm.web.statements import MOST_ROWS
@@ -56,7 +57,7 @@ class Views:
         """
         self._core.query_of(call.principal, query_id)
         record = self._database.queries.get(query_id)
-        return {**_plain(record.row()), **_calls_of(record.row()), "ai_calls": record.call_rows()}
+        return {**_plain(record.row()), **calls_of(record.row()), "ai_calls": record.call_rows()}
 
     def objects(self, call: WebCall) -> dict[str, Any]:
         """Return schemas, tables with their columns, indexes, models and prompts that the user may see."""
@@ -116,13 +117,7 @@ def _sql(name: TableName) -> str:
 
 def _query(row: dict[str, Any]) -> dict[str, Any]:
     short = {name: _cut(row[name]) for name in ("sql", "error")}
-    return {**_plain(row), **short, **_calls_of(row)}
-
-
-def _calls_of(row: dict[str, Any]) -> dict[str, int]:
-    """Return how many prompts have an answer, and how many are known to need one."""
-    done = row["answered"] + row["cache_hits"]
-    return {"calls_done": done, "calls_expected": max(done, row["prompts_expected"])}
+    return {**_plain(row), **short, **calls_of(row)}
 
 
 def _plain(row: dict[str, Any]) -> dict[str, Any]:

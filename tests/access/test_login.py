@@ -11,11 +11,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from flightllm.access.claims import JwtClaims
+from flightllm.access.grants import Grant
 from flightllm.access.login import Login
 from flightllm.access.principal import LOCAL, Principal
+from flightllm.access.rights import Rights
 from flightllm.access.store import AccessStore, User
 from flightllm.config import AuthConfig
-from flightllm.errors import ConfigError, UnauthenticatedError
+from flightllm.errors import ConfigError, InvalidInputError, PermissionDeniedError, UnauthenticatedError
+from flightllm.sql.names import TableName
 
 PASSWORD = "correct horse"
 
@@ -158,12 +161,29 @@ def test_signed_claims(store: AccessStore, issuer: Issuer) -> None:
     login = _signed(store, issuer)
     assert login.by_token(issuer.token(sub="alice", role="admin")).role == "user"
     carol = login.by_token(issuer.token(role="readonly", groups=["eu", "admin", 5], tenant="acme"))
-    assert carol == Principal("carol", "readonly", frozenset({"eu"}), "acme")
+    assert carol == Principal("carol", "readonly", frozenset({"eu"}), "acme", known=False)
     with pytest.raises(UnauthenticatedError, match="no user of this server"):
         login.by_token(issuer.token())
     with pytest.raises(UnauthenticatedError):
         login.anonymous()
     assert _signed(store, issuer, default_role="readonly").by_token(issuer.token()).role == "readonly"
+
+
+def test_a_signed_name_that_is_a_group(store: AccessStore, issuer: Issuer) -> None:
+    """What is granted to a group is for its members, not for who has its name elsewhere; added users are."""
+    login = _signed(store, issuer, default_role="readonly")
+    movies = TableName("public", "movies")
+    store.grant([Grant("analysts", "SELECT", "TABLE", "public", "movies")])
+    people: list[tuple[str, list[str]]] = [("analysts", []), ("carol", ["analysts"])]
+    named, member = (login.by_token(issuer.token(sub=sub, groups=groups)) for sub, groups in people)
+    assert Rights.of(member, store.snapshot()).may("SELECT", movies)
+    with pytest.raises(PermissionDeniedError, match="GRANT SELECT ON TABLE movies TO readonly"):
+        Rights.of(named, store.snapshot()).check("SELECT", movies)
+    with pytest.raises(InvalidInputError, match="'analysts' is taken"):
+        store.add_user(User("analysts", "readonly"))
+    store.add_user(User("carol", "readonly"))
+    store.grant([Grant("carol", "SELECT", "TABLE", "public", "movies")])
+    assert Rights.of(login.by_token(issuer.token()), store.snapshot()).may("SELECT", movies)
 
 
 @pytest.mark.parametrize(

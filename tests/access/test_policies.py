@@ -1,5 +1,6 @@
 """Row filters and column masks: whoever they hold for sees the restricted table wherever a query can name it."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from flightllm.access.grants import Policy
 from flightllm.access.store import User
 from flightllm.database import Database
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError, SqlError
@@ -194,15 +196,15 @@ def test_a_policy_holds_at_once(database: Database, alice: Session) -> None:
 
 
 def test_a_mask_of_a_column_that_is_gone(database: Database, alice: Session) -> None:
-    """A table whose masked column has another name now is closed, not shown; so is a view under its name."""
+    """A table whose masked column has another name now is closed, not shown; so is a view that is in its place."""
     admin = database.session()
     admin.update("CREATE OR REPLACE TABLE managed AS SELECT id, region, note AS remark, age FROM parquet")
     with pytest.raises(PermissionDeniedError, match="does not fit"):
         ask(alice, "SELECT remark FROM managed")
-    admin.update("DROP TABLE managed")
-    admin.update("CREATE VIEW managed AS SELECT * FROM stored")
+    database.access.store.set_policy(Policy("eu", "public", "gone", "", "region = 'eu'"))  # of a former configuration
+    admin.update("CREATE VIEW gone AS SELECT * FROM stored")
     with pytest.raises(PermissionDeniedError, match="does not fit"):
-        ask(alice, "SELECT * FROM managed")
+        ask(alice, "SELECT * FROM gone")
 
 
 def test_nobody_makes_a_table_under_a_hidden_name(database: Database, alice: Session) -> None:
@@ -214,7 +216,7 @@ def test_nobody_makes_a_table_under_a_hidden_name(database: Database, alice: Ses
 
 
 def test_predictions_tell_no_answers(database: Database, alice: Session) -> None:
-    """A prediction fails on answers that the model gave to others; what it fails with is not shown."""
+    """No prediction is drawn from answers that the model gave to others, and what one fails with is not shown."""
     admin = database.session()
     admin.update("CREATE TABLE notes AS SELECT value::text AS note FROM generate_series(1, 40)")
     sql = "SELECT ai_gen('Sum up {note}', note) AS g FROM notes"
@@ -222,6 +224,10 @@ def test_predictions_tell_no_answers(database: Database, alice: Session) -> None
     text = str(explained(alice, "SELECT CAST(ai_gen('Sum up {note}', note) AS INT) FROM managed"))
     assert "nothing is predicted" in text
     assert not any(answer in text for answer in answers)
+    for session, drawn_from in ((admin, "learned"), (alice, "assumed")):
+        asked = "SELECT ai_gen('Sum up {note}', note) FROM (SELECT '!' || value AS note FROM generate_series(1, 40))"
+        (line,) = ask(session, f"EXPLAIN (FORMAT json) {asked}").rows
+        assert [call["answers"] for call in json.loads(line["plan"])["operators"][0]["calls"]] == [drawn_from]
 
 
 def test_admins_see_all(database: Database) -> None:

@@ -66,6 +66,18 @@ def test_a_dropped_user_leaves_nothing(tmp_path: Path) -> None:
     assert all(grant.grantee != "alice" for grant in snapshot.grants)
 
 
+def test_the_name_of_a_dropped_user(tmp_path: Path) -> None:
+    """Another user gets it, with the tables and queries still under it, only where that is said."""
+    store = AccessStore(tmp_path / "access.sqlite")
+    store.add_user(User("alice", "user"))
+    store.drop_user("alice")
+    for _ in range(2):
+        with pytest.raises(InvalidInputError, match=r"another user 'alice'.*--again"):
+            store.add_user(User("alice", "readonly"))
+    store.add_user(User("alice", "readonly"), again=True)
+    assert store.user("alice").role == "readonly"
+
+
 @pytest.mark.parametrize("name", ["", "admin", "readonly", "local", "a:b", "a\nb"])
 def test_names_that_cannot_be(tmp_path: Path, name: str) -> None:
     """A role's name, an empty one, and those that Basic credentials or a terminal would misread."""

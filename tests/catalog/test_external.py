@@ -120,7 +120,7 @@ def test_what_cannot_be_one(folder: Path, catalog: Catalog) -> None:
     for place, kind, message in (
         (folder / "none.parquet", "PARQUET", "there is no file or folder"),
         (folder / "one.parquet", "CSV", r"CSV files end in \.csv, \.tsv"),
-        (folder / "encoded.arrow", "ARROW", "write the files as Parquet"),
+        (folder / "encoded.arrow", "ARROW", "write them as Parquet"),
     ):
         with pytest.raises(InvalidInputError, match=message):
             create(catalog, place, kind)

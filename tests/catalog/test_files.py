@@ -10,6 +10,8 @@ from flightllm.catalog import Catalog
 from flightllm.errors import ConfigError, PermissionDeniedError
 from tests.catalogs import ENCODED, ROWS, ingest, read, run, write
 
+LARGE = pa.large_list(pa.int8())
+
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "tsv", "json", "jsonl", "ndjson", "arrow", "feather"])
 def test_files_and_folders(catalog: Catalog, tmp_path: Path, suffix: str) -> None:
@@ -38,6 +40,26 @@ def test_encoded_strings_become_plain(catalog: Catalog, tmp_path: Path, suffix: 
     batches = full.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(full, plan)).collect()
     assert set(batches[0].schema.types) == {pa.string()}
     assert sum(batch.num_rows for batch in batches) == 1
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+@pytest.mark.parametrize(
+    ("column", "plain"),
+    [
+        (pa.array([["a"], None, []], pa.large_list(pa.large_string())), pa.list_(pa.string())),
+        (pa.array([["a", "b"], None], pa.list_(pa.large_string(), 2)), pa.list_(pa.string(), 2)),
+        (pa.array([[("a", [1])], None], pa.map_(pa.string(), LARGE)), pa.map_(pa.string(), pa.list_(pa.int8()))),
+        (pa.array([{"x": [1]}, None], pa.struct([("x", LARGE)])), pa.struct([("x", pa.list_(pa.int8()))])),
+    ],
+    ids=["list", "fixed list", "map", "struct"],
+)
+def test_encoded_lists_become_plain(
+    catalog: Catalog, tmp_path: Path, suffix: str, column: pa.Array, plain: pa.DataType
+) -> None:
+    """Large lists, as Polars writes them, are plain lists like those of an upload, inside other values too."""
+    catalog.register_file("t", write(tmp_path / f"t.{suffix}", pa.table({"c": column})))
+    assert catalog.table("t").schema.types == [plain]
+    assert read(catalog, "SELECT c FROM t") == [{"c": value} for value in column.to_pylist()]
 
 
 def test_names_fold_as_in_sql(catalog: Catalog, tmp_path: Path) -> None:

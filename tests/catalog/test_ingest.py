@@ -8,7 +8,7 @@ import pytest
 
 from flightllm.catalog import Catalog
 from flightllm.config import LimitsConfig
-from flightllm.errors import InvalidInputError, LimitExceededError, NotFoundError, SqlError, UnsupportedError
+from flightllm.errors import InvalidInputError, LimitExceededError, NotFoundError, SqlError
 from tests.catalogs import ENCODED, ingest, read, run
 
 
@@ -60,7 +60,7 @@ def test_append_casts_or_names_the_column(catalog: Catalog) -> None:
 def test_bad_uploads(catalog: Catalog) -> None:
     """Corrupt, oversized and unsupported uploads are refused, and no table appears."""
     run_ends = pa.RunEndEncodedArray.from_arrays([2], pa.array(["x"]))
-    with pytest.raises(UnsupportedError, match="column 'r' is of type run_end_encoded"):
+    with pytest.raises(InvalidInputError, match="column 'r' is run-end encoded"):
         ingest(catalog, "t", {"r": run_ends})
     corrupt = pa.Array.from_buffers(pa.string(), 1, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0"), pa.py_buffer(b"\xff")])
     with pytest.raises(InvalidInputError, match="corrupt"):

@@ -4,11 +4,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyarrow import flight
 
 from flightllm.client import Client
 from flightllm.config import Config, EngineConfig, ServerConfig
 from flightllm.database import Database
 from flightllm.flight.server import FlightSqlServer
+
+MAKE = (
+    """CREATE TABLE people AS SELECT * FROM (VALUES
+        (1, 'Ann', DATE '2024-01-02', 1.5), (2, NULL, NULL, NULL)) AS v(id, name, day, score)""",
+    "CREATE TABLE likes AS SELECT * FROM (VALUES (1, 'tea'), (1, 'cats')) AS v(person, thing)",
+    "CREATE VIEW fans AS SELECT name, thing FROM people JOIN likes ON person = id",
+)
 
 
 @pytest.fixture
@@ -33,3 +41,17 @@ def client(server: FlightSqlServer) -> Iterator[Client]:
     """Connect the package's own client."""
     with Client(server.uri) as client:
         yield client
+
+
+@pytest.fixture
+def bare(server: FlightSqlServer) -> Iterator[flight.FlightClient]:
+    """Connect a bare Flight client."""
+    with flight.connect(server.uri) as client:
+        yield client
+
+
+@pytest.fixture
+def tables(database: Database) -> None:
+    """Make two tables and a view."""
+    for statement in MAKE:
+        database.session().update(statement)

@@ -11,12 +11,12 @@ from pyarrow import flight
 
 from flightllm.errors import CancelledError
 from flightllm.flight.limits import FlightLimits
-from flightllm.flight.results import Reader, ResultStream, stream
+from flightllm.flight.results import Recipient, ResultStream, stream
 from flightllm.flight.sequence import Sequence
 from flightllm.flight.slots import Slots
 
 SCHEMA = pa.schema([("a", pa.int64())])
-STAYING = Reader(lambda: False)
+STAYING = Recipient(lambda: False)
 LIMITS = FlightLimits(poll_seconds=0.01, queue_seconds=0.05)
 
 
@@ -70,7 +70,7 @@ def test_a_blocked_query_is_cancelled_when_the_client_goes(support: Any) -> None
 
     result = support.Result(SCHEMA, blocked(), result.query)
     with pytest.raises(flight.FlightCancelledError):
-        next(stream(result, LIMITS, slots, Reader(lambda: True)))
+        next(stream(result, LIMITS, slots, Recipient(lambda: True)))
     assert result.query.cancelled.is_set()
     _free(slots)
 

@@ -12,7 +12,7 @@ from flightllm.errors import BusyError, CancelledError, FlightLLMError, Statemen
 from flightllm.flight.server import FlightSqlServer
 from flightllm.flight.slots import Slots
 from flightllm.flight.turns import Asker
-from flightllm.flight.work import Watch, do
+from flightllm.flight.work import Patience, do
 from flightllm.limits import TimeLimit
 
 OVER = TimeLimit(0.0)
@@ -36,9 +36,9 @@ def test_what_runs_on_keeps_its_place() -> None:
         return 7
 
     place = slots.take(Asker("a", "1"), lambda: False)
-    watch = Watch(lambda: False, OVER.start())
+    patience = Patience(lambda: False, OVER.start())
     with pytest.raises(StatementTimeoutError, match=r"\[limits\] statement_seconds = 0 is the most"):
-        do(slow, place, watch, stop=reasons.append, discard=discarded.append)
+        do(slow, place, patience, stop=reasons.append, discard=discarded.append)
     assert (slots.running, discarded, len(reasons)) == (1, [], 1)
     go_on.set()
     _wait(lambda: not slots.running)
@@ -60,10 +60,10 @@ def test_what_ends_well_in_time_counts() -> None:
     for function, outcome in ((finishing, 7), (obeying, None)):
         stopped.clear()
         place = _slots().take(Asker("a", "1"), lambda: False)
-        watch = Watch(lambda: False, OVER.start())
+        patience = Patience(lambda: False, OVER.start())
 
-        def run(function: Callable[[], int] = function, place: Any = place, watch: Watch = watch) -> int:
-            return do(function, place, watch, stop=lambda _: stopped.set(), grace_seconds=30)
+        def run(function: Callable[[], int] = function, place: Any = place, patience: Patience = patience) -> int:
+            return do(function, place, patience, stop=lambda _: stopped.set(), grace_seconds=30)
 
         if outcome is None:
             with pytest.raises(StatementTimeoutError):
@@ -80,9 +80,9 @@ def test_errors_and_clients_that_go() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        do(broken, slots.take(Asker("a", "1"), lambda: False), Watch(lambda: False))
+        do(broken, slots.take(Asker("a", "1"), lambda: False), Patience(lambda: False))
     with pytest.raises(CancelledError):
-        do(go_on.wait, slots.take(Asker("a", "1"), lambda: False), Watch(lambda: True))
+        do(go_on.wait, slots.take(Asker("a", "1"), lambda: False), Patience(lambda: True))
     assert slots.running == 1
     go_on.set()
     _wait(lambda: not slots.running)
@@ -115,5 +115,5 @@ def test_no_thread_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(threading.Thread, "start", refuse)
     place = slots.take(Asker("a", "1"), lambda: False)
     with pytest.raises(BusyError, match="another thread"):
-        do(lambda: 1, place, Watch(lambda: False))
+        do(lambda: 1, place, Patience(lambda: False))
     assert slots.running == 0

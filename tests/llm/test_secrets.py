@@ -1,11 +1,8 @@
-"""Secrets are named, never given, and never shown."""
-
-from pathlib import Path
+"""Options for secrets take references alone, and are never shown."""
 
 import pytest
 
-from flightllm.errors import ConfigError
-from flightllm.llm.secrets import holds_secret, read_secret, shown_options
+from flightllm.llm.secrets import holds_secret, shown_options
 
 
 @pytest.mark.parametrize(
@@ -31,27 +28,6 @@ from flightllm.llm.secrets import holds_secret, read_secret, shown_options
 def test_holds_secret(option: str, value: object, holds: bool) -> None:
     """Options for secrets take references alone, and addresses have no secrets in them."""
     assert holds_secret(option, value) is holds
-
-
-def test_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reference is read from the environment or a file, without the white space around it."""
-    monkeypatch.setenv("MY_KEY", "one\n")
-    (tmp_path / "key").write_text("two\n")
-    assert [read_secret("api_key", r) for r in ("env:MY_KEY", f"file:{tmp_path / 'key'}")] == ["one", "two"]
-
-
-def test_not_readable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is missing or empty is said, without the path or the secret."""
-    monkeypatch.setenv("MY_KEY", " ")
-    (tmp_path / "empty").write_text("")
-    (tmp_path / "binary").write_bytes(b"\xff\xfe")
-    wrong = ("env:MY_KEY", "env:NOT_THERE", "sk-1", *(f"file:{tmp_path / n}" for n in ("empty", "binary", "none")))
-    for reference in wrong:
-        with pytest.raises(ConfigError) as caught:
-            read_secret("api_key", reference)
-        assert "api_key" in str(caught.value)
-        assert str(tmp_path) not in str(caught.value)
-        assert "sk-1" not in str(caught.value)
 
 
 def test_shown() -> None:

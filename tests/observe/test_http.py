@@ -6,13 +6,10 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from adbc_driver_manager import Error
 from prometheus_client.parser import text_string_to_metric_families
-from starlette.responses import PlainTextResponse
-from starlette.routing import Route
 
 from flightllm.config import HttpConfig, LimitsConfig
 from flightllm.database import Database
@@ -198,16 +195,6 @@ def test_off_unless_configured(server: FlightSqlServer, database: Database) -> N
     """Without an address nothing is served, and nothing needs the extra."""
     with HttpServer(HttpConfig(), database, server) as http_server:
         assert http_server.uri is None
-
-
-def test_further_routes(server: FlightSqlServer, database: Database) -> None:
-    """Others mount their routes on the same application."""
-
-    def page(_request: Any) -> PlainTextResponse:
-        return PlainTextResponse("a page")
-
-    with HttpServer(LOCAL, database, server, [Route("/page", page)]) as http_server:
-        assert _get(http_server, "/page") == (200, "a page")
 
 
 def test_an_address_in_use(server: FlightSqlServer, database: Database) -> None:

@@ -4,23 +4,24 @@ from dataclasses import replace
 
 import pytest
 
+from flightllm.access.store import Allowance
 from flightllm.errors import BudgetExceededError
 from flightllm.llm.base import Choice, Completion, Parameters, Request
-from flightllm.operators.budget import Account, Budget, Limits, check_estimate, check_prices
+from flightllm.operators.budget import Account, Budget, check_estimate, check_prices
 from flightllm.plan.cost import Prices, Work
 
 REQUEST = Request(0, "x" * 100, Parameters(10), "f", "i", ())
 PRICES = Prices(1.0, 0.1, 10.0)
 
 
-def budget(limits: Limits, *, fail: bool = False) -> Budget:
+def budget(limits: Allowance, *, fail: bool = False) -> Budget:
     """Return a budget whose prompts have as many tokens as characters."""
     return Budget(Account(limits, fail=fail), PRICES, len, len)
 
 
 def test_calls() -> None:
     """No more calls than allowed, whatever settles; then the reason says which limit it was."""
-    spent = budget(Limits(calls=2))
+    spent = budget(Allowance(calls=2))
     taken = [spent.take(REQUEST) for _ in range(3)]
     assert [bool(reservation) for reservation in taken] == [True, True, False]
     assert spent.refusal
@@ -29,7 +30,7 @@ def test_calls() -> None:
 
 def test_tokens_come_back() -> None:
     """A request waits for what those on their way hold, and goes when they took less."""
-    spent = budget(Limits(tokens=200))
+    spent = budget(Allowance(tokens=200))
     first = spent.take(REQUEST)
     assert first
     assert spent.take(REQUEST) is None
@@ -46,7 +47,7 @@ def test_tokens_come_back() -> None:
 
 def test_cost() -> None:
     """The cost is reserved at the dearer price and settled at the true one."""
-    spent = budget(Limits(cost=300e-6))
+    spent = budget(Allowance(cost=300e-6))
     first = spent.take(REQUEST)
     assert first
     assert first.cost == pytest.approx(200e-6)
@@ -58,14 +59,14 @@ def test_cost() -> None:
 def test_answers_to_their_end() -> None:
     """A choice may take more tokens than `max_tokens`: it is reserved with its longest option."""
     parameters = Parameters(2, constraint=Choice(("No", "a" * 50)))
-    taken = budget(Limits(tokens=1_000)).take(replace(REQUEST, parameters=parameters))
+    taken = budget(Allowance(tokens=1_000)).take(replace(REQUEST, parameters=parameters))
     assert taken
     assert taken.tokens == 100 + 51
 
 
 def test_failing() -> None:
     """Where the session wants it so, what is spent fails the query; waiting does not."""
-    spent = budget(Limits(tokens=200), fail=True)
+    spent = budget(Allowance(tokens=200), fail=True)
     first = spent.take(REQUEST)
     assert first
     assert spent.take(REQUEST) is None
@@ -76,30 +77,29 @@ def test_failing() -> None:
 
 def test_no_limits() -> None:
     """Without limits nothing is refused."""
-    assert not Limits()
-    spent = Budget(Account(Limits()), None, len, len)
+    spent = Budget(Account(Allowance()), None, len, len)
     assert all(spent.take(REQUEST) for _ in range(100))
 
 
 @pytest.mark.parametrize(
     ("limits", "text"),
     [
-        (Limits(calls=9), r"not run: .* 10 calls where flightllm.max_calls is 9"),
-        (Limits(tokens=1_100), r"1,200 tokens where flightllm.max_tokens is 1,100"),
-        (Limits(cost=0.001), r"a cost of 0.003 where flightllm.max_cost is 0.001"),
+        (Allowance(calls=9), r"not run: .* 10 calls where flightllm.max_calls is 9"),
+        (Allowance(tokens=1_100), r"1,200 tokens where flightllm.max_tokens is 1,100"),
+        (Allowance(cost=0.001), r"a cost of 0.003 where flightllm.max_cost is 0.001"),
     ],
 )
-def test_estimate_above(limits: Limits, text: str) -> None:
+def test_estimate_above(limits: Allowance, text: str) -> None:
     """An estimate above a limit is refused with both figures; one at the limit is not."""
     estimate = Work(10, 1_000, 0, 200)
     with pytest.raises(BudgetExceededError, match=text):
         check_estimate(limits, estimate, PRICES.price(estimate))
-    check_estimate(Limits(10, 1_200, 0.003), estimate, PRICES.price(estimate))
+    check_estimate(Allowance(10, 1_200, 0.003), estimate, PRICES.price(estimate))
 
 
 def test_cost_without_prices() -> None:
     """A limit on the cost needs prices."""
     with pytest.raises(BudgetExceededError, match="price_input"):
-        check_prices(Limits(cost=1.0), None)
-    check_prices(Limits(cost=1.0), PRICES)
-    check_prices(Limits(calls=1), None)
+        check_prices(Allowance(cost=1.0), None)
+    check_prices(Allowance(cost=1.0), PRICES)
+    check_prices(Allowance(calls=1), None)

@@ -12,7 +12,7 @@ from flightllm.llm.base import Parameters
 from flightllm.operators.demand import Demand
 from flightllm.operators.searches import run_searches
 from flightllm.plan.stages import BoundCall
-from flightllm.system import CallRecord
+from flightllm.records import CallRecord
 
 FOUND = pa.list_(pa.struct([("row", pa.int64()), ("score", pa.float32())]))
 

@@ -10,8 +10,8 @@ import pytest
 
 from flightllm.errors import NotFoundError, QuarantinedError
 from flightllm.recovery.journal import Journal, Noted, Phase, create_journal
-from flightllm.recovery.quarantine import Quarantine, Refused, digest_of
-from flightllm.recovery.suspects import suspects
+from flightllm.recovery.quarantine import ALL, Key, Quarantine, Refused, digest_of, user_key
+from flightllm.recovery.suspects import culprit, suspects
 
 _WRITER = """
 import os, signal, sys
@@ -20,7 +20,7 @@ journal = Journal(int(sys.argv[1]))
 done = journal.note(b"d" * 16, "SELECT 1", Phase.PLANNING)
 journal.end(done, harmless=b"d" * 16)
 journal.note(b"p" * 16, "SELECT 'é" + "x" * 5_000, Phase.PLANNING)
-slot = journal.note(b"r" * 16, "SELECT 2", Phase.STARTING, "0123456789abcdef")
+slot = journal.note(b"r" * 16, "SELECT 2", Phase.STARTING, "0123456789abcdef", "jörg")
 journal.move(slot, Phase.RUNNING)
 os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -43,7 +43,7 @@ def test_journal_of_a_killed_process() -> None:
     assert (planning.digest, planning.phase, planning.query_id) == (b"p" * 16, Phase.PLANNING, "")
     assert planning.text.startswith("SELECT 'éxxx")
     assert (running.digest, running.phase, running.text) == (b"r" * 16, Phase.RUNNING, "SELECT 2")
-    assert running.query_id == "0123456789abcdef"
+    assert (running.query_id, running.user, planning.user) == ("0123456789abcdef", "jörg", "")
     assert 0 <= running.seconds < 60
     assert journal.is_harmless(b"d" * 16)
     assert not journal.is_harmless(b"r" * 16)
@@ -95,7 +95,7 @@ def test_suspects(killed_by: int | None, harmless: str, found: list[str]) -> Non
 def test_quarantine_ends_and_is_lifted() -> None:
     """A statement is refused by its tokens, until its time is over or an administrator lifts it."""
     first, second = digest_of("SELECT 1"), digest_of("SELECT 2")
-    lifted: list[bytes] = []
+    lifted: list[Key] = []
     refused = [Refused(first, "SELECT 1", "q1", time.monotonic() + 60), Refused(second, "SELECT 2", "", 0.0)]
     quarantine = Quarantine(refused, lifted.append)
     quarantine.check(second)
@@ -108,4 +108,43 @@ def test_quarantine_ends_and_is_lifted() -> None:
         quarantine.lift("other")
     quarantine.lift(one.name)
     quarantine.check(first)
-    assert lifted == [first]
+    assert lifted == [("", first)]
+
+
+def test_quarantine_of_users() -> None:
+    """A statement is refused to its user alone; a user who is refused altogether, in all it says, until lifted."""
+    text, until = digest_of("SELECT 1"), time.monotonic() + 60
+    refused = [Refused(text, "SELECT 1", "", until, "ann"), Refused(ALL, "all", "", until, "bob")]
+    quarantine = Quarantine(refused)
+    with pytest.raises(QuarantinedError, match="this statement"):
+        quarantine.check(text, "ann")
+    for allowed in ((text, ""), (text, "eve"), (digest_of("SELECT 2"), "ann")):
+        quarantine.check(*allowed)
+    with pytest.raises(QuarantinedError, match=r"statements of yours.*--lift bob"):
+        quarantine.check(digest_of("SELECT 2"), "bob")
+    quarantine.lift("bob")
+    quarantine.check(digest_of("SELECT 2"), "bob")
+
+
+@pytest.mark.parametrize(
+    ("deaths", "found"),
+    [
+        (["mb", "m"], "m"),
+        (["mb", "mc", "m"], "m"),
+        (["m"], None),
+        (["mb", "mb"], None),
+        (["m", "b"], None),
+        ([], None),
+    ],
+)
+def test_culprit(deaths: list[str], found: str | None) -> None:
+    """Somebody is the cause of deaths who alone had suspects at all of them, and of one death nobody."""
+    assert culprit([set(users) for users in deaths]) == found
+
+
+@pytest.mark.parametrize("name", ["x" * 65, "é" * 33, "a\0", "\ud800"])
+def test_odd_names(name: str) -> None:
+    """A name that the journal has no room for is told from others all the same."""
+    assert user_key("jörg") == "jörg"
+    assert user_key(name) != user_key(name + "y")
+    assert len(user_key(name).encode()) == 64

@@ -163,3 +163,42 @@ def test_tablesample_is_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"TABLESAMPLE at 1:17.*random\(\)"):
         check_sql("SELECT * FROM t TABLESAMPLE SYSTEM (10)", LimitsConfig())
     check_sql('SELECT t.tablesample, "tablesample" FROM t', LimitsConfig())
+
+
+@pytest.mark.parametrize(
+    ("call", "size"),
+    [
+        ("repeat('x', 2000000000)", 2_000_000_000),
+        ("REPEAT ( 'ten bytes!', 30000000 )", 300_000_000),
+        ("lpad(concat('a', 'b'), 2000000000, 'y')", 2_000_000_000),
+        ("rpad(name, 300000000)", 300_000_000),
+        (f"rpad(name, {'9' * 5000})", 10**18 - 1),
+        ("array_repeat('xxxxxxxx', 1000000000)", 8_000_000_000),
+        ("array_resize([1, 2], 1000000000, 2)", 8_000_000_000),
+    ],
+)
+def test_a_value_beyond_the_memory_is_refused(call: str, size: int) -> None:
+    """A number that says by itself how large a value gets is refused before anything is computed."""
+    said = rf"makes a value of {size:,} bytes.*may take 268,435,456 .*\[limits\] memory_bytes = 2,147,483,648"
+    with pytest.raises(LimitExceededError, match=said):
+        check_sql(f"SELECT 1, length({call}) FROM t", LIMITS)
+    check_sql(f"SELECT 1, length({call}) FROM t", LimitsConfig(memory_bytes=8 * size))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "repeat('x', 268435456)",
+        "lpad('two', 268435456)",
+        "array_repeat([1, 3000000000, 2], 3)",
+        "repeat('x', n, 3000000000)",
+        "repeat('x')",
+        "repeat(",
+        "repeat('x',",
+        "repeat FROM (VALUES (1), (3000000000))",
+        "substr('x', 3000000000)",
+    ],
+)
+def test_other_numbers_are_no_sizes(call: str) -> None:
+    """What is small, computed, or no size at all passes."""
+    check_sql(f"SELECT {call}", LIMITS)

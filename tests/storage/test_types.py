@@ -53,7 +53,7 @@ NESTED = {
     "list without NULLs": (pa.list_(pa.field("item", pa.int64(), nullable=False)), [[1], []]),
     "list of structs without NULLs": (pa.list_(pa.field("item", STRUCT, nullable=False)), [[{"x": 1, "y": "q"}], None]),
     "list of another name": (pa.list_(pa.field("element", pa.int64())), [[1], None]),
-    "large list": (pa.large_list(pa.list_(pa.string())), [[["a"], None], None]),
+    "list of lists": (pa.list_(pa.list_(pa.string())), [[["a"], None], None]),
     "list of structs": (pa.list_(STRUCT), [[{"x": 1, "y": "q"}, None], None]),
     "list of nothing": (pa.list_(pa.null()), [[None], None]),
     "list of durations": (pa.list_(pa.duration("ns")), [[5], None]),

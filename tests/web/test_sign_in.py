@@ -13,7 +13,7 @@ from flightllm.database import Database
 from flightllm.errors import ConfigError, UnauthenticatedError
 from flightllm.flight.server import FlightSqlServer
 from flightllm.observe.http import HttpServer
-from tests.web.support import PASSWORD, Visitor
+from tests.web.support import PAGE, PASSWORD, Visitor
 
 ROUTES = ("/api/me", "/api/queries", "/api/queries/x", "/api/objects", "/api/load")
 
@@ -57,7 +57,7 @@ def test_the_cookie(page: str) -> None:
     body = f'{{"user": "ann", "password": "{PASSWORD}"}}'
     cookie = visitor.send("POST", "/api/sign-in", body, own).getheader("set-cookie") or ""
     name, *attributes = cookie.split("; ")
-    assert name.startswith(f"flightllm_page_{page.rpartition(':')[2]}=login.")
+    assert name.startswith(f"flightllm_page_{page.rpartition(':')[2]}=")
     assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(attributes)
     assert "Secure" not in attributes
 
@@ -75,6 +75,21 @@ def test_sign_out(visit: Callable[[str], Visitor], database: Database) -> None:
     with pytest.raises(UnauthenticatedError):
         database.access.login.by_token(kept.partition("=")[2])
     assert len([record for record in database.sessions.records() if record.user == "ann"]) == len(mine) - 1
+
+
+def test_cookies_end_with_the_process(
+    visit: Callable[[str], Visitor], database: Database, server: FlightSqlServer
+) -> None:
+    """After a restart nobody is signed in, so neither is who had signed out; and a cookie is no bearer token."""
+    before = visit("ann").cookie.partition("=")[2]
+    with HttpServer(PAGE, database, server) as restarted:
+        visitor = Visitor(restarted.uri or "")
+        assert visitor.post("/api/sign-in", {"user": "ann", "password": PASSWORD})[0] == 200
+        assert visitor.get("/api/me")[0] == 200
+        visitor.cookie = f"{visitor.cookie.partition('=')[0]}={before}"
+        assert visitor.get("/api/me")[0] == 401
+    with pytest.raises(UnauthenticatedError):
+        database.access.login.by_token(before)
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What every embedder offers: texts in, one vector each out."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -39,3 +40,15 @@ class Embedder(Protocol):
 
     def close(self) -> None:
         """Release the model. Idempotent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prefixes:
+    """Options of engines that do not know what their models are to be told: what goes before texts of each role."""
+
+    query_prefix: str = ""
+    document_prefix: str = ""
+
+    def prefix(self, role: Role) -> str:
+        """Return what goes before a text."""
+        return self.query_prefix if role == "query" else self.document_prefix

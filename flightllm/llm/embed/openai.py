@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
-from flightllm.llm.embed.base import Role, Vectors
+from flightllm.llm.embed.base import Prefixes, Role, Vectors
 from flightllm.llm.openai_options import OpenAIOptions
 from flightllm.llm.options import read_options
 
@@ -25,12 +25,11 @@ _CHARS_PER_TOKEN = 4
 
 
 @dataclass(frozen=True, slots=True)
-class EmbeddingOptions:
+class EmbeddingOptions(Prefixes):
     """Where the endpoint is; `dimensions` 0 leaves the vectors as long as the model makes them.
 
     Endpoints refuse texts longer than the model reads: `max_chars` cuts them (0 does not), and `extra_body` adds keys
-    to each request, for vLLM `{truncate_prompt_tokens = -1}`. `query_prefix` and `document_prefix` go before texts, for
-    models that are to be told what a text is.
+    to each request, for vLLM `{truncate_prompt_tokens = -1}`.
     """
 
     base_url: str = OpenAIOptions().base_url
@@ -42,8 +41,6 @@ class EmbeddingOptions:
     max_retries: int = 5
     max_chars: int = 0
     extra_body: Mapping[str, object] = field(default_factory=dict)
-    query_prefix: str = ""
-    document_prefix: str = ""
 
     def __post_init__(self) -> None:
         if self.batch < 1 or self.dimensions < 0 or self.max_chars < 0:
@@ -89,8 +86,7 @@ class OpenAIEmbedder:
             EngineUnavailableError: the endpoint cannot be reached.
             EngineError: it refuses, or answers something else.
         """
-        prefix = self._options.query_prefix if role == "query" else self._options.document_prefix
-        most = self._options.max_chars or None
+        prefix, most = self._options.prefix(role), self._options.max_chars or None
         told = [prefix + text[:most] or " " for text in texts]  # endpoints refuse an empty text
         parts = [
             self._post(told[start : start + self._options.batch]) for start in range(0, len(told), self._options.batch)

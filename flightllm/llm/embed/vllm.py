@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flightllm.errors import ConfigError, EngineError, EngineUnavailableError, MissingExtraError
-from flightllm.llm.embed.base import Role, Vectors
+from flightllm.llm.embed.base import Prefixes, Role, Vectors
 from flightllm.llm.embed.models import embedding_folder
 from flightllm.llm.models import model_digest
 from flightllm.llm.options import read_options
@@ -23,19 +23,16 @@ _STOP_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class VllmEmbeddingOptions:
+class VllmEmbeddingOptions(Prefixes):
     """The engine arguments set most often; `engine_args` holds any others.
 
     `max_model_len` 0 is the model's own length. `gpu_memory_utilization` is low, as embedding models are small and
-    stand beside a model that answers; on a CPU it is a share of the main memory. `query_prefix` and `document_prefix`
-    go before texts, for models that are to be told what a text is.
+    stand beside a model that answers; on a CPU it is a share of the main memory.
     """
 
     max_model_len: int = 0
     gpu_memory_utilization: float = 0.1
     dtype: str = "auto"
-    query_prefix: str = ""
-    document_prefix: str = ""
     engine_args: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -80,8 +77,7 @@ class VllmEmbedder:
 
         if not texts:
             return np.empty((0, self.dimensions), np.float32)
-        prefix = self._options.query_prefix if role == "query" else self._options.document_prefix
-        told = [prefix + text for text in texts]
+        told = [self._options.prefix(role) + text for text in texts]
         try:
             with self._lock:
                 ids = self._tokenizer(told, truncation=True, max_length=self._longest).input_ids

@@ -1,0 +1,74 @@
+"""Prepared statements and the values bound to them, in messages made by hand."""
+
+import threading
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import flight
+
+from flightllm.database import Database
+from tests.flight_messages import fetch, prepare, prepared, put
+
+
+@pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize(
+    "sql", ["SELECT id + ? FROM people WHERE name = ?", "SELECT $1 + id FROM people WHERE name = $2"]
+)
+def test_parameters_do_not_change_names(bare: flight.FlightClient, sql: str) -> None:
+    """What Prepare promised stays when values are bound, and when others are."""
+    answer = prepare(bare, sql)
+    command = prepared(answer.prepared_statement_handle)
+    told = pa.ipc.read_schema(pa.py_buffer(answer.dataset_schema))
+    asked = pa.ipc.read_schema(pa.py_buffer(answer.parameter_schema))
+    assert asked.types == [pa.int64(), pa.string()]
+    for number in (10, 20):
+        put(bare, command, pa.table({"0": [number], "1": ["Ann"]}))
+        info = bare.get_flight_info(command)
+        read = fetch(bare, command)
+        assert told == info.schema == read.schema
+        assert read.column(0).to_pylist() == [number + 1]
+
+
+def test_a_prepared_query_sees_a_new_table(bare: flight.FlightClient, database: Database) -> None:
+    """Columns of a table that was replaced after preparing have the names they have now."""
+    database.session().update("CREATE TABLE t AS SELECT 1 AS a, 'x' AS b")
+    command = prepared(prepare(bare, "SELECT *, ? AS c, a + ? FROM t").prepared_statement_handle)
+    database.session().update("CREATE OR REPLACE TABLE t AS SELECT 'y' AS b, 2 AS a")
+    put(bare, command, pa.table({"0": [3], "1": [4]}))
+    assert fetch(bare, command).to_pylist() == [{"b": "y", "a": 2, "c": 3, "t.a + $2": 6}]
+
+
+def test_a_wrong_number_of_values(bare: flight.FlightClient) -> None:
+    """Binding more or fewer values than there are parameters fails at once, with both numbers."""
+    command = prepared(prepare(bare, "SELECT ? + 1, ?").prepared_statement_handle)
+    with pytest.raises(pa.ArrowInvalid, match="takes 2 parameters, but 1 are bound"):
+        put(bare, command, pa.table({"0": [1]}))
+    with pytest.raises(pa.ArrowInvalid, match="takes 2 parameters, but 0 are bound"):
+        bare.get_flight_info(command)
+
+
+def test_a_value_of_a_wrong_type(bare: flight.FlightClient) -> None:
+    """A value that cannot stand in its place is an error that names the types."""
+    command = prepared(prepare(bare, "SELECT 1 + ?").prepared_statement_handle)
+    put(bare, command, pa.table({"0": [{"a": 1}]}))
+    with pytest.raises(pa.ArrowInvalid, match=r"Int64.*Struct"):
+        bare.get_flight_info(command)
+
+
+def test_prepared_statements_side_by_side(bare: flight.FlightClient) -> None:
+    """One statement prepared twice has values of its own each time, also when both run at once."""
+    handles = [prepare(bare, "SELECT ? AS v").prepared_statement_handle for _ in range(4)]
+    found: dict[int, list[Any]] = {}
+
+    def run(number: int) -> None:
+        command = prepared(handles[number])
+        put(bare, command, pa.table({"0": [number]}))
+        found[number] = fetch(bare, command).column(0).to_pylist()
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {number: [number] for number in range(4)}

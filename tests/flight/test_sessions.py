@@ -1,0 +1,55 @@
+"""Sessions are shared fairly: whoever has most makes room for others."""
+
+from itertools import count
+
+import pytest
+
+from flightllm.access.principal import Principal
+from flightllm.errors import BusyError
+from flightllm.flight.auth import Call
+from flightllm.flight.limits import FlightLimits
+from flightllm.flight.sessions import SessionStore
+from tests.flight.support import TinyDatabase
+
+PEERS = count()
+ANN, BOB, EVE = (Principal(name, "readonly") for name in ("ann", "bob", "eve"))
+
+
+def opened(store: SessionStore, user: Principal, number: int = 1) -> list[str]:
+    """Open sessions of a user, of a connection each, and return their cookies."""
+    call = Call(user, "", {})
+    cookies = [store.find(call, user, f"connection {next(PEERS)}")[1] for _ in range(number)]
+    return [cookie for cookie in cookies if cookie is not None]
+
+
+def is_open(store: SessionStore, user: Principal, cookie: str) -> bool:
+    """Tell whether a session is open; where it is not, one is opened in its place."""
+    return store.find(Call(user, "", {"cookie": f"flightllm_session={cookie}"}), user, "another")[1] is None
+
+
+def test_who_has_most_makes_room() -> None:
+    """Where all are in use, a newcomer gets the oldest of whoever has at least two more; others are told to wait."""
+    store = SessionStore(TinyDatabase(), FlightLimits(sessions=4))
+    first, second, third = opened(store, EVE, 3)
+    [ann] = opened(store, ANN)
+    [bob] = opened(store, BOB)
+    assert len(store) == 4
+    assert is_open(store, ANN, ann)
+    assert is_open(store, BOB, bob)
+    assert is_open(store, EVE, second)
+    assert is_open(store, EVE, third)
+    for user in (ANN, BOB, EVE):
+        with pytest.raises(BusyError, match=r"all sessions are in use; \[limits\] sessions = 4"):
+            opened(store, user)
+    with pytest.raises(BusyError):
+        is_open(store, EVE, first)
+
+
+def test_idle_ones_of_who_has_most_go_first() -> None:
+    """Among sessions not used for a while it is not the oldest that goes, but one of whoever has most."""
+    store = SessionStore(TinyDatabase(), FlightLimits(sessions=3, idle_seconds=0.0))
+    [bob] = opened(store, BOB)
+    eve, _ = opened(store, EVE, 2)
+    opened(store, EVE)
+    assert is_open(store, BOB, bob)
+    assert not is_open(store, EVE, eve)

@@ -1,0 +1,76 @@
+"""Columns are kept as types that every client and plan understands; what cannot be checked is refused."""
+
+import pyarrow as pa
+import pytest
+
+from flightllm.errors import FlightLLMError, InvalidInputError, UnsupportedError
+from flightllm.plain_types import with_plain_types
+
+RUNS = pa.run_end_encoded(pa.int32(), pa.string())
+UNION = pa.dense_union([pa.field("a", pa.large_string())])
+
+
+@pytest.mark.parametrize(
+    ("kind", "plain"),
+    [
+        (pa.int8(), pa.int8()),
+        (pa.string_view(), pa.string()),
+        (pa.large_string(), pa.string()),
+        (pa.binary_view(), pa.binary()),
+        (pa.large_binary(), pa.binary()),
+        (pa.dictionary(pa.int8(), pa.large_string()), pa.string()),
+        (pa.uuid(), pa.binary(16)),
+        (pa.list_(pa.json_()), pa.list_(pa.string())),
+        (pa.large_list(pa.large_list(pa.large_string())), pa.list_(pa.list_(pa.string()))),
+        (pa.list_(pa.string_view(), 2), pa.list_(pa.string(), 2)),
+        (pa.struct([pa.field("x", pa.large_binary(), nullable=False)]), pa.struct([pa.field("x", pa.binary(), False)])),
+        (
+            pa.map_(pa.large_string(), pa.field("value", pa.large_list(pa.int8()), nullable=False), keys_sorted=True),
+            pa.map_(pa.string(), pa.field("value", pa.list_(pa.int8()), nullable=False), keys_sorted=True),
+        ),
+    ],
+    ids=str,
+)
+def test_types_become_plain(kind: pa.DataType, plain: pa.DataType) -> None:
+    """A type has one layout at any depth; whether it may be NULL stays, metadata do not."""
+    given = pa.schema([pa.field("c", kind, nullable=False, metadata={"a": "b"})], metadata={"c": "d"})
+    kept = with_plain_types(given)
+    assert kept.equals(pa.schema([pa.field("c", plain, nullable=False)]), check_metadata=True)
+    assert with_plain_types(kept).equals(kept, check_metadata=True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "said"),
+    [
+        *(
+            (kind, InvalidInputError, "run-end encoded")
+            for kind in (
+                RUNS,
+                pa.list_(RUNS),
+                pa.list_(RUNS, 2),
+                pa.list_view(RUNS),
+                pa.struct([("a", pa.large_list(RUNS))]),
+                pa.map_(pa.string(), pa.struct([("a", RUNS)])),
+                pa.dictionary(pa.int8(), RUNS),
+                pa.sparse_union([pa.field("a", RUNS)]),
+                pa.opaque(pa.list_(RUNS), "type", "vendor"),
+            )
+        ),
+        (pa.list_view(pa.int8()), InvalidInputError, "a list view"),
+        (pa.opaque(pa.list_(pa.large_list_view(pa.int8())), "type", "vendor"), InvalidInputError, "a list view"),
+        (pa.list_(UNION), UnsupportedError, "dense_union"),
+    ],
+    ids=str,
+)
+def test_types_that_are_refused(kind: pa.DataType, error: type[FlightLLMError], said: str) -> None:
+    """A column of a type that no table has is refused by name, however deep inside another type it is."""
+    with pytest.raises(error, match=f"column 'c' is .*{said}"):
+        with_plain_types(pa.schema([("c", kind)]))
+
+
+def test_unions_stay_where_they_may() -> None:
+    """A value may come as a union, but not with what cannot be checked inside."""
+    schema = pa.schema([("c", pa.list_(UNION))])
+    assert with_plain_types(schema, unions=True) == schema
+    with pytest.raises(InvalidInputError, match="run-end encoded"):
+        with_plain_types(pa.schema([("c", pa.sparse_union([pa.field("a", RUNS)]))]), unions=True)
