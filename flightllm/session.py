@@ -1,6 +1,5 @@
 """The sessions of a database: what the protocol layer, the command line and tests call."""
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,13 +23,13 @@ from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.limits import TimeLimit
 from flightllm.operators.relational import Batches
 from flightllm.query import Query, plan
-from flightllm.records import QueryRecord
+from flightllm.records import QueryRecord, Stop
 from flightllm.result_batches import ResultBatches
 from flightllm.services import Services
 from flightllm.session_log import SessionLog
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
-from flightllm.sql.guard import check_sql
+from flightllm.sql.guard import check_bound, check_sql
 from flightllm.sql.names import DEFAULT_SCHEMA, TableName
 from flightllm.sql.parameters import bind
 from flightllm.sql.statement import Statement
@@ -139,6 +138,8 @@ class Session:
         check_sql(sql, limits)
         chosen = self._settings.with_values(settings)
         bound = bind(sql, parameters)
+        if bound != sql:
+            check_bound(bound, limits)
         statement = classify(bound)
         if statement.is_update:
             raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
@@ -188,7 +189,7 @@ class Session:
         parameters: pa.Table | None = None,
         settings: Mapping[str, str] = MappingProxyType({}),
         *,
-        cancelled: threading.Event | None = None,
+        cancelled: Stop | None = None,
     ) -> int:
         """Run DDL, DML or SET once, or once for each row of parameters; return the rows affected or -1.
 
@@ -207,7 +208,9 @@ class Session:
             total = -1 if affected < 0 else total + affected
         return total
 
-    def _update(self, sql: str, bound: str, settings: Settings, cancelled: threading.Event | None) -> int:
+    def _update(self, sql: str, bound: str, settings: Settings, cancelled: Stop | None) -> int:
+        if bound != sql:
+            check_bound(bound, self._all.config.limits)
         statement = classify(bound)
         match statement.kind:
             case "set":
@@ -239,7 +242,7 @@ class Session:
         *,
         db_schema: str = DEFAULT_SCHEMA,
         temporary: bool = False,
-        cancelled: threading.Event | None = None,
+        cancelled: Stop | None = None,
     ) -> int:
         """Store uploaded batches in a table and return their number of rows.
 

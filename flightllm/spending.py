@@ -89,7 +89,7 @@ def predict(
         tokens or prompt_tokens(models),
         _others(query, services.cache if reads else Overlay(None), Flights()),
         services.rights.principal.name,
-        services.rights.answers,
+        services.rights.answers,  # what is known tells that somebody asked: so does running it, by its price and time
         most_seconds=most_seconds,
         most_prompts=most_prompts,
     )

@@ -67,7 +67,7 @@ class Learned:
 
 
 class LearnedByUser:
-    """What the answers of one model to each user tell, of those that asked last. Safe to use from several threads."""
+    """What the answers of one model tell, apart for each of the users who asked last. Safe for several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
