@@ -12,7 +12,7 @@ import pyarrow as pa
 from flightllm.errors import CancelledError, InvalidInputError, PermissionDeniedError
 from flightllm.flight.backend import Description, QueryRecord, QueryResult, Session
 from flightllm.flight.parts import Parts
-from flightllm.flight.results import close_batches
+from flightllm.flight.results import close_batches, give_up
 from flightllm.flight.sequence import Sequence, table_changed
 
 _PARAMETER = re.compile(r"\$\d")
@@ -82,8 +82,7 @@ class Statement:
                 self._schema = result.schema
             schema = self._schema
         if result.schema != schema:
-            result.query.cancel()
-            close_batches(result.batches)
+            give_up(result)
             raise table_changed()
         with self._lock:
             self._rights = rights
@@ -108,8 +107,7 @@ class Statement:
             result, self._waiting = self._waiting, None
         if self.session.rights != self._rights:  # what was planned may show what is not granted any more
             if result is not None:
-                result.query.cancel()
-                close_batches(result.batches)
+                give_up(result)
             if self._shared is not None:
                 raise PermissionDeniedError("what you may see has changed: run the query again")
             result = None
@@ -140,8 +138,7 @@ class Statement:
         with self._lock:
             waiting, self._waiting = self._waiting, None
         if waiting is not None:
-            waiting.query.cancel()
-            close_batches(waiting.batches)
+            give_up(waiting)
 
     def _start(self) -> QueryResult:
         if isinstance(self.text, bytes):
