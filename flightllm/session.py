@@ -195,19 +195,27 @@ class Session:
         `settings` hold for this call only. Setting `cancelled` stops a statement that has not taken effect yet.
 
         Raises:
-            FlightLLMError: the statement is wrong; rows of parameters before the failing one may have been applied.
+            FlightLLMError: the statement is wrong; rows of parameters before the failing one may have been applied,
+                except by INSERT … VALUES without AI calls, which adds all rows or none.
         """
         check_sql(sql, self._all.config.limits)
         chosen = self._settings.with_values(settings)
         if parameters is None:
             return self._update(sql, bind(sql, None), chosen, cancelled)
         total = 0
-        for text in bound_texts(sql, parameters, self._all.functions):
-            affected = self._update(sql, text, chosen, cancelled)
+        for text, more in bound_texts(sql, parameters, self._all.functions):
+            affected = self._update(sql, text, chosen, cancelled, more)
             total = -1 if affected < 0 else total + affected
         return total
 
-    def _update(self, sql: str, bound: str, settings: Settings, cancelled: threading.Event | None) -> int:
+    def _update(
+        self,
+        sql: str,
+        bound: str,
+        settings: Settings,
+        cancelled: threading.Event | None,
+        more: Iterable[str] | None = None,
+    ) -> int:
         statement = classify(bound)
         match statement.kind:
             case "set":
@@ -222,7 +230,7 @@ class Session:
         try:
             noted = self._all.watch.changing(bound, record.query_id, self._user)
             with self._statement(), record.bound(), noted, self._all.catalog.reading():
-                affected = change(statement, record, self._services, settings)
+                affected = change(statement, record, self._services, settings, more)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
             record.finish("cancelled" if isinstance(mapped, CancelledError) else "failed", error=str(mapped))
