@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from flightllm.catalog import Catalog
-from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, SqlError
+from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, SqlError, UnsupportedError
 from flightllm.sql.classify import classify
 from tests.catalogs import ROWS, ingest, read, run, write
 
@@ -47,6 +47,34 @@ def test_statements_change_tables(catalog: Catalog) -> None:
     run(catalog, "CREATE OR REPLACE TABLE t (z INT)", "DROP TABLE t", "DROP TABLE IF EXISTS t")
     with pytest.raises(NotFoundError):
         run(catalog, "DROP TABLE t")
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "a INT PRIMARY KEY",
+        "a INT, primary key (a)",
+        "a VARCHAR DEFAULT upper('x') UNIQUE",
+        "a INT, CONSTRAINT c UNIQUE (a)",
+        "a INT, CHECK (a > 1)",
+        "a INT REFERENCES b (c)",
+        "a INT KEY",
+        "a INT, b INT GENERATED ALWAYS AS (a + 1)",
+        "a VARCHAR COLLATE nocase",
+    ],
+)
+def test_what_nothing_sees_to_is_refused(catalog: Catalog, columns: str) -> None:
+    """A column list that asks for more than types, NOT NULL and defaults makes no table."""
+    with pytest.raises(UnsupportedError, match="in CREATE TABLE is not supported"):
+        run(catalog, f"CREATE TABLE t ({columns})")
+    assert not any(table.name.name == "t" for table in catalog.tables())
+
+
+def test_columns_called_like_what_is_refused(catalog: Catalog) -> None:
+    """Such words may be names, quoted or first in their definition, and stand in texts."""
+    columns = "a DECIMAL(10, 2) NOT NULL DEFAULT abs(-1), alias VARCHAR DEFAULT 'unique', generated BIGINT[] NULL"
+    run(catalog, f'CREATE TABLE t ({columns}, "primary" TIMESTAMP WITH TIME ZONE)')
+    assert catalog.columns_of("t") == ["a", "alias", "generated", "primary"]
 
 
 CONDITIONS = [
