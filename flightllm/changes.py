@@ -21,6 +21,7 @@ from flightllm.records import QueryRecord
 from flightllm.services import Services
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
+from flightllm.sql.guard import check_bound
 from flightllm.sql.parameters import bind
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Token, tokenize
@@ -112,6 +113,7 @@ def _values(frame: DataFrame, more: Iterable[str], record: QueryRecord, services
     yield from _rows(services.loop.stream(frame, record.cancelled.is_set), record)
     user = "" if services.rights.unlimited else record.user
     for text in more:
+        check_bound(text, services.config.limits)
         with services.watch.changing(text, record.query_id, user):
             values = services.catalog.values(classify(text))
             yield from _rows(services.loop.stream(values, record.cancelled.is_set), record)

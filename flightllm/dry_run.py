@@ -45,6 +45,8 @@ class DryRun:
     """The tokens of prompts, by model."""
     others: Mapping[str, Backing]
     """What answers calls of the embedding model: these are cheap, so they are made, and kept for the query itself."""
+    user: str
+    """Whose earlier answers tell of the next ones."""
     reader: str = ""
     """Whose answers are known; see `Backing.reader`."""
     most_prompts: int = MOST_PROMPTS
@@ -80,7 +82,9 @@ class DryRun:
     ) -> Figures:
         record = QueryRecord("", "", _Until(deadline, cancelled))
         engines = {
-            name: PredictingEngine(m.engine, m.learned, m.window, self.tokens[name], self.most_prompts, turn)
+            name: PredictingEngine(
+                m.engine, m.learned.of(self.user), m.window, self.tokens[name], self.most_prompts, turn
+            )
             for name, m in self.models.items()
         }
         known, flights = Overlay(self.known), Flights()

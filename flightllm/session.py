@@ -30,7 +30,7 @@ from flightllm.services import Services
 from flightllm.session_log import SessionLog
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
-from flightllm.sql.guard import check_sql
+from flightllm.sql.guard import check_bound, check_sql
 from flightllm.sql.names import DEFAULT_SCHEMA, TableName
 from flightllm.sql.parameters import bind
 from flightllm.sql.statement import Statement
@@ -139,6 +139,8 @@ class Session:
         check_sql(sql, limits)
         chosen = self._settings.with_values(settings)
         bound = bind(sql, parameters)
+        if bound != sql:
+            check_bound(bound, limits)
         statement = classify(bound)
         if statement.is_update:
             raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
@@ -216,6 +218,8 @@ class Session:
         cancelled: threading.Event | None,
         more: Iterable[str] | None = None,
     ) -> int:
+        if bound != sql:
+            check_bound(bound, self._all.config.limits)
         statement = classify(bound)
         match statement.kind:
             case "set":

@@ -11,7 +11,7 @@ import pytest
 from flightllm.access.store import User
 from flightllm.changes import bound_texts
 from flightllm.database import Database
-from flightllm.errors import CancelledError, PermissionDeniedError, SqlError
+from flightllm.errors import CancelledError, FlightLLMError, PermissionDeniedError, SqlError
 from flightllm.functions import FunctionRegistry
 from flightllm.query import plan
 from flightllm.session import Session
@@ -170,17 +170,19 @@ def test_thousands_of_rows_of_parameters(database: Database, session: Session) -
 
 
 @pytest.mark.parametrize(
-    ("sql", "last", "error"),
+    ("sql", "values", "error"),
     [
-        ("INSERT INTO t VALUES (?)", None, "null"),
-        ("INSERT INTO t VALUES (?), (7)", "x", "x"),
+        ("INSERT INTO t VALUES (?)", [*range(2_500), None], "null"),
+        ("INSERT INTO t VALUES (?), (7)", [*map(str, range(2_500)), "x"], "x"),
+        ("INSERT INTO t VALUES (length(repeat('x', ?)))", [*range(2_500), 10**12], "memory"),
     ],
+    ids=["null", "text", "size"],
 )
-def test_one_wrong_row_of_parameters(session: Session, sql: str, last: str | None, error: str) -> None:
+def test_one_wrong_row_of_parameters(session: Session, sql: str, values: list[Any], error: str) -> None:
     """Where the last of thousands of rows cannot be inserted, none is."""
     session.update("CREATE TABLE t (a BIGINT NOT NULL)")
-    with pytest.raises(SqlError, match=error):
-        session.update(sql, pa.table({"0": [*map(str, range(2_500)), last]}))
+    with pytest.raises(FlightLLMError, match=error):
+        session.update(sql, pa.table({"0": values}))
     assert ask(session, "SELECT count(*) AS n FROM t").rows == [{"n": 0}]
 
 

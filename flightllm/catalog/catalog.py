@@ -115,7 +115,7 @@ class Catalog:
         for info in self.store.system_tables():
             if info.name == wanted:
                 return info
-        raise self.store.missing(wanted)
+        raise self.store.missing(wanted, self.store.entries)
 
     def columns_of(self, name: TableName | str) -> list[str]:
         """Return the names of a table's columns, in order.

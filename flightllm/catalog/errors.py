@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import structlog
 
 from flightllm.errors import FlightLLMError, InternalError, LimitExceededError, SqlError, UnsupportedError
+from flightllm.sql.names import STORED_SUFFIX
 
 _PREFIX = re.compile(
     r"^(?:DataFusion error|Error during planning|Schema error|SQL error|Execution error|Arrow error|External error"
@@ -94,4 +95,4 @@ def plain_text(error: Exception) -> str:
         text = text[match.end() :]
     if parser := _PARSER.match(text):
         text = f"syntax error: {parser['text']}"
-    return _NOISE.sub("", text).strip()
+    return _NOISE.sub("", text.replace(STORED_SUFFIX, "")).strip()

@@ -177,7 +177,7 @@ def check_policy(store: TableStore, policy: Policy) -> None:
     """
     entry = store.entries.get(policy.target)
     if entry is None:
-        raise store.missing(policy.target)
+        raise store.missing(policy.target, store.entries)
     if policy.column and policy.column not in entry.schema.names:
         known = ", ".join(entry.schema.names)
         raise NotFoundError(f"the table has no column {policy.column!r}; its columns are {known}")

@@ -140,9 +140,10 @@ class TableStore:
         return parse_name(name)
 
     def missing(self, name: TableName, seen: Iterable[TableName] | None = None) -> NotFoundError:
-        """Return the error that a table does not exist; it names those there are, or those of them that are seen."""
-        names = self._entries if seen is None else seen
-        known = ", ".join(sorted(entry.display for entry in names)[:20]) or "none yet"
+        """Return the error that a table does not exist; it names those there are, where these are `seen`."""
+        if seen is None:
+            return NotFoundError(f"there is no table {name.display!r}: see SHOW TABLES")
+        known = ", ".join(sorted(entry.display for entry in seen)[:20]) or "none yet"
         return NotFoundError(f"there is no table {name.display!r}; the tables are: {known}")
 
     def writable(self, name: TableName) -> Entry:
