@@ -130,6 +130,8 @@ class Session:
     ) -> QueryResult:
         """Plan a query with at most one row of parameters; it runs as its batches are pulled.
 
+        Parameters without a row give no rows of what the query would return.
+
         `settings` hold for this call only.
 
         Raises:
@@ -138,12 +140,15 @@ class Session:
         limits = self._all.config.limits
         check_sql(sql, limits)
         chosen = self._settings.with_values(settings)
-        bound = bind(sql, parameters)
+        no_rows = parameters is not None and parameters.num_rows == 0
+        bound = sql if no_rows else bind(sql, parameters)
         if bound != sql:
             check_bound(bound, limits)
         statement = classify(bound)
         if statement.is_update:
             raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
+        if no_rows:
+            return self._started(statement.kind, sql, bound, lambda: _NoRows(self.describe(sql).schema))
         return self._started(statement.kind, sql, bound, lambda: self._plan(statement, chosen))
 
     def describe_plan(self, plan: bytes) -> Description:
@@ -350,6 +355,22 @@ class _Shown:
     def explain(self) -> list[tuple[str, str]]:
         """Return the settings."""
         return self._settings
+
+
+@dataclass(frozen=True, slots=True)
+class _NoRows:
+    """A query whose parameters have no row."""
+
+    schema: pa.Schema
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Yield nothing."""
+        del record
+        yield from ()
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return nothing."""
+        return []
 
 
 def _texts(lines: list[tuple[str, str]], schema: pa.Schema) -> pa.RecordBatch:

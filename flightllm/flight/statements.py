@@ -8,7 +8,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from flightllm.errors import CancelledError, InvalidInputError, PermissionDeniedError
+from flightllm.errors import CancelledError, PermissionDeniedError
 from flightllm.flight.backend import Description, QueryRecord, QueryResult, Session
 from flightllm.flight.parts import Parts
 from flightllm.flight.results import close_batches
@@ -146,8 +146,10 @@ def _start(
     if parameters is None:
         return session.execute(text, None, settings=settings)
     rows = [batch.slice(i, 1) for batch in parameters.to_batches() for i in range(batch.num_rows)]
-    if not rows:
-        raise InvalidInputError("the statement has parameters, but no row of values was bound")
-    if len(rows) == 1:
-        return session.execute(text, rows[0], settings=settings)
+    if len(rows) <= 1:
+        return session.execute(text, rows[0] if rows else _no_row(parameters.schema), settings=settings)
     return Sequence(partial(session.execute, text, settings=settings), rows)
+
+
+def _no_row(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
