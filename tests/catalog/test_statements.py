@@ -109,11 +109,25 @@ def test_delete_and_update_change_what_their_condition_says(catalog: Catalog, co
 
 
 def test_delete_and_update_with_alias(catalog: Catalog) -> None:
-    """An alias of the changed table is known to the condition."""
-    ingest(catalog, "t", {"a": [1, 2, 3]})
+    """An alias of the changed table is known to the condition, and then hides the table's name."""
+    ingest(catalog, "t", {"a": [1, 2, 3, 4], "X": ["x.a", "b", "c", "d"]})
     assert run(catalog, "UPDATE t AS q SET a = 9 WHERE q.a = 1") == 1
-    assert run(catalog, "UPDATE t SET a = 8") == 3
-    assert run(catalog, "DELETE FROM t") == 3
+    assert run(catalog, "DELETE FROM t AS x WHERE x.a = 9 AND X . \"X\" = 'x.a' -- x.a") == 1
+    assert run(catalog, 'DELETE FROM public.t "X" WHERE "X".a = 2 AND "X" = \'b\'') == 1
+    for wrong in ("t.a = 3", "y.a = 3", '"X".a = 3'):
+        with pytest.raises(SqlError, match="field"):
+            run(catalog, f"DELETE FROM t AS x WHERE {wrong}")
+    assert run(catalog, "UPDATE t SET a = 8") == 2
+    assert run(catalog, "DELETE FROM t AS x") == 2
+
+
+@pytest.mark.parametrize("assignments", ["a = 1, a = 2", 'a = 1, b = [1, 2], t."a" = 2', "A = coalesce(b, a), a = 1"])
+def test_a_column_set_twice(catalog: Catalog, assignments: str) -> None:
+    """An UPDATE that gives a column two values changes nothing."""
+    ingest(catalog, "t", {"a": [1], "b": [[2]]})
+    with pytest.raises(SqlError, match="sets the column 'a' twice"):
+        run(catalog, f"UPDATE t SET {assignments}")
+    assert run(catalog, "UPDATE t SET b = [a, a, a], a = CASE WHEN a = 1 THEN 2 END WHERE a = 1 AND a = a") == 1
 
 
 def test_schemas(catalog: Catalog) -> None:
