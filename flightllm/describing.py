@@ -23,8 +23,15 @@ _log = structlog.get_logger(__name__)
 
 
 _EMPTY = pa.schema([])
-_STAND_INS = (pa.nulls(1), pa.array(["a text"]), pa.array([1]))
-"""A text of one word could be the name of a prompt, and there may be none."""
+_STAND_INS: tuple[Callable[[int], pa.Array], ...] = (
+    lambda _: pa.nulls(1),
+    lambda index: pa.array([f"text {index}"]),
+    lambda index: pa.array([index + 1]),
+)
+"""Values by a parameter's place: equal ones would make two columns of one name.
+
+A text of one word could be the name of a prompt, and there may be none.
+"""
 _MOST_TRIES = 40
 
 
@@ -85,7 +92,7 @@ def _stand_ins(parameters: pa.Schema) -> Iterator[list[pa.Array]]:
     for choice in chain(uniform, product(kinds[:2], repeat=count), product(kinds, repeat=count)):
         if choice not in tried:
             tried.add(choice)
-            yield [_STAND_INS[kind] for kind in choice]
+            yield [_STAND_INS[kind](index) for index, kind in enumerate(choice)]
 
 
 def _some_known(parameters: pa.Schema) -> bool:

@@ -1,6 +1,5 @@
 """The sessions of a database: what the protocol layer, the command line and tests call."""
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,7 +23,7 @@ from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.limits import TimeLimit
 from flightllm.operators.relational import Batches
 from flightllm.query import Query, plan
-from flightllm.records import QueryRecord
+from flightllm.records import QueryRecord, Stop
 from flightllm.result_batches import ResultBatches
 from flightllm.services import Services
 from flightllm.session_log import SessionLog
@@ -195,7 +194,7 @@ class Session:
         parameters: pa.Table | None = None,
         settings: Mapping[str, str] = MappingProxyType({}),
         *,
-        cancelled: threading.Event | None = None,
+        cancelled: Stop | None = None,
     ) -> int:
         """Run DDL, DML or SET once, or once for each row of parameters; return the rows affected or -1.
 
@@ -220,7 +219,7 @@ class Session:
         sql: str,
         bound: str,
         settings: Settings,
-        cancelled: threading.Event | None,
+        cancelled: Stop | None,
         more: Iterable[str] | None = None,
     ) -> int:
         if bound != sql:
@@ -256,7 +255,7 @@ class Session:
         *,
         db_schema: str = DEFAULT_SCHEMA,
         temporary: bool = False,
-        cancelled: threading.Event | None = None,
+        cancelled: Stop | None = None,
     ) -> int:
         """Store uploaded batches in a table and return their number of rows.
 

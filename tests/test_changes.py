@@ -14,6 +14,7 @@ from flightllm.database import Database
 from flightllm.errors import CancelledError, FlightLLMError, PermissionDeniedError, SqlError
 from flightllm.functions import FunctionRegistry
 from flightllm.query import plan
+from flightllm.records import Stop
 from flightllm.session import Session
 from tests.databases import ask, small_database
 
@@ -51,7 +52,7 @@ def session(database: Database) -> Session:
 )
 def test_cancelled_before_it_takes_effect(database: Database, session: Session, sql: str, by: str) -> None:
     """A statement that adds rows stops while it computes them, is recorded as cancelled, and adds none later."""
-    cancelled, errors = threading.Event(), []
+    cancelled, errors = Stop(), []
 
     def work() -> None:
         try:
@@ -79,7 +80,7 @@ def test_cancelled_before_it_takes_effect(database: Database, session: Session, 
 )
 def test_cancelled_before_it_begins(session: Session, sql: str) -> None:
     """A statement whose client has gone already changes nothing."""
-    gone = threading.Event()
+    gone = Stop()
     gone.set()
     with pytest.raises(CancelledError):
         session.update(sql, cancelled=gone)

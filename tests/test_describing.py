@@ -46,6 +46,13 @@ def test_types_of_parameters(session: Session, sql: str, types: list[pa.DataType
     assert session.describe(sql).parameters.types == types
 
 
+def test_many_parameters_as_columns(session: Session) -> None:
+    """Bare parameters are columns of their own, however many there are; EXPLAIN and subqueries of them too."""
+    marks = ", ".join("?" * 900)
+    assert session.describe(f"SELECT {marks}").schema == pa.schema([(f"${i + 1}", TEXT) for i in range(900)])
+    assert session.describe("SELECT * FROM (SELECT ?, ?, ?, ?)").schema.names == ["$1", "$2", "$3", "$4"]
+
+
 def test_columns_are_named_for_any_value(session: Session) -> None:
     """A column computed from a parameter is not named after a stand-in for its value."""
     schema = session.describe("SELECT ? + 1, a, ai_gen(?, b) FROM t").schema

@@ -11,7 +11,7 @@ import pyarrow as pa
 from flightllm.errors import CancelledError, PermissionDeniedError
 from flightllm.flight.backend import Description, QueryRecord, QueryResult, Session
 from flightllm.flight.parts import Parts
-from flightllm.flight.results import close_batches
+from flightllm.flight.results import close_batches, give_up
 from flightllm.flight.sequence import Sequence
 
 
@@ -91,8 +91,7 @@ class Statement:
             result, self._waiting = self._waiting, None
         if self.session.rights != self._rights:  # what was planned may show what is not granted any more
             if result is not None:
-                result.query.cancel()
-                close_batches(result.batches)
+                give_up(result)
             if self._shared is not None:
                 raise PermissionDeniedError("what you may see has changed: run the query again")
             result = None
@@ -123,8 +122,7 @@ class Statement:
         with self._lock:
             waiting, self._waiting = self._waiting, None
         if waiting is not None:
-            waiting.query.cancel()
-            close_batches(waiting.batches)
+            give_up(waiting)
 
     def _named(self, result: QueryResult) -> QueryResult:
         schema = result.schema
