@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import partial
+from itertools import chain
 
 import pyarrow as pa
 
@@ -145,9 +146,10 @@ def _start(
         return session.execute_plan(text, settings)
     if parameters is None:
         return session.execute(text, None, settings=settings)
-    rows = [batch.slice(i, 1) for batch in parameters.to_batches() for i in range(batch.num_rows)]
-    if not rows:
+    rows = (batch.slice(i, 1) for batch in parameters.to_batches() for i in range(batch.num_rows))
+    first = next(rows, None)
+    if first is None:
         raise InvalidInputError("the statement has parameters, but no row of values was bound")
-    if len(rows) == 1:
-        return session.execute(text, rows[0], settings=settings)
-    return Sequence(partial(session.execute, text, settings=settings), rows)
+    if parameters.num_rows == 1:
+        return session.execute(text, first, settings=settings)
+    return Sequence(partial(session.execute, text, settings=settings), chain([first], rows))

@@ -223,7 +223,7 @@ def _matches(validator: Any, pattern: str, value: Any, _schema: Any) -> Iterator
         yield ValidationError(f"the pattern {pattern!r} does not fit {value!r}")
 
 
-_Validator = extend(Draft202012Validator, {"pattern": _matches})
+_Validator = extend(Draft202012Validator, {"pattern": _matches})  # type: ignore[no-untyped-call]
 
 
 def _found(pattern: str, text: str) -> bool:
