@@ -70,7 +70,7 @@ def plain_bytes(batch: pa.RecordBatch) -> int:
 
     A short dictionary or view may stand for gigabytes, and NULLs of no type take no room at all.
     """
-    return max(batch.num_rows, sum(map(_bytes, batch.columns)))
+    return max(int(batch.num_rows), sum(map(_bytes, batch.columns)))
 
 
 def _parts(column: pa.Array) -> list[pa.Array]:
