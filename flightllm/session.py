@@ -136,6 +136,8 @@ class Session:
     ) -> QueryResult:
         """Plan a query with at most one row of parameters; it runs as its batches are pulled.
 
+        Parameters without a row give no rows of what the query would return.
+
         `settings` hold for this call only.
 
         Raises:
@@ -144,12 +146,15 @@ class Session:
         limits = self._all.config.limits
         check_sql(sql, limits)
         chosen = self._settings.with_values(settings)
-        bound = bind(sql, parameters)
+        no_rows = parameters is not None and parameters.num_rows == 0
+        bound = sql if no_rows else bind(sql, parameters)
         if bound != sql:
             check_bound(bound, limits)
         statement = classify(bound)
         if statement.is_update:
             raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
+        if no_rows:
+            return self._started(statement.kind, sql, bound, lambda: _NoRows(self.describe(sql).schema))
         return self._started(statement.kind, sql, bound, lambda: _plan(statement, self._services, chosen))
 
     def describe_plan(self, plan: bytes) -> Description:
@@ -197,19 +202,27 @@ class Session:
         `settings` hold for this call only. Setting `cancelled` stops a statement that has not taken effect yet.
 
         Raises:
-            FlightLLMError: the statement is wrong; rows of parameters before the failing one may have been applied.
+            FlightLLMError: the statement is wrong; rows of parameters before the failing one may have been applied,
+                except by INSERT … VALUES without AI calls, which adds all rows or none.
         """
         check_sql(sql, self._all.config.limits)
         chosen = self._settings.with_values(settings)
         if parameters is None:
             return self._update(sql, bind(sql, None), chosen, cancelled)
         total = 0
-        for text in bound_texts(sql, parameters, self._all.functions):
-            affected = self._update(sql, text, chosen, cancelled)
+        for text, more in bound_texts(sql, parameters, self._all.functions):
+            affected = self._update(sql, text, chosen, cancelled, more)
             total = -1 if affected < 0 else total + affected
         return total
 
-    def _update(self, sql: str, bound: str, settings: Settings, cancelled: Stop | None) -> int:
+    def _update(
+        self,
+        sql: str,
+        bound: str,
+        settings: Settings,
+        cancelled: Stop | None,
+        more: Iterable[str] | None = None,
+    ) -> int:
         if bound != sql:
             check_bound(bound, self._all.config.limits)
         statement = classify(bound)
@@ -226,7 +239,7 @@ class Session:
         try:
             noted = self._all.watch.changing(bound, record.query_id, self._user)
             with self._statement(), record.bound(), noted, self._all.catalog.reading():
-                affected = change(statement, record, self._services, settings)
+                affected = change(statement, record, self._services, settings, more)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
             record.finish("cancelled" if isinstance(mapped, CancelledError) else "failed", error=str(mapped))
@@ -349,6 +362,22 @@ class _Shown:
     def explain(self) -> list[tuple[str, str]]:
         """Return the settings."""
         return self._settings
+
+
+@dataclass(frozen=True, slots=True)
+class _NoRows:
+    """A query whose parameters have no row."""
+
+    schema: pa.Schema
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Yield nothing."""
+        del record
+        yield from ()
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return nothing."""
+        return []
 
 
 def _texts(lines: list[tuple[str, str]], schema: pa.Schema) -> pa.RecordBatch:

@@ -100,7 +100,7 @@ class Session(Protocol):
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = ...
     ) -> QueryResult:
-        """Start a query with at most one row of parameters."""
+        """Start a query with at most one row of parameters; a batch without rows gives no rows."""
 
     def describe_plan(self, plan: bytes) -> Description:
         """Plan a serialized Substrait plan without running anything."""

@@ -9,7 +9,7 @@ from enum import IntEnum
 
 import pyarrow as pa
 
-from flightllm.errors import CancelledError, InvalidInputError, PermissionDeniedError
+from flightllm.errors import CancelledError, PermissionDeniedError
 from flightllm.flight.backend import Description, QueryRecord, QueryResult, Session
 from flightllm.flight.parts import Parts
 from flightllm.flight.results import close_batches, give_up
@@ -145,10 +145,10 @@ class Statement:
             return self.session.execute_plan(self.text, self.settings)
         if self.parameters is None:
             return self._execute(None)
-        rows = list(rows_of(self.parameters))
-        if not rows:
-            raise InvalidInputError("the statement has parameters, but no row of values was bound")
-        return self._execute(rows[0]) if len(rows) == 1 else Sequence(self._execute, rows, self.names)
+        rows = rows_of(self.parameters)
+        if self.parameters.num_rows > 1:
+            return Sequence(self._execute, rows, self.names)
+        return self._execute(next(rows, _no_row(self.parameters.schema)))
 
     def _execute(self, row: pa.RecordBatch | None) -> QueryResult:
         result = self.session.execute(str(self.text), row, settings=self.settings)
@@ -171,3 +171,7 @@ def promised(schema: pa.Schema, names: Names[str]) -> pa.Schema:
 
 def _is_alive(query: QueryRecord) -> bool:
     return query.progress()["status"] in ("planned", "running")
+
+
+def _no_row(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)

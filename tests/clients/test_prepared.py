@@ -8,7 +8,7 @@ import pytest
 from pyarrow import flight
 
 from flightllm.database import Database
-from tests.flight_messages import fetch, prepare, prepared, put
+from tests.flight_messages import count, fetch, prepare, prepared, put
 
 
 @pytest.mark.usefixtures("tables")
@@ -74,6 +74,24 @@ def test_a_wrong_number_of_values(bare: flight.FlightClient) -> None:
         put(bare, command, pa.table({"0": [1]}))
     with pytest.raises(pa.ArrowInvalid, match="takes 2 parameters, but 0 are bound"):
         bare.get_flight_info(command)
+
+
+@pytest.mark.usefixtures("tables")
+def test_no_row_of_values(bare: flight.FlightClient) -> None:
+    """A query bound to no row returns none, in the columns that were promised; an update changes none."""
+    answer = prepare(bare, "SELECT id + ?, name FROM people WHERE ai_filter(?, name)")
+    command, nothing = prepared(answer.prepared_statement_handle), pa.table({"0": [1], "1": ["x"]}).slice(0, 0)
+    put(bare, command, nothing)
+    read = fetch(bare, command)
+    assert read.num_rows == 0
+    assert read.schema == bare.get_flight_info(command).schema
+    assert read.schema == pa.ipc.read_schema(pa.py_buffer(answer.dataset_schema))
+    for sql in ("INSERT INTO people (id, name) VALUES (?, ?)", "DELETE FROM people WHERE id = ? AND name = ?"):
+        update = prepared(prepare(bare, sql).prepared_statement_handle, "CommandPreparedStatementUpdate")
+        assert count(put(bare, update, nothing)) == 0
+        command = prepared(prepare(bare, sql).prepared_statement_handle)
+        put(bare, command, nothing)
+        assert bare.get_flight_info(command).total_records == 0
 
 
 def test_a_value_of_a_wrong_type(bare: flight.FlightClient) -> None:
