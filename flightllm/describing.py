@@ -9,7 +9,7 @@ import structlog
 from datafusion import LogicalPlan, SessionContext
 
 from flightllm.catalog import ROWS_ONLY
-from flightllm.errors import SqlError
+from flightllm.errors import FlightLLMError, SqlError
 from flightllm.frames import extract, frame_of, scalar_context, shown_names
 from flightllm.plan.parameter_types import parameter_types
 from flightllm.plan.planner import register_stubs
@@ -58,6 +58,7 @@ def describe(sql: str, services: Services, schema_of: Callable[[Statement], pa.S
     types, names = _inferred(sql, services) if count else ({}, ())
     parameters = pa.schema([pa.field(str(index), types.get(index, pa.string())) for index in range(count)])
     if classify(sql).is_update:
+        _check_any(sql, parameters, schema_of)
         return Description(_EMPTY, is_update=True, parameters=parameters)
     schema = _schema_of_any(sql, parameters, schema_of)
     if len(names) == len(schema):
@@ -81,6 +82,20 @@ def _schema_of_any(sql: str, parameters: pa.Schema, schema_of: Callable[[Stateme
         if len(errors) == uniform and len({str(error) for error in errors}) == 1:
             break
     raise errors[0]
+
+
+def _check_any(sql: str, parameters: pa.Schema, schema_of: Callable[[Statement], pa.Schema]) -> None:
+    """Raise what is wrong with a change whatever its parameters are; values tell what else is, when they come."""
+    errors: list[FlightLLMError] = []
+    for values in islice(_stand_ins(parameters), len(_STAND_INS) + _some_known(parameters)):
+        try:
+            schema_of(classify(bind(sql, pa.RecordBatch.from_arrays(values, names=parameters.names))))
+        except FlightLLMError as error:
+            errors.append(error)
+        else:
+            return
+    if len({str(error) for error in errors}) == 1:
+        raise errors[0]
 
 
 def _stand_ins(parameters: pa.Schema) -> Iterator[list[pa.Array]]:

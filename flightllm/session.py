@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from types import MappingProxyType
 
@@ -15,7 +16,7 @@ from flightllm.access.rights import Rights
 from flightllm.catalog import IngestMode
 from flightllm.catalog.errors import mapped_error, panics_mapped
 from flightllm.catalog.scoped import Scopes
-from flightllm.changes import bound_texts, change
+from flightllm.changes import bound_texts, change, check
 from flightllm.client_plans import plan_substrait
 from flightllm.describing import Description, describe
 from flightllm.errors import CancelledError, FlightLLMError, UnsupportedError
@@ -122,7 +123,20 @@ class Session:
         check_sql(sql, self._all.config.limits)
         services = self._services
         with panics_mapped(), services.watch.planning(sql, self._user), services.catalog.reading():
-            return describe(sql, services, lambda statement: self._plan(statement, self._settings).schema)
+            return describe(sql, services, partial(self._schema_of, services=services))
+
+    def _schema_of(self, statement: Statement, services: Services) -> pa.Schema:
+        """Plan a statement; return the columns of its rows."""
+        match statement.kind:
+            case "set":
+                self._settings.with_values({statement.key or "": statement.value or ""})
+            case "reset":
+                self._settings.reset(statement.key or "")
+            case _ if statement.is_update:
+                check(statement, services, self._settings)
+            case _:
+                return self._plan(statement, self._settings).schema
+        return _EMPTY
 
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
@@ -232,8 +246,6 @@ class Session:
             case "reset":
                 self._settings = self._settings.reset(statement.key or "")
                 return -1
-            case "transaction":
-                raise UnsupportedError("transactions are not supported: every statement takes effect by itself")
         record = self._queries.start(sql, cancelled, user=self.principal.name, session_id=self.id, kind=statement.kind)
         try:
             noted = self._all.watch.changing(bound, record.query_id, self._user)
