@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from hashlib import sha256
 from types import MappingProxyType
 
@@ -101,7 +100,7 @@ class Session:
 
     @property
     def _services(self) -> Services:
-        """Return the server's services, the catalog as the session's user sees it now."""
+        """Return the server's services for one statement, the catalog as the session's user sees it now."""
         rights = self.rights
         return replace(self._all, catalog=self._scopes.of(rights), rights=rights)
 
@@ -114,29 +113,35 @@ class Session:
         check_sql(sql, self._all.config.limits)
         return classify(sql).is_update
 
-    def describe(self, sql: str) -> Description:
-        """Plan a statement without running it; values that fit stand in for its parameters.
+    def describe(self, sql: str, parameters: pa.RecordBatch | None = None) -> Description:
+        """Plan a statement without running it, with a row of parameters or else values that fit in their place.
 
         Raises:
             FlightLLMError: the statement is wrong.
         """
         check_sql(sql, self._all.config.limits)
-        services = self._services
-        with panics_mapped(), services.watch.planning(sql, self._user), services.catalog.reading():
-            return describe(sql, services, partial(self._schema_of, services=services))
+        bound = sql if parameters is None else bind(sql, parameters)
+        if bound != sql:
+            check_bound(bound, self._all.config.limits)
+        with panics_mapped(), self._all.watch.planning(bound, self._user), self._all.catalog.reading():
+            services = self._services
 
-    def _schema_of(self, statement: Statement, services: Services) -> pa.Schema:
-        """Plan a statement; return the columns of its rows."""
+            def schema_of(statement: Statement) -> pa.Schema:
+                if statement.is_update:
+                    self._check(statement, services)
+                    return _EMPTY
+                return _plan(statement, services, self._settings).schema
+
+            return describe(sql, services, schema_of, parameters)
+
+    def _check(self, statement: Statement, services: Services) -> None:
         match statement.kind:
             case "set":
                 self._settings.with_values({statement.key or "": statement.value or ""})
             case "reset":
                 self._settings.reset(statement.key or "")
-            case _ if statement.is_update:
-                check(statement, services, self._settings)
             case _:
-                return self._plan(statement, self._settings).schema
-        return _EMPTY
+                check(statement, services, self._settings)
 
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
@@ -162,7 +167,7 @@ class Session:
             raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
         if no_rows:
             return self._started(statement.kind, sql, bound, lambda: _NoRows(self.describe(sql).schema))
-        return self._started(statement.kind, sql, bound, lambda: self._plan(statement, chosen))
+        return self._started(statement.kind, sql, bound, lambda: _plan(statement, self._services, chosen))
 
     def describe_plan(self, plan: bytes) -> Description:
         """Plan a serialized Substrait plan without running it.
@@ -170,9 +175,9 @@ class Session:
         Raises:
             FlightLLMError: the plan is wrong.
         """
-        services = self._services
-        with services.watch.planning(_told_apart(plan), self._user), services.catalog.reading(), panics_mapped():
-            query = plan_substrait(plan, services, self._settings)
+        watch, catalog = self._all.watch, self._all.catalog
+        with watch.planning(_told_apart(plan), self._user), catalog.reading(), panics_mapped():
+            query = plan_substrait(plan, self._services, self._settings)
         return Description(query.schema, is_update=False, parameters=_EMPTY)
 
     def execute_plan(self, plan: bytes, settings: Mapping[str, str] = MappingProxyType({})) -> QueryResult:
@@ -195,12 +200,6 @@ class Session:
         most = self._all.config.limits.result_bytes
         batches = watch.running(query.run(record), noted, record.query_id, self._user)
         return QueryResult(query.schema, ResultBatches(batches, record, reader, most), record)
-
-    def _plan(self, statement: Statement, settings: Settings) -> Query:
-        if statement.kind == "show":
-            return _Shown(settings.show(statement.key or "all"))
-        query = plan(statement.query or statement.text, self._services, settings)
-        return _Explained(query, statement) if statement.kind == "explain" else query
 
     def update(
         self,
@@ -315,6 +314,13 @@ class Session:
     def close(self) -> None:
         """End the session; its running queries go on until their clients stop them."""
         self._sessions.close(self._record)
+
+
+def _plan(statement: Statement, services: Services, settings: Settings) -> Query:
+    if statement.kind == "show":
+        return _Shown(settings.show(statement.key or "all"))
+    query = plan(statement.query or statement.text, services, settings)
+    return _Explained(query, statement) if statement.kind == "explain" else query
 
 
 def _told_apart(plan: bytes) -> str:

@@ -94,8 +94,8 @@ class Session(Protocol):
     def is_update(self, sql: str) -> bool:
         """Return whether `sql` is DDL, DML or SET, from its text alone."""
 
-    def describe(self, sql: str) -> Description:
-        """Plan `sql` without running anything."""
+    def describe(self, sql: str, parameters: pa.RecordBatch | None = None) -> Description:
+        """Plan `sql` without running anything, with a row of parameters if there is one."""
 
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = ...

@@ -1,6 +1,6 @@
 """Bound parameters put into SQL text as literals, token by token, so that a value can never become SQL."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeVar
 
 import pyarrow as pa
@@ -28,13 +28,13 @@ def count_parameters(sql: str) -> int:
     return _count([token for token in tokenize(sql) if token.kind is Kind.PLACEHOLDER])
 
 
-def numbered(sql: str) -> str:
-    """Return `sql` with `$1`, `$2`, … for its `?`."""
+def numbered(sql: str, intervals: Collection[int] = ()) -> str:
+    """Return `sql` with `$1`, `$2`, … for its `?`; those that are intervals, by index from 0, with a cast."""
     parts, end = [], 0
     for index, token in enumerate(token for token in tokenize(sql) if token.kind is Kind.PLACEHOLDER):
-        if token.text == "?":
-            parts += [sql[end : token.start], f"${index + 1}"]
-            end = token.end
+        number = index + 1 if token.text == "?" else int(token.text[1:])
+        parts += [sql[end : token.start], f"CAST(${number} AS INTERVAL)" if number - 1 in intervals else f"${number}"]
+        end = token.end
     return "".join([*parts, sql[end:]])
 
 
