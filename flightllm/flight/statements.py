@@ -151,8 +151,10 @@ class Statement:
             return self.session.execute_plan(self.text, self.settings)
         if self.parameters is None:
             return self._execute(None)
-        rows = list(rows_of(self.parameters)) or [_no_row(self.parameters.schema)]
-        return self._execute(rows[0]) if len(rows) == 1 else Sequence(self._execute, rows, self.names)
+        rows = rows_of(self.parameters)
+        if self.parameters.num_rows > 1:
+            return Sequence(self._execute, rows, self.names)
+        return self._execute(next(rows, _no_row(self.parameters.schema)))
 
     def _execute(self, row: pa.RecordBatch | None) -> QueryResult:
         result = self.session.execute(str(self.text), row, settings=self.settings)

@@ -81,3 +81,29 @@ def test_a_sequence_has_the_columns_of_its_first_query(
             next(sequence)
     else:
         assert next(sequence).schema.names == [name, "1 + 1"]
+
+
+class _Million:
+    """A million rows of parameters, which are made when they are asked for."""
+
+    num_rows = 1_000_000
+
+    def __init__(self) -> None:
+        self.made = 0
+
+    def to_batches(self) -> list["_Million"]:
+        """Return itself."""
+        return [self]
+
+    def slice(self, start: int, length: int) -> pa.RecordBatch:
+        """Return some rows."""
+        self.made += length
+        return pa.record_batch({"0": range(start, start + length)})
+
+
+def test_rows_are_taken_when_their_turn_comes(database: Any) -> None:
+    """A query for a million rows of parameters holds the next of them, not the million."""
+    rows = _Million()
+    result = Statement(database.session(LOCAL), "SELECT ? AS a", rows, {}).plan()
+    assert [next(result.batches)["a"].to_pylist() for _ in range(3)] == [[0], [1], [2]]
+    assert rows.made == 4
