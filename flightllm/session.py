@@ -15,7 +15,7 @@ from flightllm.access.rights import Rights
 from flightllm.catalog import IngestMode
 from flightllm.catalog.errors import mapped_error, panics_mapped
 from flightllm.catalog.scoped import Scopes
-from flightllm.changes import bound_texts, change
+from flightllm.changes import bound_texts, change, check
 from flightllm.client_plans import plan_substrait
 from flightllm.describing import Description, describe
 from flightllm.errors import CancelledError, FlightLLMError, UnsupportedError
@@ -127,9 +127,21 @@ class Session:
             services = self._services
 
             def schema_of(statement: Statement) -> pa.Schema:
+                if statement.is_update:
+                    self._check(statement, services)
+                    return _EMPTY
                 return _plan(statement, services, self._settings).schema
 
             return describe(sql, services, schema_of, parameters)
+
+    def _check(self, statement: Statement, services: Services) -> None:
+        match statement.kind:
+            case "set":
+                self._settings.with_values({statement.key or "": statement.value or ""})
+            case "reset":
+                self._settings.reset(statement.key or "")
+            case _:
+                check(statement, services, self._settings)
 
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
@@ -233,8 +245,6 @@ class Session:
             case "reset":
                 self._settings = self._settings.reset(statement.key or "")
                 return -1
-            case "transaction":
-                raise UnsupportedError("transactions are not supported: every statement takes effect by itself")
         record = self._queries.start(sql, cancelled, user=self.principal.name, session_id=self.id, kind=statement.kind)
         try:
             noted = self._all.watch.changing(bound, record.query_id, self._user)

@@ -238,6 +238,14 @@ class Catalog:
         """
         return statements.execute(self.store, statement, collect, self.owner)
 
+    def check(self, statement: Statement) -> None:
+        """Raise what `execute` would where planning alone tells of it; nothing is changed.
+
+        Raises:
+            FlightLLMError: the statement is wrong.
+        """
+        statements.check(self.store, statement)
+
     def check_create(self, statement: Statement) -> bool:
         """Tell whether CREATE … has anything to do: False where the name exists and IF NOT EXISTS was written.
 

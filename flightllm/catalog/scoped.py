@@ -150,6 +150,12 @@ class ScopedCatalog(Catalog):
                 self._check_readable(statement.query or "")
             return super().execute(statement, collect)
 
+    def check(self, statement: Statement) -> None:
+        """Raise what `execute` would; see `Catalog.check`."""
+        name = statements.target_of(statement)
+        self._check_change(statement, name, self.store.entries.get(name))
+        super().check(statement)
+
     def _check_change(self, statement: Statement, name: TableName, entry: Entry | None) -> None:
         match statement.kind:
             case "create_table" | "create_view":

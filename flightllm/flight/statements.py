@@ -35,6 +35,11 @@ class Prepared:
     description: Description
     parameters: pa.Table | None = None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names promised for columns that may be computed from parameters."""
+        return tuple(self.description.schema.names) if len(self.description.parameters) else ()
+
 
 @dataclass(frozen=True, slots=True)
 class _Renamed:

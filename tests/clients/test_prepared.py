@@ -67,6 +67,16 @@ def test_a_prepared_query_sees_a_new_table(bare: flight.FlightClient, database: 
     assert fetch(bare, command).to_pylist() == [{"b": "y", "a": 2, "c": 3, "t.a + $2": 6}]
 
 
+def test_a_name_like_a_parameter(bare: flight.FlightClient, database: Database) -> None:
+    """A column of a table is no parameter, whatever it is called: another in its place has its own name."""
+    database.session().update('CREATE TABLE t AS SELECT 1 AS "cost in $1"')
+    command = prepared(prepare(bare, "SELECT * FROM t").prepared_statement_handle)
+    assert fetch(bare, command).to_pylist() == [{"cost in $1": 1}]
+    database.session().update("CREATE OR REPLACE TABLE t AS SELECT 2 AS b")
+    assert bare.get_schema(command).schema.names == ["b"]
+    assert fetch(bare, command).to_pylist() == [{"b": 2}]
+
+
 def test_a_wrong_number_of_values(bare: flight.FlightClient) -> None:
     """Binding more or fewer values than there are parameters fails at once, with both numbers."""
     command = prepared(prepare(bare, "SELECT ? + 1, ?").prepared_statement_handle)
