@@ -127,13 +127,13 @@ class Objects:
         """Return the newest version of the prompt that `name` refers to, or the one of `name@2`.
 
         Raises:
-            NotFoundError: there is none; names those there are.
+            NotFoundError: there is none.
         """
         match = _REFERENCE.fullmatch(reference)
         name, number = match.groups() if match else (reference, None)
         versions = self._state.prompts.get(name)
         if not versions:
-            raise _missing("prompt", name, self._state.prompts)
+            raise _missing("prompt", name)
         if number is None:
             return versions[-1]
         for version in versions:
@@ -253,14 +253,14 @@ def _options(options: Any) -> Options:
     return MappingProxyType(dict(options.items()))
 
 
-def _missing(kind: str, name: str, known: Mapping[str, object]) -> NotFoundError:
-    return NotFoundError(f"there is no {kind} {name!r}; {suggestion(name, list(known))}")
+def _missing(kind: str, name: str) -> NotFoundError:
+    return NotFoundError(f"there is no {kind} {name!r}: see SHOW {kind.upper()}S")
 
 
 def _without(kind: str, name: str, known: Mapping[str, _T]) -> Mapping[str, _T]:
     """Return objects by name less one; raises `NotFoundError` where there is none of this name."""
     if name not in known:
-        raise _missing(kind, name, known)
+        raise _missing(kind, name)
     return {other: kept for other, kept in known.items() if other != name}
 
 

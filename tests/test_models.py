@@ -286,8 +286,8 @@ def test_learned_apart(database: Database, session: Session) -> None:
     assert answers(f"SELECT ai_filter('x', t, model => fast) {others}") == {"learned"}
     assert answers(f"SELECT ai_filter('x', t) {others}") == {"assumed"}
     with database._services.engines.using([None, "fast"]) as models:
-        assert not models[None].learned._sites
-        assert models["fast"].learned._sites
+        assert not models[None].learned.of("local")._sites
+        assert models["fast"].learned.of("local")._sites
 
 
 @pytest.mark.parametrize("optimizer", ["on", "off"])

@@ -162,10 +162,7 @@ class AccessStore:
             groups = frozenset[str]().union(*(other.groups for other in snapshot.users.values()))
             granted = {*(one.grantee for one in snapshot.grants), *(one.grantee for one in snapshot.policies)}
             if user.name in {*snapshot.users, *groups, *granted}:
-                raise InvalidInputError(
-                    f"the name {user.name!r} is taken, by a user, or a group in system.grants or system.policies:"
-                    " choose another"
-                )
+                raise InvalidInputError(f"the name {user.name!r} is taken, by a user or a group: choose another")
             hashed = None if password is None else hash_password(password)
             with self._changing() as database:
                 if database.execute("DELETE FROM dropped WHERE name = ?", (user.name,)).rowcount and not again:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import structlog
 
 from flightllm.errors import FlightLLMError, InternalError, LimitExceededError, SqlError, UnsupportedError
+from flightllm.sql.names import STORED_SUFFIX
 
 _PREFIX = re.compile(
     r"^(?:DataFusion error|Error during planning|Schema error|SQL error|Execution error|Arrow error|External error"
@@ -93,7 +94,7 @@ def plain_text(error: Exception) -> str:
         text = text[match.end() :]
     if parser := _PARSER.match(text):
         text = f"syntax error: {parser['text']}"
-    return _without_plea(_without_signatures(text).replace(_INTERNAL, "")).strip()
+    return _without_plea(_without_signatures(text.replace(STORED_SUFFIX, "")).replace(_INTERNAL, "")).strip()
 
 
 def _shortened(text: str) -> str:

@@ -148,9 +148,7 @@ def restricted(store: TableStore, entry: Entry, rights: Rights) -> Entry:
     filters, masks = rights.row_filters(entry.name), rights.masks(entry.name)
     if gone := masks.keys() - set(entry.schema.names):
         raise SqlError(f"there is no column {min(gone)!r}")
-    if not filters and not masks:
-        return entry
-    if entry.provider is None:
+    if entry.provider is None or not (filters or masks):
         return entry
     name = entry.name if entry.stored else replace(entry.name, name=entry.name.name + STORED_SUFFIX)
     user = rights.principal.name
@@ -177,7 +175,7 @@ def check_policy(store: TableStore, policy: Policy) -> None:
     """
     entry = store.entries.get(policy.target)
     if entry is None:
-        raise store.missing(policy.target)
+        raise store.missing(policy.target, store.entries)
     if policy.column and policy.column not in entry.schema.names:
         known = ", ".join(entry.schema.names)
         raise NotFoundError(f"the table has no column {policy.column!r}; its columns are {known}")

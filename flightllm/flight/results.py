@@ -89,8 +89,7 @@ class _Producer:
         try:
             start(thread, self._place)
         except BusyError:
-            self._result.query.cancel()
-            close_batches(self._result.batches)
+            give_up(self._result)
             raise
 
     def done(self) -> None:
@@ -153,6 +152,12 @@ def close_batches(batches: Iterator[pa.RecordBatch]) -> None:
         close()
 
 
+def give_up(result: QueryResult) -> None:
+    """End a query that nobody pulls."""
+    result.query.cancel()
+    close_batches(result.batches)
+
+
 class ResultStream(Iterator[Any]):
     """The rows of `stream`, for pyarrow to pull; a client that goes before the first row ends the query too.
 
@@ -183,8 +188,7 @@ class ResultStream(Iterator[Any]):
     def __del__(self) -> None:
         """End a query that nobody began to read: a generator that never ran has no `finally` to do it."""
         if not self._started:
-            self._result.query.cancel()
-            close_batches(self._result.batches)
+            give_up(self._result)
 
 
 def stream(
@@ -210,8 +214,7 @@ def pulled(
     try:
         place = slots.take(recipient.asker, recipient.gone, result.query.cancel)
     except BaseException:
-        result.query.cancel()
-        close_batches(result.batches)
+        give_up(result)
         raise
     result.query.queued(place.waited)
     patience = Patience(recipient.gone, recipient.time_limit.start())

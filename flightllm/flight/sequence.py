@@ -1,29 +1,41 @@
 """One query for several rows of parameters: the results one after the other, as if they were one."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Sequence as Names
 from typing import Any
 
 import pyarrow as pa
 
-from flightllm.errors import CancelledError, FlightLLMError
+from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError
 from flightllm.flight.backend import QueryResult
 from flightllm.flight.results import close_batches
+
+
+def table_changed() -> InvalidInputError:
+    """Return the error that a query would have other columns than it was told with."""
+    return InvalidInputError(
+        "a table of the query has changed, and with it the columns that the query has: run the query again"
+    )
 
 
 class Sequence(Iterator[pa.RecordBatch]):
     """A query result, its own batches and its own record.
 
     The first row of parameters is planned at once and gives schema and id; the others are when their turn comes.
-    One thread pulls; `cancel` may come from any. There may be millions of rows: they are taken one by one.
+    One thread pulls; `cancel` may come from any. There may be millions of rows: they are taken one by one. `names` are
+    those that the columns had before there were values.
     """
 
-    def __init__(self, execute: Callable[[pa.RecordBatch], QueryResult], rows: Iterable[pa.RecordBatch]) -> None:
+    def __init__(
+        self, execute: Callable[[pa.RecordBatch], QueryResult], rows: Iterable[pa.RecordBatch], names: Names[str] = ()
+    ) -> None:
         self._execute = execute
         self._rows = iter(rows)
         self._current = execute(next(self._rows))
         self._next = next(self._rows, None)
         self._cancelled = False
         self.schema: pa.Schema = self._current.schema
+        self._names = names if len(names) == len(self.schema) else [""] * len(self.schema)
         self.query_id = self._current.query.query_id
 
     @property
@@ -48,6 +60,14 @@ class Sequence(Iterator[pa.RecordBatch]):
                     raise
             self._current = self._execute(self._next)
             self._next = next(self._rows, None)  # only now: between two queries it is not done
+            if not self._fits(self._current.schema):
+                self.close()
+                raise table_changed()
+
+    def _fits(self, schema: pa.Schema) -> bool:
+        """Tell whether a schema is the first one's; names of columns may have values in them, which differ."""
+        names = zip(self.schema.names, schema.names, self._names, strict=False)
+        return schema.types == self.schema.types and all(name != told or now == told for name, now, told in names)
 
     @property
     def user(self) -> str:

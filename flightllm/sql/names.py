@@ -1,5 +1,6 @@
 """Names of tables as SQL writes them: unquoted parts fold to lower case, quoted ones stay exact."""
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,8 +9,8 @@ from flightllm.sql.tokens import Kind, Token, tokenize
 
 CATALOG = "flightllm"
 DEFAULT_SCHEMA = "public"
-STORED_SUFFIX = " (as stored)"
-"""Ends the hidden name of a table's rows as they are stored, under a view of them; refused in clients' text."""
+STORED_SUFFIX = f" (as stored {secrets.token_hex(8)})"
+"""Ends the hidden name of a table's rows as they are stored, under a view of them; nobody's to say, know or guess."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
