@@ -20,6 +20,7 @@ from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Loop
 from flightllm.operators.workers import Workers
 from flightllm.recovery.watch import Watch
+from flightllm.revocation import Revocation
 from flightllm.services import Services
 from flightllm.session import Session
 from flightllm.session_log import SessionLog
@@ -35,6 +36,7 @@ class Database:
 
     def __init__(self, services: Services, queries: QueryLog, sessions: SessionLog | None = None) -> None:
         self._services = services
+        self._revocation = Revocation(services, queries)
         self._scopes = Scopes(services.catalog)
         self.queries = queries
         self.sessions = sessions or SessionLog()
@@ -105,7 +107,9 @@ class Database:
                 watch or Watch(),
             )
             opened.pop_all()
-        return cls(services, queries, sessions)
+        database = cls(services, queries, sessions)
+        database._revocation.start()
+        return database
 
     def session(self, principal: Principal = LOCAL, *, peer: str = "") -> Session:
         """Open a session of a user, who sees and may do what is granted to it at the time of each statement.
@@ -125,6 +129,7 @@ class Database:
 
     def close(self) -> None:
         """Cancel what runs, keep the answers, release the engine. Idempotent."""
+        self._revocation.close()
         for record in self.queries.running():
             record.cancel()
         self._services.cache.close()
