@@ -2,6 +2,8 @@
 
 from contextlib import ExitStack, suppress
 
+import structlog
+
 from flightllm.access.control import open_access
 from flightllm.access.principal import LOCAL, Principal
 from flightllm.access.tables import AccessTables
@@ -10,6 +12,7 @@ from flightllm.catalog import Catalog
 from flightllm.catalog.scoped import Scopes
 from flightllm.config import Config
 from flightllm.engines import Engines
+from flightllm.files import make_private
 from flightllm.functions import FunctionRegistry
 from flightllm.llm.supervised import supervised
 from flightllm.object_tables import ObjectTables
@@ -29,6 +32,8 @@ from flightllm.system import QueryLog
 from flightllm.system_settings import SettingsTable
 from flightllm.system_tables import CacheTable, IndexTable, ServerTables
 from flightllm.vector.store import VectorIndexes
+
+_log = structlog.get_logger(__name__)
 
 
 class Database:
@@ -59,9 +64,10 @@ class Database:
             ConfigError: a table, function or engine setting is wrong.
             MissingExtraError: the engine's packages are not installed.
         """
-        if not config.data_folder.exists():
-            with suppress(OSError):  # whoever needs it tells why it cannot be
-                config.data_folder.mkdir(mode=0o700, parents=True)
+        with suppress(OSError):  # whoever needs it tells why it cannot be
+            make_private(config.data_folder)
+            if config.data_folder.stat().st_mode & 0o077:
+                _log.warning("other users of this machine may read the data folder", folder=str(config.data_folder))
         workers = Workers.of_process()  # before DataFusion starts its threads
         functions = FunctionRegistry.load(config.functions.folders)
         objects, sessions = Objects(config.data_folder), SessionLog()
