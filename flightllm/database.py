@@ -57,8 +57,8 @@ class Database:
     def open(cls, config: Config, *, watch: Watch | None = None, restarted: bool = False) -> "Database":
         """Load functions, tables and the engine.
 
-        `watch` notes the statements in flight. After a restart the engine is opened beside: queries wait for it or
-        fail, as `[recovery] on_engine_down` says.
+        `watch` notes the statements in flight. After a restart the server's own engine is opened beside: queries wait
+        for it or fail, as `[recovery] on_engine_down` says.
 
         Raises:
             ConfigError: a table, function or engine setting is wrong.
@@ -71,7 +71,9 @@ class Database:
         workers = Workers.of_process()  # before DataFusion starts its threads
         functions = FunctionRegistry.load(config.functions.folders)
         objects, sessions = Objects(config.data_folder), SessionLog()
-        engines = Engines(config.engine, objects.engine, supervised(config.recovery, beside=restarted))
+        engines = Engines(
+            config.engine, objects.engine, supervised(config.recovery, config.engine if restarted else None)
+        )
         queries = QueryLog(price=engines.price, spans=create_spans(config.tracing))
         path = config.cache.path or config.data_folder / "answers.sqlite"
         cache = AnswerCache(path if config.cache.enabled else None, config.cache.max_bytes)
