@@ -192,11 +192,13 @@ class Session:
 
     def _started(self, kind: str, text: str, noted: str, plan: Callable[[], Query]) -> QueryResult:
         """Plan a query; `noted` tells it from others should the server die of it."""
-        since, watch = time.time_ns(), self._all.watch
+        since, watch, rights = time.time_ns(), self._all.watch, self.rights
         with self._statement(), watch.planning(noted, self._user):
             reader = self._all.catalog.reading()
             query = plan()
-        record = self._queries.plan(text, user=self.principal.name, session_id=self.id, kind=kind, since=since)
+        record = self._queries.plan(
+            text, user=self.principal.name, session_id=self.id, kind=kind, since=since, rights=rights
+        )
         most = self._all.config.limits.result_bytes
         batches = watch.running(query.run(record), noted, record.query_id, self._user)
         return QueryResult(query.schema, ResultBatches(batches, record, reader, most), record)
@@ -245,17 +247,25 @@ class Session:
             case "reset":
                 self._settings = self._settings.reset(statement.key or "")
                 return -1
-        record = self._queries.start(sql, cancelled, user=self.principal.name, session_id=self.id, kind=statement.kind)
+        record = self._began(sql, cancelled, statement.kind)
         try:
             noted = self._all.watch.changing(bound, record.query_id, self._user)
             with self._statement(), record.bound(), noted, self._all.catalog.reading():
                 affected = change(statement, record, self._services, settings, more)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
+            if isinstance(mapped, CancelledError) and record.reason is not None:
+                mapped = record.reason
             record.finish("cancelled" if isinstance(mapped, CancelledError) else "failed", error=str(mapped))
             raise mapped from error
         record.finish("done", rows=max(affected, 0))
         return affected
+
+    def _began(self, text: str, cancelled: Stop | None, kind: str) -> QueryRecord:
+        """Open the record of a statement that changes something."""
+        return self._queries.start(
+            text, cancelled, user=self.principal.name, session_id=self.id, kind=kind, rights=self.rights
+        )
 
     def ingest(
         self,
@@ -277,7 +287,7 @@ class Session:
             raise UnsupportedError("temporary tables are not supported: ingest without `temporary`")
         name = TableName(db_schema, table)
         text = f"INGEST INTO {name.display}"
-        record = self._queries.start(text, cancelled, user=self.principal.name, session_id=self.id, kind="ingest")
+        record = self._began(text, cancelled, "ingest")
         try:
             upload = f"{text}, {sha256(schema.serialize()).hexdigest()}"
             noted = self._all.watch.changing(upload, record.query_id, self._user)
