@@ -23,8 +23,8 @@ _log = structlog.get_logger(__name__)
 
 
 _EMPTY = pa.schema([])
-_STAND_INS = (pa.nulls(1), pa.array(["a text"]), pa.array([1]))
-"""A text of one word could be the name of a prompt, and there may be none."""
+_STAND_INS = (pa.nulls(1), pa.array(["a text"]), pa.array([1]), pa.array([["a text", "another"]]))
+"""A text of one word could be the name of a prompt, and there may be none; labels are a list."""
 _MOST_TRIES = 40
 
 
@@ -61,7 +61,7 @@ def describe(sql: str, services: Services, schema_of: Callable[[Statement], pa.S
 def _schema_of_any(sql: str, parameters: pa.Schema, schema_of: Callable[[Statement], pa.Schema]) -> pa.Schema:
     """Plan with NULL of the right type for each parameter, or where that cannot be, with plain values for some.
 
-    An error that is the same whether all are NULL, texts or numbers is about something else and ends the search.
+    An error that is the same whether all are NULL, texts, numbers or lists is about something else and ends the search.
     """
     errors: list[SqlError] = []
     uniform = len(_STAND_INS) + _some_known(parameters)

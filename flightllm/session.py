@@ -105,14 +105,26 @@ class Session:
         rights = self.rights
         return replace(self._all, catalog=self._scopes.of(rights), rights=rights)
 
+    @contextmanager
+    def _failures_noted(self, text: str) -> Iterator[None]:
+        """Leave a record of a query that cannot be planned: what runs, and all that changes something, has one."""
+        try:
+            yield
+        except Exception as error:
+            said = str(error) if isinstance(error, FlightLLMError) else "internal error"
+            record = self._queries.plan(text, user=self.principal.name, session_id=self.id)
+            record.finish("cancelled" if isinstance(error, CancelledError) else "failed", error=said)
+            raise
+
     def is_update(self, sql: str) -> bool:
         """Tell from the text alone whether a statement changes something and returns no rows.
 
         Raises:
             FlightLLMError: no kind of statement begins like this, or it is one that is not supported.
         """
-        check_sql(sql, self._all.config.limits)
-        return classify(sql).is_update
+        with self._failures_noted(sql):
+            check_sql(sql, self._all.config.limits)
+            return classify(sql).is_update
 
     def describe(self, sql: str) -> Description:
         """Plan a statement without running it; values that fit stand in for its parameters.
@@ -120,10 +132,11 @@ class Session:
         Raises:
             FlightLLMError: the statement is wrong.
         """
-        check_sql(sql, self._all.config.limits)
-        services = self._services
-        with panics_mapped(), services.watch.planning(sql, self._user), services.catalog.reading():
-            return describe(sql, services, lambda statement: self._plan(statement, self._settings).schema)
+        with self._failures_noted(sql), panics_mapped():
+            check_sql(sql, self._all.config.limits)
+            services = self._services
+            with services.watch.planning(sql, self._user), services.catalog.reading():
+                return describe(sql, services, lambda statement: self._plan(statement, self._settings).schema)
 
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
@@ -136,15 +149,17 @@ class Session:
             FlightLLMError: the query is wrong.
         """
         limits = self._all.config.limits
-        check_sql(sql, limits)
-        chosen = self._settings.with_values(settings)
-        bound = bind(sql, parameters)
-        if bound != sql:
-            check_bound(bound, limits)
-        statement = classify(bound)
-        if statement.is_update:
-            raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
-        return self._started(statement.kind, sql, bound, lambda: self._plan(statement, chosen))
+        with self._failures_noted(sql):
+            check_sql(sql, limits)
+            chosen = self._settings.with_values(settings)
+            bound = bind(sql, parameters)
+            if bound != sql:
+                check_bound(bound, limits)
+            statement = classify(bound)
+            if statement.is_update:
+                kind = statement.kind.replace("_", " ").upper()
+                raise UnsupportedError(f"{kind} returns no rows: send it as an update")
+            return self._started(statement.kind, sql, bound, lambda: self._plan(statement, chosen))
 
     def describe_plan(self, plan: bytes) -> Description:
         """Plan a serialized Substrait plan without running it.
@@ -152,9 +167,10 @@ class Session:
         Raises:
             FlightLLMError: the plan is wrong.
         """
-        services = self._services
-        with services.watch.planning(_told_apart(plan), self._user), services.catalog.reading(), panics_mapped():
-            query = plan_substrait(plan, services, self._settings)
+        with self._failures_noted(_shown_plan(plan)), panics_mapped():
+            services = self._services
+            with services.watch.planning(_told_apart(plan), self._user), services.catalog.reading():
+                query = plan_substrait(plan, services, self._settings)
         return Description(query.schema, is_update=False, parameters=_EMPTY)
 
     def execute_plan(self, plan: bytes, settings: Mapping[str, str] = MappingProxyType({})) -> QueryResult:
@@ -163,9 +179,10 @@ class Session:
         Raises:
             FlightLLMError: the plan is wrong.
         """
-        chosen = self._settings.with_values(settings)
-        text = f"Substrait plan of {len(plan):,} bytes"
-        return self._started("query", text, _told_apart(plan), lambda: plan_substrait(plan, self._services, chosen))
+        text = _shown_plan(plan)
+        with self._failures_noted(text):
+            chosen = self._settings.with_values(settings)
+            return self._started("query", text, _told_apart(plan), lambda: plan_substrait(plan, self._services, chosen))
 
     def _started(self, kind: str, text: str, noted: str, plan: Callable[[], Query]) -> QueryResult:
         """Plan a query; `noted` tells it from others should the server die of it."""
@@ -226,7 +243,7 @@ class Session:
         try:
             noted = self._all.watch.changing(bound, record.query_id, self._user)
             with self._statement(), record.bound(), noted, self._all.catalog.reading():
-                affected = change(statement, record, self._services, settings)
+                affected = change(statement, record, self._services, settings.for_storing())
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
             record.finish("cancelled" if isinstance(mapped, CancelledError) else "failed", error=str(mapped))
@@ -293,9 +310,14 @@ class Session:
         self._sessions.close(self._record)
 
 
+def _shown_plan(plan: bytes) -> str:
+    """Return what stands for a Substrait plan in `system.queries`."""
+    return f"Substrait plan of {len(plan):,} bytes"
+
+
 def _told_apart(plan: bytes) -> str:
     """Return what tells a Substrait plan from others, should the server die of it."""
-    return f"Substrait plan of {len(plan):,} bytes, {sha256(plan).hexdigest()}"
+    return f"{_shown_plan(plan)}, {sha256(plan).hexdigest()}"
 
 
 def _while_wanted(batches: Iterable[pa.RecordBatch], record: QueryRecord) -> Batches:

@@ -9,7 +9,7 @@ from pyarrow import flight
 
 from flightllm.errors import InvalidInputError
 from flightllm.limits import Deadline, over_limit
-from flightllm.plain_types import with_plain_types
+from flightllm.plain_types import with_plain_types, without_view_dictionaries
 
 _NO_DEADLINE = Deadline()
 
@@ -62,7 +62,7 @@ def _checked(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return `batch` under `schema`, after a full check: DataFusion trusts offsets and indices blindly."""
     with _malformed():
         batch.validate(full=True)
-        return batch if batch.schema.equals(schema) else batch.cast(schema)
+        return batch if batch.schema.equals(schema) else without_view_dictionaries(batch).cast(schema)
 
 
 @contextmanager

@@ -267,6 +267,8 @@ def test_admins_see_all(database: Database) -> None:
         ("CREATE ROW FILTER ON managed TO eu AS true", InvalidInputError, "OR REPLACE"),
         ("CREATE ROW FILTER ON managed TO eu AS", SqlError, "expression"),
         ("CREATE COLUMN MASK ON managed(colour) TO eu AS 1", NotFoundError, "no column 'colour'"),
+        ("CREATE COLUMN MASK ON managed(id) TO eu AS 'x'", SqlError, "the mask of the column 'id' is of type string"),
+        ("CREATE COLUMN MASK ON csv(id) TO eu AS [1]", SqlError, "CAST"),
         ("CREATE COLUMN MASK ON managed TO eu AS 1", SqlError, "in parentheses"),
         ("DROP ROW FILTER ON managed FROM alice", NotFoundError, "no such row filter"),
         ("GRANT FLY ON managed TO alice", SqlError, "no privilege FLY"),
