@@ -19,7 +19,8 @@ from flightllm.catalog.scoped import Scopes
 from flightllm.changes import bound_texts, change
 from flightllm.client_plans import plan_substrait
 from flightllm.describing import Description, describe
-from flightllm.errors import CancelledError, FlightLLMError, UnsupportedError
+from flightllm.error_places import explain_error
+from flightllm.errors import CancelledError, FlightLLMError, SqlError, UnsupportedError
 from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.limits import TimeLimit
 from flightllm.operators.relational import Batches
@@ -111,10 +112,16 @@ class Session:
         try:
             yield
         except Exception as error:
+            self._explain(error, text)
             said = str(error) if isinstance(error, FlightLLMError) else "internal error"
             record = self._queries.plan(text, user=self.principal.name, session_id=self.id)
             record.finish("cancelled" if isinstance(error, CancelledError) else "failed", error=said)
             raise
+
+    def _explain(self, error: Exception, sql: str) -> None:
+        """Make an error speak of the statement as it was sent, and of the tables that its user may read."""
+        if isinstance(error, SqlError):
+            explain_error(error, sql, lambda: [info.name for info in self._services.catalog.tables()])
 
     def is_update(self, sql: str) -> bool:
         """Tell from the text alone whether a statement changes something and returns no rows.
@@ -246,6 +253,7 @@ class Session:
                 affected = change(statement, record, self._services, settings.for_storing())
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
+            self._explain(mapped, sql)
             record.finish("cancelled" if isinstance(mapped, CancelledError) else "failed", error=str(mapped))
             raise mapped from error
         record.finish("done", rows=max(affected, 0))

@@ -21,6 +21,9 @@ _NOISE = re.compile(
     re.DOTALL,
 )
 """DataFusion calls wrong types an error of its own and asks to report it; what to write instead follows."""
+_CASE = "Column names are case sensitive. You can use double quotes to refer to the "
+_CASE_END = " column or disable the datafusion.sql_parser.enable_ident_normalization configuration."
+"""DataFusion names an option of its own, which clients cannot set."""
 _NO_ROOM = "No space left on device"
 _UNSUPPORTED = "This feature is not implemented: "
 _UNREADABLE = ("Object Store error", "Failed to fetch metadata for file", "Invalid Parquet file")
@@ -30,8 +33,11 @@ _PANICS = "pyo3_runtime"
 _log = structlog.get_logger(__name__)
 
 
-def mapped_error(error: Exception) -> FlightLLMError:
-    """Return our error for one that DataFusion raised while it planned or ran SQL; one of ours is returned as it is."""
+def mapped_error(error: Exception, parsed: str | None = None) -> FlightLLMError:
+    """Return our error for one that DataFusion raised while it planned or ran SQL; one of ours is returned as it is.
+
+    `parsed` is the text that it parsed.
+    """
     if isinstance(error, FlightLLMError):
         return error
     text = plain_text(error)
@@ -56,7 +62,9 @@ def mapped_error(error: Exception) -> FlightLLMError:
         return UnsupportedError(text.replace(_UNSUPPORTED, "not supported: "))
     if "RecursionLimitExceeded" in text:
         return LimitExceededError("the SQL text is nested too deeply (50 levels): use WITH, or shorter expressions")
-    return SqlError(text)
+    wrong = SqlError(text)
+    wrong.parsed = parsed
+    return wrong
 
 
 @contextmanager
@@ -95,4 +103,8 @@ def plain_text(error: Exception) -> str:
         text = text[match.end() :]
     if parser := _PARSER.match(text):
         text = f"syntax error: {parser['text']}"
+    before, sign, after = text.partition(_CASE)
+    if sign:
+        column, _, rest = after.partition(_CASE_END)
+        text = f"{before}Names without double quotes are read in lower case: write {column}.{rest}"
     return _NOISE.sub("", text.replace(STORED_SUFFIX, "")).strip()

@@ -72,7 +72,7 @@ def _number(text: str) -> int | float:
 
 
 def _list(tokens: Sequence[Token]) -> Constant | None:
-    """Read `['a', 'b']`, `ARRAY['a', 'b']`, `make_array('a', 'b')`, or a bound list: `arrow_cast(['a', 'b'], 'type')`."""
+    """Read `['a', 'b']`, `ARRAY['a', 'b']`, `make_array('a', 'b')` or, bound, `arrow_cast(['a', 'b'], 'type')`."""
     if len(tokens) > 5 and tokens[0].is_word("arrow_cast") and tokens[-3].is_symbol(","):
         tokens = tokens[2:-3]
     if tokens and tokens[0].is_word("array"):
