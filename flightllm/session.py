@@ -1,6 +1,5 @@
 """The sessions of a database: what the protocol layer, the command line and tests call."""
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.limits import TimeLimit
 from flightllm.operators.relational import Batches
 from flightllm.query import Query, plan
-from flightllm.records import QueryRecord
+from flightllm.records import QueryRecord, Stop
 from flightllm.result_batches import ResultBatches
 from flightllm.services import Services
 from flightllm.session_log import SessionLog
@@ -102,7 +101,7 @@ class Session:
 
     @property
     def _services(self) -> Services:
-        """Return the server's services, the catalog as the session's user sees it now."""
+        """Return the server's services for one statement, the catalog as the session's user sees it now."""
         rights = self.rights
         return replace(self._all, catalog=self._scopes.of(rights), rights=rights)
 
@@ -133,22 +132,34 @@ class Session:
             check_sql(sql, self._all.config.limits)
             return classify(sql).is_update
 
-    def describe(self, sql: str) -> Description:
-        """Plan a statement without running it; values that fit stand in for its parameters.
+    def describe(self, sql: str, parameters: pa.RecordBatch | None = None) -> Description:
+        """Plan a statement without running it, with a row of parameters or else values that fit in their place.
 
         Raises:
             FlightLLMError: the statement is wrong.
         """
-        with self._failures_noted(sql), panics_mapped():
-            check_sql(sql, self._all.config.limits)
+        with self._failures_noted(sql):
+            return self._described(sql, parameters)
+
+    def _described(self, sql: str, parameters: pa.RecordBatch | None = None) -> Description:
+        check_sql(sql, self._all.config.limits)
+        bound = sql if parameters is None else bind(sql, parameters)
+        if bound != sql:
+            check_bound(bound, self._all.config.limits)
+        with panics_mapped(), self._all.watch.planning(bound, self._user), self._all.catalog.reading():
             services = self._services
-            with services.watch.planning(sql, self._user), services.catalog.reading():
-                return describe(sql, services, lambda statement: self._plan(statement, self._settings).schema)
+
+            def schema_of(statement: Statement) -> pa.Schema:
+                return _plan(statement, services, self._settings).schema
+
+            return describe(sql, services, schema_of, parameters)
 
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
     ) -> QueryResult:
         """Plan a query with at most one row of parameters; it runs as its batches are pulled.
+
+        Parameters without a row give no rows of what the query would return.
 
         `settings` hold for this call only.
 
@@ -159,14 +170,17 @@ class Session:
         with self._failures_noted(sql):
             check_sql(sql, limits)
             chosen = self._settings.with_values(settings)
-            bound = bind(sql, parameters)
+            no_rows = parameters is not None and parameters.num_rows == 0
+            bound = sql if no_rows else bind(sql, parameters)
             if bound != sql:
                 check_bound(bound, limits)
             statement = classify(bound)
             if statement.is_update:
                 kind = statement.kind.replace("_", " ").upper()
                 raise UnsupportedError(f"{kind} returns no rows: send it as an update")
-            return self._started(statement.kind, sql, bound, lambda: self._plan(statement, chosen))
+            if no_rows:
+                return self._started(statement.kind, sql, bound, lambda: _NoRows(self._described(sql).schema))
+            return self._started(statement.kind, sql, bound, lambda: _plan(statement, self._services, chosen))
 
     def describe_plan(self, plan: bytes) -> Description:
         """Plan a serialized Substrait plan without running it.
@@ -174,10 +188,9 @@ class Session:
         Raises:
             FlightLLMError: the plan is wrong.
         """
-        with self._failures_noted(_shown_plan(plan)), panics_mapped():
-            services = self._services
-            with services.watch.planning(_told_apart(plan), self._user), services.catalog.reading():
-                query = plan_substrait(plan, services, self._settings)
+        watch, catalog, noting = self._all.watch, self._all.catalog, self._failures_noted(_shown_plan(plan))
+        with noting, watch.planning(_told_apart(plan), self._user), catalog.reading(), panics_mapped():
+            query = plan_substrait(plan, self._services, self._settings)
         return Description(query.schema, is_update=False, parameters=_EMPTY)
 
     def execute_plan(self, plan: bytes, settings: Mapping[str, str] = MappingProxyType({})) -> QueryResult:
@@ -202,38 +215,40 @@ class Session:
         batches = watch.running(query.run(record), noted, record.query_id, self._user)
         return QueryResult(query.schema, ResultBatches(batches, record, reader, most), record)
 
-    def _plan(self, statement: Statement, settings: Settings) -> Query:
-        if statement.kind == "show":
-            return _Shown(settings.show(statement.key or "all"))
-        query = plan(statement.query or statement.text, self._services, settings)
-        return _Explained(query, statement) if statement.kind == "explain" else query
-
     def update(
         self,
         sql: str,
         parameters: pa.Table | None = None,
         settings: Mapping[str, str] = MappingProxyType({}),
         *,
-        cancelled: threading.Event | None = None,
+        cancelled: Stop | None = None,
     ) -> int:
         """Run DDL, DML or SET once, or once for each row of parameters; return the rows affected or -1.
 
         `settings` hold for this call only. Setting `cancelled` stops a statement that has not taken effect yet.
 
         Raises:
-            FlightLLMError: the statement is wrong; rows of parameters before the failing one may have been applied.
+            FlightLLMError: the statement is wrong; rows of parameters before the failing one may have been applied,
+                except by INSERT … VALUES without AI calls, which adds all rows or none.
         """
         check_sql(sql, self._all.config.limits)
         chosen = self._settings.with_values(settings)
         if parameters is None:
             return self._update(sql, bind(sql, None), chosen, cancelled)
         total = 0
-        for text in bound_texts(sql, parameters, self._all.functions):
-            affected = self._update(sql, text, chosen, cancelled)
+        for text, more in bound_texts(sql, parameters, self._all.functions):
+            affected = self._update(sql, text, chosen, cancelled, more)
             total = -1 if affected < 0 else total + affected
         return total
 
-    def _update(self, sql: str, bound: str, settings: Settings, cancelled: threading.Event | None) -> int:
+    def _update(
+        self,
+        sql: str,
+        bound: str,
+        settings: Settings,
+        cancelled: Stop | None,
+        more: Iterable[str] | None = None,
+    ) -> int:
         if bound != sql:
             check_bound(bound, self._all.config.limits)
         statement = classify(bound)
@@ -250,7 +265,7 @@ class Session:
         try:
             noted = self._all.watch.changing(bound, record.query_id, self._user)
             with self._statement(), record.bound(), noted, self._all.catalog.reading():
-                affected = change(statement, record, self._services, settings.for_storing())
+                affected = change(statement, record, self._services, settings.for_storing(), more)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
             self._explain(mapped, sql)
@@ -268,7 +283,7 @@ class Session:
         *,
         db_schema: str = DEFAULT_SCHEMA,
         temporary: bool = False,
-        cancelled: threading.Event | None = None,
+        cancelled: Stop | None = None,
     ) -> int:
         """Store uploaded batches in a table and return their number of rows.
 
@@ -316,6 +331,13 @@ class Session:
     def close(self) -> None:
         """End the session; its running queries go on until their clients stop them."""
         self._sessions.close(self._record)
+
+
+def _plan(statement: Statement, services: Services, settings: Settings) -> Query:
+    if statement.kind == "show":
+        return _Shown(settings.show(statement.key or "all"))
+    query = plan(statement.query or statement.text, services, settings)
+    return _Explained(query, statement) if statement.kind == "explain" else query
 
 
 def _shown_plan(plan: bytes) -> str:
@@ -372,6 +394,22 @@ class _Shown:
     def explain(self) -> list[tuple[str, str]]:
         """Return the settings."""
         return self._settings
+
+
+@dataclass(frozen=True, slots=True)
+class _NoRows:
+    """A query whose parameters have no row."""
+
+    schema: pa.Schema
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Yield nothing."""
+        del record
+        yield from ()
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return nothing."""
+        return []
 
 
 def _texts(lines: list[tuple[str, str]], schema: pa.Schema) -> pa.RecordBatch:

@@ -5,12 +5,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from flightllm.errors import SqlError
 from flightllm.session import Session
 from tests.databases import open_database
 
 TABLE = "CREATE TABLE t (a INT, b VARCHAR, d DATE, x DECIMAL(10, 2), ts TIMESTAMP, u BIGINT UNSIGNED)"
 INT, TEXT, DAY, MONEY = pa.int32(), pa.string(), pa.date32(), pa.decimal128(10, 2)
-WHEN = pa.timestamp("ns")
+WHEN, SPAN = pa.timestamp("ns"), pa.month_day_nano_interval()
 
 
 @pytest.fixture(scope="module")
@@ -40,6 +41,12 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
         ("UPDATE t SET b = ? WHERE a = ?", [TEXT, INT]),
         ("DELETE FROM t WHERE d < ?", [DAY]),
         ("CREATE TABLE z AS SELECT * FROM t WHERE a = ?", [INT]),
+        ("SELECT ts + ? FROM t", [SPAN]),
+        ("SELECT ?, ts + ? FROM t WHERE a = ?", [TEXT, SPAN, INT]),
+        ("SELECT a FROM t WHERE a > $2 AND ts > now() - $1", [SPAN, INT]),
+        ("SELECT a FROM t WHERE ts + ? > ?", [SPAN, WHEN]),
+        ("SELECT ts - ? FROM t WHERE ai_filter('Is {b} good?', b)", [WHEN]),
+        ("SELECT ai_gen('Why?', b), ts + ? FROM t WHERE b = ?", [SPAN, TEXT]),
     ],
 )
 def test_types_of_parameters(session: Session, sql: str, types: list[pa.DataType]) -> None:
@@ -47,8 +54,45 @@ def test_types_of_parameters(session: Session, sql: str, types: list[pa.DataType
     assert session.describe(sql).parameters.types == types
 
 
+def test_many_parameters_as_columns(session: Session) -> None:
+    """Bare parameters are columns of their own, however many there are; EXPLAIN and subqueries of them too."""
+    marks = ", ".join("?" * 900)
+    assert session.describe(f"SELECT {marks}").schema == pa.schema([(f"${i + 1}", TEXT) for i in range(900)])
+    assert session.describe("SELECT * FROM (SELECT ?, ?, ?, ?)").schema.names == ["$1", "$2", "$3", "$4"]
+
+
 def test_columns_are_named_for_any_value(session: Session) -> None:
     """A column computed from a parameter is not named after a stand-in for its value."""
     schema = session.describe("SELECT ? + 1, a, ai_gen(?, b) FROM t").schema
     assert schema.names == ["$1 + Int64(1)", "a", "ai_gen($2, b)"]
     assert schema.types == [pa.int64(), INT, TEXT]
+    assert session.describe("SELECT ? + ts, d + ? FROM t").schema == pa.schema([("$1 + t.ts", WHEN), ("t.d + $2", DAY)])
+
+
+def test_columns_of_any_type(session: Session) -> None:
+    """A column that is a parameter of any type has the type that is asked for; NULL stays one."""
+    schema = session.describe("SELECT ? AS x, NULL AS y, coalesce(?, ?) AS z, coalesce(a, ?) AS a FROM t").schema
+    assert schema.types == [TEXT, pa.null(), TEXT, INT]
+
+
+@pytest.mark.parametrize(
+    ("sql", "value", "name", "kind"),
+    [
+        ("SELECT ? AS x", 1, "x", pa.int64()),
+        ("SELECT a + ? FROM t", 1, "t.a + $1", pa.int64()),
+        ("SELECT coalesce(a, ?) FROM t", 1, "coalesce(t.a,$1)", pa.int64()),
+        ("SELECT x + ? FROM t", 1, "t.x + $1", pa.decimal128(23, 2)),
+        ("SELECT upper(?)", "x", "upper($1)", TEXT),
+        ("SELECT ai_gen('Why?', b), ? AS g FROM t", 1.5, "g", pa.float64()),
+    ],
+)
+def test_values_that_are_bound(session: Session, sql: str, value: object, name: str, kind: pa.DataType) -> None:
+    """With a row of values a statement is described as it will run, under the names that hold for any values."""
+    row = pa.record_batch({"0": [value]})
+    assert session.describe(sql, row).schema.field(name).type == kind == session.execute(sql, row).schema.types[-1]
+
+
+def test_a_bound_value_is_checked(session: Session) -> None:
+    """A value that does not fit its place is an error, although one of another type would."""
+    with pytest.raises(SqlError, match=r"Int32.*Struct"):
+        session.describe("SELECT a + ? FROM t", pa.record_batch({"0": [{"x": 1}]}))

@@ -85,6 +85,13 @@ def test_explain_steps(session: Session) -> None:
     ]
 
 
+def test_explain_long_values(session: Session) -> None:
+    """A value of a condition is searched for names of columns once, however long a word it is."""
+    word = "x" * 400_000
+    lines = explained(session, f"SELECT id FROM people WHERE ai_filter('y', name) OR name = '{word}'")
+    assert any(f"""OR s0_c1 = Utf8("{word}")""" in text for text in lines.values())
+
+
 def test_explain_without_steps(session: Session) -> None:
     """An operator that drops no rows has no steps, and `fuse` did not fire."""
     lines = explained(session, "SELECT ai_gen('g', note) FROM people")

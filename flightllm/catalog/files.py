@@ -26,8 +26,6 @@ FORMATS = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
-
-
 _SEPARATORS = (";", "\t", "|")
 _NO_FILES = "Cannot infer schema from an empty location"
 

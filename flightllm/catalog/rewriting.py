@@ -98,6 +98,7 @@ class _Change:
         catalog.register_schema(self._entry.name.schema, schema)
         context = SessionContext(config)
         context.register_catalog_provider(CATALOG, catalog)
+        context.remove_optimizer_rule("common_sub_expression_eliminate")  # DataFusion's DML loses what it names
         return context
 
 

@@ -149,9 +149,7 @@ def restricted(store: TableStore, entry: Entry, rights: Rights) -> Entry:
     filters, masks = rights.row_filters(entry.name), rights.masks(entry.name)
     if gone := masks.keys() - set(entry.schema.names):
         raise SqlError(f"there is no column {min(gone)!r}")
-    if not filters and not masks:
-        return entry
-    if entry.provider is None:
+    if entry.provider is None or not (filters or masks):
         return entry
     name = entry.name if entry.stored else replace(entry.name, name=entry.name.name + STORED_SUFFIX)
     user = rights.principal.name

@@ -1,5 +1,7 @@
 """The statements that change what tables, views and schemas there are."""
 
+from itertools import pairwise
+
 import pyarrow as pa
 
 from flightllm.catalog import memory, views
@@ -12,8 +14,15 @@ from flightllm.catalog.store import RESERVED, TableStore
 from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, SqlError, UnsupportedError
 from flightllm.sql.names import DEFAULT_SCHEMA, TableName
 from flightllm.sql.statement import Statement
+from flightllm.sql.tokens import tokenize
 
 _VIEWS = ("view", "ai_view")
+_CONSTRAINTS = ("primary", "unique", "check", "foreign")
+_PROMISES = (
+    *("references", "key", "generated", "auto_increment", "autoincrement", "materialized", "alias", "ephemeral"),
+    *("collate", "on"),
+)
+"""What begins other parts of a column's definition that DataFusion reads and forgets; columns may be called so."""
 
 
 def execute(store: TableStore, statement: Statement, collect: Collect, owner: str) -> int:
@@ -91,6 +100,7 @@ def create_ai_view(store: TableStore, statement: Statement, schema: pa.Schema, o
 
 
 def _create_table(store: TableStore, statement: Statement, name: TableName, owner: str) -> None:
+    _check_definition(statement.tail)
     scratch = scratch_context()
     try:
         scratch.sql(f"CREATE TABLE t {statement.tail}")
@@ -101,6 +111,17 @@ def _create_table(store: TableStore, statement: Statement, name: TableName, owne
     with store.lock:
         if check_create(store, statement):
             store.put(new_table(name, schema, (), owner, statement.tail))
+
+
+def _check_definition(columns: str) -> None:
+    """Raise `UnsupportedError` where a column list asks for what nothing here sees to."""
+    depth = 0
+    for before, token in pairwise(tokenize(columns)):
+        depth += before.is_symbol("(") - before.is_symbol(")")
+        first = before.is_symbol("(") or before.is_symbol(",")
+        if depth == 1 and (token.is_word(*_CONSTRAINTS) or (token.is_word(*_PROMISES) and not first)):
+            word = token.text.upper()
+            raise UnsupportedError(f"{word} in CREATE TABLE is not supported: write name, type, NOT NULL and DEFAULT")
 
 
 def _create_view(store: TableStore, statement: Statement, name: TableName, owner: str) -> None:

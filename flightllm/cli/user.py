@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from flightllm.access.principal import ROLES
 from flightllm.access.store import AccessStore, Allowance, User
-from flightllm.cli.common import PASSWORD, OneLineErrors
+from flightllm.cli.common import PASSWORD, OneLineErrors, data_folder_option
 from flightllm.cli.render import as_table, console_of, put
 from flightllm.config import Config
 
@@ -38,17 +38,6 @@ def token() -> None:
 
     A token stands for a user, without its password.
     """
-
-
-def _config(command: Callable[..., Any]) -> Callable[..., Any]:
-    path = click.Path(path_type=Path)
-    return click.option(
-        "--config",
-        "config_file",
-        type=path,
-        metavar="FILE",
-        help="The server's TOML file: it may name its data folder.",
-    )(command)
 
 
 def _attributes(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -79,7 +68,7 @@ def _store(config_file: Path | None) -> Iterator[AccessStore]:
 
 
 @user.command()
-@_config
+@data_folder_option
 @_attributes
 @click.option("--no-password", is_flag=True, help="Log in by tokens, JWT or certificate alone.")
 @click.option("--again", is_flag=True, help="Let it have what a dropped user of this name made.")
@@ -93,7 +82,7 @@ def add(config_file: Path | None, name: str, *, no_password: bool, again: bool, 
 
 
 @user.command("set")
-@_config
+@data_folder_option
 @_attributes
 @click.option("--unlimited", is_flag=True, help="Lift all daily limits first.")
 @click.argument("name")
@@ -106,7 +95,7 @@ def set_(config_file: Path | None, name: str, *, unlimited: bool, **attributes: 
 
 
 @user.command()
-@_config
+@data_folder_option
 @click.argument("name")
 def passwd(config_file: Path | None, name: str) -> None:
     """Change a user's password; whoever is logged in by the old one is not any more."""
@@ -116,7 +105,7 @@ def passwd(config_file: Path | None, name: str) -> None:
 
 
 @user.command()
-@_config
+@data_folder_option
 @click.argument("name")
 def drop(config_file: Path | None, name: str) -> None:
     """Remove a user, its tokens and what was granted to it by name; what it made is for admins from then on."""
@@ -126,7 +115,7 @@ def drop(config_file: Path | None, name: str) -> None:
 
 
 @user.command("list")
-@_config
+@data_folder_option
 def list_users(config_file: Path | None) -> None:
     """List the users."""
     with _store(config_file) as store:
@@ -140,7 +129,7 @@ def list_users(config_file: Path | None) -> None:
 
 
 @token.command()
-@_config
+@data_folder_option
 @click.option("--days", type=click.IntRange(1), default=90, show_default=True, help="How long it is valid.")
 @click.option("--forever", is_flag=True, help="Valid until it is revoked.")
 @click.option("--label", default="", help="What it is for.")
@@ -153,7 +142,7 @@ def create(config_file: Path | None, days: int, label: str, name: str, *, foreve
 
 
 @token.command("list")
-@_config
+@data_folder_option
 def list_tokens(config_file: Path | None) -> None:
     """List the tokens, not their text."""
     with _store(config_file) as store:
@@ -163,7 +152,7 @@ def list_tokens(config_file: Path | None) -> None:
 
 
 @token.command()
-@_config
+@data_folder_option
 @click.argument("id_", metavar="ID")
 def revoke(config_file: Path | None, id_: str) -> None:
     """Make a token void."""

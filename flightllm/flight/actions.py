@@ -76,8 +76,7 @@ def _close_prepared(core: Core, context: flight.ServerCallContext, body: bytes) 
 
 def _cancel_flight_info(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
     status = _cancel(core, context, parse_flight("CancelFlightInfoRequest", body).info)
-    result: bytes = flight_message("CancelFlightInfoResult", status=status).SerializeToString()
-    return result
+    return _encoded(flight_message("CancelFlightInfoResult", status=status))
 
 
 def _cancel_query(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
@@ -160,8 +159,7 @@ def _set_options(core: Core, context: flight.ServerCallContext, body: bytes) -> 
                 session.reset_option(name)
         except (InvalidInputError, NotFoundError):
             result.errors[key].value = _INVALID_VALUE if name in known else _INVALID_NAME
-    encoded: bytes = result.SerializeToString()
-    return encoded
+    return _encoded(result)
 
 
 def _set_option(session: Session, name: str, value: str) -> None:
@@ -177,14 +175,12 @@ def _get_options(core: Core, context: flight.ServerCallContext, _body: bytes) ->
     result = flight_message("GetSessionOptionsResult")
     for key, value in {**_PLACE, **core.session(context).get_options()}.items():
         result.session_options[key].string_value = value
-    encoded: bytes = result.SerializeToString()
-    return encoded
+    return _encoded(result)
 
 
 def _close_session(core: Core, context: flight.ServerCallContext, _body: bytes) -> bytes:
     core.sessions.close(call_of(context), core.principal(context), context.peer())
-    result: bytes = flight_message("CloseSessionResult", status=1).SerializeToString()
-    return result
+    return _encoded(flight_message("CloseSessionResult", status=1))
 
 
 def _no_transactions(_core: Core, _context: flight.ServerCallContext, _body: bytes) -> bytes:
@@ -198,6 +194,11 @@ def _option_text(value: Any) -> str:
     if kind == "bool_value":
         return "true" if given else "false"
     return ",".join(given.values) if kind == "string_list_value" else str(given)
+
+
+def _encoded(message: Any) -> bytes:
+    encoded: bytes = message.SerializeToString()
+    return encoded
 
 
 def _ipc(schema: pa.Schema) -> bytes:

@@ -45,6 +45,19 @@ def test_a_killed_process_is_replaced(tmp_path: Path) -> None:
         assert server.process.stdout.read() == ""
 
 
+def test_a_process_that_hangs_is_replaced(tmp_path: Path) -> None:
+    """One that does nothing any more, here because it is stopped, is killed; its successor answers."""
+    with SupervisedServer(tmp_path, "[recovery]\nhung_seconds = 2") as server:
+        await_true(lambda: len(server.children()) == 2)
+        worker = server.children()[0]
+        assert server.query(COUNT) == [(1000,)]
+        os.kill(worker, signal.SIGSTOP)
+        await_true(lambda: worker not in server.children(), 60)
+        assert server.query_again(COUNT) == [(1000,)]
+        assert "server process hangs" in server.log.read_text()
+        assert server.stop() == 0
+
+
 def test_a_spare_process_that_dies_is_replaced(tmp_path: Path) -> None:
     """A spare process killed while it waits is replaced while the other one serves."""
     with SupervisedServer(tmp_path) as server:
