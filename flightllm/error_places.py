@@ -13,14 +13,27 @@ _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
 _LONGEST_NAME = 100
 
 
-def explain_error(error: SqlError, sql: str, tables: Callable[[], Iterable[TableName]]) -> None:
-    """Make an error say where in `sql` it is, and which of the `tables` that its user may read can have been meant."""
+def explain_error(
+    error: SqlError, sql: str, tables: Callable[[], Iterable[TableName]], is_view: Callable[[TableName], bool]
+) -> None:
+    """Make an error say where in `sql` it is, and which of the `tables` that its user may read can have been meant.
+
+    A table that DataFusion does not find, but which `is_view`, cannot be planned any more.
+    """
     text = str(error)
     if unknown := _TABLE.match(text):
-        error.args = (f"{text}{_suggestion(TableName(unknown['schema'], unknown['name']), tables())}",)
+        name = TableName(unknown["schema"], unknown["name"])
+        error.args = (_broken(name) if is_view(name) else f"{text}{_suggestion(name, tables())}",)
     elif error.parsed is not None and error.parsed != sql and (place := _PLACE.search(text)):
         there = _in_sent(sql, error.parsed, int(place["line"]), int(place["column"]))
         error.args = (f"{text[: place.start()]}{there}{text[place.end() :]}",)
+
+
+def _broken(view: TableName) -> str:
+    return (
+        f"the view {view.display!r} cannot be read: what it reads was dropped or has changed; see to that, or create the"
+        " view anew"
+    )
 
 
 def _suggestion(wanted: TableName, tables: Iterable[TableName]) -> str:

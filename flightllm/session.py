@@ -119,8 +119,15 @@ class Session:
 
     def _explain(self, error: Exception, sql: str) -> None:
         """Make an error speak of the statement as it was sent, and of the tables that its user may read."""
-        if isinstance(error, SqlError):
-            explain_error(error, sql, lambda: [info.name for info in self._services.catalog.tables()])
+        if not isinstance(error, SqlError):
+            return
+        services = self._services
+
+        def is_view(name: TableName) -> bool:
+            entry = services.catalog.store.entries.get(name)
+            return entry is not None and entry.kind == "view" and services.rights.may("SELECT", name, entry.owner)
+
+        explain_error(error, sql, lambda: [info.name for info in services.catalog.tables()], is_view)
 
     def is_update(self, sql: str) -> bool:
         """Tell from the text alone whether a statement changes something and returns no rows.

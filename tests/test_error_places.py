@@ -8,7 +8,7 @@ import pytest
 
 from flightllm.access.store import User
 from flightllm.database import Database
-from flightllm.errors import SqlError
+from flightllm.errors import FlightLLMError, SqlError
 from tests.databases import ask, small_database
 
 
@@ -73,3 +73,25 @@ def test_tables_of_others_are_not_suggested(database: Database) -> None:
     bob = database.session(database.access.store.user("bob").principal)
     with pytest.raises(SqlError, match="see SHOW TABLES"):
         ask(bob, "SELECT * FROM peopel")
+
+
+@pytest.mark.parametrize("name", ["reading", "stacked"])
+def test_a_view_whose_table_is_gone(database: Database, name: str) -> None:
+    """It is said to be a view that cannot be read, to who may read it; for others there is none."""
+    session = database.session()
+    bob = database.session(database.access.store.user("bob").principal)
+    for sql in (
+        "CREATE TABLE base AS SELECT 1 AS a",
+        "CREATE VIEW reading AS SELECT a FROM base",
+        "CREATE VIEW stacked AS SELECT a FROM reading",
+        "GRANT SELECT ON base TO bob",
+        "DROP TABLE base",
+    ):
+        session.update(sql)
+    with pytest.raises(SqlError, match=f"the view '{name}' cannot be read"):
+        ask(session, f"SELECT * FROM {name}")
+    with pytest.raises(FlightLLMError) as raised:
+        ask(bob, f"SELECT * FROM {name}")
+    assert "the view" not in str(raised.value)
+    session.update("CREATE TABLE base AS SELECT 2 AS a")
+    assert ask(session, f"SELECT * FROM {name}").rows == [{"a": 2}]
