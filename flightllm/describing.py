@@ -29,10 +29,11 @@ _STAND_INS: tuple[Callable[[int], pa.Array], ...] = (
     lambda index: pa.array([f"text {index}"]),
     lambda index: pa.array([pa.MonthDayNano([0, index + 1, 0])], _INTERVAL),
     lambda index: pa.array([index + 1]),
+    lambda index: pa.array([[f"text {index}", "another"]]),
 )
 """Values by a parameter's place: equal ones would make two columns of one name.
 
-A text of one word could be the name of a prompt, and there may be none.
+A text of one word could be the name of a prompt, and there may be none; labels are a list.
 """
 _MOST_TRIES = 60
 
@@ -91,8 +92,8 @@ def _schema_of_any(
 ) -> tuple[pa.Schema, list[pa.Array]]:
     """Plan with NULL of the right type for each parameter, or where that cannot be, with plain values for some.
 
-    An error that is the same whether all are NULL, texts, numbers or intervals is about something else and ends the
-    search. Return the values too.
+    An error that is the same whether all are NULL, texts, numbers, intervals or lists is about something else and ends
+    the search. Return the values too.
     """
     errors: list[SqlError] = []
     uniform = len(_STAND_INS) + _some_known(parameters)

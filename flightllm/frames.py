@@ -112,13 +112,14 @@ def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
             return context.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(context, decoded))
         return context.sql_with_options(extracted.sql, QUERY_ONLY)
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
-        mapped = mapped_error(error)
+        mapped = mapped_error(error, extracted.sql)
         text = extracted.display_name(str(mapped))
         if f"'{VECTOR_BYTES}(" in text:
             raise SqlError("an index over vectors is searched for a list of numbers, as in [0.1, 0.2]") from error
         if "automatically convert" in text and extracted.calls:
             text += "; an AI call takes texts, numbers, dates and lists: pass the parts of a struct, as in addr['city']"
-        raise type(mapped)(text) from error
+        mapped.args = (text,)
+        raise mapped from error
 
 
 def join_settings(planned: DataFrame) -> list[str]:

@@ -23,6 +23,23 @@ def with_plain_types(schema: pa.Schema, *, unions: bool = False) -> pa.Schema:
     return pa.schema([_plain_field(field, field.name, unions) for field in schema])
 
 
+def without_view_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch whose dictionaries hold no views, of which Arrow cannot take the values that a cast needs.
+
+    polars sends its categories so.
+    """
+    columns = [_viewless(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _viewless(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if not pa.types.is_dictionary(kind) or kind.value_type not in (pa.string_view(), pa.binary_view()):
+        return column
+    values = column.dictionary.cast(_plain(kind.value_type, "", unions=False))
+    return pa.DictionaryArray.from_arrays(column.indices, values)
+
+
 def _plain_field(field: pa.Field, column: str, unions: bool) -> pa.Field:  # noqa: FBT001
     return pa.field(field.name, _plain(field.type, column, unions), field.nullable)
 

@@ -18,7 +18,8 @@ from flightllm.catalog.scoped import Scopes
 from flightllm.changes import bound_texts, change, check
 from flightllm.client_plans import plan_substrait
 from flightllm.describing import Description, describe
-from flightllm.errors import CancelledError, FlightLLMError, UnsupportedError
+from flightllm.error_places import explain_error
+from flightllm.errors import CancelledError, FlightLLMError, SqlError, UnsupportedError
 from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.limits import TimeLimit
 from flightllm.operators.relational import Batches
@@ -104,14 +105,39 @@ class Session:
         rights = self.rights
         return replace(self._all, catalog=self._scopes.of(rights), rights=rights)
 
+    @contextmanager
+    def _failures_noted(self, text: str) -> Iterator[None]:
+        """Leave a record of a query that cannot be planned: what runs, and all that changes something, has one."""
+        try:
+            yield
+        except Exception as error:
+            self._explain(error, text)
+            said = str(error) if isinstance(error, FlightLLMError) else "internal error"
+            record = self._queries.plan(text, user=self.principal.name, session_id=self.id)
+            record.finish("cancelled" if isinstance(error, CancelledError) else "failed", error=said)
+            raise
+
+    def _explain(self, error: Exception, sql: str) -> None:
+        """Make an error speak of the statement as it was sent, and of the tables that its user may read."""
+        if not isinstance(error, SqlError):
+            return
+        services = self._services
+
+        def is_view(name: TableName) -> bool:
+            entry = services.catalog.store.entries.get(name)
+            return entry is not None and entry.kind == "view" and services.rights.may("SELECT", name, entry.owner)
+
+        explain_error(error, sql, lambda: [info.name for info in services.catalog.tables()], is_view)
+
     def is_update(self, sql: str) -> bool:
         """Tell from the text alone whether a statement changes something and returns no rows.
 
         Raises:
             FlightLLMError: no kind of statement begins like this, or it is one that is not supported.
         """
-        check_sql(sql, self._all.config.limits)
-        return classify(sql).is_update
+        with self._failures_noted(sql):
+            check_sql(sql, self._all.config.limits)
+            return classify(sql).is_update
 
     def describe(self, sql: str, parameters: pa.RecordBatch | None = None) -> Description:
         """Plan a statement without running it, with a row of parameters or else values that fit in their place.
@@ -119,6 +145,10 @@ class Session:
         Raises:
             FlightLLMError: the statement is wrong.
         """
+        with self._failures_noted(sql):
+            return self._described(sql, parameters)
+
+    def _described(self, sql: str, parameters: pa.RecordBatch | None = None) -> Description:
         check_sql(sql, self._all.config.limits)
         bound = sql if parameters is None else bind(sql, parameters)
         if bound != sql:
@@ -156,18 +186,20 @@ class Session:
             FlightLLMError: the query is wrong.
         """
         limits = self._all.config.limits
-        check_sql(sql, limits)
-        chosen = self._settings.with_values(settings)
-        no_rows = parameters is not None and parameters.num_rows == 0
-        bound = sql if no_rows else bind(sql, parameters)
-        if bound != sql:
-            check_bound(bound, limits)
-        statement = classify(bound)
-        if statement.is_update:
-            raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
-        if no_rows:
-            return self._started(statement.kind, sql, bound, lambda: _NoRows(self.describe(sql).schema))
-        return self._started(statement.kind, sql, bound, lambda: _plan(statement, self._services, chosen))
+        with self._failures_noted(sql):
+            check_sql(sql, limits)
+            chosen = self._settings.with_values(settings)
+            no_rows = parameters is not None and parameters.num_rows == 0
+            bound = sql if no_rows else bind(sql, parameters)
+            if bound != sql:
+                check_bound(bound, limits)
+            statement = classify(bound)
+            if statement.is_update:
+                kind = statement.kind.replace("_", " ").upper()
+                raise UnsupportedError(f"{kind} returns no rows: send it as an update")
+            if no_rows:
+                return self._started(statement.kind, sql, bound, lambda: _NoRows(self._described(sql).schema))
+            return self._started(statement.kind, sql, bound, lambda: _plan(statement, self._services, chosen))
 
     def describe_plan(self, plan: bytes) -> Description:
         """Plan a serialized Substrait plan without running it.
@@ -175,8 +207,8 @@ class Session:
         Raises:
             FlightLLMError: the plan is wrong.
         """
-        watch, catalog = self._all.watch, self._all.catalog
-        with watch.planning(_told_apart(plan), self._user), catalog.reading(), panics_mapped():
+        watch, catalog, noting = self._all.watch, self._all.catalog, self._failures_noted(_shown_plan(plan))
+        with noting, watch.planning(_told_apart(plan), self._user), catalog.reading(), panics_mapped():
             query = plan_substrait(plan, self._services, self._settings)
         return Description(query.schema, is_update=False, parameters=_EMPTY)
 
@@ -186,9 +218,10 @@ class Session:
         Raises:
             FlightLLMError: the plan is wrong.
         """
-        chosen = self._settings.with_values(settings)
-        text = f"Substrait plan of {len(plan):,} bytes"
-        return self._started("query", text, _told_apart(plan), lambda: plan_substrait(plan, self._services, chosen))
+        text = _shown_plan(plan)
+        with self._failures_noted(text):
+            chosen = self._settings.with_values(settings)
+            return self._started("query", text, _told_apart(plan), lambda: plan_substrait(plan, self._services, chosen))
 
     def _started(self, kind: str, text: str, noted: str, plan: Callable[[], Query]) -> QueryResult:
         """Plan a query; `noted` tells it from others should the server die of it."""
@@ -251,11 +284,12 @@ class Session:
         try:
             noted = self._all.watch.changing(bound, record.query_id, self._user)
             with self._statement(), record.bound(), noted, self._all.catalog.reading():
-                affected = change(statement, record, self._services, settings, more)
+                affected = change(statement, record, self._services, settings.for_storing(), more)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
             if isinstance(mapped, CancelledError) and record.reason is not None:
                 mapped = record.reason
+            self._explain(mapped, sql)
             record.finish("cancelled" if isinstance(mapped, CancelledError) else "failed", error=str(mapped))
             raise mapped from error
         record.finish("done", rows=max(affected, 0))
@@ -333,9 +367,14 @@ def _plan(statement: Statement, services: Services, settings: Settings) -> Query
     return _Explained(query, statement) if statement.kind == "explain" else query
 
 
+def _shown_plan(plan: bytes) -> str:
+    """Return what stands for a Substrait plan in `system.queries`."""
+    return f"Substrait plan of {len(plan):,} bytes"
+
+
 def _told_apart(plan: bytes) -> str:
     """Return what tells a Substrait plan from others, should the server die of it."""
-    return f"Substrait plan of {len(plan):,} bytes, {sha256(plan).hexdigest()}"
+    return f"{_shown_plan(plan)}, {sha256(plan).hexdigest()}"
 
 
 def _while_wanted(batches: Iterable[pa.RecordBatch], record: QueryRecord) -> Batches:

@@ -37,6 +37,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
         ("EXPLAIN SELECT a FROM t WHERE a = ?", [INT]),
         ("SELECT a FROM t WHERE ai_filter('Is {b} good?', b) AND a > ?", [INT]),
         ("SELECT ai_gen(?, b) FROM t", [TEXT]),
+        ("SELECT ai_classify(b, ?) FROM t", [TEXT]),
         ("INSERT INTO t VALUES (?,?,?,?,?,?)", [INT, TEXT, DAY, MONEY, WHEN, pa.uint64()]),
         ("INSERT INTO t (b,a) VALUES ($1,$2)", [TEXT, INT]),
         ("UPDATE t SET b = ? WHERE a = ?", [TEXT, INT]),

@@ -162,6 +162,8 @@ class Catalog:
                 raise ConfigError(f"table {name!r}: the name is taken")
             self.store.add_schema(table.schema)
             self.store.put(self._cast(Entry(table, "file", opened.stored, opened.table, **given), opened))
+        if opened.separator is not None:
+            _log.warning("a table of one column: commas separate CSV, and tabs .tsv", column=opened.schema.names[0])
         _log.info("table registered", table=table.display, path=str(path), columns=len(opened.schema))
 
     def _open(self, name: str, path: Path | str) -> files.FileTable:

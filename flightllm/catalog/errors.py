@@ -15,6 +15,9 @@ _PREFIX = re.compile(
     r"|Invalid argument error|type_coercion|caused by|Optimizer rule '\w+' failed)(?:: |\s+)"
 )
 _PARSER = re.compile(r'^ParserError\("(?P<text>.*)"\)$', re.DOTALL)
+_CASE = "Column names are case sensitive. You can use double quotes to refer to the "
+_CASE_END = " column or disable the datafusion.sql_parser.enable_ident_normalization configuration."
+"""DataFusion names an option of its own, which clients cannot set."""
 _INTERNAL, _WRONG_TYPES, _INSTEAD = "Internal error: ", "' failed to match any signature", "No function matches"
 """DataFusion calls wrong types an error of its own, lists all it tried and only then says what to write instead."""
 _PLEA, _PLEA_END = "This issue was likely caused by a bug in DataFusion's code.", "apache/datafusion/issues"
@@ -29,8 +32,11 @@ _PANICS = "pyo3_runtime"
 _log = structlog.get_logger(__name__)
 
 
-def mapped_error(error: Exception) -> FlightLLMError:
-    """Return our error for one that DataFusion raised while it planned or ran SQL; one of ours is returned as it is."""
+def mapped_error(error: Exception, parsed: str | None = None) -> FlightLLMError:
+    """Return our error for one that DataFusion raised while it planned or ran SQL; one of ours is returned as it is.
+
+    `parsed` is the text that it parsed.
+    """
     if isinstance(error, FlightLLMError):
         return error
     text = plain_text(error)
@@ -55,7 +61,9 @@ def mapped_error(error: Exception) -> FlightLLMError:
         return UnsupportedError(text.replace(_UNSUPPORTED, "not supported: "))
     if "RecursionLimitExceeded" in text:
         return LimitExceededError("the SQL text is nested too deeply (50 levels): use WITH, or shorter expressions")
-    return SqlError(text)
+    wrong = SqlError(text)
+    wrong.parsed = parsed
+    return wrong
 
 
 @contextmanager
@@ -94,7 +102,17 @@ def plain_text(error: Exception) -> str:
         text = text[match.end() :]
     if parser := _PARSER.match(text):
         text = f"syntax error: {parser['text']}"
-    return _without_plea(_without_signatures(text.replace(STORED_SUFFIX, "")).replace(_INTERNAL, "")).strip()
+    text = _without_option(text.replace(STORED_SUFFIX, ""))
+    return _without_plea(_without_signatures(text).replace(_INTERNAL, "")).strip()
+
+
+def _without_option(text: str) -> str:
+    """Say what to write where DataFusion names an option."""
+    before, advice, after = text.partition(_CASE)
+    column, end, rest = after.partition(_CASE_END)
+    return (
+        f"{before}Names without double quotes are read in lower case: write {column}.{rest}" if advice and end else text
+    )
 
 
 def _shortened(text: str) -> str:

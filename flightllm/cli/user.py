@@ -14,11 +14,9 @@ import pyarrow as pa
 
 from flightllm.access.principal import ROLES
 from flightllm.access.store import AccessStore, Allowance, User
-from flightllm.cli.common import OneLineErrors, data_folder_option
+from flightllm.cli.common import PASSWORD, OneLineErrors, data_folder_option
 from flightllm.cli.render import as_table, console_of, put
 from flightllm.config import Config
-
-_PASSWORD = "FLIGHTLLM_PASSWORD"  # noqa: S105 - the name of a variable
 
 
 @click.group(cls=OneLineErrors)
@@ -44,7 +42,11 @@ def token() -> None:
 
 def _attributes(command: Callable[..., Any]) -> Callable[..., Any]:
     options = [
-        click.option("--role", type=click.Choice(ROLES), help="admin may everything, readonly changes nothing."),
+        click.option(
+            "--role",
+            type=click.Choice(ROLES),
+            help="admin may everything, readonly only asks; if new, user.",
+        ),
         click.option("--group", "groups", multiple=True, help="A name for several users in grants. Repeatable."),
         click.option("--tenant", help="Users of different tenants share no prefix cache."),
         click.option("--daily-calls", type=click.IntRange(0), help="AI calls a day (UTC)."),
@@ -72,11 +74,11 @@ def _store(config_file: Path | None) -> Iterator[AccessStore]:
 @click.option("--again", is_flag=True, help="Let it have what a dropped user of this name made.")
 @click.argument("name")
 def add(config_file: Path | None, name: str, *, no_password: bool, again: bool, **attributes: Any) -> None:
-    """Add a user; the password is asked for, or read from FLIGHTLLM_PASSWORD or standard input."""
+    """Add a user; the password is asked for, or read from FLIGHTLLMPASSWORD or standard input."""
     given = User(name, attributes["role"] or "user")
     with _store(config_file) as store:
         store.add_user(_changed(given, attributes), None if no_password else _password(), again=again)
-    click.echo(f"added {name} ({given.role})")
+    click.echo(f"added {name} ({given.role}) in {Config.load(config_file).data_folder}")
 
 
 @user.command("set")
@@ -175,8 +177,8 @@ def _changed(user: User, attributes: dict[str, Any]) -> User:
 
 
 def _password() -> str:
-    if _PASSWORD in os.environ:
-        return os.environ[_PASSWORD]
+    if PASSWORD in os.environ:
+        return os.environ[PASSWORD]
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\n")
     answer: str = click.prompt("Password", hide_input=True, confirmation_prompt=True)

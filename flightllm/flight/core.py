@@ -170,7 +170,9 @@ class Core:
     def recipient(self, context: Context, session: Session, settings: Mapping[str, str]) -> Recipient:
         """Return who reads the result of a statement of `session`."""
         asker = Asker(session.principal.name, session.id)
-        return Recipient(context.is_cancelled, asker, session.time_limit(settings), self.refusals.note)
+        return Recipient(
+            context.is_cancelled, asker, session.time_limit(settings), self.refusals.note, self.draining.is_set
+        )
 
     def run(
         self,

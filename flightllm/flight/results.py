@@ -55,6 +55,8 @@ class Recipient:
     time_limit: TimeLimit = TimeLimit()  # noqa: RUF009 - frozen
     seen: Callable[[BaseException], None] = lambda _: None
     """Gets what the stream fails with."""
+    draining: Callable[[], bool] = lambda: False
+    """Tells whether the server stops, which cancels the query."""
 
 
 class _Producer:
@@ -228,7 +230,7 @@ def pulled(
     reason: FlightLLMError | None = None
     finished = False
     try:
-        for rows in _receive(producer, limits, patience):
+        for rows in _explained(_receive(producer, limits, patience), recipient):
             producer.sent = time.monotonic()
             yield rows
             producer.sent = None
@@ -243,6 +245,16 @@ def pulled(
             producer.done()
         else:
             producer.stop(reason)
+
+
+def _explained(rows: Iterator[pa.RecordBatch | pa.Table], recipient: Recipient) -> Iterator[pa.RecordBatch | pa.Table]:
+    """Yield rows; say where the query is cancelled because the server stops."""
+    try:
+        yield from rows
+    except CancelledError as error:
+        if recipient.draining():
+            raise CancelledError("the query was cancelled because the server is draining: ask again later") from error
+        raise
 
 
 def _receive(producer: _Producer, limits: FlightLimits, patience: Patience) -> Iterator[pa.RecordBatch | pa.Table]:

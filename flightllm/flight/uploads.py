@@ -9,7 +9,7 @@ from pyarrow import flight
 
 from flightllm.errors import InvalidInputError
 from flightllm.limits import Deadline, over_limit
-from flightllm.plain_types import elements, plain_bytes, with_plain_types
+from flightllm.plain_types import elements, plain_bytes, with_plain_types, without_view_dictionaries
 
 _NO_DEADLINE = Deadline()
 
@@ -68,7 +68,7 @@ def _next(chunks: Iterator[Any]) -> Any:
 
 def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     with _malformed():
-        return batch if batch.schema.equals(schema) else batch.cast(schema)
+        return batch if batch.schema.equals(schema) else without_view_dictionaries(batch).cast(schema)
 
 
 @contextmanager

@@ -217,7 +217,9 @@ class _Reader:
         exists_ok = self._take("if") and self._need("exists")
         what = self._tokens[1].text.lower()
         target = self._schema_name() if what == "schema" else self._name()
-        _ = self._take("cascade") or self._take("restrict")
+        if self._take("cascade") and what == "schema":
+            raise UnsupportedError("DROP SCHEMA … CASCADE is not supported: drop the tables in the schema first")
+        _ = self._take("restrict")
         self._end(f"DROP {what.upper()} takes one name")
         kinds: dict[str, StatementKind] = {"table": "drop_table", "view": "drop_view", "schema": "drop_schema"}
         return Statement(kinds[what], self._rest(0), target=target, exists_ok=exists_ok)

@@ -17,11 +17,14 @@ def test_a_name_is_given_again_on_purpose_only(tmp_path: Path, monkeypatch: pyte
         result = CliRunner().invoke(main, ["user", *arguments])
         return result.exit_code, result.output
 
-    assert said("add", "bob", "--no-password") == (0, "added bob (user)\n")
+    assert said("add", "bob", "--no-password") == (0, f"added bob (user) in {tmp_path}\n")
     assert said("drop", "bob") == (0, "dropped bob\n")
     code, message = said("add", "bob", "--no-password")
     assert (code, "another user 'bob'" in message, "add --again" in message) == (1, True, True)
-    assert said("add", "bob", "--no-password", "--again", "--role", "readonly") == (0, "added bob (readonly)\n")
+    assert said("add", "bob", "--no-password", "--again", "--role", "readonly") == (
+        0,
+        f"added bob (readonly) in {tmp_path}\n",
+    )
     [store] = [AccessStore(path) for path in tmp_path.rglob("access.sqlite")]
     assert store.user("bob").role == "readonly"
     store.close()

@@ -145,6 +145,13 @@ def test_declared_types(uri: str, declared: str, kept: pa.DataType, literal: str
     assert shown.to_pylist() == [value, None]
 
 
+def test_labels_as_a_parameter(server: FlightSqlServer) -> None:
+    """A bound list serves as the labels of a call."""
+    with adbc.connect(server.uri, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT ai_classify('sunny', ?) AS label", parameters=[["rain", "sun"]])
+        assert cursor.fetchall() in ([("rain",)], [("sun",)])
+
+
 @pytest.mark.parametrize(
     ("expression", "kind", "value"),
     [

@@ -131,6 +131,16 @@ def test_killed_under_load(tmp_path: Path) -> None:
         assert set(answers) == {expected}
 
 
+def test_a_client_of_a_killed_process(tmp_path: Path) -> None:
+    """Whose query was running is told what happened, and what to do."""
+    with SupervisedServer(tmp_path, SLOW) as server, Client(server.uri) as client:
+        batches = slow_query(client, 5000)
+        next(batches)
+        server.kill_worker()
+        with pytest.raises(EngineUnavailableError, match=r"its process ended.*flightllm quarantine"):
+            list(batches)
+
+
 def test_a_killed_supervisor_takes_all_with_it(tmp_path: Path) -> None:
     """After `kill -9` of the supervisor no process is left over, and the port is free."""
     with SupervisedServer(tmp_path) as server:
