@@ -87,8 +87,7 @@ class Statement:
                 self._schema = result.schema
             schema = self._schema
         if result.schema != schema:
-            result.query.cancel()
-            close_batches(result.batches)
+            give_up(result)
             raise table_changed()
         with self._lock:
             self._rights = rights
