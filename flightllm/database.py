@@ -96,7 +96,7 @@ class Database:
             catalog.store.forget = access.store.forget
             for name, place in config.tables.items():
                 catalog.register_file(name, place)
-            backends = Backends(config.embedding, config.limits, indexes, cache)
+            backends = Backends(config.embedding, config.recovery, config.limits, indexes, cache)
             _ = engines.own  # loads it now, so that what is wrong with it is told
             services = Services(
                 config,
@@ -134,6 +134,11 @@ class Database:
     def engine_up(self) -> bool:
         """Tell whether the engine answers, as far as is known."""
         return self._services.engines.own.health.up and bool(getattr(self.engine, "alive", True))
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Return how many bytes relational work has written to disk for lack of memory."""
+        return self._services.loop.spilled.value
 
     def close(self) -> None:
         """Cancel what runs, keep the answers, release the engine. Idempotent."""

@@ -5,7 +5,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from threading import Event
 from typing import Any
 
 from flightllm.ai import AICall, backing_of
@@ -18,7 +17,7 @@ from flightllm.operators.flights import Flights
 from flightllm.operators.overlay import Overlay, Peekable
 from flightllm.operators.relational import Batches
 from flightllm.plan.figures import COUNTED, CallFigures, Figures, average
-from flightllm.records import QueryRecord
+from flightllm.records import QueryRecord, Stop
 
 MOST_PROMPTS = 30_000
 """Prompts that a prediction tries before it concludes from these to all."""
@@ -108,7 +107,7 @@ class DryRun:
         return _figures(record.call_rows(), self.calls, sites, rows, stopped=stopped)
 
 
-class _Until(Event):
+class _Until(Stop):
     """Set once a query is cancelled, or its time is over."""
 
     def __init__(self, deadline: float, cancelled: Callable[[], bool]) -> None:

@@ -27,6 +27,10 @@ from flightllm.vector.store import LONGEST_NAME
 if TYPE_CHECKING:
     from flightllm.vector.build import Part
 
+_THERE, _NEW = f"{SEARCH_CATALOG}.public.there", f"{SEARCH_CATALOG}.public.new"
+_OUTGROWN = 2
+"""An index that would have so many times the rows that it was built with is built anew: it learned from too few."""
+
 
 def change_index(statement: Statement, record: QueryRecord, services: Services, settings: Settings) -> int:
     """Run a statement about a vector index; return the rows in it, or -1.
@@ -76,11 +80,6 @@ def _change(name: str, statement: Statement, builder: "_Builder") -> int:
             )
     options = IndexOptions.read(statement.options)
     return builder.build(name, statement.target, statement.columns[0], options)
-
-
-_THERE, _NEW = f"{SEARCH_CATALOG}.public.there", f"{SEARCH_CATALOG}.public.new"
-_OUTGROWN = 2
-"""An index that would have so many times the rows that it was built with is built anew: it learned from too few."""
 
 
 @dataclass(frozen=True, slots=True)

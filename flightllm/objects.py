@@ -266,7 +266,7 @@ def _without(kind: str, name: str, known: Mapping[str, _T]) -> Mapping[str, _T]:
 
 def suggestion(name: str, known: Sequence[str]) -> str:
     """Return what to write instead of an unknown name."""
-    close = get_close_matches(name, known, n=1)
+    close = get_close_matches(name[:200], known, n=1)  # of long texts it takes minutes
     return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(sorted(known)[:20]) or 'none yet'}"
 
 

@@ -3,7 +3,7 @@
 import secrets
 from collections import deque
 from collections.abc import Callable, Mapping
-from threading import Event, Lock
+from threading import Lock
 from types import MappingProxyType
 
 import pyarrow as pa
@@ -78,7 +78,7 @@ class QueryLog:
     def plan(
         self,
         sql: str,
-        cancelled: Event | None = None,
+        cancelled: Stop | None = None,
         *,
         user: str = LOCAL.name,
         session_id: str = "",
@@ -104,7 +104,7 @@ class QueryLog:
     def start(
         self,
         sql: str,
-        cancelled: Event | None = None,
+        cancelled: Stop | None = None,
         *,
         user: str = LOCAL.name,
         session_id: str = "",

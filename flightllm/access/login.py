@@ -155,6 +155,8 @@ class Login:
             raise UnauthenticatedError(f"{name!r} is no name of a user")
         role = claims.get(self._config.role_claim, self._config.default_role)
         if role not in ROLES:
+            if self._config.role_claim in claims:
+                raise UnauthenticatedError(f"the token's role {role!r} is unknown; there are: {', '.join(ROLES)}")
             raise UnauthenticatedError(f"{name!r} is no user of this server: an admin adds it by `flightllm user add`")
         groups = claims.get(self._config.groups_claim)
         groups = groups if isinstance(groups, list) else []

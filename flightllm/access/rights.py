@@ -9,7 +9,7 @@ from flightllm.access.store import Snapshot
 from flightllm.errors import PermissionDeniedError
 from flightllm.sql.names import TableName
 
-_READING: tuple[Privilege, ...] = ("SELECT", "USAGE")
+READING: tuple[Privilege, ...] = ("SELECT", "USAGE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class Rights:
         """Tell whether a table may be used so; `owner` is who made it."""
         if self.unlimited:
             return True
-        if privilege not in _READING and self.principal.role == "readonly":
+        if privilege not in READING and self.principal.role == "readonly":
             return False
         if owner == self.principal.name:
             return True
@@ -135,7 +135,7 @@ class Rights:
         return principal.name if principal.known else min(principal.groups, default=principal.role)
 
     def _denied(self, privilege: str, kind: str, name: str) -> PermissionDeniedError:
-        if self.principal.role == "readonly" and privilege not in _READING:
+        if self.principal.role == "readonly" and privilege not in READING:
             return PermissionDeniedError(f"{self._who} may not change anything: {privilege} on {kind.lower()} {name!r}")
         return PermissionDeniedError(
             f"{self._who} has no {privilege} on {kind.lower()} {name!r}: an admin grants it by"

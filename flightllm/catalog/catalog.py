@@ -1,7 +1,7 @@
 """One server's catalog: registers tables, answers metadata, and runs the statements that change tables."""
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
@@ -60,6 +60,11 @@ class Catalog:
             self._close()
             raise
 
+    @property
+    def entries(self) -> Mapping[TableName, Entry]:
+        """Return the tables that can be read."""
+        return self.store.entries
+
     def close(self) -> None:
         """Give the folder free. Idempotent."""
         self._close()
@@ -92,7 +97,7 @@ class Catalog:
 
     def tables(self) -> list[TableInfo]:
         """Return all tables by schema and name, the system tables included; touches no data."""
-        listed = [entry.info for entry in self.store.entries.values()]
+        listed = [entry.info for entry in self.entries.values()]
         return sorted([*listed, *self.store.system_tables()], key=lambda info: info.name)
 
     def system_rows(self, name: str) -> pa.Table:
@@ -109,13 +114,14 @@ class Catalog:
         Raises:
             NotFoundError: there is no such table; names the ones there are.
         """
-        wanted = self.store.named(name)
-        if entry := self.store.entries.get(wanted):
+        entries = self.entries
+        wanted = self.store.named(name, entries)
+        if entry := entries.get(wanted):
             return entry.info
         for info in self.store.system_tables():
             if info.name == wanted:
                 return info
-        raise self.store.missing(wanted, self.store.entries)
+        raise self.store.missing(wanted, entries)
 
     def columns_of(self, name: TableName | str) -> list[str]:
         """Return the names of a table's columns, in order.
@@ -131,7 +137,7 @@ class Catalog:
         Raises:
             NotFoundError: there is no such table.
         """
-        return self.store.revision(name)
+        return self.store.revision(name, self.entries)
 
     def register_file(self, name: str, path: Path | str) -> None:
         """Register a file, a folder or an address in an object store under a SQL name, which folds as in a query.
@@ -156,6 +162,8 @@ class Catalog:
                 raise ConfigError(f"table {name!r}: the name is taken")
             self.store.add_schema(table.schema)
             self.store.put(self._cast(Entry(table, "file", opened.stored, opened.table, **given), opened))
+        if opened.separator is not None:
+            _log.warning("a table of one column: commas separate CSV, and tabs .tsv", column=opened.schema.names[0])
         _log.info("table registered", table=table.display, path=str(path), columns=len(opened.schema))
 
     def _open(self, name: str, path: Path | str) -> files.FileTable:
@@ -232,6 +240,14 @@ class Catalog:
         """
         return statements.execute(self.store, statement, collect, self.owner)
 
+    def check(self, statement: Statement) -> None:
+        """Raise what `execute` would where planning alone tells of it; nothing is changed.
+
+        Raises:
+            FlightLLMError: the statement is wrong.
+        """
+        statements.check(self.store, statement)
+
     def check_create(self, statement: Statement) -> bool:
         """Tell whether CREATE … has anything to do: False where the name exists and IF NOT EXISTS was written.
 
@@ -262,5 +278,5 @@ class Catalog:
 
     def inline_views(self, sql: str) -> str:
         """Return a query with the AI views it names put before it as WITH queries; other text comes back as it is."""
-        kept = {name: entry for name, entry in self.store.entries.items() if entry.kind == "ai_view"}
+        kept = {name: entry for name, entry in self.entries.items() if entry.kind == "ai_view"}
         return views.inline_views(sql, kept)

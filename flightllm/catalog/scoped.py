@@ -1,6 +1,6 @@
 """The catalog in the hands of one principal: the same calls, what is not granted refused."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 
@@ -9,11 +9,12 @@ from datafusion import DataFrame, SessionContext
 
 from flightllm.access.grants import Privilege
 from flightllm.access.rights import Rights
-from flightllm.catalog import statements, views
+from flightllm.catalog import statements
 from flightllm.catalog.catalog import Catalog
 from flightllm.catalog.contexts import QUERY_ONLY
 from flightllm.catalog.entries import Entry, TableInfo
 from flightllm.catalog.errors import mapped_error
+from flightllm.catalog.frozen import FrozenCatalog
 from flightllm.catalog.rewriting import Collect
 from flightllm.catalog.scope import Scope
 from flightllm.catalog.store import RESERVED, TableStore
@@ -37,7 +38,7 @@ class Scopes:
     def of(self, rights: Rights) -> Catalog:
         """Return the catalog in the hands of a principal, for one statement."""
         if rights.unlimited:
-            return self._catalog
+            return FrozenCatalog(self._catalog)
         scope = self._kept.get(rights)
         if scope is None or scope.base is not self._store.entries:
             with self._making:  # what one statement plans, those beside it need not plan too
@@ -60,6 +61,11 @@ class ScopedCatalog(Catalog):
 
     # --- reading
 
+    @property
+    def entries(self) -> Mapping[TableName, Entry]:
+        """Return the tables that the principal may read."""
+        return self._scope.entries
+
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
         """Return a fresh context over what the principal sees."""
         return self._scope.context(planning=planning, parallel=parallel)
@@ -68,11 +74,6 @@ class ScopedCatalog(Catalog):
         """Return the schemas that have something for the principal, `system` last."""
         mine = {name.schema for name in self._scope.entries} | {DEFAULT_SCHEMA, *RESERVED}
         return [schema for schema in self.store.schemas() if schema in mine or self._rights.may_create(schema)]
-
-    def tables(self) -> list[TableInfo]:
-        """Return the tables that the principal may read."""
-        listed = [entry.info for entry in self._scope.entries.values()]
-        return sorted([*listed, *self.store.system_tables()], key=lambda info: info.name)
 
     def system_rows(self, name: str) -> pa.Table:
         """Return the principal's rows of a system table as they are now."""
@@ -85,18 +86,14 @@ class ScopedCatalog(Catalog):
             NotFoundError: there is no such table.
             PermissionDeniedError: the principal may not read it.
         """
-        wanted = self.store.named(name)
+        wanted = self.store.named(name, self._scope.base)
         if refusal := self._scope.refusals.get(wanted):
             raise refusal
-        for info in self.tables():
-            if info.name == wanted:
-                return info
-        raise self.store.missing(wanted, self._scope.entries)
+        return super().table(wanted)
 
-    def inline_views(self, sql: str) -> str:
-        """Return a query with the AI views it names put before it; see `Catalog.inline_views`."""
-        kept = {name: entry for name, entry in self._scope.entries.items() if entry.kind == "ai_view"}
-        return views.inline_views(sql, kept)
+    def revision(self, name: TableName) -> str:
+        """Return a text that changes with a table's rows, also where the principal may not read it."""
+        return self.store.revision(name, self._scope.base)
 
     def check_unrestricted(self, name: TableName) -> None:
         """Raise `PermissionDeniedError` where the principal may not read every row and value of a table."""
@@ -152,6 +149,12 @@ class ScopedCatalog(Catalog):
             if statement.kind == "create_view":
                 self._check_readable(statement.query or "")
             return super().execute(statement, collect)
+
+    def check(self, statement: Statement) -> None:
+        """Raise what `execute` would; see `Catalog.check`."""
+        name = statements.target_of(statement)
+        self._check_change(statement, name, self.store.entries.get(name))
+        super().check(statement)
 
     def _check_change(self, statement: Statement, name: TableName, entry: Entry | None) -> None:
         match statement.kind:

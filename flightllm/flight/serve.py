@@ -58,6 +58,8 @@ def run(
         with HttpServer(config.http, database, server, server_config=config.server) as http:
             if http.port is not None:
                 keep_alive(http.port, config.recovery.dead_peer_seconds)
+            if server.certified_port is not None:
+                _log.info("listening to clients with certificates", port=server.certified_port)
             listening(server.uri)
             stop.wait()
             seconds = config.recovery.drain_seconds

@@ -182,6 +182,8 @@ def test_signed_claims(store: AccessStore, issuer: Issuer) -> None:
     assert carol == Principal("carol", "readonly", frozenset({"eu"}), "acme", known=False)
     with pytest.raises(UnauthenticatedError, match="no user of this server"):
         login.by_token(issuer.token())
+    with pytest.raises(UnauthenticatedError, match="role 'superuser' is unknown; there are: admin, user, readonly"):
+        login.by_token(issuer.token(role="superuser"))
     with pytest.raises(UnauthenticatedError):
         login.anonymous()
     assert _signed(store, issuer, default_role="readonly").by_token(issuer.token()).role == "readonly"

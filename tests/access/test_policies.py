@@ -267,11 +267,20 @@ def test_admins_see_all(database: Database) -> None:
         ("CREATE ROW FILTER ON managed TO eu AS true", InvalidInputError, "OR REPLACE"),
         ("CREATE ROW FILTER ON managed TO eu AS", SqlError, "expression"),
         ("CREATE COLUMN MASK ON managed(colour) TO eu AS 1", NotFoundError, "no column 'colour'"),
+        ("CREATE COLUMN MASK ON managed(id) TO eu AS 'x'", SqlError, "the mask of the column 'id' is of type string"),
+        ("CREATE COLUMN MASK ON csv(id) TO eu AS [1]", SqlError, "CAST"),
         ("CREATE COLUMN MASK ON managed TO eu AS 1", SqlError, "in parentheses"),
         ("DROP ROW FILTER ON managed FROM alice", NotFoundError, "no such row filter"),
         ("GRANT FLY ON managed TO alice", SqlError, "no privilege FLY"),
         ("GRANT SELECT ON MODEL default TO alice", SqlError, "USAGE"),
         ("GRANT SELECT ON managed TO nobody", NotFoundError, "no user, group or role 'nobody'"),
+        ("GRANT SELECT ON managed TO alice, nobody", NotFoundError, "no user, group or role 'nobody'"),
+        (
+            "GRANT INSERT ON managed TO reader",
+            InvalidInputError,
+            "has the role readonly, which may not INSERT",
+        ),
+        ("GRANT SELECT ON managed TO alice,", SqlError, "a user"),
         ("REVOKE SELECT ON managed FROM readonly", NotFoundError, "no such privilege"),
         ("GRANT SELECT managed TO alice", SqlError, "ON was expected"),
     ],
@@ -280,7 +289,20 @@ def test_policies_and_grants_that_are_wrong(
     database: Database, sql: str, error: type[FlightLLMError], message: str
 ) -> None:
     """Each says what is wrong, and nothing is kept of it."""
+    database.access.store.add_user(User("reader", "readonly"))
     before = database.access.store.snapshot()
     with pytest.raises(error, match=message):
         database.session().update(sql)
     assert database.access.store.snapshot() == before
+
+
+def test_grants_to_several(database: Database) -> None:
+    """One statement grants to several, and takes back; ALL is for a readonly user what it can use."""
+    admin, store = database.session(), database.access.store
+    store.add_user(User("reader", "readonly"))
+    admin.update("GRANT ALL ON managed TO reader, eu")
+    assert {(g.grantee, g.privilege) for g in store.snapshot().grants if g.name == "managed"} == {
+        (grantee, privilege) for grantee in ("reader", "eu") for privilege in ("SELECT", "INSERT", "UPDATE", "DELETE")
+    }
+    admin.update("REVOKE ALL ON managed FROM reader, eu")
+    assert not [g for g in store.snapshot().grants if g.name == "managed"]

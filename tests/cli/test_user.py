@@ -34,11 +34,12 @@ def users(folder: Path) -> Mapping[str, User]:
 
 def test_a_name_is_given_again_on_purpose_only(tmp_path: Path, said: Said) -> None:
     """A user of a dropped one's name would have what that one made: the command says so, and how it is done."""
-    assert said("add", "bob", "--no-password") == (0, "added bob (user)\n")
+    assert said("add", "bob", "--no-password") == (0, f"added bob (user) in {tmp_path}\n")
     assert said("drop", "bob") == (0, "dropped bob\n")
     code, message = said("add", "bob", "--no-password")
     assert (code, "another user 'bob'" in message, "add --again" in message) == (1, True, True)
-    assert said("add", "bob", "--no-password", "--again", "--role", "readonly") == (0, "added bob (readonly)\n")
+    expected = f"added bob (readonly) in {tmp_path}\n"
+    assert said("add", "bob", "--no-password", "--again", "--role", "readonly") == (0, expected)
     assert users(tmp_path)["bob"].role == "readonly"
 
 
