@@ -1,6 +1,6 @@
 """The catalog in the hands of one principal: the same calls, what is not granted refused."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from threading import Lock
 
@@ -9,17 +9,17 @@ from datafusion import DataFrame, SessionContext
 
 from flightllm.access.grants import Privilege
 from flightllm.access.rights import Rights
-from flightllm.catalog import statements, views
+from flightllm.catalog import statements
 from flightllm.catalog.catalog import Catalog
 from flightllm.catalog.contexts import QUERY_ONLY
 from flightllm.catalog.entries import Entry, TableInfo
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.rewriting import Collect
 from flightllm.catalog.scope import Scope
-from flightllm.catalog.store import RESERVED, TableStore
+from flightllm.catalog.store import TableStore
 from flightllm.catalog.uploads import IngestMode
 from flightllm.errors import PermissionDeniedError
-from flightllm.sql.names import DEFAULT_SCHEMA, TableName
+from flightllm.sql.names import DEFAULT_SCHEMA, RESERVED, TableName
 from flightllm.sql.statement import Statement
 
 _MOST_SCOPES = 64
@@ -60,6 +60,11 @@ class ScopedCatalog(Catalog):
 
     # --- reading
 
+    @property
+    def entries(self) -> Mapping[TableName, Entry]:
+        """Return the tables that the principal may read."""
+        return self._scope.entries
+
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
         """Return a fresh context over what the principal sees."""
         return self._scope.context(planning=planning, parallel=parallel)
@@ -71,7 +76,7 @@ class ScopedCatalog(Catalog):
 
     def tables(self) -> list[TableInfo]:
         """Return the tables that the principal may read."""
-        listed = [entry.info for entry in self._scope.entries.values()]
+        listed = [found.info for entry in self._scope.entries.values() if (found := self._scope.seen(entry))]
         return sorted([*listed, *self.store.system_tables()], key=lambda info: info.name)
 
     def system_rows(self, name: str) -> pa.Table:
@@ -88,15 +93,12 @@ class ScopedCatalog(Catalog):
         wanted = self.store.named(name)
         if refusal := self._scope.refusals.get(wanted):
             raise refusal
-        for info in self.tables():
+        if entry := self._scope.entries.get(wanted):
+            return self._scope.planned(entry).info
+        for info in self.store.system_tables():
             if info.name == wanted:
                 return info
         raise self.store.missing(wanted, self._scope.entries)
-
-    def inline_views(self, sql: str) -> str:
-        """Return a query with the AI views it names put before it; see `Catalog.inline_views`."""
-        kept = {name: entry for name, entry in self._scope.entries.items() if entry.kind == "ai_view"}
-        return views.inline_views(sql, kept)
 
     def check_unrestricted(self, name: TableName) -> None:
         """Raise `PermissionDeniedError` where the principal may not read every row and value of a table."""
