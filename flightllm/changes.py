@@ -1,12 +1,13 @@
 """Statements that change tables, indexes, models, prompts or rights; each can be cancelled until it takes effect."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
+from itertools import islice, pairwise
 
 import pyarrow as pa
+from datafusion import DataFrame
 
 from flightllm.catalog import IngestMode
 from flightllm.catalog.scope import check_policy
@@ -20,17 +21,22 @@ from flightllm.records import QueryRecord
 from flightllm.services import Services
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
+from flightllm.sql.guard import check_bound
 from flightllm.sql.parameters import bind
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Token, tokenize
 
 _FOR_ADMINS = ("grant", "revoke", "create_policy", "drop_policy", "truncate", "create_external")
 _ROWS_TOGETHER, _TEXT_TOGETHER = 1_000, 1 << 20
-"""Rows of parameters, and characters of their text, after which another INSERT is begun."""
+"""Rows of parameters, and characters of their text, after which another text is begun."""
 
 
-def change(statement: Statement, record: QueryRecord, services: Services, settings: Settings) -> int:
+def change(
+    statement: Statement, record: QueryRecord, services: Services, settings: Settings, more: Iterable[str] | None = None
+) -> int:
     """Run DDL or DML; return the rows affected, or -1. Cancelling `record` stops it, and then nothing has changed.
+
+    `more` are texts like this one, an INSERT … VALUES without AI calls: their rows are added together with its own.
 
     Raises:
         CancelledError: the record was cancelled.
@@ -38,15 +44,16 @@ def change(statement: Statement, record: QueryRecord, services: Services, settin
     """
     if record.cancelled.is_set():
         raise CancelledError("the statement was cancelled")
+    _refuse(statement, services, settings)
     if statement.kind in _FOR_ADMINS:
         return _administer(statement, services)
     catalog = services.catalog
     match statement.kind:
         case "create_table_as":
             return _create_table_as(statement, record, services, settings)
-        case "insert" if _has_values(statement) and not services.functions.may_be_in(statement.query or ""):
+        case "insert" if more is not None or _is_plain(statement, services.functions):
             frame = catalog.values(statement)
-            with closing(_rows(services.loop.stream(frame, record.cancelled.is_set), record)) as rows:
+            with closing(_values(frame, more or (), record, services)) as rows:
                 return catalog.insert(replace(statement, columns=()), frame.schema(), rows)
         case "insert":
             query = plan(statement.query or "", services, settings)
@@ -59,14 +66,37 @@ def change(statement: Statement, record: QueryRecord, services: Services, settin
             return change_index(statement, record, services, settings)
         case "create_model" | "drop_model" | "create_prompt" | "drop_prompt":
             return change_object(statement, services)
-        case "delete" | "update" if uses_ai(statement.text, services, settings):
-            raise UnsupportedError(
-                "AI calls in DELETE and UPDATE are not supported: write CREATE OR REPLACE TABLE … AS"
-            )
         case _:
             affected = catalog.execute(statement, partial(services.loop.stream, cancelled=record.cancelled.is_set))
             drop_indexes(statement, services)
             return affected
+
+
+def check(statement: Statement, services: Services, settings: Settings) -> None:
+    """Raise what `change` would where planning alone tells of it; nothing is run.
+
+    Raises:
+        FlightLLMError: the statement is wrong.
+    """
+    _refuse(statement, services, settings)
+    catalog = services.catalog
+    match statement.kind:
+        case "insert" if _is_plain(statement, services.functions):
+            frame = catalog.values(statement)
+            catalog.insert(replace(statement, columns=()), frame.schema(), ())
+        case "insert":
+            catalog.insert(statement, plan(statement.query or "", services, settings).schema, ())
+        case "create_table_as" if catalog.check_create(statement):
+            plan(statement.query or "", services, settings)
+        case "create_table" | "drop_table" | "drop_view" | "delete" | "update":
+            catalog.check(statement)
+
+
+def _refuse(statement: Statement, services: Services, settings: Settings) -> None:
+    if statement.kind == "transaction":
+        raise UnsupportedError("transactions are not supported: every statement takes effect by itself")
+    if statement.kind in ("delete", "update") and uses_ai(statement.text, services, settings):
+        raise UnsupportedError("AI calls in DELETE and UPDATE are not supported: write CREATE OR REPLACE TABLE … AS")
 
 
 def _administer(statement: Statement, services: Services) -> int:
@@ -102,6 +132,17 @@ def _create_table_as(statement: Statement, record: QueryRecord, services: Servic
         return services.catalog.ingest(statement.target, query.schema, rows, mode)
 
 
+def _values(frame: DataFrame, more: Iterable[str], record: QueryRecord, services: Services) -> Batches:
+    """Yield the rows of VALUES, then those of more texts, each planned when its turn comes."""
+    yield from _rows(services.loop.stream(frame, record.cancelled.is_set), record)
+    user = "" if services.rights.unlimited else record.user
+    for text in more:
+        check_bound(text, services.config.limits)
+        with services.watch.changing(text, record.query_id, user):
+            values = services.catalog.values(classify(text))
+            yield from _rows(services.loop.stream(values, record.cancelled.is_set), record)
+
+
 def _rows(batches: Batches, record: QueryRecord) -> Batches:
     """Yield a query's rows; a cancelled query raises at its end at the latest, before its rows are stored."""
     with closing(batches):
@@ -110,20 +151,26 @@ def _rows(batches: Batches, record: QueryRecord) -> Batches:
         raise CancelledError("the statement was cancelled")
 
 
-def bound_texts(sql: str, parameters: pa.Table, functions: FunctionRegistry) -> Iterator[str]:
-    """Yield the statement with values for its parameters, once for each of their rows.
+def bound_texts(
+    sql: str, parameters: pa.Table, functions: FunctionRegistry
+) -> Iterator[tuple[str, Iterable[str] | None]]:
+    """Yield the statement with values for its parameters, once for each of their rows, and None.
 
-    Where it inserts one row of VALUES, without AI calls, many rows of parameters make one statement.
+    An INSERT of VALUES without AI calls is one statement for all rows: a text for many, and more texts like it, lazily.
 
     Raises:
         SqlError: the values do not fit the parameters; see `bind`.
     """
     rows = (batch.slice(i, 1) for batch in parameters.to_batches() for i in range(batch.num_rows))
-    values = _one_row_of_values(sql)
+    values = _split_values(sql)
     if values is None or functions.may_be_in(values[1]):
-        yield from (bind(sql, row) for row in rows)
+        yield from ((bind(sql, row), None) for row in rows)
         return
-    before, row_text = values
+    texts = _together(*values, rows)
+    yield from ((text, texts) for text in islice(texts, 1))
+
+
+def _together(before: str, row_text: str, rows: Iterable[pa.RecordBatch]) -> Iterator[str]:
     bound, size = [], 0
     for row in rows:
         bound.append(bind(row_text, row))
@@ -135,14 +182,12 @@ def bound_texts(sql: str, parameters: pa.Table, functions: FunctionRegistry) -> 
         yield before + ", ".join(bound)
 
 
-def _one_row_of_values(sql: str) -> tuple[str, str] | None:
-    """Split `INSERT INTO t VALUES (…)` before the row; None for any other statement."""
+def _split_values(sql: str) -> tuple[str, str] | None:
+    """Split `INSERT INTO t VALUES (…), …` before its rows; None for any other statement."""
     statement = classify(sql)
     tokens = tokenize(statement.text)
     start = next((i for i, token in enumerate(tokens) if token.is_word("values")), len(tokens)) + 1
-    if not _has_values(statement) or start >= len(tokens):
-        return None
-    if not tokens[start].is_symbol("(") or not _one_group(tokens[start:]):
+    if not _has_values(statement) or start >= len(tokens) or not _only_groups(tokens[start:]):
         return None
     at = tokens[start].start
     return statement.text[:at], statement.text[at:]
@@ -152,11 +197,16 @@ def _has_values(statement: Statement) -> bool:
     return statement.kind == "insert" and (statement.query or "").lower().startswith("values")
 
 
-def _one_group(tokens: tuple[Token, ...]) -> bool:
-    """Tell whether the tokens are one pair of parentheses and what it holds."""
+def _is_plain(statement: Statement, functions: FunctionRegistry) -> bool:
+    """Tell whether the rows of an INSERT are VALUES without AI calls."""
+    return _has_values(statement) and not functions.may_be_in(statement.query or "")
+
+
+def _only_groups(tokens: Sequence[Token]) -> bool:
+    """Tell whether the tokens are pairs of parentheses, with what they hold, between commas."""
     depth = 0
-    for index, token in enumerate(tokens):
+    for token in tokens:
         depth += token.is_symbol("(") - token.is_symbol(")")
-        if depth == 0:
-            return index == len(tokens) - 1
-    return False
+        if depth == 0 and not (token.is_symbol(")") or token.is_symbol(",")):
+            return False
+    return True

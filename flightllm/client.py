@@ -26,7 +26,9 @@ from flightllm.flight.messages import pack, sql_message
 _NOISE = re.compile(r"\.? ?(Detail: |gRPC client debug context: |Client context: ).*", re.DOTALL)
 """What gRPC and Arrow add to a message."""
 _SCHEMES = ("grpc", "grpc+tcp", "grpc+tls")
-_PLAIN = "write grpc://HOST:PORT for a server without TLS, or trust its certificate"
+_NO_TLS = "it speaks no TLS that is trusted here: write grpc://HOST:PORT if it has none, or trust it by --tls-ca"
+_BROKEN = ("Socket closed", "Connection reset", "Broken pipe", "GOAWAY")
+"""What gRPC says of a connection whose other end died."""
 BOOKKEEPING = "/* flightllm client */ "
 """Begins the queries that this client makes of its own accord, so that lists of queries can leave them out."""
 _KINDS: tuple[tuple[type[Exception], type[FlightLLMError]], ...] = (
@@ -59,18 +61,40 @@ class Shortfall:
 class Client:
     """A connection to one server. Usable from several threads; `progress` is about the query started last.
 
-    `headers` go with every call: the token as `authorization`, settings as `x-flightllm-…`. All of it raises the error
+    `headers` go with every call: the token as `authorization`, settings as `x-flightllm-…`. `login` is a user's name
+    and password; `trusted` are the certificates to trust, as PEM, in place of the system's. All of it raises the error
     tree of `flightllm.errors`, the constructor `InvalidInputError` where `uri` is not of the form `grpc://HOST:PORT`.
     """
 
-    def __init__(self, uri: str, headers: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        uri: str,
+        headers: Mapping[str, str] | None = None,
+        *,
+        login: tuple[str, str] | None = None,
+        trusted: bytes | None = None,
+    ) -> None:
         pairs = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
-        self._options = flight.FlightCallOptions(headers=pairs)
         self._query_id: str | None = None
+        self._affected: int | None = None
         self._uri = _checked(uri)
+        self._login = login
         self._sends_token = "authorization" in {name.lower() for name in headers or {}}
         with self._our_errors():
-            self._client = flight.FlightClient(uri)
+            self._client = flight.FlightClient(uri, **({} if trusted is None else {"tls_root_certs": trusted}))
+            if login is not None:
+                pairs.append(self._logged_in(*login))
+        self._options = flight.FlightCallOptions(headers=pairs)
+
+    def _logged_in(self, user: str, password: str) -> tuple[bytes, bytes]:
+        """Return the header that says who asks from now on."""
+        try:
+            header: tuple[bytes, bytes] = self._client.authenticate_basic_token(user, password)
+        except (flight.FlightUnauthenticatedError, flight.FlightUnavailableError):
+            raise
+        except (flight.FlightError, pa.ArrowException) as error:  # a handshake that ends early, for whatever reason
+            raise EngineUnavailableError(f"cannot log in: no server answers at {self._uri}, or {_NO_TLS}") from error
+        return header
 
     def __enter__(self) -> Self:
         return self
@@ -87,11 +111,17 @@ class Client:
         """Return the id of the query started last, None before the first and after an update."""
         return self._query_id
 
+    @property
+    def affected(self) -> int | None:
+        """Return how many rows the update started last changed, None where it does not count any."""
+        return self._affected
+
     def query(self, sql: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Start a query; return its schema and its rows as they come. An update runs at once and has no columns."""
         with self._our_errors():
             info = self._info(sql)
         self._query_id = info.app_metadata.decode() or None
+        self._affected = info.total_records if info.total_records >= 0 else None
         return info.schema, self._batches(info)
 
     def progress(self) -> Progress | None:
@@ -175,24 +205,35 @@ class Client:
             # pyarrow takes a status CANCELLED from the server for Ctrl-C.
             if not isinstance(exc.__context__, flight.FlightCancelledError):
                 raise
-            raise CancelledError("the query was cancelled") from exc
+            raise CancelledError(_plain(str(exc.__context__))) from exc
         except (flight.FlightError, pa.ArrowException) as exc:
             raise self._ours(exc) from exc
 
     def _ours(self, error: Exception) -> FlightLLMError:
         text = str(error)
         if isinstance(error, flight.FlightUnauthenticatedError):
-            problem = "does not take this token: give its own" if self._sends_token else "asks for a token: give it"
-            return UnauthenticatedError(f"the server at {self._uri} {problem} with --token or in FLIGHTLLM_TOKEN")
+            if self._login is not None:
+                return UnauthenticatedError(f"the server at {self._uri} does not take this user and password")
+            problem = "does not take this token: give" if self._sends_token else "asks who you are: give --user, or"
+            return UnauthenticatedError(f"the server at {self._uri} {problem} a token with --token or FLIGHTLLM_TOKEN")
         if isinstance(error, flight.FlightUnavailableError):
             if "handshake failed" in text.lower():
-                return EngineUnavailableError(f"the server at {self._uri} speaks no TLS that is trusted here: {_PLAIN}")
+                return EngineUnavailableError(f"the server at {self._uri}: {_NO_TLS}")
             if "failed to connect" in text or "errors resolving" in text:
                 return EngineUnavailableError(
                     f"no server answers at {self._uri}; start one with `flightllm serve`, or correct --uri"
                 )
+            if any(sign in text for sign in _BROKEN):
+                return EngineUnavailableError(
+                    f"the connection to {self._uri} broke off: its process ended, and is replaced if `flightllm serve`"
+                    " runs it; try again, and if that fails see `flightllm quarantine`"
+                )
         kind = next((ours for status, ours in _KINDS if isinstance(error, status)), FlightLLMError)
-        return kind(_NOISE.sub("", text).strip())
+        return kind(_plain(text))
+
+
+def _plain(text: str) -> str:
+    return _NOISE.sub("", text).strip()
 
 
 def _checked(uri: str) -> str:

@@ -1,6 +1,6 @@
 """What planning alone says about a statement, also one with parameters that have no values yet."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, product
 
@@ -9,7 +9,7 @@ import structlog
 from datafusion import LogicalPlan, SessionContext
 
 from flightllm.catalog import ROWS_ONLY
-from flightllm.errors import SqlError
+from flightllm.errors import FlightLLMError, SqlError
 from flightllm.frames import extract, frame_of, scalar_context, shown_names
 from flightllm.plan.parameter_types import parameter_types
 from flightllm.plan.planner import register_stubs
@@ -23,9 +23,19 @@ _log = structlog.get_logger(__name__)
 
 
 _EMPTY = pa.schema([])
-_STAND_INS = (pa.nulls(1), pa.array(["a text"]), pa.array([1]))
-"""A text of one word could be the name of a prompt, and there may be none."""
-_MOST_TRIES = 40
+_INTERVAL = pa.month_day_nano_interval()
+_STAND_INS: tuple[Callable[[int], pa.Array], ...] = (
+    lambda _: pa.nulls(1),
+    lambda index: pa.array([f"text {index}"]),
+    lambda index: pa.array([pa.MonthDayNano([0, index + 1, 0])], _INTERVAL),
+    lambda index: pa.array([index + 1]),
+    lambda index: pa.array([[f"text {index}", "another"]]),
+)
+"""Values by a parameter's place: equal ones would make two columns of one name.
+
+A text of one word could be the name of a prompt, and there may be none; labels are a list.
+"""
+_MOST_TRIES = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +43,7 @@ class Description:
     """What planning says of a statement: result columns (none for an update) and one field per parameter.
 
     Parameters are named 0, 1, … and have the type that their place asks for, else text. Clients may bind other types,
-    but JDBC drivers bind only what is asked for here.
+    which may give a column another type; but JDBC drivers bind only what is asked for here.
     """
 
     schema: pa.Schema
@@ -41,34 +51,56 @@ class Description:
     parameters: pa.Schema
 
 
-def describe(sql: str, services: Services, schema_of: Callable[[Statement], pa.Schema]) -> Description:
-    """Describe a statement; `schema_of` plans one whose parameters are bound, here by values that stand in for them.
+def describe(
+    sql: str, services: Services, schema_of: Callable[[Statement], pa.Schema], row: pa.RecordBatch | None = None
+) -> Description:
+    """Describe a statement, by the values of `row` for its parameters, or by some that stand in for them.
+
+    `schema_of` plans a statement whose parameters are bound.
 
     Raises:
         FlightLLMError: the statement is wrong.
     """
     count = count_parameters(sql)
-    types, names = _inferred(sql, services) if count else ({}, ())
-    parameters = pa.schema([pa.field(str(index), types.get(index, pa.string())) for index in range(count)])
+    types, names = _inferred(numbered(sql), services) if count else ({}, ())
+    parameters = _parameters(count, types)
     if classify(sql).is_update:
+        _check_any(sql, parameters, schema_of)
         return Description(_EMPTY, is_update=True, parameters=parameters)
-    schema = _schema_of_any(sql, parameters, schema_of)
+    if row is not None:
+        schema = _schema_of(sql, row.columns, schema_of)
+    else:
+        schema, values = _schema_of_any(sql, parameters, schema_of)
+        if intervals := {index: _INTERVAL for index, value in enumerate(values) if value.type == _INTERVAL}:
+            types, names = _inferred(numbered(sql, intervals), services)
+            parameters = _parameters(count, {**types, **intervals})
     if len(names) == len(schema):
         schema = pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
     return Description(schema, is_update=False, parameters=parameters)
 
 
-def _schema_of_any(sql: str, parameters: pa.Schema, schema_of: Callable[[Statement], pa.Schema]) -> pa.Schema:
+def _parameters(count: int, types: Mapping[int, pa.DataType]) -> pa.Schema:
+    return pa.schema([pa.field(str(index), types.get(index, pa.string())) for index in range(count)])
+
+
+def _schema_of(sql: str, values: Sequence[pa.Array], schema_of: Callable[[Statement], pa.Schema]) -> pa.Schema:
+    return schema_of(classify(bind(sql, pa.RecordBatch.from_arrays(values, [str(i) for i in range(len(values))]))))
+
+
+def _schema_of_any(
+    sql: str, parameters: pa.Schema, schema_of: Callable[[Statement], pa.Schema]
+) -> tuple[pa.Schema, list[pa.Array]]:
     """Plan with NULL of the right type for each parameter, or where that cannot be, with plain values for some.
 
-    An error that is the same whether all are NULL, texts or numbers is about something else and ends the search.
+    An error that is the same whether all are NULL, texts, numbers, intervals or lists is about something else and ends
+    the search. Return the values too.
     """
     errors: list[SqlError] = []
     uniform = len(_STAND_INS) + _some_known(parameters)
     for values in islice(_stand_ins(parameters), _MOST_TRIES):
         try:
-            bound = bind(sql, pa.RecordBatch.from_arrays(values, names=parameters.names))
-            return schema_of(classify(bound))
+            schema = _schema_of(sql, values, schema_of)
+            return _with_texts(schema, sql, values, schema_of), values
         except SqlError as error:
             errors.append(error)
         if len(errors) == uniform and len({str(error) for error in errors}) == 1:
@@ -76,16 +108,46 @@ def _schema_of_any(sql: str, parameters: pa.Schema, schema_of: Callable[[Stateme
     raise errors[0]
 
 
+def _check_any(sql: str, parameters: pa.Schema, schema_of: Callable[[Statement], pa.Schema]) -> None:
+    """Raise what is wrong with a change whatever its parameters are; values tell what else is, when they come."""
+    errors: list[FlightLLMError] = []
+    for values in islice(_stand_ins(parameters), len(_STAND_INS) + _some_known(parameters)):
+        try:
+            _schema_of(sql, values, schema_of)
+        except FlightLLMError as error:
+            errors.append(error)
+        else:
+            return
+    if len({str(error) for error in errors}) == 1:
+        raise errors[0]
+
+
+def _with_texts(
+    schema: pa.Schema, sql: str, values: Sequence[pa.Array], schema_of: Callable[[Statement], pa.Schema]
+) -> pa.Schema:
+    """Return a schema whose columns without a type have the one that texts make of them, as these are asked for."""
+    if pa.null() not in schema.types or all(value.type != pa.null() for value in values):
+        return schema
+    texts = [pa.nulls(1, pa.string()) if value.type == pa.null() else value for value in values]
+    try:
+        types = _schema_of(sql, texts, schema_of).types
+    except SqlError:
+        return schema
+    pairs = zip(schema, types, strict=True)
+    return pa.schema([field.with_type(kind) if field.type == pa.null() else field for field, kind in pairs])
+
+
 def _stand_ins(parameters: pa.Schema) -> Iterator[list[pa.Array]]:
-    """Yield values: NULLs of the types known, then all of one kind, NULLs and texts, any mixture; none twice."""
+    """Yield values: NULLs of the types known, all alike, NULLs and texts or intervals, any mixture; none twice."""
     if _some_known(parameters):
         yield [pa.nulls(1, pa.null() if field.type == pa.string() else field.type) for field in parameters]
     count, kinds, tried = len(parameters), range(len(_STAND_INS)), set()
     uniform = ((kind,) * count for kind in kinds)
-    for choice in chain(uniform, product(kinds[:2], repeat=count), product(kinds, repeat=count)):
+    mixed = (product(some, repeat=count) for some in (kinds[:2], kinds[:3:2], kinds))
+    for choice in chain(uniform, *mixed):
         if choice not in tried:
             tried.add(choice)
-            yield [_STAND_INS[kind] for kind in choice]
+            yield [_STAND_INS[kind](index) for index, kind in enumerate(choice)]
 
 
 def _some_known(parameters: pa.Schema) -> bool:
@@ -94,12 +156,13 @@ def _some_known(parameters: pa.Schema) -> bool:
 
 def _inferred(sql: str, services: Services) -> tuple[Mapping[int, pa.DataType], tuple[str, ...]]:
     """Return the types of parameters by index, and a query's column names as they are for any values, if known."""
+    names: tuple[str, ...] = ()
     try:
-        plan, context, names = _planned(numbered(sql), services)
+        plan, context, names = _planned(sql, services)
         return parameter_types(plan, context), names
     except Exception as error:  # noqa: BLE001 - whatever is wrong is said when the statement is planned with values
         _log.debug("no parameter types", error=str(error))
-        return {}, ()
+        return {}, names
 
 
 def _planned(sql: str, services: Services) -> tuple[LogicalPlan, SessionContext, tuple[str, ...]]:

@@ -5,7 +5,6 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from threading import Event
 from typing import Any
 
 from flightllm.ai import AICall, backing_of
@@ -18,7 +17,7 @@ from flightllm.operators.flights import Flights
 from flightllm.operators.overlay import Overlay, Peekable
 from flightllm.operators.relational import Batches
 from flightllm.plan.figures import COUNTED, CallFigures, Figures, average
-from flightllm.records import QueryRecord
+from flightllm.records import QueryRecord, Stop
 
 MOST_PROMPTS = 30_000
 """Prompts that a prediction tries before it concludes from these to all."""
@@ -45,6 +44,8 @@ class DryRun:
     """The tokens of prompts, by model."""
     others: Mapping[str, Backing]
     """What answers calls of the embedding model: these are cheap, so they are made, and kept for the query itself."""
+    user: str
+    """Whose earlier answers tell of the next ones."""
     reader: str = ""
     """Whose answers are known; see `Backing.reader`."""
     most_prompts: int = MOST_PROMPTS
@@ -80,7 +81,9 @@ class DryRun:
     ) -> Figures:
         record = QueryRecord("", "", _Until(deadline, cancelled))
         engines = {
-            name: PredictingEngine(m.engine, m.learned, m.window, self.tokens[name], self.most_prompts, turn)
+            name: PredictingEngine(
+                m.engine, m.learned.of(self.user), m.window, self.tokens[name], self.most_prompts, turn
+            )
             for name, m in self.models.items()
         }
         known, flights = Overlay(self.known), Flights()
@@ -104,7 +107,7 @@ class DryRun:
         return _figures(record.call_rows(), self.calls, sites, rows, stopped=stopped)
 
 
-class _Until(Event):
+class _Until(Stop):
     """Set once a query is cancelled, or its time is over."""
 
     def __init__(self, deadline: float, cancelled: Callable[[], bool]) -> None:

@@ -13,7 +13,7 @@ from flightllm.errors import CancelledError, EngineError, EngineUnavailableError
 from flightllm.llm import create_engine
 from flightllm.llm.base import Engine
 from flightllm.llm.health import Health
-from flightllm.llm.learned import Learned
+from flightllm.llm.learned import LearnedByUser
 from flightllm.plan.cost import Costs, Prices
 
 _log = structlog.get_logger(__name__)
@@ -29,7 +29,7 @@ class Served:
     config: EngineConfig
     engine: Engine
     costs: Costs
-    learned: Learned = field(default_factory=Learned)
+    learned: LearnedByUser = field(default_factory=LearnedByUser)
     health: Health = field(default_factory=Health)
 
     @property

@@ -19,6 +19,9 @@ class InvalidInputError(FlightLLMError):
 class SqlError(InvalidInputError):
     """The SQL text cannot be planned: syntax, unknown column, wrong types."""
 
+    parsed: str | None = None
+    """The text that places in the message count in, where it is known and may be another than the one sent."""
+
 
 class AICallError(SqlError):
     """An AI function call is malformed: arity, option, label list, `{field}` or schema."""

@@ -21,6 +21,7 @@ from flightllm.plan.table import tables
 from flightllm.records import QueryRecord
 from flightllm.services import Services
 from flightllm.spending import AskingQuery, costs_of, models_of, predict, prompt_tokens
+from flightllm.sql.names import STORED_SUFFIX
 
 TEXT_SCHEMA = pa.schema([pa.field("plan_type", pa.string()), pa.field("plan", pa.string())])
 JSON_SCHEMA = pa.schema([pa.field("plan", pa.string())])
@@ -62,7 +63,8 @@ def explain(query: ShownQuery, record: QueryRecord, *, analyze: bool, as_json: b
 
 
 def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool) -> tuple[Explained, ModelCosts]:
-    plan, engine = query.explain(), query.services.engine.name
+    plan = [(title, text.replace(STORED_SUFFIX, "")) for title, text in query.explain()]
+    engine = query.services.engine.name
     if not isinstance(query, PredictableQuery):
         return Explained("plain", engine, plan, None, _run(query, record) if analyze else None), ModelCosts({})
     models: Mapping[str | None, Served] = {}

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 SEARCH_CATALOG = "search"
 """The catalog of a query's own context that holds the rows of searches in FROM."""
 _OUTER_JOIN = re.compile(r"^ *(Left|Right|Full) Join:", re.MULTILINE)
-_FILE_GROUPS, _FOLDERS = re.compile(r"file_groups=\{[^}]*\}"), re.compile(r"[^\[\],\s]+/")
+_FILE_GROUPS, _BETWEEN_PATHS = "file_groups={", re.compile(r"([\[\],\s])")
 """What physical plans say of files, whose folders are no client's business."""
 _JOIN_FILTER = re.compile(r"^ *\w+ Join:.* Filter: ", re.MULTILINE)
 
@@ -112,13 +112,14 @@ def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
             return context.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(context, decoded))
         return context.sql_with_options(extracted.sql, QUERY_ONLY)
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
-        mapped = mapped_error(error)
+        mapped = mapped_error(error, extracted.sql)
         text = extracted.display_name(str(mapped))
         if f"'{VECTOR_BYTES}(" in text:
             raise SqlError("an index over vectors is searched for a list of numbers, as in [0.1, 0.2]") from error
         if "automatically convert" in text and extracted.calls:
             text += "; an AI call takes texts, numbers, dates and lists: pass the parts of a struct, as in addr['city']"
-        raise type(mapped)(text) from error
+        mapped.args = (text,)
+        raise mapped from error
 
 
 def join_settings(planned: DataFrame) -> list[str]:
@@ -188,5 +189,17 @@ def datafusion_plans(frame: DataFrame) -> list[tuple[str, str]]:
     physical = frame.execution_plan().display_indent()
     return [
         ("logical_plan", frame.optimized_logical_plan().display_indent()),
-        ("physical_plan", _FILE_GROUPS.sub(lambda groups: _FOLDERS.sub("", groups[0]), physical)),
+        ("physical_plan", without_folders(physical)),
     ]
+
+
+def without_folders(physical: str) -> str:
+    """Return a physical plan that names files, but not where they are."""
+    before, *groups = physical.split(_FILE_GROUPS)
+    return _FILE_GROUPS.join([before, *map(_files_alone, groups)])
+
+
+def _files_alone(groups: str) -> str:
+    """Return a text without the folders of the paths before its first closing brace."""
+    paths, brace, after = groups.partition("}")
+    return "".join(path.rpartition("/")[2] for path in _BETWEEN_PATHS.split(paths)) + brace + after

@@ -22,9 +22,14 @@ from flightllm.sql.names import TableName, quoted
 from flightllm.sql.statement import Statement
 from flightllm.vector.manifest import Manifest
 from flightllm.vector.options import IndexOptions
+from flightllm.vector.store import LONGEST_NAME
 
 if TYPE_CHECKING:
     from flightllm.vector.build import Part
+
+_THERE, _NEW = f"{SEARCH_CATALOG}.public.there", f"{SEARCH_CATALOG}.public.new"
+_OUTGROWN = 2
+"""An index that would have so many times the rows that it was built with is built anew: it learned from too few."""
 
 
 def change_index(statement: Statement, record: QueryRecord, services: Services, settings: Settings) -> int:
@@ -35,8 +40,8 @@ def change_index(statement: Statement, record: QueryRecord, services: Services, 
         FlightLLMError: the statement is wrong.
     """
     name = statement.key or ""
-    if not 0 < len(name) <= _LONGEST_NAME:
-        raise InvalidInputError(f"the name of a vector index has 1 to {_LONGEST_NAME} characters")
+    if not 0 < len(name.encode()) <= LONGEST_NAME:
+        raise InvalidInputError(f"the name of a vector index has 1 to {LONGEST_NAME} bytes, as UTF-8")
     with services.indexes.changing(name):
         return _change(name, statement, _Builder(record, services, settings))
 
@@ -75,12 +80,6 @@ def _change(name: str, statement: Statement, builder: "_Builder") -> int:
             )
     options = IndexOptions.read(statement.options)
     return builder.build(name, statement.target, statement.columns[0], options)
-
-
-_THERE, _NEW = f"{SEARCH_CATALOG}.public.there", f"{SEARCH_CATALOG}.public.new"
-_LONGEST_NAME = 60
-_OUTGROWN = 2
-"""An index that would have so many times the rows that it was built with is built anew: it learned from too few."""
 
 
 @dataclass(frozen=True, slots=True)

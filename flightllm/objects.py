@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError, InternalError, InvalidInputError, LimitExceededError, NotFoundError
-from flightllm.files import write_atomically
+from flightllm.files import make_private, write_atomically
 
 FILE = "objects.json"
 _T = TypeVar("_T")
@@ -127,13 +127,13 @@ class Objects:
         """Return the newest version of the prompt that `name` refers to, or the one of `name@2`.
 
         Raises:
-            NotFoundError: there is none; names those there are.
+            NotFoundError: there is none.
         """
         match = _REFERENCE.fullmatch(reference)
         name, number = match.groups() if match else (reference, None)
         versions = self._state.prompts.get(name)
         if not versions:
-            raise _missing("prompt", name, self._state.prompts)
+            raise _missing("prompt", name)
         if number is None:
             return versions[-1]
         for version in versions:
@@ -193,7 +193,7 @@ class Objects:
         if len(content) > _MOST_BYTES:
             raise LimitExceededError(f"models and prompts may take {_MOST_BYTES >> 20} MiB in all: drop some first")
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self._path.parent)
             for left in self._path.parent.glob(f".{FILE}-*"):  # by a server that was killed while it wrote
                 left.unlink()
             write_atomically(self._path, content)
@@ -253,20 +253,20 @@ def _options(options: Any) -> Options:
     return MappingProxyType(dict(options.items()))
 
 
-def _missing(kind: str, name: str, known: Mapping[str, object]) -> NotFoundError:
-    return NotFoundError(f"there is no {kind} {name!r}; {suggestion(name, list(known))}")
+def _missing(kind: str, name: str) -> NotFoundError:
+    return NotFoundError(f"there is no {kind} {name!r}: see SHOW {kind.upper()}S")
 
 
 def _without(kind: str, name: str, known: Mapping[str, _T]) -> Mapping[str, _T]:
     """Return objects by name less one; raises `NotFoundError` where there is none of this name."""
     if name not in known:
-        raise _missing(kind, name, known)
+        raise _missing(kind, name)
     return {other: kept for other, kept in known.items() if other != name}
 
 
 def suggestion(name: str, known: Sequence[str]) -> str:
     """Return what to write instead of an unknown name."""
-    close = get_close_matches(name, known, n=1)
+    close = get_close_matches(name[:200], known, n=1)  # of long texts it takes minutes
     return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(sorted(known)[:20]) or 'none yet'}"
 
 

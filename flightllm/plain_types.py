@@ -1,8 +1,13 @@
 """The Arrow types that columns are kept as: one layout for each kind of value, which every client can read."""
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from flightllm.errors import InvalidInputError, UnsupportedError
+
+_VARIABLE = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
+_OFFSET = 4
+"""Bytes that say where one value of a text or list begins."""
 
 
 def with_plain_types(schema: pa.Schema, *, unions: bool = False) -> pa.Schema:
@@ -16,6 +21,23 @@ def with_plain_types(schema: pa.Schema, *, unions: bool = False) -> pa.Schema:
         UnsupportedError: a column is a union.
     """
     return pa.schema([_plain_field(field, field.name, unions) for field in schema])
+
+
+def without_view_dictionaries(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return a batch whose dictionaries hold no views, of which Arrow cannot take the values that a cast needs.
+
+    polars sends its categories so.
+    """
+    columns = [_viewless(column) for column in batch.columns]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
+def _viewless(column: pa.Array) -> pa.Array:
+    kind = column.type
+    if not pa.types.is_dictionary(kind) or kind.value_type not in (pa.string_view(), pa.binary_view()):
+        return column
+    values = column.dictionary.cast(_plain(kind.value_type, "", unions=False))
+    return pa.DictionaryArray.from_arrays(column.indices, values)
 
 
 def _plain_field(field: pa.Field, column: str, unions: bool) -> pa.Field:  # noqa: FBT001
@@ -53,3 +75,73 @@ def _plain_nested(kind: pa.DataType, column: str, unions: bool) -> pa.DataType: 
     if types.is_union(kind) and unions:
         return kind
     raise UnsupportedError(f"column {column!r} is of type {kind}, which is not supported: decode it before sending")
+
+
+def elements(column: pa.Array) -> int:
+    """Return how many values a column has at all depths; reads none of them, so it may be corrupt."""
+    return len(column) + sum(map(elements, _parts(column)))
+
+
+def plain_bytes(batch: pa.RecordBatch) -> int:
+    """Return the bytes of a valid batch under plain types, at least one for each value.
+
+    A short dictionary or view may stand for gigabytes, and NULLs of no type take no room at all.
+    """
+    return max(int(batch.num_rows), sum(map(_bytes, batch.columns)))
+
+
+def _parts(column: pa.Array) -> list[pa.Array]:
+    types, kind = pa.types, column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return [column.storage]
+    if types.is_dictionary(kind):
+        return [column.dictionary]
+    if types.is_map(kind):
+        return [column.keys, column.items]
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return [column.values]
+    has_fields = types.is_struct(kind) or types.is_union(kind)
+    return [column.field(place) for place in range(kind.num_fields)] if has_fields else []
+
+
+def _bytes(column: pa.Array) -> int:
+    types, kind = pa.types, column.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _bytes(column.storage)
+    if types.is_dictionary(kind):
+        return _bytes_of_values(column)
+    if types.is_string_view(kind) or types.is_binary_view(kind):
+        return _OFFSET * len(column) + _sum(_view_lengths(column))
+    if parts := _parts(column):
+        return _OFFSET * len(column) + sum(_bytes(_used(part, column)) for part in parts)
+    return max(len(column), int(column.nbytes))
+
+
+def _used(part: pa.Array, column: pa.Array) -> pa.Array:
+    """Return what a slice of a list or map has of the elements of the whole."""
+    kind, length = column.type, len(column)
+    if pa.types.is_fixed_size_list(kind):
+        return part.slice(column.offset * kind.list_size, length * kind.list_size)
+    if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_map(kind)):
+        return part
+    first, last = (column.offsets[place].as_py() for place in (0, length)) if length else (0, 0)
+    return part.slice(first, last - first)
+
+
+def _bytes_of_values(column: pa.DictionaryArray) -> int:
+    """Return the bytes of a dictionary's values where each is as often as its index."""
+    values = column.dictionary
+    if values.type not in _VARIABLE:  # all are as wide, or cannot be cast
+        return len(column) * (int(values.nbytes) // max(1, len(values)) + 1)
+    return _OFFSET * len(column) + _sum(pc.binary_length(values).take(column.indices).cast(pa.int64()))
+
+
+def _sum(lengths: pa.Array) -> int:
+    return int(pc.sum(lengths).as_py() or 0)
+
+
+def _view_lengths(column: pa.Array) -> pa.Array:
+    """Return the length of each value: the first four of the sixteen bytes of its view."""
+    words = pa.Array.from_buffers(pa.int32(), 4 * len(column), [None, column.buffers()[1]], offset=4 * column.offset)
+    lengths = pc.list_element(pa.FixedSizeListArray.from_arrays(words, 4), 0).cast(pa.int64())
+    return pc.if_else(column.is_valid(), lengths, 0)

@@ -159,16 +159,16 @@ class PlainQuery:
         self.services = services
         self._extracted = extracted
         context = scalar_context(services, extracted)
-        self.frame = frame_of(context, extracted)
-        if settings := join_settings(self.frame):
-            for setting in settings:
-                context.sql(setting)
-            self.frame = frame_of(context, extracted)
-        self.schema = shown(context, self.frame, extracted)
+        planned = frame_of(context, extracted)
+        self.schema = shown(context, planned, extracted)
+        settings = join_settings(planned)
         rows = _BATCH_BYTES // max(1, sum(_width(f.type) for f in self.schema))
         if rows > _BATCH_ROWS:
-            context.sql(f"SET datafusion.execution.batch_size = {min(rows, _MOST_BATCH_ROWS)}")
-            self.frame = frame_of(context, extracted)
+            settings.append(f"SET datafusion.execution.batch_size = {min(rows, _MOST_BATCH_ROWS)}")
+        for setting in settings:
+            context.sql(setting)
+        self.frame = context.create_dataframe_from_logical_plan(planned.logical_plan())
+        """The same plan under these settings: a frame keeps those of the time when it was made."""
 
     def run(self, record: QueryRecord) -> Batches:
         """Stream DataFusion's batches."""

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import structlog
 
 from flightllm.access.principal import LOCAL
+from flightllm.access.rights import Rights
 from flightllm.ai import MODEL, SEARCH
 from flightllm.errors import CancelledError, FlightLLMError
 from flightllm.spans import NO_SPAN, Span
@@ -102,7 +103,7 @@ class QueryRecord:
 
     query_id: str
     sql: str
-    cancelled: Event = field(default_factory=Stop)
+    cancelled: Stop = field(default_factory=Stop)
     """Set once somebody asked the query to stop; whoever runs it polls this."""
     user: str = LOCAL.name
     session_id: str = ""
@@ -112,6 +113,8 @@ class QueryRecord:
     """Tells what the counted work of a model costs, where it has a price."""
     ended: Callable[["QueryRecord"], None] = lambda _: None
     """Called once, when the record is closed."""
+    rights: Rights | None = None
+    """What its user might when it was planned, where that is to hold until its end."""
     status: QueryStatus = "planned"
     rows: int = 0
     bytes: int = 0
@@ -181,10 +184,7 @@ class QueryRecord:
 
     def cancel(self, reason: FlightLLMError | None = None) -> None:
         """Ask the query to stop, as a failure where there is a reason; returns at once."""
-        if isinstance(self.cancelled, Stop):
-            self.cancelled.because(reason)
-        else:
-            self.cancelled.set()
+        self.cancelled.because(reason)
 
     @property
     def stopped(self) -> bool:
@@ -194,7 +194,7 @@ class QueryRecord:
     @property
     def reason(self) -> FlightLLMError | None:
         """Return why it was stopped, where that makes it a failure."""
-        return self.cancelled.reason if isinstance(self.cancelled, Stop) else None
+        return self.cancelled.reason
 
     def row(self) -> dict[str, Any]:
         """Return the query's row of `system.queries`, its counters summed over its calls of models."""

@@ -104,8 +104,10 @@ def join_table(join: SemanticJoin, services: Services, rows: Callable[[str], pa.
 
     Raises:
         SqlError: the join is with another table than the index is over, or not all its columns are to be returned.
+        PermissionDeniedError: the table is not for whoever asks.
     """
     table = TableName(*services.indexes.manifest(join.index).table)
+    services.catalog.check_unrestricted(table)
     if table != join.table:
         raise SqlError(
             f"{join.text}: the index is over {table.display!r}, which is to be joined; not {join.table.display!r}"

@@ -1,6 +1,5 @@
 """The sessions of a database: what the protocol layer, the command line and tests call."""
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,21 +15,22 @@ from flightllm.access.rights import Rights
 from flightllm.catalog import IngestMode
 from flightllm.catalog.errors import mapped_error, panics_mapped
 from flightllm.catalog.scoped import Scopes
-from flightllm.changes import bound_texts, change
+from flightllm.changes import bound_texts, change, check
 from flightllm.client_plans import plan_substrait
 from flightllm.describing import Description, describe
-from flightllm.errors import CancelledError, FlightLLMError, UnsupportedError
+from flightllm.error_places import explain_error
+from flightllm.errors import CancelledError, FlightLLMError, SqlError, UnsupportedError
 from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.limits import TimeLimit
 from flightllm.operators.relational import Batches
 from flightllm.query import Query, plan
-from flightllm.records import QueryRecord
+from flightllm.records import QueryRecord, Stop
 from flightllm.result_batches import ResultBatches
 from flightllm.services import Services
 from flightllm.session_log import SessionLog
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
-from flightllm.sql.guard import check_sql
+from flightllm.sql.guard import check_bound, check_sql
 from flightllm.sql.names import DEFAULT_SCHEMA, TableName
 from flightllm.sql.parameters import bind
 from flightllm.sql.statement import Statement
@@ -101,9 +101,33 @@ class Session:
 
     @property
     def _services(self) -> Services:
-        """Return the server's services, the catalog as the session's user sees it now."""
+        """Return the server's services for one statement, the catalog as the session's user sees it now."""
         rights = self.rights
         return replace(self._all, catalog=self._scopes.of(rights), rights=rights)
+
+    @contextmanager
+    def _failures_noted(self, text: str) -> Iterator[None]:
+        """Leave a record of a query that cannot be planned: what runs, and all that changes something, has one."""
+        try:
+            yield
+        except Exception as error:
+            self._explain(error, text)
+            said = str(error) if isinstance(error, FlightLLMError) else "internal error"
+            record = self._queries.plan(text, user=self.principal.name, session_id=self.id)
+            record.finish("cancelled" if isinstance(error, CancelledError) else "failed", error=said)
+            raise
+
+    def _explain(self, error: Exception, sql: str) -> None:
+        """Make an error speak of the statement as it was sent, and of the tables that its user may read."""
+        if not isinstance(error, SqlError):
+            return
+        services = self._services
+
+        def is_view(name: TableName) -> bool:
+            entry = services.catalog.store.entries.get(name)
+            return entry is not None and entry.kind == "view" and services.rights.may("SELECT", name, entry.owner)
+
+        explain_error(error, sql, lambda: [info.name for info in services.catalog.tables()], is_view)
 
     def is_update(self, sql: str) -> bool:
         """Tell from the text alone whether a statement changes something and returns no rows.
@@ -111,24 +135,50 @@ class Session:
         Raises:
             FlightLLMError: no kind of statement begins like this, or it is one that is not supported.
         """
-        check_sql(sql, self._all.config.limits)
-        return classify(sql).is_update
+        with self._failures_noted(sql):
+            check_sql(sql, self._all.config.limits)
+            return classify(sql).is_update
 
-    def describe(self, sql: str) -> Description:
-        """Plan a statement without running it; values that fit stand in for its parameters.
+    def describe(self, sql: str, parameters: pa.RecordBatch | None = None) -> Description:
+        """Plan a statement without running it, with a row of parameters or else values that fit in their place.
 
         Raises:
             FlightLLMError: the statement is wrong.
         """
+        with self._failures_noted(sql):
+            return self._described(sql, parameters)
+
+    def _described(self, sql: str, parameters: pa.RecordBatch | None = None) -> Description:
         check_sql(sql, self._all.config.limits)
-        services = self._services
-        with panics_mapped(), services.watch.planning(sql, self._user), services.catalog.reading():
-            return describe(sql, services, lambda statement: self._plan(statement, self._settings).schema)
+        bound = sql if parameters is None else bind(sql, parameters)
+        if bound != sql:
+            check_bound(bound, self._all.config.limits)
+        with panics_mapped(), self._all.watch.planning(bound, self._user), self._all.catalog.reading():
+            services = self._services
+
+            def schema_of(statement: Statement) -> pa.Schema:
+                if statement.is_update:
+                    self._check(statement, services)
+                    return _EMPTY
+                return _plan(statement, services, self._settings).schema
+
+            return describe(sql, services, schema_of, parameters)
+
+    def _check(self, statement: Statement, services: Services) -> None:
+        match statement.kind:
+            case "set":
+                self._settings.with_values({statement.key or "": statement.value or ""})
+            case "reset":
+                self._settings.reset(statement.key or "")
+            case _:
+                check(statement, services, self._settings)
 
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
     ) -> QueryResult:
         """Plan a query with at most one row of parameters; it runs as its batches are pulled.
+
+        Parameters without a row give no rows of what the query would return.
 
         `settings` hold for this call only.
 
@@ -136,13 +186,20 @@ class Session:
             FlightLLMError: the query is wrong.
         """
         limits = self._all.config.limits
-        check_sql(sql, limits)
-        chosen = self._settings.with_values(settings)
-        bound = bind(sql, parameters)
-        statement = classify(bound)
-        if statement.is_update:
-            raise UnsupportedError(f"{statement.kind.replace('_', ' ').upper()} returns no rows: send it as an update")
-        return self._started(statement.kind, sql, bound, lambda: self._plan(statement, chosen))
+        with self._failures_noted(sql):
+            check_sql(sql, limits)
+            chosen = self._settings.with_values(settings)
+            no_rows = parameters is not None and parameters.num_rows == 0
+            bound = sql if no_rows else bind(sql, parameters)
+            if bound != sql:
+                check_bound(bound, limits)
+            statement = classify(bound)
+            if statement.is_update:
+                kind = statement.kind.replace("_", " ").upper()
+                raise UnsupportedError(f"{kind} returns no rows: send it as an update")
+            if no_rows:
+                return self._started(statement.kind, sql, bound, lambda: _NoRows(self._described(sql).schema))
+            return self._started(statement.kind, sql, bound, lambda: _plan(statement, self._services, chosen))
 
     def describe_plan(self, plan: bytes) -> Description:
         """Plan a serialized Substrait plan without running it.
@@ -150,9 +207,9 @@ class Session:
         Raises:
             FlightLLMError: the plan is wrong.
         """
-        services = self._services
-        with services.watch.planning(_told_apart(plan), self._user), services.catalog.reading(), panics_mapped():
-            query = plan_substrait(plan, services, self._settings)
+        watch, catalog, noting = self._all.watch, self._all.catalog, self._failures_noted(_shown_plan(plan))
+        with noting, watch.planning(_told_apart(plan), self._user), catalog.reading(), panics_mapped():
+            query = plan_substrait(plan, self._services, self._settings)
         return Description(query.schema, is_update=False, parameters=_EMPTY)
 
     def execute_plan(self, plan: bytes, settings: Mapping[str, str] = MappingProxyType({})) -> QueryResult:
@@ -161,26 +218,23 @@ class Session:
         Raises:
             FlightLLMError: the plan is wrong.
         """
-        chosen = self._settings.with_values(settings)
-        text = f"Substrait plan of {len(plan):,} bytes"
-        return self._started("query", text, _told_apart(plan), lambda: plan_substrait(plan, self._services, chosen))
+        text = _shown_plan(plan)
+        with self._failures_noted(text):
+            chosen = self._settings.with_values(settings)
+            return self._started("query", text, _told_apart(plan), lambda: plan_substrait(plan, self._services, chosen))
 
     def _started(self, kind: str, text: str, noted: str, plan: Callable[[], Query]) -> QueryResult:
         """Plan a query; `noted` tells it from others should the server die of it."""
-        since, watch = time.time_ns(), self._all.watch
+        since, watch, rights = time.time_ns(), self._all.watch, self.rights
         with self._statement(), watch.planning(noted, self._user):
             reader = self._all.catalog.reading()
             query = plan()
-        record = self._queries.plan(text, user=self.principal.name, session_id=self.id, kind=kind, since=since)
+        record = self._queries.plan(
+            text, user=self.principal.name, session_id=self.id, kind=kind, since=since, rights=rights
+        )
         most = self._all.config.limits.result_bytes
         batches = watch.running(query.run(record), noted, record.query_id, self._user)
         return QueryResult(query.schema, ResultBatches(batches, record, reader, most), record)
-
-    def _plan(self, statement: Statement, settings: Settings) -> Query:
-        if statement.kind == "show":
-            return _Shown(settings.show(statement.key or "all"))
-        query = plan(statement.query or statement.text, self._services, settings)
-        return _Explained(query, statement) if statement.kind == "explain" else query
 
     def update(
         self,
@@ -188,26 +242,36 @@ class Session:
         parameters: pa.Table | None = None,
         settings: Mapping[str, str] = MappingProxyType({}),
         *,
-        cancelled: threading.Event | None = None,
+        cancelled: Stop | None = None,
     ) -> int:
         """Run DDL, DML or SET once, or once for each row of parameters; return the rows affected or -1.
 
         `settings` hold for this call only. Setting `cancelled` stops a statement that has not taken effect yet.
 
         Raises:
-            FlightLLMError: the statement is wrong; rows of parameters before the failing one may have been applied.
+            FlightLLMError: the statement is wrong; rows of parameters before the failing one may have been applied,
+                except by INSERT … VALUES without AI calls, which adds all rows or none.
         """
         check_sql(sql, self._all.config.limits)
         chosen = self._settings.with_values(settings)
         if parameters is None:
             return self._update(sql, bind(sql, None), chosen, cancelled)
         total = 0
-        for text in bound_texts(sql, parameters, self._all.functions):
-            affected = self._update(sql, text, chosen, cancelled)
+        for text, more in bound_texts(sql, parameters, self._all.functions):
+            affected = self._update(sql, text, chosen, cancelled, more)
             total = -1 if affected < 0 else total + affected
         return total
 
-    def _update(self, sql: str, bound: str, settings: Settings, cancelled: threading.Event | None) -> int:
+    def _update(
+        self,
+        sql: str,
+        bound: str,
+        settings: Settings,
+        cancelled: Stop | None,
+        more: Iterable[str] | None = None,
+    ) -> int:
+        if bound != sql:
+            check_bound(bound, self._all.config.limits)
         statement = classify(bound)
         match statement.kind:
             case "set":
@@ -216,19 +280,26 @@ class Session:
             case "reset":
                 self._settings = self._settings.reset(statement.key or "")
                 return -1
-            case "transaction":
-                raise UnsupportedError("transactions are not supported: every statement takes effect by itself")
-        record = self._queries.start(sql, cancelled, user=self.principal.name, session_id=self.id, kind=statement.kind)
+        record = self._began(sql, cancelled, statement.kind)
         try:
             noted = self._all.watch.changing(bound, record.query_id, self._user)
             with self._statement(), record.bound(), noted, self._all.catalog.reading():
-                affected = change(statement, record, self._services, settings)
+                affected = change(statement, record, self._services, settings.for_storing(), more)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
+            if isinstance(mapped, CancelledError) and record.reason is not None:
+                mapped = record.reason
+            self._explain(mapped, sql)
             record.finish("cancelled" if isinstance(mapped, CancelledError) else "failed", error=str(mapped))
             raise mapped from error
         record.finish("done", rows=max(affected, 0))
         return affected
+
+    def _began(self, text: str, cancelled: Stop | None, kind: str) -> QueryRecord:
+        """Open the record of a statement that changes something."""
+        return self._queries.start(
+            text, cancelled, user=self.principal.name, session_id=self.id, kind=kind, rights=self.rights
+        )
 
     def ingest(
         self,
@@ -239,7 +310,7 @@ class Session:
         *,
         db_schema: str = DEFAULT_SCHEMA,
         temporary: bool = False,
-        cancelled: threading.Event | None = None,
+        cancelled: Stop | None = None,
     ) -> int:
         """Store uploaded batches in a table and return their number of rows.
 
@@ -250,7 +321,7 @@ class Session:
             raise UnsupportedError("temporary tables are not supported: ingest without `temporary`")
         name = TableName(db_schema, table)
         text = f"INGEST INTO {name.display}"
-        record = self._queries.start(text, cancelled, user=self.principal.name, session_id=self.id, kind="ingest")
+        record = self._began(text, cancelled, "ingest")
         try:
             upload = f"{text}, {sha256(schema.serialize()).hexdigest()}"
             noted = self._all.watch.changing(upload, record.query_id, self._user)
@@ -289,9 +360,21 @@ class Session:
         self._sessions.close(self._record)
 
 
+def _plan(statement: Statement, services: Services, settings: Settings) -> Query:
+    if statement.kind == "show":
+        return _Shown(settings.show(statement.key or "all"))
+    query = plan(statement.query or statement.text, services, settings)
+    return _Explained(query, statement) if statement.kind == "explain" else query
+
+
+def _shown_plan(plan: bytes) -> str:
+    """Return what stands for a Substrait plan in `system.queries`."""
+    return f"Substrait plan of {len(plan):,} bytes"
+
+
 def _told_apart(plan: bytes) -> str:
     """Return what tells a Substrait plan from others, should the server die of it."""
-    return f"Substrait plan of {len(plan):,} bytes, {sha256(plan).hexdigest()}"
+    return f"{_shown_plan(plan)}, {sha256(plan).hexdigest()}"
 
 
 def _while_wanted(batches: Iterable[pa.RecordBatch], record: QueryRecord) -> Batches:
@@ -338,6 +421,22 @@ class _Shown:
     def explain(self) -> list[tuple[str, str]]:
         """Return the settings."""
         return self._settings
+
+
+@dataclass(frozen=True, slots=True)
+class _NoRows:
+    """A query whose parameters have no row."""
+
+    schema: pa.Schema
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Yield nothing."""
+        del record
+        yield from ()
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return nothing."""
+        return []
 
 
 def _texts(lines: list[tuple[str, str]], schema: pa.Schema) -> pa.RecordBatch:

@@ -119,9 +119,10 @@ class Settings:
         _AtMost(float),
     )
     on_budget: str = _setting(
-        "What happens when a limit is reached in mid-query: the other rows get NULL, or the query fails.",
-        _words("null", "fail"),
-        default="null",
+        "What happens when a limit is reached in mid-query: the other rows get NULL, or the query fails; auto: it fails"
+        " where its rows are to be stored.",
+        _words("auto", "null", "fail"),
+        default="auto",
     )
 
     endpoints: int = _setting(
@@ -153,6 +154,10 @@ class Settings:
         """
         name = _key(key)
         return replace(self, **{name: getattr(Settings(), name)})
+
+    def for_storing(self) -> "Settings":
+        """Return settings for a statement that stores rows: it fails at the end of a budget unless told otherwise."""
+        return replace(self, on_budget="fail") if self.on_budget == "auto" else self
 
     def show(self, key: str) -> list[tuple[str, str]]:
         """Return the settings that SHOW flightllm.KEY names, `all` or one, as (name, value).

@@ -88,7 +88,8 @@ def predict(
         services.cache if reads else None,
         tokens or prompt_tokens(models),
         _others(query, services.cache if reads else Overlay(None), Flights()),
-        services.rights.answers,
+        services.rights.principal.name,
+        services.rights.answers,  # what is known tells that somebody asked: so does running it, by its price and time
         most_seconds=most_seconds,
         most_prompts=most_prompts,
     )
@@ -111,7 +112,7 @@ def real_backings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
         rights = query.services.rights
         asked = {
             backing_of(name): Backing(
-                ObservedEngine(model.engine, model.learned, model.costs, model.health),
+                ObservedEngine(model.engine, model.learned.of(rights.principal.name), model.costs, model.health),
                 cache,
                 flights,
                 model.window,

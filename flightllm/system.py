@@ -3,13 +3,14 @@
 import secrets
 from collections import deque
 from collections.abc import Callable, Mapping
-from threading import Event, Lock
+from threading import Lock
 from types import MappingProxyType
 
 import pyarrow as pa
 import structlog
 
 from flightllm.access.principal import LOCAL
+from flightllm.access.rights import Rights
 from flightllm.errors import NotFoundError
 from flightllm.records import COUNTERS, QueryRecord, Stop, cut
 from flightllm.spans import NO_SPANS, Spans
@@ -77,22 +78,23 @@ class QueryLog:
     def plan(
         self,
         sql: str,
-        cancelled: Event | None = None,
+        cancelled: Stop | None = None,
         *,
         user: str = LOCAL.name,
         session_id: str = "",
         kind: str = "query",
         since: int | None = None,
+        rights: Rights | None = None,
     ) -> QueryRecord:
         """Open the record of a query under a new id; its clock waits for `begin`.
 
         Setting `cancelled`, where given, asks the query to stop. `since` is when work for it began, for its trace, in
-        Unix nanoseconds.
+        Unix nanoseconds. `rights` are those that it is planned under.
         """
         query_id = secrets.token_hex(8)
         span = self._spans.statement(since, query_id=query_id, user=user, session_id=session_id, kind=kind)
         record = QueryRecord(
-            query_id, cut(sql), cancelled or Stop(), user, session_id, kind, span, self._price, self._end
+            query_id, cut(sql), cancelled or Stop(), user, session_id, kind, span, self._price, self._end, rights
         )
         with self._lock:
             self._settle()
@@ -102,14 +104,15 @@ class QueryLog:
     def start(
         self,
         sql: str,
-        cancelled: Event | None = None,
+        cancelled: Stop | None = None,
         *,
         user: str = LOCAL.name,
         session_id: str = "",
         kind: str = "query",
+        rights: Rights | None = None,
     ) -> QueryRecord:
         """Open the record of a query that runs from now on; see `plan`."""
-        record = self.plan(sql, cancelled, user=user, session_id=session_id, kind=kind)
+        record = self.plan(sql, cancelled, user=user, session_id=session_id, kind=kind, rights=rights)
         record.begin()
         return record
 

@@ -11,9 +11,10 @@ import pytest
 from flightllm.access.store import User
 from flightllm.changes import bound_texts
 from flightllm.database import Database
-from flightllm.errors import CancelledError, PermissionDeniedError, SqlError
+from flightllm.errors import CancelledError, FlightLLMError, PermissionDeniedError, SqlError
 from flightllm.functions import FunctionRegistry
 from flightllm.query import plan
+from flightllm.records import Stop
 from flightllm.session import Session
 from tests.databases import ask, small_database
 
@@ -51,7 +52,7 @@ def session(database: Database) -> Session:
 )
 def test_cancelled_before_it_takes_effect(database: Database, session: Session, sql: str, by: str) -> None:
     """A statement that adds rows stops while it computes them, is recorded as cancelled, and adds none later."""
-    cancelled, errors = threading.Event(), []
+    cancelled, errors = Stop(), []
 
     def work() -> None:
         try:
@@ -79,7 +80,7 @@ def test_cancelled_before_it_takes_effect(database: Database, session: Session, 
 )
 def test_cancelled_before_it_begins(session: Session, sql: str) -> None:
     """A statement whose client has gone already changes nothing."""
-    gone = threading.Event()
+    gone = Stop()
     gone.set()
     with pytest.raises(CancelledError):
         session.update(sql, cancelled=gone)
@@ -135,7 +136,7 @@ def test_insert_is_what_it_was(session: Session) -> None:
             "INSERT INTO t (x, y) VALUES ($2, upper($1) || ')') -- note",
             ["VALUES ('a', upper(1) || ')'), ('b;(', upper(2)"],
         ),
-        ("INSERT INTO t VALUES (?, 1), (?, 2)", ["VALUES (1, 1), ('a', 2)", "VALUES (2, 1), ('b;(', 2)"]),
+        ("INSERT INTO t VALUES (?, 1), (?, 2)", ["VALUES (1, 1), ('a', 2), (2, 1), ('b;(', 2)"]),
         ("INSERT INTO flightllm.public.t VALUES (?, ?)", ["VALUES (1, 'a'), (2, 'b;(')"]),
         ("INSERT INTO t VALUES (?, ai_gen(?))", ["(1, ai_gen('a'))", "(2, ai_gen('b;('))"]),
         ("INSERT INTO t SELECT ?, ?", ["SELECT 1, 'a'", "SELECT 2, 'b;('"]),
@@ -144,9 +145,9 @@ def test_insert_is_what_it_was(session: Session) -> None:
     ],
 )
 def test_rows_of_parameters_together(sql: str, texts: list[str]) -> None:
-    """One row of VALUES becomes as many as there are rows of parameters; any other statement stays one for each."""
+    """VALUES become as many as there are rows of parameters; any other statement stays one for each."""
     rows = pa.table({"0": pa.chunked_array([[1], [2]]), "1": ["a", "b;("]})
-    together = list(bound_texts(sql, rows, FunctionRegistry.load()))
+    together = [text for text, _ in bound_texts(sql, rows, FunctionRegistry.load())]
     assert len(together) == len(texts)
     assert all(part in text for part, text in zip(texts, together, strict=True))
 
@@ -154,18 +155,36 @@ def test_rows_of_parameters_together(sql: str, texts: list[str]) -> None:
 def test_long_rows_of_parameters_stay_apart() -> None:
     """Rows are put together up to the length that a statement's own text may have."""
     rows = pa.table({"0": ["x" * (300 << 10)] * 8})
-    together = list(bound_texts("INSERT INTO t VALUES (?)", rows, FunctionRegistry.load()))
-    assert [text.count("('x") for text in together] == [4, 4]
+    [(text, more)] = bound_texts("INSERT INTO t VALUES (?)", rows, FunctionRegistry.load())
+    assert [part.count("('x") for part in (text, *(more or ()))] == [4, 4]
 
 
 def test_thousands_of_rows_of_parameters(database: Database, session: Session) -> None:
-    """2,500 rows are inserted by three statements, in order, NULLs and quotes included."""
+    """2,500 rows are inserted by one statement, in order, NULLs, quotes and what looks like AI calls included."""
     session.update("CREATE TABLE t (a BIGINT, s VARCHAR)")
-    rows = {"a": list(range(2_500)), "s": [None if i % 7 == 0 else f"it's {i}" for i in range(2_500)]}
+    rows = {"a": list(range(2_500)), "s": [None if i % 7 == 0 else f"it's ai_gen({i})" for i in range(2_500)]}
     before = len(database.queries.snapshot("queries"))
     assert session.update("INSERT INTO t VALUES (?, ?)", pa.table(rows)) == 2_500
-    assert len(database.queries.snapshot("queries")) - before == 3
+    assert len(database.queries.snapshot("queries")) - before == 1
     assert ask(session, "SELECT * FROM t ORDER BY a").table.to_pydict() == rows
+    assert session.update("INSERT INTO t VALUES (?, ?)", pa.table(rows).slice(0, 0)) == 0
+
+
+@pytest.mark.parametrize(
+    ("sql", "values", "error"),
+    [
+        ("INSERT INTO t VALUES (?)", [*range(2_500), None], "null"),
+        ("INSERT INTO t VALUES (?), (7)", [*map(str, range(2_500)), "x"], "x"),
+        ("INSERT INTO t VALUES (length(repeat('x', ?)))", [*range(2_500), 10**12], "memory"),
+    ],
+    ids=["null", "text", "size"],
+)
+def test_one_wrong_row_of_parameters(session: Session, sql: str, values: list[Any], error: str) -> None:
+    """Where the last of thousands of rows cannot be inserted, none is."""
+    session.update("CREATE TABLE t (a BIGINT NOT NULL)")
+    with pytest.raises(FlightLLMError, match=error):
+        session.update(sql, pa.table({"0": values}))
+    assert ask(session, "SELECT count(*) AS n FROM t").rows == [{"n": 0}]
 
 
 def test_answers_for_each_row_of_parameters(session: Session) -> None:
@@ -178,7 +197,7 @@ def test_answers_for_each_row_of_parameters(session: Session) -> None:
 @pytest.mark.parametrize(
     ("sql", "plans"),
     [
-        ("SELECT nope FROM people WHERE id = ? AND name = ? AND id < ? AND id > ?", 3),
+        ("SELECT nope FROM people WHERE id = ? AND name = ? AND id < ? AND id > ?", 4),
         ("SELECT id FROM people WHERE ai_filter(?, note) AND id = ? LIMIT ? OFFSET ?", None),
         ("SELECT ai_gen(?, note), ai_score(?, note) FROM people LIMIT ?", None),
     ],

@@ -29,6 +29,7 @@ from flightllm.errors import (
 )
 from flightllm.flight.sql_info import SUBSTRAIT
 from flightllm.session import Session
+from flightllm.sql.names import STORED_SUFFIX
 from tests.databases import Ran, ask, canonical, small_database
 
 TEXT, TEXTS = pa.string(), pa.list_(pa.string())
@@ -146,7 +147,12 @@ def test_a_plan_over_what_is_seen(restricted: Session, client: SessionContext, s
 
 
 @pytest.mark.parametrize(
-    "names", [("people (as stored)",), ("public", "people (as stored)"), ("flightllm", "public", "people (as stored)")]
+    "names",
+    [
+        (f"people{STORED_SUFFIX}",),
+        ("public", f"people{STORED_SUFFIX}"),
+        ("flightllm", "public", f"people{STORED_SUFFIX}"),
+    ],
 )
 @pytest.mark.parametrize("below", [False, True])
 def test_the_hidden_name(

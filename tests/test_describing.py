@@ -1,16 +1,18 @@
 """What a prepared statement says of its parameters and columns before it gets values."""
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+from flightllm.errors import FlightLLMError, SqlError
 from flightllm.session import Session
-from tests.databases import open_database
+from tests.databases import open_database, rows
 
 TABLE = "CREATE TABLE t (a INT, b VARCHAR, d DATE, x DECIMAL(10, 2), ts TIMESTAMP, u BIGINT UNSIGNED)"
 INT, TEXT, DAY, MONEY = pa.int32(), pa.string(), pa.date32(), pa.decimal128(10, 2)
-WHEN = pa.timestamp("ns")
+WHEN, SPAN = pa.timestamp("ns"), pa.month_day_nano_interval()
 
 
 @pytest.fixture(scope="module")
@@ -19,6 +21,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     database = open_database(Path(tmp_path_factory.mktemp("describing")))
     session = database.session()
     session.update(TABLE)
+    session.update("CREATE TABLE needed (a INT NOT NULL, b VARCHAR NOT NULL)")
     return session
 
 
@@ -34,11 +37,18 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
         ("EXPLAIN SELECT a FROM t WHERE a = ?", [INT]),
         ("SELECT a FROM t WHERE ai_filter('Is {b} good?', b) AND a > ?", [INT]),
         ("SELECT ai_gen(?, b) FROM t", [TEXT]),
+        ("SELECT ai_classify(b, ?) FROM t", [TEXT]),
         ("INSERT INTO t VALUES (?,?,?,?,?,?)", [INT, TEXT, DAY, MONEY, WHEN, pa.uint64()]),
         ("INSERT INTO t (b,a) VALUES ($1,$2)", [TEXT, INT]),
         ("UPDATE t SET b = ? WHERE a = ?", [TEXT, INT]),
         ("DELETE FROM t WHERE d < ?", [DAY]),
         ("CREATE TABLE z AS SELECT * FROM t WHERE a = ?", [INT]),
+        ("SELECT ts + ? FROM t", [SPAN]),
+        ("SELECT ?, ts + ? FROM t WHERE a = ?", [TEXT, SPAN, INT]),
+        ("SELECT a FROM t WHERE a > $2 AND ts > now() - $1", [SPAN, INT]),
+        ("SELECT a FROM t WHERE ts + ? > ?", [SPAN, WHEN]),
+        ("SELECT ts - ? FROM t WHERE ai_filter('Is {b} good?', b)", [WHEN]),
+        ("SELECT ai_gen('Why?', b), ts + ? FROM t WHERE b = ?", [SPAN, TEXT]),
     ],
 )
 def test_types_of_parameters(session: Session, sql: str, types: list[pa.DataType]) -> None:
@@ -46,8 +56,105 @@ def test_types_of_parameters(session: Session, sql: str, types: list[pa.DataType
     assert session.describe(sql).parameters.types == types
 
 
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("INSERT INTO t (a, nope) VALUES (?, ?)", "nope"),
+        ("INSERT INTO t (a) VALUES (1, 2)", "got 2 values"),
+        ("INSERT INTO missing VALUES (?)", "missing"),
+        ("INSERT INTO t (a) SELECT nope FROM t WHERE a = ?", "nope"),
+        ("INSERT INTO t (a, b) SELECT ai_gen('x', b) FROM t", "names 2 columns but gets 1"),
+        ("INSERT INTO system.queries VALUES (?)", "queries"),
+        ("UPDATE t SET nope = ?", "nope"),
+        ("UPDATE t SET a = 1 WHERE nope = ?", "nope"),
+        ("UPDATE t SET b = ai_gen('x', b)", "AI calls in DELETE and UPDATE"),
+        ("DELETE FROM t WHERE nope = ?", "nope"),
+        ("DELETE FROM missing", "missing"),
+        ("DROP TABLE missing", "missing"),
+        ("DROP VIEW t", "write DROP TABLE"),
+        ("CREATE TABLE t (a INT)", "exists"),
+        ("CREATE TABLE z (a INT PRIMARY KEY)", "PRIMARY"),
+        ("CREATE TABLE t AS SELECT 1 AS a", "exists"),
+        ("CREATE TABLE z AS SELECT nope FROM t WHERE a = ?", "nope"),
+        ("BEGIN", "transactions are not supported"),
+        ("SET flightllm.nope = 1", "no setting"),
+        ("SET flightllm.cache = 'perhaps'", "cannot be"),
+        ("RESET flightllm.nope", "no setting"),
+    ],
+)
+def test_wrong_changes(session: Session, sql: str, message: str) -> None:
+    """What is wrong with a change whatever its values are is told when it is prepared, as when it runs."""
+    with pytest.raises(FlightLLMError, match=message) as told:
+        session.describe(sql)
+    if "?" not in sql:
+        with pytest.raises(type(told.value), match=re.escape(str(told.value))):
+            session.update(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT INTO t VALUES (?, upper(?), ?, ? + 1, ?, ?)",
+        "INSERT INTO t (d, a) VALUES (CAST(? AS DATE), CAST(? AS INT))",
+        "INSERT INTO needed (a, b) VALUES (?, ?)",
+        "INSERT INTO needed SELECT CAST(? AS INT), arrow_cast(?, 'Utf8')",
+        "INSERT INTO t (b) SELECT ai_gen(?, b) FROM t WHERE a < ? LIMIT ?",
+        "UPDATE t SET b = ?, d = CAST(? AS DATE) WHERE a = CAST(? AS INT) AND ts > ?",
+        "UPDATE t AS x SET a = x.a + ?",
+        "DELETE FROM t AS x WHERE x.b LIKE ?",
+        "CREATE OR REPLACE TABLE t AS SELECT CAST(? AS DATE) AS d",
+        "CREATE TABLE IF NOT EXISTS t AS SELECT nope",
+        "DROP TABLE IF EXISTS missing",
+        "DROP TABLE t",
+        "SET flightllm.cache = 'off'",
+    ],
+)
+def test_changes_that_may_run(session: Session, sql: str) -> None:
+    """Preparing a change does nothing, and lets pass what some values make right."""
+    assert session.describe(sql).is_update
+    assert rows(session, "SELECT a, b, d FROM t") == []
+    assert session.get_options()["cache"] == "on"
+
+
+def test_many_parameters_as_columns(session: Session) -> None:
+    """Bare parameters are columns of their own, however many there are; EXPLAIN and subqueries of them too."""
+    marks = ", ".join("?" * 900)
+    assert session.describe(f"SELECT {marks}").schema == pa.schema([(f"${i + 1}", TEXT) for i in range(900)])
+    assert session.describe("SELECT * FROM (SELECT ?, ?, ?, ?)").schema.names == ["$1", "$2", "$3", "$4"]
+
+
 def test_columns_are_named_for_any_value(session: Session) -> None:
     """A column computed from a parameter is not named after a stand-in for its value."""
     schema = session.describe("SELECT ? + 1, a, ai_gen(?, b) FROM t").schema
     assert schema.names == ["$1 + Int64(1)", "a", "ai_gen($2, b)"]
     assert schema.types == [pa.int64(), INT, TEXT]
+    assert session.describe("SELECT ? + ts, d + ? FROM t").schema == pa.schema([("$1 + t.ts", WHEN), ("t.d + $2", DAY)])
+
+
+def test_columns_of_any_type(session: Session) -> None:
+    """A column that is a parameter of any type has the type that is asked for; NULL stays one."""
+    schema = session.describe("SELECT ? AS x, NULL AS y, coalesce(?, ?) AS z, coalesce(a, ?) AS a FROM t").schema
+    assert schema.types == [TEXT, pa.null(), TEXT, INT]
+
+
+@pytest.mark.parametrize(
+    ("sql", "value", "name", "kind"),
+    [
+        ("SELECT ? AS x", 1, "x", pa.int64()),
+        ("SELECT a + ? FROM t", 1, "t.a + $1", pa.int64()),
+        ("SELECT coalesce(a, ?) FROM t", 1, "coalesce(t.a,$1)", pa.int64()),
+        ("SELECT x + ? FROM t", 1, "t.x + $1", pa.decimal128(23, 2)),
+        ("SELECT upper(?)", "x", "upper($1)", TEXT),
+        ("SELECT ai_gen('Why?', b), ? AS g FROM t", 1.5, "g", pa.float64()),
+    ],
+)
+def test_values_that_are_bound(session: Session, sql: str, value: object, name: str, kind: pa.DataType) -> None:
+    """With a row of values a statement is described as it will run, under the names that hold for any values."""
+    row = pa.record_batch({"0": [value]})
+    assert session.describe(sql, row).schema.field(name).type == kind == session.execute(sql, row).schema.types[-1]
+
+
+def test_a_bound_value_is_checked(session: Session) -> None:
+    """A value that does not fit its place is an error, although one of another type would."""
+    with pytest.raises(SqlError, match=r"Int32.*Struct"):
+        session.describe("SELECT a + ? FROM t", pa.record_batch({"0": [{"x": 1}]}))

@@ -12,7 +12,7 @@ from flightllm.config import Config, EngineConfig
 from flightllm.database import Database
 from flightllm.dry_run import DryRun
 from flightllm.engines import Served
-from flightllm.llm.learned import Learned
+from flightllm.llm.learned import LearnedByUser
 from flightllm.query import StagedQuery, plan
 from flightllm.session import Session
 from flightllm.settings import Settings
@@ -206,18 +206,18 @@ def test_explain_leaves_no_trace(session: Session) -> None:
     assert ran.record.call_rows() == []
     stats = session._services.cache.stats()
     assert (stats.entries, stats.hits, stats.misses) == (0, 0, 0)
-    assert not session._services.engines.own.learned._sites
+    assert not session._services.engines.own.learned.of("local")._sites
 
 
 def test_bounded(session: Session) -> None:
     """Beyond a number of prompts, figures are concluded from those tried, and a note says so."""
-    services = session._services
     session.update("CREATE TABLE many AS SELECT 'text ' || value AS t FROM generate_series(1, 2000) AS g(value)")
+    services = session._services
     query = plan("SELECT ai_gen('x', t, max_tokens => 8) FROM many", services, Settings())
     assert isinstance(query, StagedQuery)
     config = replace(services.engines.own.config, max_in_flight=8)
-    models: dict[str | None, Served] = {None: replace(services.engines.own, config=config, learned=Learned())}
-    dry = DryRun(query.calls, models, None, prompt_tokens(models), {})
+    models: dict[str | None, Served] = {None: replace(services.engines.own, config=config, learned=LearnedByUser())}
+    dry = DryRun(query.calls, models, None, prompt_tokens(models), {}, "local")
     whole = dry.figures(lambda record, backings: query.run_on(backings, record), lambda: False)
     sample = replace(dry, most_prompts=500)
     concluded = sample.figures(lambda record, backings: query.run_on(backings, record), lambda: False)

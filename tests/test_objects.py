@@ -53,11 +53,11 @@ def test_missing(tmp_path: Path) -> None:
     """What is not there cannot be dropped or asked for; close names are suggested."""
     objects = Objects(tmp_path)
     objects.put_prompt("family", "x", "me")
-    with pytest.raises(NotFoundError, match="no prompt 'famly'; did you mean 'family'"):
+    with pytest.raises(NotFoundError, match="no prompt 'famly': see SHOW PROMPTS"):
         objects.prompt("famly")
-    with pytest.raises(NotFoundError, match="no prompt 'q'; there are: family"):
+    with pytest.raises(NotFoundError, match="no prompt 'q': see SHOW PROMPTS"):
         objects.drop_prompt("q")
-    with pytest.raises(NotFoundError, match="no model 'm'; there are: none yet"):
+    with pytest.raises(NotFoundError, match="no model 'm': see SHOW MODELS"):
         objects.drop_model("m")
 
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from flightllm.errors import FlightLLMError, InvalidInputError, UnsupportedError
-from flightllm.plain_types import with_plain_types
+from flightllm.plain_types import elements, plain_bytes, with_plain_types
 
 RUNS = pa.run_end_encoded(pa.int32(), pa.string())
 UNION = pa.dense_union([pa.field("a", pa.large_string())])
@@ -74,3 +74,38 @@ def test_unions_stay_where_they_may() -> None:
     assert with_plain_types(schema, unions=True) == schema
     with pytest.raises(InvalidInputError, match="run-end encoded"):
         with_plain_types(pa.schema([("c", pa.sparse_union([pa.field("a", RUNS)]))]), unions=True)
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(["ab", None, "x" * 50, ""] * 25, pa.string_view()),
+        pa.array([b"ab", None, b"x" * 50, b""] * 25, pa.binary_view()),
+        pa.array(["ab", None, "x" * 50, ""] * 25).dictionary_encode(),
+        pa.DictionaryArray.from_arrays(pa.array([0, 0, 0, 0] * 25), pa.array([b"x" * 90], pa.binary(90))),
+        pa.array([["ab", "x" * 50], None, [], ["y"]] * 25, pa.list_(pa.string_view())),
+        pa.array([["ab", "x" * 50], ["a", "b"]] * 50, pa.list_(pa.dictionary(pa.int8(), pa.string()), 2)),
+        pa.array([[("k", "x" * 50)], [], None, [("k", "y"), ("l", "z")]] * 25, pa.map_(pa.string(), pa.string())),
+        pa.array([{"a": "x" * 50, "b": 1}, {"a": "", "b": 2}] * 50),
+        pa.ExtensionArray.from_storage(pa.json_(), pa.array(["{}", "[1]"] * 50)),
+        pa.array(range(100)),
+    ],
+    ids=lambda column: str(column.type),
+)
+def test_room_of_plain_types(column: pa.Array) -> None:
+    """The room is known before the values are written out, also of a part of a column."""
+    whole = pa.record_batch({"c": column})
+    for batch in (whole, whole.slice(30, 10), whole.slice(30, 0)):
+        plain = batch.cast(with_plain_types(batch.schema))
+        written = pa.concat_batches([plain, plain]).nbytes / 2  # a copy, of what the part has alone
+        assert written * 0.9 - 10 <= plain_bytes(batch) <= written * 1.25 + 10
+
+
+def test_few_bytes_for_many_values() -> None:
+    """What takes no room, or that of one value, counts by what it stands for."""
+    huge = pa.DictionaryArray.from_arrays(pa.array([0] * 4_000, pa.int8()), pa.array(["x" * 1_000_000]))
+    assert plain_bytes(pa.record_batch({"c": huge})) > 4_000_000_000
+    assert plain_bytes(pa.record_batch({"c": pa.nulls(3_000_000)})) == 3_000_000
+    nulls = pa.Array.from_buffers(pa.null(), 2_000_000_000, [None])
+    assert elements(nulls) == 2_000_000_000
+    assert elements(pa.FixedSizeListArray.from_arrays(nulls, 2_000_000_000)) == 2_000_000_001

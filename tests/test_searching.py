@@ -103,7 +103,7 @@ def test_index_over_vectors(session: Session) -> None:
 @pytest.mark.parametrize(
     ("call", "said"),
     [
-        ("vector_search('nix', 'a')", "the indexes are: names"),
+        ("vector_search('nix', 'a')", "see SHOW VECTOR INDEXES"),
         ("vector_search(name, 'a')", "must be the name of a vector index"),
         ("vector_search('names', name, top_k => 0)", "at least 1"),
         ("vector_search('names', name, mode => 'x')", "'vector', 'text', 'hybrid'"),

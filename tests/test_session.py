@@ -1,7 +1,7 @@
 """Sessions: describe, execute, update, settings, uploads, engines that die, and several clients at once."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from flightllm.database import Database
 from flightllm.errors import (
     CancelledError,
     EngineUnavailableError,
+    FlightLLMError,
     InvalidInputError,
     LimitExceededError,
     NotFoundError,
@@ -70,6 +71,28 @@ def test_describe_wrong(session: Session, sql: str) -> None:
     """What cannot be planned is an error of SQL."""
     with pytest.raises(SqlError):
         session.describe(sql)
+
+
+WRONG = [
+    (lambda session: ask(session, "SELECT nope FROM people"), "SELECT nope FROM people", "nope"),
+    (lambda session: session.describe("SELECT * FROM absent"), "SELECT * FROM absent", "absent"),
+    (lambda session: session.is_update("SELEC 1"), "SELEC 1", "SELEC"),
+    (lambda session: session.execute_plan(b"no plan"), "Substrait plan of 7 bytes", "Substrait"),
+]
+
+
+@pytest.mark.parametrize(("ask_wrongly", "sql", "message"), WRONG)
+def test_what_cannot_be_planned_is_seen(
+    database: Database, session: Session, ask_wrongly: Callable[[Session], object], sql: str, message: str
+) -> None:
+    """One failed query, with its error, is in `system.queries` and in the sums of what ended."""
+    before = database.queries.totals().statements["query", "failed"]
+    with pytest.raises(FlightLLMError):
+        ask_wrongly(session)
+    seen = ask(session, "SELECT sql, error, \"user\" FROM system.queries WHERE status = 'failed'").rows
+    assert [(row["sql"], row["user"]) for row in seen] == [(sql, session.principal.name)]
+    assert message in seen[0]["error"]
+    assert database.queries.totals().statements["query", "failed"] == before + 1
 
 
 def test_lazy(database: Database, session: Session) -> None:

@@ -8,7 +8,7 @@ import pytest
 from flightllm.catalog import QUERY_ONLY, Catalog
 from flightllm.config import LimitsConfig
 from flightllm.errors import NotFoundError
-from flightllm.records import QueryRecord
+from flightllm.records import QueryRecord, Stop
 from flightllm.system import QueryLog
 
 
@@ -105,7 +105,7 @@ def test_long_texts_are_cut() -> None:
 
 def test_a_callers_event_cancels() -> None:
     """A query can be given the event that stops it, before anybody can see the query."""
-    event = threading.Event()
+    event = Stop()
     record = QueryLog().start("SELECT 1", event)
     record.cancel()
     assert event.is_set()

@@ -1,13 +1,14 @@
 """Who may do what, for one server: users, their rights now, and the statements that change them."""
 
 import threading
+from collections.abc import Sequence
 
 from flightllm.access.claims import JwtClaims
-from flightllm.access.grants import Policy
+from flightllm.access.grants import PRIVILEGES, Grant, Policy
 from flightllm.access.ledger import Ledger
 from flightllm.access.login import Login
 from flightllm.access.principal import LOCAL, ROLES, Principal
-from flightllm.access.rights import Rights
+from flightllm.access.rights import READING, Rights
 from flightllm.access.store import AccessStore, Snapshot
 from flightllm.config import Config
 from flightllm.errors import InvalidInputError, NotFoundError
@@ -71,7 +72,9 @@ class AccessControl:
         """
         match statement.kind:
             case "grant":
-                self._check_grantee(statement.grants[0].grantee)
+                for grantee in dict.fromkeys(grant.grantee for grant in statement.grants):
+                    self._check_grantee(grantee)
+                    self._check_useful([grant for grant in statement.grants if grant.grantee == grantee])
                 self.store.grant(list(statement.grants))
             case "revoke":
                 if not self.store.revoke(list(statement.grants)):
@@ -100,6 +103,16 @@ class AccessControl:
         if name not in {*snapshot.users, *groups, *ROLES} and not self.login.takes_others:
             known = ", ".join([*ROLES, *sorted({*snapshot.users, *groups})])
             raise NotFoundError(f"there is no user, group or role {name!r}; there are: {known}")
+
+    def _check_useful(self, grants: Sequence[Grant]) -> None:
+        """Refuse to grant a readonly user of this server what its role keeps from it; ALL means what it can have."""
+        user = self.store.snapshot().users.get(grants[0].grantee)
+        named = [grant.privilege for grant in grants if grant.privilege not in READING]
+        if user is not None and user.role == "readonly" and named and len(grants) < len(PRIVILEGES[grants[0].kind]):
+            raise InvalidInputError(
+                f"{user.name!r} has the role readonly, which may not {named[0]}: change it by `flightllm user set"
+                f" {user.name} --role user`, or grant {' and '.join(READING)} alone"
+            )
 
     def close(self) -> None:
         """Write what is spent, and close the file of users. Idempotent."""

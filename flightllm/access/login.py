@@ -155,6 +155,8 @@ class Login:
             raise UnauthenticatedError(f"{name!r} is no name of a user")
         role = claims.get(self._config.role_claim, self._config.default_role)
         if role not in ROLES:
+            if self._config.role_claim in claims:
+                raise UnauthenticatedError(f"the token's role {role!r} is unknown; there are: {', '.join(ROLES)}")
             raise UnauthenticatedError(f"{name!r} is no user of this server: an admin adds it by `flightllm user add`")
         groups = claims.get(self._config.groups_claim)
         groups = groups if isinstance(groups, list) else []
@@ -182,7 +184,12 @@ class Login:
             proofs = [self._secret] if self._secret else []
         else:
             user = snapshot.users.get(name)
-            tokens = [hash_ for hash_, kept in snapshot.tokens.items() if kept.user == name]
+            now = datetime.now(UTC)
+            tokens = [
+                hash_
+                for hash_, kept in snapshot.tokens.items()
+                if kept.user == name and (kept.expires is None or kept.expires > now)
+            ]
             proofs = [*tokens, user.password or ""] if user else []
         if proof not in map(_digest, proofs):
             raise UnauthenticatedError("the login is not valid any more; log in again")

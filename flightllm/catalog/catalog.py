@@ -99,7 +99,7 @@ class Catalog:
     def tables(self) -> list[TableInfo]:
         """Return all tables by schema and name, the system tables included; touches no data."""
         with self.reading():
-            entries = self.store.entries
+            entries = self.entries
             listed = [self.store.plans.info(entry, entries) for entry in entries.values()]
         return sorted([*listed, *self.store.system_tables()], key=lambda info: info.name)
 
@@ -117,15 +117,15 @@ class Catalog:
         Raises:
             NotFoundError: there is no such table; names the ones there are.
         """
-        wanted = self.store.named(name)
         with self.reading():
-            entries = self.store.entries
+            entries = self.entries
+            wanted = self.store.named(name, entries)
             if entry := entries.get(wanted):
                 return self.store.plans.info(entry, entries)
         for info in self.store.system_tables():
             if info.name == wanted:
                 return info
-        raise self.store.missing(wanted)
+        raise self.store.missing(wanted, entries)
 
     def columns_of(self, name: TableName | str) -> list[str]:
         """Return the names of a table's columns, in order.
@@ -141,7 +141,7 @@ class Catalog:
         Raises:
             NotFoundError: there is no such table.
         """
-        return self.store.revision(name)
+        return self.store.revision(name, self.entries)
 
     def register_file(self, name: str, path: Path | str) -> None:
         """Register a file, a folder or an address in an object store under a SQL name, which folds as in a query.
@@ -166,6 +166,8 @@ class Catalog:
                 raise ConfigError(f"table {name!r}: the name is taken")
             self.store.add_schema(table.schema)
             self.store.put(self._cast(Entry(table, "file", opened.stored, opened.table, **given), opened))
+        if opened.separator is not None:
+            _log.warning("a table of one column: commas separate CSV, and tabs .tsv", column=opened.schema.names[0])
         _log.info("table registered", table=table.display, path=str(path), columns=len(opened.schema))
 
     def _open(self, name: str, path: Path | str) -> files.FileTable:
@@ -243,6 +245,14 @@ class Catalog:
             FlightLLMError: the statement is wrong or not supported; nothing was changed.
         """
         return statements.execute(self.store, statement, collect, self.owner)
+
+    def check(self, statement: Statement) -> None:
+        """Raise what `execute` would where planning alone tells of it; nothing is changed.
+
+        Raises:
+            FlightLLMError: the statement is wrong.
+        """
+        statements.check(self.store, statement)
 
     def check_create(self, statement: Statement) -> bool:
         """Tell whether CREATE … has anything to do: False where the name exists and IF NOT EXISTS was written.

@@ -7,6 +7,7 @@ from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionConte
 from datafusion.catalog import Catalog
 
 from flightllm.config import LimitsConfig
+from flightllm.plain_types import with_plain_types
 from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA, quoted
 
 QUERY_ONLY = SQLOptions().with_allow_ddl(allow=False).with_allow_dml(allow=False).with_allow_statements(allow=False)
@@ -47,12 +48,14 @@ def scratch_context(*, parallel: bool = True) -> SessionContext:
 
 
 def row_types(context: SessionContext, frame: DataFrame) -> list[pa.DataType]:
-    """Return the types that a query's rows have: a frame says of a CASE or UNION what its first part has.
+    """Return the types that a query's rows are to have: a frame says of a CASE or UNION what its first part has.
+
+    They are plain ones: several clients lose views and large layouts, and cannot read dictionaries.
 
     Raises whatever DataFusion raises where constants cannot be computed.
     """
     coerced = context.create_dataframe_from_logical_plan(frame.optimized_logical_plan())
-    return list(coerced.schema().types)
+    return list(with_plain_types(coerced.schema(), unions=True).types)
 
 
 def with_types(frame: DataFrame, types: Iterable[pa.DataType]) -> DataFrame:

@@ -8,18 +8,21 @@ from contextlib import contextmanager
 import structlog
 
 from flightllm.errors import FlightLLMError, InternalError, LimitExceededError, SqlError, UnsupportedError
+from flightllm.sql.names import STORED_SUFFIX
 
 _PREFIX = re.compile(
     r"^(?:DataFusion error|Error during planning|Schema error|SQL error|Execution error|Arrow error|External error"
     r"|Invalid argument error|type_coercion|caused by|Optimizer rule '\w+' failed)(?:: |\s+)"
 )
 _PARSER = re.compile(r'^ParserError\("(?P<text>.*)"\)$', re.DOTALL)
-_NOISE = re.compile(
-    r"Internal error: (?:Function '\w+' failed to match any signature.*?(?=No function matches))?"
-    r"|\.*\s*This issue was likely caused by a bug in DataFusion's code\.[^\n]*?apache/datafusion/issues",
-    re.DOTALL,
-)
-"""DataFusion calls wrong types an error of its own and asks to report it; what to write instead follows."""
+_CASE = "Column names are case sensitive. You can use double quotes to refer to the "
+_CASE_END = " column or disable the datafusion.sql_parser.enable_ident_normalization configuration."
+"""DataFusion names an option of its own, which clients cannot set."""
+_INTERNAL, _WRONG_TYPES, _INSTEAD = "Internal error: ", "' failed to match any signature", "No function matches"
+"""DataFusion calls wrong types an error of its own, lists all it tried and only then says what to write instead."""
+_PLEA, _PLEA_END = "This issue was likely caused by a bug in DataFusion's code.", "apache/datafusion/issues"
+_HEAD, _TAIL = 12_000, 4_000
+"""Characters of a text that are kept: values of clients stand in it, however long."""
 _NO_ROOM = "No space left on device"
 _UNSUPPORTED = "This feature is not implemented: "
 _UNREADABLE = ("Object Store error", "Failed to fetch metadata for file", "Invalid Parquet file")
@@ -29,8 +32,11 @@ _PANICS = "pyo3_runtime"
 _log = structlog.get_logger(__name__)
 
 
-def mapped_error(error: Exception) -> FlightLLMError:
-    """Return our error for one that DataFusion raised while it planned or ran SQL; one of ours is returned as it is."""
+def mapped_error(error: Exception, parsed: str | None = None) -> FlightLLMError:
+    """Return our error for one that DataFusion raised while it planned or ran SQL; one of ours is returned as it is.
+
+    `parsed` is the text that it parsed.
+    """
     if isinstance(error, FlightLLMError):
         return error
     text = plain_text(error)
@@ -55,7 +61,9 @@ def mapped_error(error: Exception) -> FlightLLMError:
         return UnsupportedError(text.replace(_UNSUPPORTED, "not supported: "))
     if "RecursionLimitExceeded" in text:
         return LimitExceededError("the SQL text is nested too deeply (50 levels): use WITH, or shorter expressions")
-    return SqlError(text)
+    wrong = SqlError(text)
+    wrong.parsed = parsed
+    return wrong
 
 
 @contextmanager
@@ -89,9 +97,36 @@ def _limit(limit: str, message: str) -> LimitExceededError:
 
 def plain_text(error: Exception) -> str:
     """Return what DataFusion says, without the names of its parts; it may have paths."""
-    text = str(error)
+    text = _shortened(str(error))
     while match := _PREFIX.match(text):
         text = text[match.end() :]
     if parser := _PARSER.match(text):
         text = f"syntax error: {parser['text']}"
-    return _NOISE.sub("", text).strip()
+    text = _without_option(text.replace(STORED_SUFFIX, ""))
+    return _without_plea(_without_signatures(text).replace(_INTERNAL, "")).strip()
+
+
+def _without_option(text: str) -> str:
+    """Say what to write where DataFusion names an option."""
+    before, advice, after = text.partition(_CASE)
+    column, end, rest = after.partition(_CASE_END)
+    return (
+        f"{before}Names without double quotes are read in lower case: write {column}.{rest}" if advice and end else text
+    )
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]} … {text[-_TAIL:]}"
+
+
+def _without_signatures(text: str) -> str:
+    """Leave out what a function does not take where a list follows of what it does."""
+    tried, instead, candidates = text.partition(_INSTEAD)
+    return instead + candidates if instead and tried.startswith(_INTERNAL) and _WRONG_TYPES in tried else text
+
+
+def _without_plea(text: str) -> str:
+    """Leave out that the error should be reported to DataFusion."""
+    before, plea, after = text.partition(_PLEA)
+    end = after.find(_PLEA_END)
+    return before.rstrip().rstrip(".") + after[end + len(_PLEA_END) :] if plea and end >= 0 else text

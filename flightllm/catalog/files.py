@@ -26,8 +26,7 @@ FORMATS = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
-
-
+_SEPARATORS = (";", "\t", "|")
 _NO_FILES = "Cannot infer schema from an empty location"
 
 
@@ -43,6 +42,12 @@ class FileTable:
     def needs_cast(self) -> bool:
         """Tell whether columns must be cast while they are read."""
         return bool(self.stored.types != self.schema.types)
+
+    @property
+    def separator(self) -> str | None:
+        """Return what seems to separate columns that are read as one, if these are CSV files; None as a rule."""
+        only = self.stored.names[0] if len(self.stored) == 1 else ""
+        return next((mark for mark in _SEPARATORS if mark in only), None)
 
 
 def open_file(name: str, path: Path) -> FileTable:

@@ -67,7 +67,7 @@ def planned_rows(context: SessionContext, entry: Entry, columns: Sequence[str], 
         (rows,) = context.sql_with_options(text, ROWS_ONLY).logical_plan().inputs()
         return context.create_dataframe_from_logical_plan(rows)
     except Exception as error:
-        raise mapped_error(error) from error
+        raise mapped_error(error, text) from error
 
 
 def _empty(entry: Entry) -> Table:

@@ -9,7 +9,7 @@ from datafusion.catalog import Table
 from flightllm.catalog.contexts import scratch_context
 from flightllm.errors import InvalidInputError, SqlError
 from flightllm.limits import over_limit
-from flightllm.plain_types import with_plain_types
+from flightllm.plain_types import plain_bytes, with_plain_types
 
 
 def memory_table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> Table:
@@ -43,14 +43,20 @@ def checked(batches: Iterable[pa.RecordBatch], schema: pa.Schema, most_bytes: in
     """
     total = 0
     for batch in batches:
-        total += batch.nbytes
-        if total > most_bytes:
-            raise over_limit("upload_bytes", most_bytes, f"the rows come to {total:,} bytes", "store fewer at once")
+        least = max(batch.num_rows, batch.nbytes)
+        _check_size(total + least, most_bytes)
         try:
             batch.validate(full=True)
         except pa.ArrowInvalid as error:
             raise InvalidInputError(f"the uploaded data is corrupt: {error}") from error
+        total += max(least, plain_bytes(batch))
+        _check_size(total, most_bytes)
         yield pa.RecordBatch.from_arrays([_fitted(batch, field) for field in schema], schema=schema)
+
+
+def _check_size(total: int, most_bytes: int) -> None:
+    if total > most_bytes:
+        raise over_limit("upload_bytes", most_bytes, f"the rows come to {total:,} bytes", "store fewer at once")
 
 
 def _fitted(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:

@@ -1,6 +1,6 @@
 """The tables as one principal sees them: those it may read, without the rows and values kept from it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import cast
 
@@ -20,6 +20,7 @@ from flightllm.catalog.own_rows import OwnRows
 from flightllm.catalog.planning import ViewPlans, already_planned
 from flightllm.catalog.store import TableStore
 from flightllm.errors import FlightLLMError, NotFoundError, PermissionDeniedError, SqlError, UnsupportedError
+from flightllm.plain_types import with_plain_types
 from flightllm.sql.names import STORED_SUFFIX, SYSTEM_SCHEMA, TableName, quoted
 from flightllm.sql.tokens import tokenize
 
@@ -151,16 +152,14 @@ def restricted(store: TableStore, entry: Entry, rights: Rights) -> Entry:
     """Return a table as a view with the row filters and masks that hold for a principal, or as it is.
 
     Raises:
-        SqlError: an expression cannot be planned.
+        SqlError: an expression cannot be planned, or a mask's values may not fit its column.
     """
     if entry.kind == "view":
         return replace(entry, plan=entry.plan.renewed())
     filters, masks = rights.row_filters(entry.name), rights.masks(entry.name)
     if gone := masks.keys() - set(entry.schema.names):
         raise SqlError(f"there is no column {min(gone)!r}")
-    if not filters and not masks:
-        return entry
-    if entry.provider is None:
+    if entry.provider is None or not (filters or masks):
         return entry
     name = entry.name if entry.stored else replace(entry.name, name=entry.name.name + STORED_SUFFIX)
     user = rights.principal.name
@@ -172,10 +171,32 @@ def restricted(store: TableStore, entry: Entry, rights: Rights) -> Entry:
         text += " WHERE " + " AND ".join(f"({_bound(condition, user)})" for condition in filters) + _BARRIER
     try:
         frame = store.context().sql_with_options(text, QUERY_ONLY)
+        _check_masks(masks, frame.schema(), entry.provider.schema)
         view = Table(with_types(frame, entry.provider.schema.types))
     except Exception as error:
         raise mapped_error(error) from error
     return replace(entry, provider=view)
+
+
+def _check_masks(masks: Collection[str], masked: pa.Schema, table: pa.Schema) -> None:
+    for found, column in zip(masked, table, strict=True):
+        if column.name in masks and not _fits(found.type, column.type):
+            raise SqlError(
+                f"the mask of the column {column.name!r} is of type {found.type}, the column {column.type}: write"
+                " CAST(… AS …), NULL, or a value of the column's type"
+            )
+
+
+def _fits(kind: pa.DataType, column: pa.DataType) -> bool:
+    """Tell whether values of a type can be those of a column: numbers for numbers, times for times, all as text."""
+    kind, column = with_plain_types(pa.schema([("m", kind), ("c", column)]), unions=True).types
+    both = (kind, column)
+    return (
+        kind in (column, pa.null())
+        or pa.types.is_string(column)
+        or all(pa.types.is_integer(one) or pa.types.is_floating(one) or pa.types.is_decimal(one) for one in both)
+        or all(pa.types.is_date(one) or pa.types.is_timestamp(one) for one in both)
+    )
 
 
 def check_policy(store: TableStore, policy: Policy) -> None:
@@ -183,11 +204,11 @@ def check_policy(store: TableStore, policy: Policy) -> None:
 
     Raises:
         NotFoundError: there is no such table or column.
-        SqlError: its expression cannot be planned.
+        SqlError: its expression cannot be planned, or a mask's values may not fit its column.
     """
     entry = store.entries.get(policy.target)
     if entry is None:
-        raise store.missing(policy.target)
+        raise store.missing(policy.target, store.entries)
     if entry.kind in {"view", "ai_view"}:
         raise UnsupportedError(f"{policy.target.display!r} is a view: put the filter or mask on the tables it reads")
     if policy.column and policy.column not in entry.schema.names:

@@ -14,6 +14,7 @@ from flightllm.catalog.catalog import Catalog
 from flightllm.catalog.contexts import QUERY_ONLY
 from flightllm.catalog.entries import Entry, TableInfo
 from flightllm.catalog.errors import mapped_error
+from flightllm.catalog.frozen import FrozenCatalog
 from flightllm.catalog.rewriting import Collect
 from flightllm.catalog.scope import Scope
 from flightllm.catalog.store import TableStore
@@ -37,7 +38,7 @@ class Scopes:
     def of(self, rights: Rights) -> Catalog:
         """Return the catalog in the hands of a principal, for one statement."""
         if rights.unlimited:
-            return self._catalog
+            return FrozenCatalog(self._catalog)
         scope = self._kept.get(rights)
         if scope is None or scope.base is not self._store.entries:
             with self._making:  # what one statement plans, those beside it need not plan too
@@ -90,15 +91,16 @@ class ScopedCatalog(Catalog):
             NotFoundError: there is no such table.
             PermissionDeniedError: the principal may not read it.
         """
-        wanted = self.store.named(name)
+        wanted = self.store.named(name, self._scope.base)
         if refusal := self._scope.refusals.get(wanted):
             raise refusal
         if entry := self._scope.entries.get(wanted):
             return self._scope.planned(entry).info
-        for info in self.store.system_tables():
-            if info.name == wanted:
-                return info
-        raise self.store.missing(wanted, self._scope.entries)
+        return super().table(wanted)
+
+    def revision(self, name: TableName) -> str:
+        """Return a text that changes with a table's rows, also where the principal may not read it."""
+        return self.store.revision(name, self._scope.base)
 
     def check_unrestricted(self, name: TableName) -> None:
         """Raise `PermissionDeniedError` where the principal may not read every row and value of a table."""
@@ -154,6 +156,12 @@ class ScopedCatalog(Catalog):
             if statement.kind == "create_view":
                 self._check_readable(statement.query or "")
             return super().execute(statement, collect)
+
+    def check(self, statement: Statement) -> None:
+        """Raise what `execute` would; see `Catalog.check`."""
+        name = statements.target_of(statement)
+        self._check_change(statement, name, self.store.entries.get(name))
+        super().check(statement)
 
     def _check_change(self, statement: Statement, name: TableName, entry: Entry | None) -> None:
         match statement.kind:

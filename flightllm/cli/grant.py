@@ -2,7 +2,7 @@
 
 import click
 
-from flightllm.cli.common import connect, server_options
+from flightllm.cli.common import Server, connect, server_options
 from flightllm.cli.inspect import print_query
 
 _WORDS = {"ignore_unknown_options": True}
@@ -11,7 +11,7 @@ _WORDS = {"ignore_unknown_options": True}
 @click.command(context_settings=_WORDS)
 @server_options
 @click.argument("words", nargs=-1, metavar="SELECT ON TABLE NAME TO USER")
-def grant(uri: str, token: str | None, words: tuple[str, ...]) -> None:
+def grant(server: Server, words: tuple[str, ...]) -> None:
     """Grant a privilege, or list what is granted.
 
     \b
@@ -20,20 +20,20 @@ def grant(uri: str, token: str | None, words: tuple[str, ...]) -> None:
     flightllm grant USAGE ON MODEL big TO alice
     """
     if not words:
-        print_query(uri, token, "SELECT * FROM system.grants ORDER BY 1, 2, 3, 4, 5")
+        print_query(server, "SELECT * FROM system.grants ORDER BY 1, 2, 3, 4, 5")
         return
-    _update(uri, token, "GRANT", words)
+    _update(server, "GRANT", words)
 
 
 @click.command(context_settings=_WORDS)
 @server_options
 @click.argument("words", nargs=-1, required=True, metavar="SELECT ON TABLE NAME FROM USER")
-def revoke(uri: str, token: str | None, words: tuple[str, ...]) -> None:
+def revoke(server: Server, words: tuple[str, ...]) -> None:
     """Take a privilege back."""
-    _update(uri, token, "REVOKE", words)
+    _update(server, "REVOKE", words)
 
 
-def _update(uri: str, token: str | None, verb: str, words: tuple[str, ...]) -> None:
-    with connect(uri, token) as client:
+def _update(server: Server, verb: str, words: tuple[str, ...]) -> None:
+    with connect(server) as client:
         client.query(f"{verb} {' '.join(words)}")
     click.echo("done")

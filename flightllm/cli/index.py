@@ -4,7 +4,7 @@ import re
 
 import click
 
-from flightllm.cli.common import OneLineErrors, connect, server_options
+from flightllm.cli.common import OneLineErrors, Server, connect, server_options
 from flightllm.cli.inspect import print_query
 from flightllm.cli.query import progress_bar
 from flightllm.sql.names import quoted
@@ -25,9 +25,9 @@ def index() -> None:
 
 @index.command("list")
 @server_options
-def list_(uri: str, token: str | None) -> None:
+def list_(server: Server) -> None:
     """List the indexes, and whether their tables have changed since they were built."""
-    print_query(uri, token, _LIST)
+    print_query(server, _LIST)
 
 
 @index.command()
@@ -38,7 +38,7 @@ def list_(uri: str, token: str | None) -> None:
 @click.option("--replace", "verb", flag_value="CREATE OR REPLACE", default="CREATE", help="Replace one of this name.")
 @click.argument("name")
 @click.argument("column", metavar="TABLE(COLUMN)")
-def create(uri: str, token: str | None, options: tuple[str, ...], verb: str, name: str, column: str) -> None:
+def create(server: Server, options: tuple[str, ...], verb: str, name: str, column: str) -> None:
     """Build an index over a column of texts, or of lists of numbers."""
     if not (match := _COLUMN.fullmatch(column.strip())):
         raise click.UsageError(f'{column!r} is not of the form TABLE(COLUMN), as in "movies(movie_info)".')
@@ -49,32 +49,32 @@ def create(uri: str, token: str | None, options: tuple[str, ...], verb: str, nam
             raise click.UsageError(f"--option {option!r} is not of the form NAME=VALUE.")
         given.append(f"{quoted(key.strip())} '{_escaped(value.strip())}'")
     told = f" OPTIONS ({', '.join(given)})" if given else ""
-    _update(uri, token, f"{verb} VECTOR INDEX {quoted(name)} ON {match['table']}({match['column']}){told}", name)
+    _update(server, f"{verb} VECTOR INDEX {quoted(name)} ON {match['table']}({match['column']}){told}", name)
 
 
 @index.command()
 @server_options
 @click.argument("name")
-def refresh(uri: str, token: str | None, name: str) -> None:
+def refresh(server: Server, name: str) -> None:
     """Bring an index up to date with its table."""
-    _update(uri, token, f"REFRESH VECTOR INDEX {quoted(name)}", name)
+    _update(server, f"REFRESH VECTOR INDEX {quoted(name)}", name)
 
 
 @index.command()
 @server_options
 @click.argument("name")
-def drop(uri: str, token: str | None, name: str) -> None:
+def drop(server: Server, name: str) -> None:
     """Remove an index; its table stays as it is."""
-    with connect(uri, token) as client:
+    with connect(server) as client:
         client.query(f"DROP VECTOR INDEX {quoted(name)}")
     click.echo(f"dropped {name}")
 
 
-def _update(uri: str, token: str | None, statement: str, name: str) -> None:
+def _update(server: Server, statement: str, name: str) -> None:
     """Run a statement and print what became of the index."""
-    with connect(uri, token) as client, progress_bar(client):
+    with connect(server) as client, progress_bar(client):
         client.query(statement)
-    print_query(uri, token, f"{_LIST} WHERE name = '{_escaped(name)}'")
+    print_query(server, f"{_LIST} WHERE name = '{_escaped(name)}'")
 
 
 def _escaped(text: str) -> str:

@@ -6,7 +6,7 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from flightllm.cli.common import config_options, connect, load_config, server_options
+from flightllm.cli.common import Server, config_options, connect, load_config, server_options
 from flightllm.cli.render import as_table, console_of, first_rows, put
 from flightllm.client import BOOKKEEPING
 from flightllm.functions.base import AIFunction, ScalarFunction
@@ -25,31 +25,31 @@ FROM system.queries WHERE NOT starts_with(sql, '{BOOKKEEPING.strip()}') ORDER BY
 
 @click.command()
 @server_options
-def tables(uri: str, token: str | None) -> None:
+def tables(server: Server) -> None:
     """List a server's tables and columns."""
-    print_query(uri, token, _TABLES)
+    print_query(server, _TABLES)
 
 
 @click.command()
 @server_options
 @click.option("--limit", default=20, show_default=True, type=click.IntRange(1), help="Most queries shown.")
-def queries(uri: str, token: str | None, limit: int) -> None:
+def queries(server: Server, limit: int) -> None:
     """List the latest queries, newest first.
 
     With the model calls of each, from the table system.queries.
     """
-    print_query(uri, token, _QUERIES.format(limit=limit), width=80)
+    print_query(server, _QUERIES.format(limit=limit), width=80)
 
 
 @click.command()
 @server_options
 @click.argument("query_id")
-def cancel(uri: str, token: str | None, query_id: str) -> None:
+def cancel(server: Server, query_id: str) -> None:
     """Stop a running query.
 
     `flightllm queries` shows the ids. A query that has ended already is no error.
     """
-    with connect(uri, token) as client:
+    with connect(server) as client:
         status = client.cancel(query_id)
     ended = {"done": "is already done", "failed": "has already failed"}.get(status)
     click.echo(f"{query_id} {ended}" if ended else f"cancelled {query_id}")
@@ -88,9 +88,9 @@ def _calls(function: AIFunction | ScalarFunction) -> tuple[str, str]:
     return call, ", ".join(f"{name}({', '.join(order)}{fields})" if order else name for name, order in orders)
 
 
-def print_query(uri: str, token: str | None, sql: str, width: int | None = None) -> None:
+def print_query(server: Server, sql: str, width: int | None = None) -> None:
     """Print the rows of a query as a table."""
-    with connect(uri, token) as client:
+    with connect(server) as client:
         schema, batches = client.query(sql)
         rows, _ = first_rows(batches)
     put(console_of(10_000), as_table(schema, rows, width))

@@ -13,7 +13,7 @@ import pyarrow as pa
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from flightllm.cli.common import SettingParameter, connect, server_options
+from flightllm.cli.common import Server, SettingParameter, connect, server_options
 from flightllm.cli.render import TABLE_ROWS, WRITERS, as_plan, as_table, first_rows, put
 from flightllm.client import Client, Shortfall
 from flightllm.errors import FlightLLMError
@@ -25,14 +25,18 @@ _POLL_SECONDS = 0.5
 
 @click.command()
 @server_options
-@click.option("--format", "format_", type=click.Choice(["table", *WRITERS]), default="table", show_default=True)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["table", *WRITERS]),
+    help="[default: what the name of the output ends in, else table]",
+)
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Write to a file instead of standard output.")
 @click.option("--set", "settings", type=SettingParameter(), multiple=True, help="Setting for this query. Repeatable.")
 @click.argument("sql")
 def query(
-    uri: str,
-    token: str | None,
-    format_: str,
+    server: Server,
+    format_: str | None,
     output: Path | None,
     settings: tuple[tuple[str, str], ...],
     sql: str,
@@ -47,12 +51,17 @@ def query(
     flightllm query --set optimizer=off "EXPLAIN SELECT ai_sentiment(body) FROM tickets"
     """
     text = sys.stdin.read() if sql == "-" else sql
+    format_ = format_ or _format_of(output)
     if format_ == "parquet" and output is None and sys.stdout.isatty():
         raise click.UsageError("Parquet is binary: name a file with --output.")
-    with connect(uri, token, dict(settings)) as client:
+    with connect(server, dict(settings)) as client:
         with progress_bar(client):
             schema, batches = client.query(text)
-            if format_ == "table":
+            if not len(schema):
+                for _ in batches:
+                    pass
+                click.echo(_done(client.affected), err=format_ != "table")
+            elif format_ == "table":
                 _show(schema, batches, output, explains=bool(_EXPLAIN.match(text)))
             else:
                 with _opened(output) as out:
@@ -60,6 +69,20 @@ def query(
         _tell_shortfall(client.shortfall(), text)
     if _SETTING.match(text):
         click.echo("a setting holds for one session, here for this command alone: use --set key=value", err=True)
+
+
+def _format_of(output: Path | None) -> str:
+    """Return the format that a file's name asks for."""
+    ending = "" if output is None else output.suffix.lower().removeprefix(".")
+    form = {"jsonl": "json", "ndjson": "json", "txt": "table", "": "table"}.get(ending, ending)
+    if form not in {"table", *WRITERS}:
+        raise click.UsageError(f"{output} asks for the format {ending}; there are {', '.join(WRITERS)}: see --format.")
+    return form
+
+
+def _done(affected: int | None) -> str:
+    """Return what is said of a statement that has no rows."""
+    return "done" if affected is None else f"{affected:,} row{'' if affected == 1 else 's'} affected"
 
 
 def _tell_shortfall(lacks: Shortfall, sql: str) -> None:

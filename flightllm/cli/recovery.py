@@ -4,18 +4,18 @@ import click
 from rich.table import Table
 from rich.text import Text
 
-from flightllm.cli.common import connect, server_options
+from flightllm.cli.common import Server, connect, server_options
 from flightllm.cli.render import console_of, put
 
 
 @click.command()
 @server_options
-def drain(uri: str, token: str | None) -> None:
+def drain(server: Server) -> None:
     """End a server once its queries have finished.
 
     It takes no new ones, and cancels those that still run after `[recovery] drain_seconds`.
     """
-    with connect(uri, token) as client:
+    with connect(server) as client:
         running = client.drain()
     click.echo(f"draining: {running} {'query runs' if running == 1 else 'queries run'}")
 
@@ -23,13 +23,13 @@ def drain(uri: str, token: str | None) -> None:
 @click.command()
 @server_options
 @click.option("--lift", metavar="NAME", help="Let this statement, or this user's, run again.")
-def quarantine(uri: str, token: str | None, lift: str | None) -> None:
+def quarantine(server: Server, lift: str | None) -> None:
     """List the statements that are refused after a crash.
 
     They were running when the server's process died, and are let go after `[recovery] quarantine_seconds`. Of a user
     who alone had such statements at each of several deaths, all are refused.
     """
-    with connect(uri, token) as client:
+    with connect(server) as client:
         if lift is not None:
             client.lift(lift)
             click.echo(f"lifted {lift}")

@@ -11,7 +11,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from flightllm.cli.common import connect, server_options
+from flightllm.cli.common import Server, connect, server_options
 from flightllm.cli.render import console_of, text_of
 from flightllm.client import BOOKKEEPING, Client
 
@@ -61,14 +61,14 @@ class Snapshot:
 @server_options
 @click.option("--once", is_flag=True, help="Print what there is now, and end.")
 @click.option("--every", default=1.0, show_default=True, type=click.FloatRange(0.1), help="Seconds between two looks.")
-def stats(uri: str, token: str | None, *, once: bool, every: float) -> None:
+def stats(server: Server, *, once: bool, every: float) -> None:
     """Show what a server is doing.
 
     Running queries with their progress, model calls, reuse of answers and prefixes, and the load of the engine; until
     Ctrl-C. Figures are of the statements that the server remembers: the last thousand, and those that run.
     """
     console = console_of()
-    with connect(uri, token) as client:
+    with connect(server) as client:
         before, now = None, Snapshot.of(client)
         if once:
             console.print(view(now, None))

@@ -14,11 +14,9 @@ import pyarrow as pa
 
 from flightllm.access.principal import ROLES
 from flightllm.access.store import AccessStore, Allowance, User
-from flightllm.cli.common import OneLineErrors
+from flightllm.cli.common import PASSWORD, OneLineErrors, data_folder_option
 from flightllm.cli.render import as_table, console_of, put
 from flightllm.config import Config
-
-_PASSWORD = "FLIGHTLLM_PASSWORD"  # noqa: S105 - the name of a variable
 
 
 @click.group(cls=OneLineErrors)
@@ -42,20 +40,13 @@ def token() -> None:
     """
 
 
-def _config(command: Callable[..., Any]) -> Callable[..., Any]:
-    path = click.Path(path_type=Path)
-    return click.option(
-        "--config",
-        "config_file",
-        type=path,
-        metavar="FILE",
-        help="The server's TOML file: it may name its data folder.",
-    )(command)
-
-
 def _attributes(command: Callable[..., Any]) -> Callable[..., Any]:
     options = [
-        click.option("--role", type=click.Choice(ROLES), help="admin may everything, readonly changes nothing."),
+        click.option(
+            "--role",
+            type=click.Choice(ROLES),
+            help="admin may everything, readonly only asks; if new, user.",
+        ),
         click.option("--group", "groups", multiple=True, help="A name for several users in grants. Repeatable."),
         click.option("--tenant", help="Users of different tenants share no prefix cache."),
         click.option("--daily-calls", type=click.IntRange(0), help="AI calls a day (UTC)."),
@@ -77,21 +68,21 @@ def _store(config_file: Path | None) -> Iterator[AccessStore]:
 
 
 @user.command()
-@_config
+@data_folder_option
 @_attributes
 @click.option("--no-password", is_flag=True, help="Log in by tokens, JWT or certificate alone.")
 @click.option("--again", is_flag=True, help="Let it have what a dropped user of this name made.")
 @click.argument("name")
 def add(config_file: Path | None, name: str, *, no_password: bool, again: bool, **attributes: Any) -> None:
-    """Add a user; the password is asked for, or read from FLIGHTLLM_PASSWORD or standard input."""
+    """Add a user; the password is asked for, or read from FLIGHTLLMPASSWORD or standard input."""
     given = User(name, attributes["role"] or "user")
     with _store(config_file) as store:
         store.add_user(_changed(given, attributes), None if no_password else _password(), again=again)
-    click.echo(f"added {name} ({given.role})")
+    click.echo(f"added {name} ({given.role}) in {Config.load(config_file).data_folder}")
 
 
 @user.command("set")
-@_config
+@data_folder_option
 @_attributes
 @click.option("--unlimited", is_flag=True, help="Lift all daily limits first.")
 @click.argument("name")
@@ -104,7 +95,7 @@ def set_(config_file: Path | None, name: str, *, unlimited: bool, **attributes: 
 
 
 @user.command()
-@_config
+@data_folder_option
 @click.argument("name")
 def passwd(config_file: Path | None, name: str) -> None:
     """Change a user's password; whoever is logged in by the old one is not any more."""
@@ -114,7 +105,7 @@ def passwd(config_file: Path | None, name: str) -> None:
 
 
 @user.command()
-@_config
+@data_folder_option
 @click.argument("name")
 def drop(config_file: Path | None, name: str) -> None:
     """Remove a user, its tokens and what was granted to it by name; what it made is for admins from then on."""
@@ -124,7 +115,7 @@ def drop(config_file: Path | None, name: str) -> None:
 
 
 @user.command("list")
-@_config
+@data_folder_option
 def list_users(config_file: Path | None) -> None:
     """List the users."""
     with _store(config_file) as store:
@@ -138,7 +129,7 @@ def list_users(config_file: Path | None) -> None:
 
 
 @token.command()
-@_config
+@data_folder_option
 @click.option("--days", type=click.IntRange(1), default=90, show_default=True, help="How long it is valid.")
 @click.option("--forever", is_flag=True, help="Valid until it is revoked.")
 @click.option("--label", default="", help="What it is for.")
@@ -151,7 +142,7 @@ def create(config_file: Path | None, days: int, label: str, name: str, *, foreve
 
 
 @token.command("list")
-@_config
+@data_folder_option
 def list_tokens(config_file: Path | None) -> None:
     """List the tokens, not their text."""
     with _store(config_file) as store:
@@ -161,7 +152,7 @@ def list_tokens(config_file: Path | None) -> None:
 
 
 @token.command()
-@_config
+@data_folder_option
 @click.argument("id_", metavar="ID")
 def revoke(config_file: Path | None, id_: str) -> None:
     """Make a token void."""
@@ -186,8 +177,8 @@ def _changed(user: User, attributes: dict[str, Any]) -> User:
 
 
 def _password() -> str:
-    if _PASSWORD in os.environ:
-        return os.environ[_PASSWORD]
+    if PASSWORD in os.environ:
+        return os.environ[PASSWORD]
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\n")
     answer: str = click.prompt("Password", hide_input=True, confirmation_prompt=True)

@@ -17,6 +17,8 @@ class RecoveryConfig:
     """How long running queries may take to finish after SIGTERM; container runtimes kill after 30 s."""
     quarantine_seconds: int = 300
     """How long a statement is refused that was running when the server's process died; 0: never."""
+    hung_seconds: int = 120
+    """After how long a server process is killed and replaced in which nothing runs any more; 0: never."""
     on_engine_down: str = "wait"
     engine_wait_seconds: int = 300
     """How long a query waits for an engine that is being restarted."""

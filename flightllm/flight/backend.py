@@ -1,6 +1,5 @@
 """What the protocol layer asks of a database and its sessions: the parts it uses, as structural types."""
 
-import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -10,6 +9,7 @@ from flightllm.access.principal import Principal
 from flightllm.catalog import IngestMode
 from flightllm.errors import FlightLLMError
 from flightllm.limits import TimeLimit
+from flightllm.records import Stop
 from flightllm.spans import Spans
 
 
@@ -27,6 +27,10 @@ class QueryRecord(Protocol):
     @property
     def stopped(self) -> bool:
         """Return whether somebody asked the query to stop."""
+
+    @property
+    def reason(self) -> FlightLLMError | None:
+        """Return why it was stopped, where that makes it a failure."""
 
     def cancel(self, reason: FlightLLMError | None = None) -> None:
         """Ask the query to stop, as a failure where there is a reason; returns at once."""
@@ -94,13 +98,13 @@ class Session(Protocol):
     def is_update(self, sql: str) -> bool:
         """Return whether `sql` is DDL, DML or SET, from its text alone."""
 
-    def describe(self, sql: str) -> Description:
-        """Plan `sql` without running anything."""
+    def describe(self, sql: str, parameters: pa.RecordBatch | None = None) -> Description:
+        """Plan `sql` without running anything, with a row of parameters if there is one."""
 
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = ...
     ) -> QueryResult:
-        """Start a query with at most one row of parameters."""
+        """Start a query with at most one row of parameters; a batch without rows gives no rows."""
 
     def describe_plan(self, plan: bytes) -> Description:
         """Plan a serialized Substrait plan without running anything."""
@@ -114,7 +118,7 @@ class Session(Protocol):
         parameters: pa.Table | None = None,
         settings: Mapping[str, str] = ...,
         *,
-        cancelled: threading.Event | None = None,
+        cancelled: Stop | None = None,
     ) -> int:
         """Run DDL, DML or SET once, or once per parameter row; return the rows affected or -1."""
 
@@ -127,7 +131,7 @@ class Session(Protocol):
         *,
         db_schema: str = ...,
         temporary: bool = False,
-        cancelled: threading.Event | None = None,
+        cancelled: Stop | None = None,
     ) -> int:
         """Write batches to a table; return the rows written."""
 

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 from pyarrow import flight
 
@@ -72,6 +73,8 @@ class Core:
     refusals: Refusals = field(default_factory=Refusals)
     received: Sum = field(default_factory=Sum)
     """Bytes of uploads and parameters."""
+    option_kinds: WeakKeyDictionary[Session, dict[str, str]] = field(default_factory=WeakKeyDictionary)
+    """As which type of value a session's options were set by the protocol, by name."""
 
     def __post_init__(self) -> None:
         count, seconds = self.limits.statements, self.limits.unfetched_seconds
@@ -167,7 +170,9 @@ class Core:
     def recipient(self, context: Context, session: Session, settings: Mapping[str, str]) -> Recipient:
         """Return who reads the result of a statement of `session`."""
         asker = Asker(session.principal.name, session.id)
-        return Recipient(context.is_cancelled, asker, session.time_limit(settings), self.refusals.note)
+        return Recipient(
+            context.is_cancelled, asker, session.time_limit(settings), self.refusals.note, self.draining.is_set
+        )
 
     def run(
         self,

@@ -8,6 +8,8 @@ from typing import Any
 
 from flightllm.errors import CancelledError
 from flightllm.flight.limits import FlightLimits
+from flightllm.flight.slots import Place
+from flightllm.flight.stalls import given_up
 from flightllm.flight.work import Patience
 from flightllm.records import Stop
 
@@ -22,12 +24,13 @@ class Feed(Iterator[Any]):
     sends nothing. So whoever works with them, and holds a place, pulls them from here, where the wait ends.
     """
 
-    def __init__(self, reader: Any, limits: FlightLimits, stop: Stop, patience: Patience) -> None:
+    def __init__(self, reader: Any, limits: FlightLimits, stop: Stop, patience: Patience, place: Place) -> None:
         self.schema = reader.schema
         self._reader = reader
         self._limits = limits
         self._stop = stop
         self._patience = patience
+        self._place = place
         self._items: queue.Queue[Any] = queue.Queue(_AHEAD)
 
     def __next__(self) -> Any:
@@ -51,15 +54,13 @@ class Feed(Iterator[Any]):
             return item
 
     def _check(self, seconds: float) -> None:
-        deadline, most = self._patience.deadline, self._limits.stalled_seconds
+        deadline = self._patience.deadline
         if self._stop.is_set():
             raise self._stop.reason or CancelledError("the statement was cancelled")
         if deadline.over:
             raise deadline.error()
-        if most and seconds > most:
-            raise CancelledError(
-                f"the upload was given up because its client sent no rows for [recovery] stalled_seconds = {most:g}"
-            )
+        if since := given_up(seconds, self._place, self._limits):
+            raise CancelledError(f"the upload was given up because its client sent no rows for {since}")
 
     def read(self, work: "Future[Any]") -> None:
         """Read all that the client sends, as long as the work with it lasts; for the thread that answers the call."""

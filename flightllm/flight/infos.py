@@ -12,7 +12,7 @@ from flightllm.flight.core import Core, call_of, refuse_transaction
 from flightllm.flight.endpoints import endpoints, ticket
 from flightllm.flight.messages import Command
 from flightllm.flight.metadata import is_metadata, metadata_schema
-from flightllm.flight.statements import Statement
+from flightllm.flight.statements import Statement, promised, rows_of
 from flightllm.flight.updates import run_update
 
 DONE = b"done"
@@ -30,8 +30,7 @@ def flight_info(
     settings = call_of(context).settings
     if command.name == "CommandPreparedStatementQuery":
         prepared = core.prepared_of(context, command.message.prepared_statement_handle)
-        names = tuple(name if "$" in name else "" for name in prepared.description.schema.names)
-        statement = Statement(prepared.session, prepared.text, prepared.parameters, settings, names=names)
+        statement = Statement(prepared.session, prepared.text, prepared.parameters, settings, names=prepared.names)
         is_update = prepared.description.is_update
     else:
         text = _text(command)
@@ -52,11 +51,16 @@ def result_schema(core: Core, context: flight.ServerCallContext, command: Comman
     """Return the schema a command's result has, running nothing."""
     if is_metadata(command):
         return metadata_schema(command)
+    row: pa.RecordBatch | None = None
+    names: Sequence[str] = ()
     if command.name == "CommandPreparedStatementQuery":
-        return core.prepared_of(context, command.message.prepared_statement_handle).description.schema
-    session, text = core.session(context), _text(command)
-    describe = partial(session.describe, text) if isinstance(text, str) else partial(session.describe_plan, text)
-    return core.run(context, session, describe).schema
+        prepared = core.prepared_of(context, command.message.prepared_statement_handle)
+        session, text, names = prepared.session, prepared.text, prepared.names
+        row = next(rows_of(prepared.parameters), None)
+    else:
+        session, text = core.session(context), _text(command)
+    describe = partial(session.describe, text, row) if isinstance(text, str) else partial(session.describe_plan, text)
+    return promised(core.run(context, session, describe).schema, names)
 
 
 def _text(command: Command) -> str | bytes:

@@ -1,12 +1,12 @@
 """The catalog as Flight SQL's metadata commands show it."""
 
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import pyarrow as pa
 
 from flightllm.flight.backend import Catalog, TableInfo
+from flightllm.flight.like import like
 from flightllm.flight.messages import Command
 from flightllm.flight.sql_info import SQL_INFO_SCHEMA, Value, sql_info_table
 from flightllm.flight.sql_types import described, type_rows
@@ -145,15 +145,7 @@ def _in_catalog(message: Any) -> bool:
 
 
 def _like(message: Any, field: str) -> Callable[[str], bool]:
-    """Return a predicate for a LIKE pattern with `%`, `_` and backslash as escape; an absent one matches all."""
+    """Return a predicate for the LIKE pattern of a field; an absent one matches all."""
     if not message.HasField(field):
         return lambda _: True
-    pattern = re.compile(r"\\(.)|(%)|(_)|(.)", re.DOTALL).sub(_regex_part, getattr(message, field))
-    return lambda name: re.fullmatch(pattern, name, re.DOTALL) is not None
-
-
-def _regex_part(match: re.Match[str]) -> str:
-    escaped, many, one, plain = match.groups()
-    if many:
-        return ".*"
-    return "." if one else re.escape(escaped or plain)
+    return like(getattr(message, field))

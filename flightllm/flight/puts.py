@@ -136,7 +136,7 @@ def _take_in(
     stop = Stop()
     place = core.place(context, session, stop.set)
     patience = Patience(context.is_cancelled, session.time_limit(call_of(context).settings).start())
-    feed = Feed(reader, core.limits, stop, patience)
+    feed = Feed(reader, core.limits, stop, patience, place)
     with core.database.queries.spans.attached(call_of(context).traceparent):
         limits = core.limits
         future = begin(

@@ -21,6 +21,7 @@ from flightllm.flight.batches import conformed, joined, sliced
 from flightllm.flight.errors import Trailers, statuses
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.slots import Place, Slots
+from flightllm.flight.stalls import given_up
 from flightllm.flight.turns import Asker
 from flightllm.flight.work import Patience, start
 from flightllm.limits import Deadline, TimeLimit
@@ -54,14 +55,16 @@ class Recipient:
     time_limit: TimeLimit = TimeLimit()  # noqa: RUF009 - frozen
     seen: Callable[[BaseException], None] = lambda _: None
     """Gets what the stream fails with."""
+    draining: Callable[[], bool] = lambda: False
+    """Tells whether the server stops, which cancels the query."""
 
 
 class _Producer:
     """Pull a result's batches into a bounded queue until it ends, fails or is told to stop.
 
     Its thread holds the query's place until nothing of the query runs here any more and its client has read all; a
-    query that was stopped waits for no client, and one whose client takes no rows for `limits.stalled_seconds` is given
-    up: the thread that answers such a client waits inside gRPC, for as long as the client is there.
+    query that was stopped waits for no client, and one whose client takes no rows for long is given up (see
+    `given_up`): the thread that answers such a client waits inside gRPC, for as long as the client is there.
     """
 
     def __init__(self, result: QueryResult, limits: FlightLimits, place: Place, deadline: Deadline) -> None:
@@ -75,8 +78,13 @@ class _Producer:
         self._read = threading.Event()
         self.sent: float | None = None
         """When the client was sent the rows that it has not taken yet, in monotonic seconds."""
-        self.stalled = False
-        """The client took no rows for so long that the query was given up."""
+        self.stalled: str | None = None
+        """Since when the client should have taken rows: the query was given up."""
+
+    @property
+    def reason(self) -> FlightLLMError | None:
+        """Return why the query was stopped, where that makes it a failure."""
+        return self._result.query.reason
 
     def start(self) -> None:
         """Begin to pull, in a thread of its own.
@@ -88,8 +96,7 @@ class _Producer:
         try:
             start(thread, self._place)
         except BusyError:
-            self._result.query.cancel()
-            close_batches(self._result.batches)
+            give_up(self._result)
             raise
 
     def done(self) -> None:
@@ -136,11 +143,12 @@ class _Producer:
         """Tell whether the query was stopped; one that a slow client keeps beyond its time is stopped here."""
         if self._deadline.over:
             self._result.query.cancel(self._deadline.error())
-        sent, most = self.sent, self._limits.stalled_seconds
-        if most and sent is not None and time.monotonic() - sent > most and not self.stalled:
-            _log.warning("query given up, its client takes no rows", seconds=most)
-            self.stalled = True
-            self._result.query.cancel()
+        sent = self.sent
+        if sent is not None and not self.stalled:
+            self.stalled = given_up(time.monotonic() - sent, self._place, self._limits)
+            if self.stalled:
+                _log.warning("query given up, its client takes no rows", since=self.stalled)
+                self._result.query.cancel()
         return self._stopped.is_set() or self._result.query.stopped
 
 
@@ -149,6 +157,12 @@ def close_batches(batches: Iterator[pa.RecordBatch]) -> None:
     close = getattr(batches, "close", None)
     if callable(close):
         close()
+
+
+def give_up(result: QueryResult) -> None:
+    """End a query that nobody pulls."""
+    result.query.cancel()
+    close_batches(result.batches)
 
 
 class ResultStream(Iterator[Any]):
@@ -181,8 +195,7 @@ class ResultStream(Iterator[Any]):
     def __del__(self) -> None:
         """End a query that nobody began to read: a generator that never ran has no `finally` to do it."""
         if not self._started:
-            self._result.query.cancel()
-            close_batches(self._result.batches)
+            give_up(self._result)
 
 
 def stream(
@@ -208,8 +221,7 @@ def pulled(
     try:
         place = slots.take(recipient.asker, recipient.gone, result.query.cancel)
     except BaseException:
-        result.query.cancel()
-        close_batches(result.batches)
+        give_up(result)
         raise
     result.query.queued(place.waited)
     patience = Patience(recipient.gone, recipient.time_limit.start())
@@ -218,15 +230,12 @@ def pulled(
     reason: FlightLLMError | None = None
     finished = False
     try:
-        for rows in _receive(producer, limits, patience):
+        for rows in _explained(_receive(producer, limits, patience), recipient):
             producer.sent = time.monotonic()
             yield rows
             producer.sent = None
             if producer.stalled:
-                raise CancelledError(
-                    "the query was given up because its client took no rows for [recovery] stalled_seconds = "
-                    f"{limits.stalled_seconds:g}"
-                )
+                raise CancelledError(f"the query was given up because its client took no rows for {producer.stalled}")
         finished = True
     except StatementTimeoutError as error:
         reason = error
@@ -236,6 +245,16 @@ def pulled(
             producer.done()
         else:
             producer.stop(reason)
+
+
+def _explained(rows: Iterator[pa.RecordBatch | pa.Table], recipient: Recipient) -> Iterator[pa.RecordBatch | pa.Table]:
+    """Yield rows; say where the query is cancelled because the server stops."""
+    try:
+        yield from rows
+    except CancelledError as error:
+        if recipient.draining():
+            raise CancelledError("the query was cancelled because the server is draining: ask again later") from error
+        raise
 
 
 def _receive(producer: _Producer, limits: FlightLimits, patience: Patience) -> Iterator[pa.RecordBatch | pa.Table]:
@@ -272,6 +291,8 @@ def _next(producer: _Producer, limits: FlightLimits, patience: Patience) -> _Ite
     while True:
         if patience.deadline.over:
             raise patience.deadline.error()
+        if (reason := producer.reason) is not None:  # rows made before are not for its client any more
+            raise reason
         try:
             return producer.items.get(timeout=limits.poll_seconds)
         except queue.Empty:

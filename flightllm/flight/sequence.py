@@ -1,29 +1,41 @@
 """One query for several rows of parameters: the results one after the other, as if they were one."""
 
-from collections.abc import Callable, Iterator, Mapping
-from collections.abc import Sequence as Rows
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Sequence as Names
 from typing import Any
 
 import pyarrow as pa
 
-from flightllm.errors import CancelledError, FlightLLMError
+from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError
 from flightllm.flight.backend import QueryResult
 from flightllm.flight.results import close_batches
+
+
+def table_changed() -> InvalidInputError:
+    """Return the error that a query would have other columns than it was told with."""
+    return InvalidInputError(
+        "a table of the query has changed, and with it the columns that the query has: run the query again"
+    )
 
 
 class Sequence(Iterator[pa.RecordBatch]):
     """A query result, its own batches and its own record.
 
     The first row of parameters is planned at once and gives schema and id; the others are when their turn comes.
-    One thread pulls; `cancel` may come from any.
+    One thread pulls; `cancel` may come from any. There may be millions of rows: they are taken one by one. `names` are
+    those that the columns had before there were values.
     """
 
-    def __init__(self, execute: Callable[[pa.RecordBatch], QueryResult], rows: Rows[pa.RecordBatch]) -> None:
+    def __init__(
+        self, execute: Callable[[pa.RecordBatch], QueryResult], rows: Iterable[pa.RecordBatch], names: Names[str] = ()
+    ) -> None:
         self._execute = execute
-        self._waiting = list(rows[1:])
-        self._current = execute(rows[0])
+        self._rows = iter(rows)
+        self._current = execute(next(self._rows))
+        self._next = next(self._rows, None)
         self._cancelled = False
         self.schema: pa.Schema = self._current.schema
+        self._names = names if len(names) == len(self.schema) else [""] * len(self.schema)
         self.query_id = self._current.query.query_id
 
     @property
@@ -44,10 +56,18 @@ class Sequence(Iterator[pa.RecordBatch]):
             try:
                 return next(self._current.batches)
             except StopIteration:
-                if not self._waiting:
+                if self._next is None:
                     raise
-            self._current = self._execute(self._waiting[0])
-            del self._waiting[:1]  # only now: between two queries it is not done
+            self._current = self._execute(self._next)
+            self._next = next(self._rows, None)  # only now: between two queries it is not done
+            if not self._fits(self._current.schema):
+                self.close()
+                raise table_changed()
+
+    def _fits(self, schema: pa.Schema) -> bool:
+        """Tell whether a schema is the first one's; names of columns may have values in them, which differ."""
+        names = zip(self.schema.names, schema.names, self._names, strict=False)
+        return schema.types == self.schema.types and all(name != told or now == told for name, now, told in names)
 
     @property
     def user(self) -> str:
@@ -57,7 +77,12 @@ class Sequence(Iterator[pa.RecordBatch]):
     @property
     def stopped(self) -> bool:
         """Tell whether it was cancelled."""
-        return self._cancelled
+        return self._cancelled or self._current.query.stopped
+
+    @property
+    def reason(self) -> FlightLLMError | None:
+        """Return why it was stopped, where that makes it a failure."""
+        return self._current.query.reason
 
     def cancel(self, reason: FlightLLMError | None = None) -> None:
         """Stop the running query and start no other."""
@@ -70,10 +95,10 @@ class Sequence(Iterator[pa.RecordBatch]):
 
     def progress(self) -> Mapping[str, Any]:
         """Return how far the running query is; between two queries it is running too."""
-        shown, waiting = self._current.query.progress(), bool(self._waiting)
-        return {**shown, "status": "running"} if waiting and shown["status"] == "done" else shown
+        shown, more = self._current.query.progress(), self._next is not None
+        return {**shown, "status": "running"} if more and shown["status"] == "done" else shown
 
     def close(self) -> None:
         """Close the running query."""
-        self._waiting.clear()
+        self._next = None
         close_batches(self._current.batches)

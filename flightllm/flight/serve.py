@@ -49,6 +49,7 @@ def run(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
+    os.umask(0o077)  # what the server writes is for it alone
     if config.limits.spill_folder is not None:  # DataFusion spills to the process's temporary folder
         os.environ["TMPDIR"] = str(config.limits.spill_folder)
     database = Database.open(config, watch=watch, restarted=restarted)
@@ -57,6 +58,8 @@ def run(
         with HttpServer(config.http, database, server, server_config=config.server) as http:
             if http.port is not None:
                 keep_alive(http.port, config.recovery.dead_peer_seconds)
+            if server.certified_port is not None:
+                _log.info("listening to clients with certificates", port=server.certified_port)
             listening(server.uri)
             stop.wait()
             seconds = config.recovery.drain_seconds

@@ -11,8 +11,12 @@ from typing import NamedTuple
 from flightllm.access.principal import Principal
 from flightllm.flight.auth import Call
 from flightllm.flight.backend import Database, Session
+from flightllm.flight.connections import connected_ports, port_of
 from flightllm.flight.limits import FlightLimits
 from flightllm.limits import busy
+
+_LOOK_SECONDS = 60.0
+"""How often it is looked for connections that are gone."""
 
 
 class _Key(NamedTuple):
@@ -28,13 +32,16 @@ class _Entry:
     session: Session
     key: _Key
     used: float
+    by_cookie: bool = False
+    """Its client keeps cookies, so that it may come back by another connection."""
 
 
 class SessionStore:
     """The open sessions, safe to use from several threads.
 
     A client that keeps cookies is found by its cookie. Many do not: they are found by the token they got for their
-    password, and without one by their connection. A session that was not used for long is closed: see `FlightLimits`.
+    password, and without one by their connection, with which the session ends where the system tells of that: another
+    client may get its port. A session that was not used for long is closed: see `FlightLimits`.
     Where there are as many as may be, whoever has most makes room.
     """
 
@@ -44,6 +51,7 @@ class SessionStore:
         self._lock = threading.Lock()
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._by_key: dict[_Key, str] = {}
+        self._looked = time.monotonic()
 
     def find(self, call: Call, principal: Principal, peer: str) -> tuple[Session, str | None]:
         """Return the call's session, and the cookie to set when this call opened it.
@@ -54,12 +62,13 @@ class SessionStore:
         key = _key(call, principal, peer)
         now = time.monotonic()
         with self._lock:
-            old = self._expired(now - self._limits.session_seconds)
+            old = [*self._expired(now - self._limits.session_seconds), *self._left(now)]
             name = self._named(call, principal, key)
             if name is not None:
                 self._entries.move_to_end(name)
                 entry, opened = self._entries[name], None
                 entry.used = now
+                entry.by_cookie = entry.by_cookie or name == call.cookie
             else:
                 if len(self._entries) >= self._limits.sessions:
                     old.append(self._one_too_many(principal, now - self._limits.idle_seconds))
@@ -78,6 +87,18 @@ class SessionStore:
     def _expired(self, horizon: float) -> list[Session]:
         """Take out the sessions not used since `horizon`."""
         return [self._take(name) for name in self._unused(horizon)]
+
+    def _left(self, now: float) -> list[Session]:
+        """Take out the sessions of connections that are gone, once in a while."""
+        if now - self._looked < _LOOK_SECONDS:
+            return []
+        horizon, self._looked = self._looked, now
+        ports = connected_ports()
+        if ports is None:
+            return []
+        known = {None, *ports}
+        unused = [(name, self._entries[name]) for name in self._unused(horizon)]
+        return [self._take(name) for name, one in unused if not one.by_cookie and port_of(one.key.peer) not in known]
 
     def _unused(self, horizon: float) -> list[str]:
         """Return the names of the sessions not used since `horizon`, the oldest first."""

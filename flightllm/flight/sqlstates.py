@@ -35,7 +35,7 @@ _BY_TEXT: tuple[tuple[type[FlightLLMError], re.Pattern[str], str], ...] = tuple(
         (SqlError, r"overflow", "22003"),
         (SqlError, r"^cast error|cannot cast", "22P02"),
         (SqlError, r"coerce|type mismatch|automatically convert", "42804"),
-        (SqlError, r"parameters?\b.*\bbound", "07001"),
+        (SqlError, r"parameters?\b.{0,100}\bbound", "07001"),
         (NotFoundError, r"no table", "42P01"),
         (NotFoundError, r"no schema|no catalog", "3F000"),
         (NotFoundError, r"no such prepared statement", "26000"),

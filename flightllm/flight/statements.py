@@ -1,18 +1,21 @@
 """Statements between two calls of a client: prepared, or planned and waiting to be fetched."""
 
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Sequence as Names
 from dataclasses import dataclass, field
 from enum import IntEnum
-from functools import partial
 
 import pyarrow as pa
 
-from flightllm.errors import CancelledError, InvalidInputError, PermissionDeniedError
+from flightllm.errors import CancelledError, PermissionDeniedError
 from flightllm.flight.backend import Description, QueryRecord, QueryResult, Session
 from flightllm.flight.parts import Parts
-from flightllm.flight.results import close_batches
-from flightllm.flight.sequence import Sequence
+from flightllm.flight.results import close_batches, give_up
+from flightllm.flight.sequence import Sequence, table_changed
+
+_PARAMETER = re.compile(r"\$\d")
 
 
 class Cancelled(IntEnum):
@@ -32,6 +35,11 @@ class Prepared:
     description: Description
     parameters: pa.Table | None = None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names promised for columns that may be computed from parameters."""
+        return tuple(self.description.schema.names) if len(self.description.parameters) else ()
+
 
 @dataclass(frozen=True, slots=True)
 class _Renamed:
@@ -46,8 +54,9 @@ class _Renamed:
 class Statement:
     """A query, SQL or a serialized Substrait plan, that GetFlightInfo planned; DoGet runs it.
 
-    The ticket may be fetched again, which runs the query again, unless it has several `parts`. `names` are those of
-    the columns computed from parameters, as they were promised before there were values; empty for other columns.
+    The ticket may be fetched again, which runs the query again, unless it has several `parts`; other columns than
+    GetFlightInfo told are never sent. `names` are those of the columns as they were promised before there were values:
+    where one is computed from parameters, it keeps that name.
     """
 
     session: Session
@@ -56,6 +65,7 @@ class Statement:
     settings: Mapping[str, str]
     parts: int = 1
     names: tuple[str, ...] = ()
+    _schema: pa.Schema | None = None
     _waiting: QueryResult | None = None
     _shared: Parts | None = None
     _running: list[QueryRecord] = field(default_factory=list)
@@ -65,9 +75,20 @@ class Statement:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def plan(self) -> QueryResult:
-        """Plan the query, so that its schema and id are known; it runs once its batches are pulled."""
+        """Plan the query, so that its schema and id are known; it runs once its batches are pulled.
+
+        Raises:
+            InvalidInputError: it would have other columns than when it was planned first.
+        """
         rights = self.session.rights
-        result = self._named(_start(self.session, self.text, self.parameters, self.settings))
+        result = self._start()
+        with self._lock:
+            if self._schema is None:
+                self._schema = result.schema
+            schema = self._schema
+        if result.schema != schema:
+            give_up(result)
+            raise table_changed()
         with self._lock:
             self._rights = rights
             self._waiting = result
@@ -91,8 +112,7 @@ class Statement:
             result, self._waiting = self._waiting, None
         if self.session.rights != self._rights:  # what was planned may show what is not granted any more
             if result is not None:
-                result.query.cancel()
-                close_batches(result.batches)
+                give_up(result)
             if self._shared is not None:
                 raise PermissionDeniedError("what you may see has changed: run the query again")
             result = None
@@ -123,31 +143,40 @@ class Statement:
         with self._lock:
             waiting, self._waiting = self._waiting, None
         if waiting is not None:
-            waiting.query.cancel()
-            close_batches(waiting.batches)
+            give_up(waiting)
 
-    def _named(self, result: QueryResult) -> QueryResult:
-        schema = result.schema
-        if not any(self.names) or len(self.names) != len(schema):
-            return result
-        fields = [column.with_name(name or column.name) for column, name in zip(schema, self.names, strict=True)]
-        return _Renamed(pa.schema(fields), result.batches, result.query)
+    def _start(self) -> QueryResult:
+        if isinstance(self.text, bytes):
+            return self.session.execute_plan(self.text, self.settings)
+        if self.parameters is None:
+            return self._execute(None)
+        rows = rows_of(self.parameters)
+        if self.parameters.num_rows > 1:
+            return Sequence(self._execute, rows, self.names)
+        return self._execute(next(rows, _no_row(self.parameters.schema)))
+
+    def _execute(self, row: pa.RecordBatch | None) -> QueryResult:
+        result = self.session.execute(str(self.text), row, settings=self.settings)
+        schema = promised(result.schema, self.names)
+        return result if schema is result.schema else _Renamed(schema, result.batches, result.query)
+
+
+def rows_of(parameters: pa.Table | None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of parameters one by one."""
+    for batch in parameters.to_batches() if parameters is not None else []:
+        yield from (batch.slice(i, 1) for i in range(batch.num_rows))
+
+
+def promised(schema: pa.Schema, names: Names[str]) -> pa.Schema:
+    """Return a schema in which columns computed from parameters have the names they had before there were values."""
+    if len(names) != len(schema) or not any(map(_PARAMETER.search, names)):
+        return schema
+    return pa.schema([f.with_name(n) if _PARAMETER.search(n) else f for f, n in zip(schema, names, strict=True)])
 
 
 def _is_alive(query: QueryRecord) -> bool:
     return query.progress()["status"] in ("planned", "running")
 
 
-def _start(
-    session: Session, text: str | bytes, parameters: pa.Table | None, settings: Mapping[str, str]
-) -> QueryResult:
-    if isinstance(text, bytes):
-        return session.execute_plan(text, settings)
-    if parameters is None:
-        return session.execute(text, None, settings=settings)
-    rows = [batch.slice(i, 1) for batch in parameters.to_batches() for i in range(batch.num_rows)]
-    if not rows:
-        raise InvalidInputError("the statement has parameters, but no row of values was bound")
-    if len(rows) == 1:
-        return session.execute(text, rows[0], settings=settings)
-    return Sequence(partial(session.execute, text, settings=settings), rows)
+def _no_row(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)

@@ -9,7 +9,7 @@ from pyarrow import flight
 
 from flightllm.errors import InvalidInputError
 from flightllm.limits import Deadline, over_limit
-from flightllm.plain_types import with_plain_types
+from flightllm.plain_types import elements, plain_bytes, with_plain_types, without_view_dictionaries
 
 _NO_DEADLINE = Deadline()
 
@@ -17,8 +17,9 @@ _NO_DEADLINE = Deadline()
 class Upload:
     """The batches of one DoPut, as plain types; unions, of which some clients make parameters, stay.
 
-    Iterating raises `LimitExceededError` beyond `limit` bytes, `InvalidInputError` for malformed data, and
-    `StatementTimeoutError` for a batch that comes after `deadline`.
+    What counts is the room that they take as plain types, at least a byte for each value. Iterating raises
+    `LimitExceededError` beyond `limit` bytes, `InvalidInputError` for malformed data, and `StatementTimeoutError` for a
+    batch that comes after `deadline`.
     """
 
     def __init__(
@@ -40,12 +41,19 @@ class Upload:
                 continue
             size = batch.get_total_buffer_size()
             self._count(size)
-            received += size
-            if received > self._limit:
-                raise over_limit("upload_bytes", self._limit, f"the upload has {received:,} bytes", "send it in parts")
+            least = max(size, batch.num_rows, sum(map(elements, batch.columns)))  # to check so many would take long
+            self._check(received + least)
             if self._deadline.over:
                 raise self._deadline.error()
-            yield _checked(batch, self.schema)
+            with _malformed():
+                batch.validate(full=True)
+            received += max(least, plain_bytes(batch))
+            self._check(received)
+            yield _fitted(batch, self.schema)
+
+    def _check(self, received: int) -> None:
+        if received > self._limit:
+            raise over_limit("upload_bytes", self._limit, f"the upload has {received:,} bytes", "send it in parts")
 
     def read_all(self) -> pa.Table:
         """Return everything sent."""
@@ -58,11 +66,9 @@ def _next(chunks: Iterator[Any]) -> Any:
         return next(chunks, None)
 
 
-def _checked(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Return `batch` under `schema`, after a full check: DataFusion trusts offsets and indices blindly."""
+def _fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     with _malformed():
-        batch.validate(full=True)
-        return batch if batch.schema.equals(schema) else batch.cast(schema)
+        return batch if batch.schema.equals(schema) else without_view_dictionaries(batch).cast(schema)
 
 
 @contextmanager

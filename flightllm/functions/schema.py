@@ -1,13 +1,15 @@
 """JSON Schema as an Arrow type: how structured answers become columns."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
-from jsonschema import Draft202012Validator, SchemaError
+import pyarrow.compute as pc
+from jsonschema import Draft202012Validator, SchemaError, ValidationError
 from jsonschema.exceptions import best_match
+from jsonschema.validators import extend
 from referencing import Registry
 
 from flightllm.errors import AICallError
@@ -22,6 +24,12 @@ _SCALARS = {
     "null": pa.null(),
 }
 _MAX_DEPTH = 32
+_MOST_PARTS = 1_000
+"""Parts of a schema once every `$ref` is replaced: a text of 2 KB may stand for billions of them."""
+_NAMES = {"properties", "$defs", "definitions", "dependentSchemas"}
+"""Keywords whose own keys are names."""
+_REFUSED = {"$id", "$dynamicRef", "patternProperties", "unevaluatedProperties", "unevaluatedItems"}
+"""Keywords that no column is made of, and that hide parts from their count or check some many times."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +46,19 @@ def read_schema(schema: str | Sequence[str]) -> Shape:
     """Read a JSON Schema text, or a list of names for an object of nullable texts.
 
     Objects become structs, arrays lists, integers int64, numbers double; enums take the type of their values, and
-    `$ref` to `#/$defs/…` and unions with null are followed. Objects take no properties beside the listed ones.
+    `$ref` to `#/$defs/…` and unions with null are followed. Objects take no properties beside the listed ones. Patterns
+    are RE2's, which takes time that grows with the answer alone.
 
     Raises:
         AICallError: the text is no JSON Schema, or a part of it has no Arrow type; says which.
     """
     document = _named(schema) if not isinstance(schema, str) else _document(schema)
     reader = _Reader(document)
+    reader.check_size()
     type_ = reader.arrow_type(document, "$", 0)
     closed = reader.close(document)
     text = json.dumps(closed, ensure_ascii=False, separators=(",", ":"))
-    validator = Draft202012Validator(closed, registry=Registry())  # an empty registry: nothing is ever fetched
+    validator = _Validator(closed, registry=Registry())  # an empty registry: nothing is ever fetched
     max_tokens = min(2048, 64 + 64 * _leaves(type_))
     return Shape(text, type_, lambda answer: _parse(answer, validator, type_), max_tokens)
 
@@ -77,6 +87,37 @@ class _Reader:
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._document = document
+        self._sizes: dict[str, int | None] = {}
+        """Of what references refer to; None while it is counted."""
+
+    def check_size(self) -> None:
+        """Raise `AICallError` where the schema is endless or too long once every `$ref` is replaced."""
+        size = self._size({key: part for key, part in self._document.items() if key != "$id"})
+        if size > _MOST_PARTS:
+            raise AICallError(f"the schema has {size:,} parts with those it refers to; {_MOST_PARTS:,} are the most")
+
+    def _size(self, part: Any, *, names: bool = False) -> int:
+        if isinstance(part, list):
+            return sum(map(self._size, part))
+        if not isinstance(part, dict):
+            return 0
+        if names:
+            return sum(map(self._size, part.values()))
+        if refused := _REFUSED & part.keys():
+            raise AICallError(
+                f"the schema has {min(refused)!r}, which is not followed here: name properties one by one"
+            )
+        _check_pattern(part.get("pattern"))
+        size = 1 + sum(self._size(value, names=key in _NAMES) for key, value in part.items())
+        return size + self._referred(part["$ref"]) if isinstance(part.get("$ref"), str) else size
+
+    def _referred(self, reference: str) -> int:
+        if reference not in self._sizes:
+            self._sizes[reference] = None
+            self._sizes[reference] = self._size(self._resolve(reference, "$ref"))
+        if (size := self._sizes[reference]) is None:
+            raise AICallError(f"the schema at {reference!r} is nested too deeply or refers to itself")
+        return size
 
     def arrow_type(self, schema: Any, path: str, depth: int) -> pa.DataType:
         """Return the Arrow type of one part; `path` is for messages."""
@@ -174,6 +215,28 @@ def _parse(text: str, validator: Draft202012Validator, type_: pa.DataType) -> An
     if found := best_match(validator.iter_errors(value)):
         raise ValueError(f"expected JSON that follows the schema; {found.json_path}: {found.message[:200]}")
     return _convert(value, type_)
+
+
+def _matches(validator: Any, pattern: str, value: Any, _schema: Any) -> Iterator[ValidationError]:
+    """Check a text by RE2: Python may take years for a pattern of ten characters."""
+    if validator.is_type(value, "string") and not _found(pattern, value):
+        yield ValidationError(f"the pattern {pattern!r} does not fit {value!r}")
+
+
+_Validator = extend(Draft202012Validator, {"pattern": _matches})  # type: ignore[no-untyped-call]
+
+
+def _found(pattern: str, text: str) -> bool:
+    return bool(pc.match_substring_regex(pa.scalar(text, pa.string()), pattern=pattern).as_py())
+
+
+def _check_pattern(pattern: Any) -> None:
+    try:
+        _found(pattern if isinstance(pattern, str) else "", "")
+    except pa.ArrowInvalid as error:
+        raise AICallError(
+            f"the schema's pattern {pattern!r} looks around, repeats too often or is wrong: {error}"
+        ) from error
 
 
 def _unfenced(text: str) -> str:

@@ -6,7 +6,10 @@ from difflib import get_close_matches
 
 from flightllm.errors import AICallError
 
-_REFERENCE = re.compile(r"\{\{|\}\}|\{\s*([\w$. -]+?)\s*\}")
+_REFERENCE, _NAME = re.compile(r"\{\{|\}\}|\{([\s\w$.-]++)\}"), re.compile(r"[\w$. -]+")
+
+_COMPARED = 200
+"""Characters of a name that are compared with others, which takes the square of them."""
 
 
 def reference(name: str) -> str:
@@ -23,14 +26,17 @@ def resolve_template(template: str, fields: Sequence[str]) -> str:
     Raises:
         AICallError: no field has that name; lists those there are.
     """
+    escapes = "{{" in template
     known = {str(index): name for index, name in enumerate(fields)}
     known |= {name.lower(): name for name in reversed(fields)}
     known |= {name: name for name in fields}
 
     def replace(match: re.Match[str]) -> str:
-        name = match[1]
-        if name is None:
-            return match[0][0] if "{{" in template else match[0]
+        if match[1] is None:
+            return match[0][0] if escapes else match[0]
+        name = match[1].strip()
+        if not _NAME.fullmatch(name):
+            return match[0]
         found = known.get(name) or known.get(name.lower())
         if found is None:
             raise AICallError(_missing(name, fields))
@@ -42,6 +48,6 @@ def resolve_template(template: str, fields: Sequence[str]) -> str:
 def _missing(name: str, fields: Sequence[str]) -> str:
     if not fields:
         return f"the prompt names {{{name}}} but the call has no fields; pass it: {name} => expression"
-    close = get_close_matches(name, fields, n=1)
+    close = get_close_matches(name[:_COMPARED], fields, n=1)
     hint = f"did you mean {{{close[0]}}}?" if close else f"pass it: {name} => expression"
     return f"the prompt names {{{name}}}, which is no field of the call (fields: {', '.join(fields)}); {hint}"

@@ -1,4 +1,7 @@
-"""What earlier answers tell of the next ones: a few of each call site's answers, and how long they were."""
+"""What earlier answers tell of the next ones: a few of each call site's answers, and how long they were.
+
+Predictions draw from them, and EXPLAIN tells what a query makes of these: so nobody's are drawn from others'.
+"""
 
 import threading
 from collections import OrderedDict
@@ -10,7 +13,7 @@ from flightllm.llm.base import Completion, Parameters, Request
 Asked: TypeAlias = tuple[str, str, Parameters, tuple[str, ...]]
 """A call site as an engine sees it: function, instruction, parameters, and the names of its fields, sorted."""
 
-_MOST_SITES = 200
+_MOST_SITES, _MOST_USERS = 200, 64
 _KEPT_ANSWERS, _KEPT_TEXTS = 256, 16
 """Answers kept of a call site, the latest ones: the share of Yes among them is known to about 3 points. Of free texts,
 which may be long and which nothing is decided by, fewer."""
@@ -31,7 +34,7 @@ class _Seen:
 
 
 class Learned:
-    """The latest answers per call site of one model, in memory. Safe to use from several threads."""
+    """The latest answers to one user per call site of a model, in memory. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -61,3 +64,20 @@ class Learned:
             if seen is None or seen.count < _ENOUGH:
                 return None
             return list(seen.texts), seen.tokens / seen.count
+
+
+class LearnedByUser:
+    """What the answers of one model tell, apart for each of the users who asked last. Safe for several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users: OrderedDict[str, Learned] = OrderedDict()
+
+    def of(self, user: str) -> Learned:
+        """Return what the answers to a user tell, also those to come."""
+        with self._lock:
+            learned = self._users.setdefault(user, Learned())
+            self._users.move_to_end(user)
+            if len(self._users) > _MOST_USERS:
+                self._users.popitem(last=False)
+            return learned

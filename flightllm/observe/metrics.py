@@ -70,6 +70,8 @@ class _ServerCollector(Collector):
         yield _counter("flightllm_cache_misses", "Answers not found in the answer cache.", cache.misses)
         yield _gauge("flightllm_cache_entries", "Answers kept.", cache.entries)
         yield _gauge("flightllm_cache_bytes", "Bytes of the answers kept.", cache.bytes)
+        spilled = self._database.spilled_bytes
+        yield _counter("flightllm_spilled_bytes", "Bytes that DataFusion wrote to disk for lack of memory.", spilled)
         yield _gauge("flightllm_threads", "Threads of the process.", _threads())
 
     def _of_engine(self) -> Iterator[Metric]:

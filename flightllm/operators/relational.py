@@ -8,11 +8,12 @@ from contextlib import suppress
 from typing import TypeAlias
 
 import pyarrow as pa
-from datafusion import DataFrame
+from datafusion import DataFrame, ExecutionPlan
 from datafusion.record_batch import RecordBatch, RecordBatchStream
 
 from flightllm.catalog.errors import mapped_error
 from flightllm.errors import CancelledError
+from flightllm.limits import Sum
 
 _POLL_SECONDS = 0.1
 _STOP_SECONDS = 5.0
@@ -27,6 +28,8 @@ class Loop:
     """An asyncio loop on a thread of its own; cancelling a task there stops the DataFusion work behind it."""
 
     def __init__(self) -> None:
+        self.spilled = Sum()
+        """Bytes that the frames which ran here wrote to disk for lack of memory."""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="datafusion-loop", daemon=True)
         self._thread.start()
@@ -69,6 +72,7 @@ class Loop:
                 if not ahead:
                     step = self._step(stream)
         finally:
+            self.spilled.add(_spilled(frame.execution_plan()))  # the plan that runs, with its counts so far
             if not self._loop.is_closed():
                 step.cancel()
 
@@ -81,6 +85,12 @@ def _is_scan(frame: DataFrame) -> bool:
     """Tell whether no batch can be much slower than another: nothing filters, joins or gathers rows."""
     lines = [line.strip() for line in frame.optimized_logical_plan().display_indent().splitlines()]
     return all(line.startswith(_SCANS) and "_filters=[" not in line for line in lines)
+
+
+def _spilled(plan: ExecutionPlan) -> int:
+    metrics = plan.metrics()
+    own = 0 if metrics is None else metrics.spilled_bytes or 0
+    return own + sum(map(_spilled, plan.children()))
 
 
 def _direct(first: _Step, stream: RecordBatchStream, cancelled: Callable[[], bool]) -> Batches:

@@ -71,5 +71,5 @@ def _condition(condition: Condition, operator: Operator, context: SessionContext
         return names[0]
     text = stage_frame(context, condition.plan).logical_plan().display_indent().splitlines()[0]
     for own, name in zip(condition.schema.names, names, strict=False):
-        text = re.sub(rf"(\w+\.)*{own}\b", name, text)
+        text = re.sub(rf"(?<![\w.])(?:\w++\.)*+{own}\b", name, text)
     return text.strip().removeprefix("Projection: ")

@@ -11,7 +11,7 @@ from flightllm.errors import AICallError
 
 _NOTHING_FITS = pa.map_(pa.int8(), pa.int8())
 """A type that DataFusion takes nothing for, and says what it was given."""
-_GIVEN = re.compile(r"a call to '(\w+)' function: coercion from (.*?) to the signature Exact\(", re.DOTALL)
+_CALL, _GIVEN, _WANTED = "a call to '", "' function: coercion from ", " to the signature Exact("
 _LIST = re.compile(r"(?:Large|FixedSize)?List(?:View)?\((.*)\)$")
 _NESTED = re.compile(r"(?:non-null )?(?:\w*List\w*|Struct|Map)\(")
 
@@ -61,8 +61,10 @@ def _given(plan: Callable[[], object]) -> tuple[str, list[str]] | None:
     try:
         plan()
     except Exception as error:  # noqa: BLE001 - the boundary to DataFusion, which raises builtin exceptions
-        if match := _GIVEN.search(str(error)):
-            return match[1], _split(match[2])
+        before, given, after = str(error).partition(_GIVEN)
+        types, wanted, _ = after.partition(_WANTED)
+        if given and wanted:
+            return before.rpartition(_CALL)[2], _split(types)
     return None
 
 

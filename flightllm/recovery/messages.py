@@ -39,6 +39,11 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
+class Alive:
+    """To the supervisor, every few seconds: a thread of the process has its turn."""
+
+
+@dataclass(frozen=True, slots=True)
 class Lifted:
     """To the supervisor: an administrator let go of a statement, or of all of a user."""
 

@@ -97,6 +97,11 @@ class Worker:
         with suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGTERM)
 
+    def abort(self) -> None:
+        """End the process by a crash, which leaves the tracebacks of its threads in the log."""
+        with suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGABRT)
+
     def kill(self) -> None:
         """End the process and whatever it started, an engine on a GPU for example."""
         with suppress(ProcessLookupError, PermissionError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypeAlias
 
-from flightllm.errors import NotFoundError, QuarantinedError
+from flightllm.errors import NotFoundError, QuarantinedError, SqlError
 from flightllm.recovery.journal import USER_BYTES
 from flightllm.sql.tokens import tokenize
 
@@ -44,9 +44,15 @@ class Refused:
 
 
 def digest_of(sql: str) -> bytes:
-    """Return what tells one statement from another: its tokens, so that comments and white space do not count."""
-    tokens = "\0".join([sql[token.start : token.end] for token in tokenize(sql)])
-    return blake2b(tokens.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    """Return what tells one statement from another: its tokens, so that comments and white space do not count.
+
+    What is no SQL, as an upload into a table with quotes in its name, is told by its text.
+    """
+    try:
+        text = "\0".join([sql[token.start : token.end] for token in tokenize(sql)])
+    except SqlError:
+        text = sql
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def user_key(name: str) -> str:

@@ -13,7 +13,7 @@ import structlog
 from flightllm.config import Config
 from flightllm.errors import FlightLLMError
 from flightllm.recovery.journal import Journal, create_journal
-from flightllm.recovery.messages import Failed, Lifted, Listening, Message, Start
+from flightllm.recovery.messages import Alive, Failed, Lifted, Listening, Message, Start
 from flightllm.recovery.process import Worker
 from flightllm.recovery.quarantine import ALL, Key, Refused
 from flightllm.recovery.suspects import culprit, suspects
@@ -25,6 +25,8 @@ _FREE_DEATHS, _FIRST_PAUSE, _MOST_PAUSE = 2, 0.5, 10.0
 """The first deaths within so many seconds of a start are answered at once, further ones after a growing pause."""
 _SPARE_PAUSE = 3.0
 """Between the death of a spare process and the next one."""
+_ABORT_SECONDS = 5.0
+"""How long a process that hangs may take to write down where."""
 _GRACE_SECONDS = 15.0
 """How long a process may take to end after its queries had their time to finish."""
 _log = structlog.get_logger(__name__)
@@ -58,6 +60,8 @@ class _Supervisor:
     _failure: str | None = None
     _listening: bool = False
     """The present process does."""
+    _heard: float = 0.0
+    """When it last said that it is alive."""
     _ready: bool = False
     """One process did, so that `listening` was printed."""
     _signal: int | None = None
@@ -116,12 +120,31 @@ class _Supervisor:
                 case Listening(uri):
                     self._began(uri)
                     self._have_spare(descriptor)
+                case Alive():
+                    self._heard = time.monotonic()
                 case Failed(text):
                     self._failure = text
                 case Lifted(key):
                     self._refused.pop(key, None)
 
-        return await self._worker.follow(heard)
+        hung = asyncio.get_running_loop().create_task(self._end_if_hung(self._worker))
+        try:
+            return await self._worker.follow(heard)
+        finally:
+            hung.cancel()
+
+    async def _end_if_hung(self, worker: Worker) -> None:
+        """End a process that serves and says nothing any more."""
+        most = self.config.recovery.hung_seconds
+        while most:
+            await asyncio.sleep(most / 4)
+            silent = time.monotonic() - self._heard
+            if self._listening and not self._stop.is_set() and silent > most:
+                _log.error("server process hangs and is ended", silent_seconds=round(silent))
+                worker.abort()
+                await asyncio.sleep(_ABORT_SECONDS)
+                worker.kill()
+                return
 
     async def _warm(self, descriptor: int) -> Worker | None:
         """Return the spare process or a new one; None where the server is stopped before there is any.
@@ -145,7 +168,7 @@ class _Supervisor:
                 return None
 
     def _began(self, uri: str) -> None:
-        self._listening = True
+        self._listening, self._heard = True, time.monotonic()
         if self._ready:
             _log.info("server process replaced", uri=uri)
             return

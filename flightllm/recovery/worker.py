@@ -5,6 +5,8 @@ import os
 import signal
 import sys
 import threading
+import time
+from contextlib import suppress
 from dataclasses import replace
 from multiprocessing.connection import Connection
 
@@ -12,8 +14,10 @@ from flightllm.config import Config
 from flightllm.errors import FlightLLMError
 from flightllm.log import configure_logging
 from flightllm.recovery.journal import Journal
-from flightllm.recovery.messages import Failed, Lifted, Listening, Message, Start
+from flightllm.recovery.messages import Alive, Failed, Lifted, Listening, Message, Start
 from flightllm.recovery.quarantine import Quarantine
+
+_BEAT_SECONDS = 1.0
 
 
 def main(supervisor: int, journal: int) -> None:
@@ -27,6 +31,7 @@ def main(supervisor: int, journal: int) -> None:
 
     start: Start = link.receive()
     threading.Thread(target=link.receive, name="supervisor", daemon=True).start()
+    threading.Thread(target=_beat, args=(link,), name="heartbeat", daemon=True).start()
     try:
         run(
             replace(config, server=replace(config.server, listen=start.listen)),
@@ -63,6 +68,14 @@ class _Link:
             return self._connection.recv()
         except (EOFError, OSError):
             os.killpg(0, signal.SIGKILL)
+
+
+def _beat(link: _Link) -> None:
+    """Say that threads get their turns: nothing else tells of one that never gives the interpreter back."""
+    with suppress(OSError):  # the supervisor has ended, and this process does too
+        while True:
+            link.send(Alive())
+            time.sleep(_BEAT_SECONDS)
 
 
 def _give_up(link: _Link, message: str) -> None:

@@ -10,7 +10,7 @@ from flightllm.sql.names import identifier
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Kind, Token
 
-_GRANT = "write GRANT SELECT ON [TABLE] name TO user, or ON SCHEMA | MODEL | PROMPT name; REVOKE … FROM user"
+_GRANT = "write GRANT SELECT ON [TABLE] name TO user [, …], or ON SCHEMA | MODEL | PROMPT name; REVOKE … FROM user"
 _FILTER = "write CREATE [OR REPLACE] ROW FILTER ON table TO user AS condition, DROP ROW FILTER ON table FROM user"
 _MASK = "write CREATE [OR REPLACE] COLUMN MASK ON table(column) TO user AS value, DROP COLUMN MASK … FROM user"
 
@@ -58,14 +58,18 @@ class _Reader(Cursor):
                 break
         schema, name = self._object(kind)
         self.need(_GRANT, preposition)
-        grantee = self._user(_GRANT)
+        grantees = [self._user(_GRANT)]
+        while self.symbol(","):
+            grantees.append(self._user(_GRANT))
         self.end(_GRANT)
         valid = PRIVILEGES[kind]
         privileges = list(valid) if named == ["ALL"] else named
         for privilege in privileges:
             if privilege not in valid:
                 raise SqlError(f"on a {kind.lower()} there is no privilege {privilege}: {', '.join(valid)} or ALL")
-        grants = tuple(Grant(grantee, cast("Privilege", p), kind, schema, name) for p in privileges)
+        grants = tuple(
+            Grant(grantee, cast("Privilege", p), kind, schema, name) for grantee in grantees for p in privileges
+        )
         return Statement("grant" if verb == "grant" else "revoke", self._text, grants=grants)
 
     def policy(self, *, creates: bool, replaces: bool, usage: str) -> Statement:

@@ -72,7 +72,9 @@ def _number(text: str) -> int | float:
 
 
 def _list(tokens: Sequence[Token]) -> Constant | None:
-    """Read `['a', 'b']`, `ARRAY['a', 'b']` or `make_array('a', 'b')`."""
+    """Read `['a', 'b']`, `ARRAY['a', 'b']`, `make_array('a', 'b')` or, bound, `arrow_cast(['a', 'b'], 'type')`."""
+    if len(tokens) > 5 and tokens[0].is_word("arrow_cast") and tokens[-3].is_symbol(","):
+        tokens = tokens[2:-3]
     if tokens and tokens[0].is_word("array"):
         inner = _between(tokens[1:], "[", "]")
     elif tokens and tokens[0].is_word("make_array"):

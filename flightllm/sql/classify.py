@@ -1,7 +1,6 @@
 """What kind of statement a SQL text is, and its parts, read from its tokens before anything is planned."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.access_statements import read_access_statement
@@ -10,6 +9,7 @@ from flightllm.sql.external_tables import read_external_table
 from flightllm.sql.index_statements import read_index_statement
 from flightllm.sql.names import TableName, identifier, quoted, read_name, read_parts
 from flightllm.sql.object_statements import read_object_statement
+from flightllm.sql.row_changes import read_row_change
 from flightllm.sql.statement import REFUSED, REFUSED_OBJECTS, Statement, StatementKind
 from flightllm.sql.tokens import Kind, Token, tokenize
 
@@ -78,8 +78,8 @@ class _Reader:
             "create": self._create,
             "drop": self._drop,
             "insert": self._insert,
-            "delete": self._delete,
-            "update": self._update,
+            "delete": lambda: read_row_change(self._tokens, self._sql),
+            "update": lambda: read_row_change(self._tokens, self._sql),
             "truncate": self._truncate,
         }
         return readers[word]() if word in readers else self._unknown(first)
@@ -217,7 +217,9 @@ class _Reader:
         exists_ok = self._take("if") and self._need("exists")
         what = self._tokens[1].text.lower()
         target = self._schema_name() if what == "schema" else self._name()
-        _ = self._take("cascade") or self._take("restrict")
+        if self._take("cascade") and what == "schema":
+            raise UnsupportedError("DROP SCHEMA … CASCADE is not supported: drop the tables in the schema first")
+        _ = self._take("restrict")
         self._end(f"DROP {what.upper()} takes one name")
         kinds: dict[str, StatementKind] = {"table": "drop_table", "view": "drop_view", "schema": "drop_schema"}
         return Statement(kinds[what], self._rest(0), target=target, exists_ok=exists_ok)
@@ -232,15 +234,6 @@ class _Reader:
         columns = self._column_list()
         return _insert_of(target, columns, self._inner_query("INSERT INTO"))
 
-    def _delete(self) -> Statement:
-        self._at = 1
-        self._need("from")
-        return self._changed("delete", "DELETE")
-
-    def _update(self) -> Statement:
-        self._at = 1
-        return self._changed("update", "UPDATE")
-
     def _truncate(self) -> Statement:
         """Read TRUNCATE [TABLE] system.cache, which forgets all answers; nothing else can be truncated."""
         self._at = 1
@@ -253,46 +246,6 @@ class _Reader:
             )
         self._end(f"TRUNCATE TABLE {ANSWER_CACHE.display} takes nothing more")
         return Statement("truncate", self._rest(0), target=target)
-
-    def _changed(self, kind: StatementKind, verb: str) -> Statement:
-        target = self._name()
-        # DataFusion drops a WHERE that holds a subquery and then changes every row, and it ignores LIMIT.
-        depth = 0
-        for before, token in pairwise(self._tokens[self._at - 1 :]):
-            depth += token.is_symbol("(") - token.is_symbol(")")
-            clause = depth == 0 and token.is_word("limit", "returning", "using", "from", "order")
-            if before.is_word("distinct"):
-                clause = False
-            if (
-                clause
-                or token.is_word("select")
-                or (before.is_symbol("(") and token.is_word("values", "with", "table"))
-            ):
-                word = "a subquery" if depth else token.text.upper()
-                raise UnsupportedError(
-                    f"{verb} with {word} is not supported: write CREATE OR REPLACE TABLE … AS SELECT"
-                )
-        return Statement(kind, self._spaced(), query=self._count_changed(target, kind), target=target)
-
-    def _count_changed(self, target: TableName, kind: StatementKind) -> str:
-        """Return a query that counts the rows a DELETE or UPDATE changes."""
-        where = self._at_depth_0("where")
-        end = self._at_depth_0("set") if kind == "update" else where
-        alias = self._slice(self._at, end) if end > self._at else ""
-        named = self._tokens[self._at : end]
-        if len(named) > 2 or not all(map(identifier, named)) or (len(named) == 2 and not named[0].is_word("as")):
-            raise UnsupportedError(f"{kind.upper()} changes one table: write {kind.upper()} name [AS alias] …")
-        condition = self._slice(where, len(self._tokens)) if where < len(self._tokens) else ""
-        return f"SELECT count(*) FROM {target.sql} {alias} {condition}"
-
-    def _at_depth_0(self, word: str) -> int:
-        depth = 0
-        for index in range(self._at, len(self._tokens)):
-            token = self._tokens[index]
-            depth += token.is_symbol("(") - token.is_symbol(")")
-            if depth == 0 and token.is_word(word):
-                return index
-        return len(self._tokens)
 
     # --- pieces
 
@@ -370,15 +323,6 @@ class _Reader:
 
     def _rest(self, start: int) -> str:
         return self._slice(start, len(self._tokens))
-
-    def _spaced(self) -> str:
-        """Return the statement without comments, so that nobody can read it otherwise than these tokens say."""
-        parts, end = [], 0
-        for token in self._tokens:
-            parts.append(" " if token.start > end else "")
-            parts.append(self._sql[token.start : token.end])
-            end = token.end
-        return "".join(parts)
 
 
 def _given(name: str | None) -> str:

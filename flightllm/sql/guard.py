@@ -243,14 +243,13 @@ def check_sql(sql: str, limits: LimitsConfig) -> None:
     if size > limits.sql_bytes:
         instead = "upload the values as a table and join it"
         raise over_limit("sql_bytes", limits.sql_bytes, f"the SQL text has {size:,} bytes", instead)
+    check_bound(sql, limits)
     tokens = tokenize(sql)
-    _check_names(sql, tokens)
     meter = _Meter()
     weight = meter.read(tokens)
     if weight > limits.sql_terms:
         raise _too_deep(meter.counts, weight, limits.sql_terms)
     _check_nesting(meter)
-    _check_sizes(sql, tokens, limits.memory_bytes)
     if meter.items >= limits.sql_terms:
         found = f"a list has {meter.items + 1:,} columns or keys"
         raise over_limit("sql_terms", limits.sql_terms, found, "split the query into several")
@@ -258,6 +257,20 @@ def check_sql(sql: str, limits: LimitsConfig) -> None:
         raise LimitExceededError(
             f"CUBE has {meter.cube_columns} columns; {_CUBE_COLUMNS} is the most: write GROUPING SETS"
         )
+
+
+def check_bound(sql: str, limits: LimitsConfig) -> None:
+    """Check once more a text that `check_sql` let pass, now that it has values in place of its parameters.
+
+    A value is a single literal, which adds no depth. But DataFusion takes one in single quotes for a name in FROM, and
+    a call may be told by it how large its result is, or of which type.
+
+    Raises:
+        FlightLLMError: as `check_sql` does.
+    """
+    tokens = tokenize(sql)
+    _check_names(sql, tokens)
+    _check_sizes(sql, tokens, limits.memory_bytes)
     if any(token.is_word("with") for token in tokens) and expanded(tokens).parts > limits.sql_terms:
         found = f"the WITH queries use each other so often that the plan would have over {limits.sql_terms:,} parts"
         raise over_limit("sql_terms", limits.sql_terms, found, "keep one in a table with CREATE TABLE … AS")

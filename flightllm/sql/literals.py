@@ -56,7 +56,7 @@ def literal(value: pa.Scalar) -> str:
     for matches, write in _WRITERS:
         if matches(kind):
             return write(value)
-    raise _no_literal(kind)
+    raise no_literal(kind)
 
 
 def count_items(value: pa.Scalar) -> int:
@@ -67,7 +67,7 @@ def count_items(value: pa.Scalar) -> int:
     if not value.is_valid or not pa.types.is_nested(kind):
         return 1
     if pa.types.is_struct(kind):
-        return sum(map(count_items, value.values()))
+        return sum(count_items(value[index]) for index in range(len(kind)))
     return _items_in(value.values)
 
 
@@ -83,7 +83,8 @@ def _items_in(values: pa.Array) -> int:
     return len(values) + (_items_in(values.flatten()) if pa.types.is_nested(kind) else 0)
 
 
-def _no_literal(kind: pa.DataType) -> SqlError:
+def no_literal(kind: pa.DataType) -> SqlError:
+    """Return the error of a value that SQL has no literal for."""
     return SqlError(f"a value of type {kind} cannot be bound: send it as text and CAST it")
 
 
@@ -126,10 +127,9 @@ def _decimal(value: pa.Scalar) -> str:
 
 
 def _ticks(value: pa.Scalar) -> str:
-    """Write a time, duration or timestamp by the number of its units: exact, and of any year."""
-    return _cast(
-        literal(pa.scalar(value.value, pa.int32() if pa.types.is_time32(value.type) else pa.int64())), value.type
-    )
+    """Write a date, time, duration or timestamp by the number of its units: exact, and of any year."""
+    number = pa.int32() if value.type.bit_width == 32 else pa.int64()
+    return _cast(literal(pa.scalar(value.value, number)), value.type)
 
 
 def _interval(value: pa.Scalar) -> str:
@@ -187,7 +187,7 @@ def _arrow_name(kind: pa.DataType) -> str:
         return f"FixedSizeBinary({kind.byte_width})"
     if types.is_nested(kind):
         return _nested_name(kind)
-    raise _no_literal(kind)
+    raise no_literal(kind)
 
 
 def _nested_name(kind: pa.DataType) -> str:
@@ -202,7 +202,7 @@ def _nested_name(kind: pa.DataType) -> str:
     if types.is_list(kind) or types.is_large_list(kind):
         size = "Large" if types.is_large_list(kind) else ""
         return f"{size}List({_arrow_name(kind.value_type)})"
-    raise _no_literal(kind)
+    raise no_literal(kind)
 
 
 _WRITERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Scalar], str]], ...] = (
@@ -211,8 +211,7 @@ _WRITERS: tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Scalar], str]]
     (pa.types.is_integer, _integer),
     (pa.types.is_floating, _float),
     (lambda kind: _ARROW_NAMES.get(str(kind)) == "Binary" or pa.types.is_fixed_size_binary(kind), _bytes),
-    (pa.types.is_date, lambda value: _cast(_quoted(value.as_py().isoformat()), value.type)),
-    (lambda kind: pa.types.is_timestamp(kind) or pa.types.is_time(kind) or pa.types.is_duration(kind), _ticks),
+    (lambda kind: pa.types.is_temporal(kind) and not pa.types.is_interval(kind), _ticks),
     (pa.types.is_interval, _interval),
     (pa.types.is_decimal, _decimal),
     (pa.types.is_struct, _struct),

@@ -1,5 +1,6 @@
 """Names of tables as SQL writes them: unquoted parts fold to lower case, quoted ones stay exact."""
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,8 +12,8 @@ DEFAULT_SCHEMA = "public"
 SYSTEM_SCHEMA = "system"
 RESERVED = (SYSTEM_SCHEMA, "information_schema")
 """Schemas of the server's own tables."""
-STORED_SUFFIX = " (as stored)"
-"""Ends the hidden name of a table's rows as they are stored, under a view of them; refused in clients' text."""
+STORED_SUFFIX = f" (as stored {secrets.token_hex(8)})"
+"""Ends the hidden name of a table's rows as they are stored, under a view of them; nobody's to say, know or guess."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,11 +1,15 @@
 """Bound parameters put into SQL text as literals, token by token, so that a value can never become SQL."""
 
+from collections.abc import Callable, Collection
+from typing import TypeVar
+
 import pyarrow as pa
 
 from flightllm.errors import LimitExceededError, SqlError
-from flightllm.sql.literals import count_items, literal
+from flightllm.sql.literals import count_items, literal, no_literal
 from flightllm.sql.tokens import Kind, Token, tokenize
 
+_T = TypeVar("_T")
 _MOST = 65_535
 """Parameters of one statement. `$n` stands for n of them, so that a short text could ask for any number."""
 _MOST_ITEMS, _MOST_TEXT = 10_000, 16 << 20
@@ -24,13 +28,13 @@ def count_parameters(sql: str) -> int:
     return _count([token for token in tokenize(sql) if token.kind is Kind.PLACEHOLDER])
 
 
-def numbered(sql: str) -> str:
-    """Return `sql` with `$1`, `$2`, … for its `?`."""
+def numbered(sql: str, intervals: Collection[int] = ()) -> str:
+    """Return `sql` with `$1`, `$2`, … for its `?`; those that are intervals, by index from 0, with a cast."""
     parts, end = [], 0
     for index, token in enumerate(token for token in tokenize(sql) if token.kind is Kind.PLACEHOLDER):
-        if token.text == "?":
-            parts += [sql[end : token.start], f"${index + 1}"]
-            end = token.end
+        number = index + 1 if token.text == "?" else int(token.text[1:])
+        parts += [sql[end : token.start], f"CAST(${number} AS INTERVAL)" if number - 1 in intervals else f"${number}"]
+        end = token.end
     return "".join([*parts, sql[end:]])
 
 
@@ -53,10 +57,10 @@ def bind(sql: str, parameters: pa.RecordBatch | None) -> str:
     if parameters.num_rows != 1:
         raise SqlError(f"one row of parameters was expected, not {parameters.num_rows}")
     columns = [index if token.text == "?" else int(token.text[1:]) - 1 for index, token in enumerate(placeholders)]
-    items = [count_items(parameters.column(column)[0]) for column in range(given)]
+    items = [_read(parameters, column, count_items) for column in range(given)]
     if (found := sum(items[column] for column in columns if items[column] > 1)) > _MOST_ITEMS:
         raise _too_much(f"hold {found:,} values in lists, structs and maps", f"{_MOST_ITEMS:,}")
-    literals = [_named(parameters, column) for column in range(given)]
+    literals = [_read(parameters, column, literal) for column in range(given)]
     if (found := sum(len(literals[column]) for column in columns)) > _MOST_TEXT:
         raise _too_much(f"are {found:,} characters of SQL text", f"{_MOST_TEXT:,}")
     parts, end = [], 0
@@ -89,8 +93,11 @@ def _count(placeholders: list[Token]) -> int:
     return count
 
 
-def _named(parameters: pa.RecordBatch, column: int) -> str:
+def _read(parameters: pa.RecordBatch, column: int, read: Callable[[pa.Scalar], _T]) -> _T:
+    """Read a value; where that fails, say which. Arrow has values that neither SQL nor Python can hold."""
+    value = parameters.column(column)[0]
     try:
-        return literal(parameters.column(column)[0])
-    except SqlError as error:
-        raise SqlError(f"parameter {column + 1} ({parameters.schema.names[column]!r}): {error}") from error
+        return read(value)
+    except Exception as error:
+        said = error if isinstance(error, SqlError) else no_literal(value.type)
+        raise SqlError(f"parameter {column + 1} ({parameters.schema.names[column]!r}): {said}") from error

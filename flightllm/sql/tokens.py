@@ -109,7 +109,7 @@ class _GenericTokenizer(Tokenizer):
     KEYWORDS: ClassVar = {
         text: kind
         for text, kind in Tokenizer.KEYWORDS.items()
-        if not text[0].isalpha() and not {"{", "}"} & {*text} and text != "/*+"
+        if not text[0].isalpha() and not {"{", "}", "?"} & {*text} and text != "/*+"
     }
     SINGLE_TOKENS: ClassVar = {**Tokenizer.SINGLE_TOKENS, "$": TokenType.HEREDOC_STRING, _MARK: TokenType.PARAMETER}
     VAR_SINGLE_TOKENS: ClassVar = {"$", "@", "#"}

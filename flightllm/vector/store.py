@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _log = structlog.get_logger(__name__)
 _PREFIX = "index-"
 """So that no name, `..` for one, is another folder."""
+LONGEST_NAME = 80
+"""Bytes of an index's name: each may become three in the name of its folder, which file systems bound."""
 
 
 class VectorIndexes:
@@ -53,18 +55,18 @@ class VectorIndexes:
         """Return what an index consists of.
 
         Raises:
-            NotFoundError: there is no such index; names the ones there are.
+            NotFoundError: there is no such index.
             InvalidInputError: its manifest is damaged.
         """
+        known = len(name.encode("utf-8", "replace")) <= LONGEST_NAME
         try:
-            manifest = self._at(name).manifest()
+            manifest = self._folder_of(name).manifest() if known else None
         except InvalidInputError as error:
             raise InvalidInputError(
                 f"the vector index {name!r} is damaged: {error}; CREATE OR REPLACE VECTOR INDEX builds it anew"
             ) from error
         if manifest is None:
-            known = ", ".join(self.names()) or "none yet"
-            raise NotFoundError(f"there is no vector index {name!r}; the indexes are: {known}")
+            raise NotFoundError(f"there is no vector index {name!r}: see SHOW VECTOR INDEXES")
         return manifest
 
     def check_sizes(self, name: str) -> None:
@@ -156,9 +158,10 @@ class VectorIndexes:
 
     def _at(self, name: str) -> IndexFolder:
         with self._lock:
-            if name not in self._folders:
-                self._folders[name] = IndexFolder(self._folder / (_PREFIX + quote(name, safe="")))
-            return self._folders[name]
+            return self._folders.setdefault(name, self._folder_of(name))
+
+    def _folder_of(self, name: str) -> IndexFolder:
+        return self._folders.get(name) or IndexFolder(self._folder / (_PREFIX + quote(name, safe="")))
 
     def _damaged(self, name: str, error: InvalidInputError) -> InvalidInputError:
         return InvalidInputError(

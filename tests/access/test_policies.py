@@ -1,5 +1,6 @@
 """Row filters and column masks: whoever they hold for sees the restricted table wherever a query can name it."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from flightllm.access.store import User
 from flightllm.database import Database
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError, SqlError
 from flightllm.session import Session
+from flightllm.sql.names import STORED_SUFFIX
 from tests.databases import ask, canonical, explained, open_database, rows
 
 PATIENTS = {
@@ -111,20 +113,38 @@ def test_explain_tells_nothing_else(alice: Session) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        'SELECT * FROM "managed (as stored)"',
-        'SELECT * FROM flightllm.public."stored (as stored)"',
-        "SELECT * FROM `managed (as stored)`",
-        "SELECT * FROM 'managed (as stored)'",
-        "SELECT ai_gen('Who?', note) FROM public.'managed (as stored)'",
-        "DESCRIBE 'managed (as stored)'",
-        'CREATE VIEW leak AS SELECT * FROM "managed (as stored)"',
-        'CREATE TABLE leak AS SELECT * FROM "managed (as stored)"',
+        'SELECT * FROM "{managed}"',
+        'SELECT * FROM flightllm.public."{managed}"',
+        "SELECT * FROM `{managed}`",
+        "SELECT * FROM '{managed}'",
+        "SELECT ai_gen('Who?', note) FROM public.'{managed}'",
+        "DESCRIBE '{managed}'",
+        'CREATE VIEW leak AS SELECT * FROM "{managed}"',
+        'CREATE TABLE leak AS SELECT * FROM "{managed}"',
     ],
 )
 def test_the_hidden_name_is_refused(alice: Session, sql: str) -> None:
-    """The whole table's name in plans, which EXPLAIN shows, opens nothing."""
+    """The whole table's name in plans opens nothing, even if somebody got to know it."""
+    known = sql.format(managed=f"managed{STORED_SUFFIX}")
     with pytest.raises(PermissionDeniedError, match="the server's own"):
-        alice.update(sql) if sql.startswith("CREATE") else ask(alice, sql)
+        alice.update(known) if sql.startswith("CREATE") else ask(alice, known)
+
+
+def test_the_hidden_name_as_a_value(alice: Session) -> None:
+    """A value for a parameter, which stands in single quotes where FROM takes it for a name, is refused like it."""
+    values = pa.table({"a": [f"managed{STORED_SUFFIX}"]})
+    with pytest.raises(PermissionDeniedError, match="the server's own"):
+        alice.update("CREATE TABLE leak AS SELECT * FROM ?", values)
+    with pytest.raises(PermissionDeniedError, match="the server's own"):
+        alice.execute("SELECT * FROM ?", values.to_batches()[0])
+
+
+@pytest.mark.parametrize("sql", ["SELECT * FROM managed", "SELECT ai_gen('Who?', note) FROM managed"])
+def test_the_hidden_name_is_not_told(alice: Session, sql: str) -> None:
+    """Plans are shown with the names that users know."""
+    text = str(explained(alice, sql))
+    assert "secret of" in text
+    assert STORED_SUFFIX.strip() not in text
 
 
 @pytest.mark.parametrize("sql", ["DELETE FROM managed", "UPDATE managed SET age = 0 WHERE id = 2"])
@@ -211,11 +231,11 @@ def test_nobody_makes_a_table_under_a_hidden_name(database: Database, alice: Ses
     batch = pa.RecordBatch.from_pydict({"id": [666]})
     for session in (alice, database.session()):
         with pytest.raises(PermissionDeniedError, match="the server's own"):
-            session.ingest("managed (as stored)", [batch], batch.schema, "create")
+            session.ingest(f"managed{STORED_SUFFIX}", [batch], batch.schema, "create")
 
 
 def test_predictions_tell_no_answers(database: Database, alice: Session) -> None:
-    """A prediction fails on answers that the model gave to others; what it fails with is not shown."""
+    """No prediction is drawn from answers that the model gave to others, and what one fails with is not shown."""
     admin = database.session()
     admin.update("CREATE TABLE notes AS SELECT value::text AS note FROM generate_series(1, 40)")
     sql = "SELECT ai_gen('Sum up {note}', note) AS g FROM notes"
@@ -223,6 +243,10 @@ def test_predictions_tell_no_answers(database: Database, alice: Session) -> None
     text = str(explained(alice, "SELECT CAST(ai_gen('Sum up {note}', note) AS INT) FROM managed"))
     assert "nothing is predicted" in text
     assert not any(answer in text for answer in answers)
+    for session, drawn_from in ((admin, "learned"), (alice, "assumed")):
+        asked = "SELECT ai_gen('Sum up {note}', note) FROM (SELECT '!' || value AS note FROM generate_series(1, 40))"
+        (line,) = ask(session, f"EXPLAIN (FORMAT json) {asked}").rows
+        assert [call["answers"] for call in json.loads(line["plan"])["operators"][0]["calls"]] == [drawn_from]
 
 
 def test_admins_see_all(database: Database) -> None:
@@ -243,11 +267,20 @@ def test_admins_see_all(database: Database) -> None:
         ("CREATE ROW FILTER ON managed TO eu AS true", InvalidInputError, "OR REPLACE"),
         ("CREATE ROW FILTER ON managed TO eu AS", SqlError, "expression"),
         ("CREATE COLUMN MASK ON managed(colour) TO eu AS 1", NotFoundError, "no column 'colour'"),
+        ("CREATE COLUMN MASK ON managed(id) TO eu AS 'x'", SqlError, "the mask of the column 'id' is of type string"),
+        ("CREATE COLUMN MASK ON csv(id) TO eu AS [1]", SqlError, "CAST"),
         ("CREATE COLUMN MASK ON managed TO eu AS 1", SqlError, "in parentheses"),
         ("DROP ROW FILTER ON managed FROM alice", NotFoundError, "no such row filter"),
         ("GRANT FLY ON managed TO alice", SqlError, "no privilege FLY"),
         ("GRANT SELECT ON MODEL default TO alice", SqlError, "USAGE"),
         ("GRANT SELECT ON managed TO nobody", NotFoundError, "no user, group or role 'nobody'"),
+        ("GRANT SELECT ON managed TO alice, nobody", NotFoundError, "no user, group or role 'nobody'"),
+        (
+            "GRANT INSERT ON managed TO reader",
+            InvalidInputError,
+            "has the role readonly, which may not INSERT",
+        ),
+        ("GRANT SELECT ON managed TO alice,", SqlError, "a user"),
         ("REVOKE SELECT ON managed FROM readonly", NotFoundError, "no such privilege"),
         ("GRANT SELECT managed TO alice", SqlError, "ON was expected"),
     ],
@@ -256,7 +289,20 @@ def test_policies_and_grants_that_are_wrong(
     database: Database, sql: str, error: type[FlightLLMError], message: str
 ) -> None:
     """Each says what is wrong, and nothing is kept of it."""
+    database.access.store.add_user(User("reader", "readonly"))
     before = database.access.store.snapshot()
     with pytest.raises(error, match=message):
         database.session().update(sql)
     assert database.access.store.snapshot() == before
+
+
+def test_grants_to_several(database: Database) -> None:
+    """One statement grants to several, and takes back; ALL is for a readonly user what it can use."""
+    admin, store = database.session(), database.access.store
+    store.add_user(User("reader", "readonly"))
+    admin.update("GRANT ALL ON managed TO reader, eu")
+    assert {(g.grantee, g.privilege) for g in store.snapshot().grants if g.name == "managed"} == {
+        (grantee, privilege) for grantee in ("reader", "eu") for privilege in ("SELECT", "INSERT", "UPDATE", "DELETE")
+    }
+    admin.update("REVOKE ALL ON managed FROM reader, eu")
+    assert not [g for g in store.snapshot().grants if g.name == "managed"]

@@ -76,6 +76,23 @@ def test_failing_for_the_day(database: Database) -> None:
         ask(ann, ASK, on_budget="fail")
 
 
+@pytest.mark.parametrize("statement", [f"CREATE TABLE kept AS {ASK}", f"INSERT INTO kept {ASK}"])
+def test_nothing_is_stored_without_its_answers(database: Database, statement: str) -> None:
+    """What stores rows fails where the day's budget ends and stores none, unless NULLs were asked for."""
+    admin, ann = database.session(), user(database, "ann", allowance=Allowance(calls=4))
+    admin.update("GRANT CREATE ON SCHEMA public TO user")
+    if statement.startswith("INSERT"):
+        ann.update("CREATE TABLE kept (n TEXT, answer TEXT)")
+    with pytest.raises(BudgetExceededError, match="the day's budget is spent"):
+        ann.update(statement)
+    if statement.startswith("INSERT"):
+        assert not ask(ann, "SELECT * FROM kept").rows
+    database.access.store.change_user(User("ann", "user", allowance=Allowance(calls=6)))
+    assert ann.update(statement.replace("it.", "that."), settings={"on_budget": "null"}) == 10
+    answers = [row["answer"] for row in ask(ann, "SELECT * FROM kept").rows]
+    assert sum(answer is not None for answer in answers) == 2
+
+
 def test_answers_of_restricted_users_are_their_own(database: Database) -> None:
     """Whoever sees a part of a table learns nothing of what others asked, nor do they of it."""
     admin, ann, bob = database.session(), user(database, "ann"), user(database, "bob")

@@ -23,3 +23,18 @@ def test_what_else_is_internal_keeps_its_words() -> None:
     """An internal error of DataFusion keeps what it says without its plea."""
     plea = "This issue was likely caused by a bug in DataFusion's code. Please help: https://x/apache/datafusion/issues"
     assert str(mapped_error(ValueError(f"Internal error: no such slot.\n{plea}"))) == "no such slot"
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["." * 2_000_000, " " * 2_000_000, "Internal error: Function 'x' failed to match any signature" * 20_000],
+    ids=["dots", "blanks", "signatures"],
+)
+def test_long_values(value: str) -> None:
+    """An error that quotes a value of megabytes is shortened, and takes no time that grows with its square."""
+    text = str(
+        mapped_error(ValueError(f"Arrow error: Cast error: Cannot cast string 'x{value}x' to value of Int32 type"))
+    )
+    assert text.startswith("Cast error: Cannot cast string 'x")
+    assert text.endswith("x' to value of Int32 type")
+    assert len(text) < 20_000

@@ -116,11 +116,13 @@ def test_what_cannot_be_one(folder: Path, catalog: Catalog) -> None:
     """A missing file, another format, encoded columns or a name that is taken are refused with the reason."""
     write(folder / "encoded.arrow", ENCODED)
     write(folder / "t.arrow", ROWS)
+    (folder / "semicolons.csv").write_text("name;place\nAnn;Rome\n")
     ingest(catalog, "taken", {"a": [1]})
     for place, kind, message in (
         (folder / "none.parquet", "PARQUET", "there is no file or folder"),
         (folder / "one.parquet", "CSV", r"CSV files end in \.csv, \.tsv"),
         (folder / "encoded.arrow", "ARROW", "write them as Parquet"),
+        (folder / "semicolons.csv", "CSV", "its one column is 'name;place': ';' seems to separate"),
     ):
         with pytest.raises(InvalidInputError, match=message):
             create(catalog, place, kind)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from datafusion.substrait import Consumer, Producer
+from structlog.testing import capture_logs
 
 from flightllm.catalog import Catalog
 from flightllm.errors import ConfigError, PermissionDeniedError
@@ -91,6 +92,15 @@ def test_bad_files(catalog: Catalog, tmp_path: Path, files: dict[str, str], path
         (tmp_path / name).write_text(text)
     with pytest.raises(ConfigError, match=f"table 't': .*{message}"):
         catalog.register_file("t", tmp_path / path)
+
+
+@pytest.mark.parametrize(("header", "warnings"), [("name;place", 1), ("name,place", 0), ("name", 0)])
+def test_other_separators_are_noticed(catalog: Catalog, tmp_path: Path, header: str, warnings: int) -> None:
+    """The log warns of a CSV file whose columns other than commas separate."""
+    (tmp_path / "t.csv").write_text(f"{header}\n1\n" if header == "name" else f"{header}\n1{header[4]}2\n")
+    with capture_logs() as logs:
+        catalog.register_file("t", tmp_path / "t.csv")
+    assert sum(event["log_level"] == "warning" for event in logs) == warnings
 
 
 def test_name_taken_or_malformed(catalog: Catalog, tmp_path: Path) -> None:

@@ -70,6 +70,10 @@ def test_bad_uploads(catalog: Catalog) -> None:
         catalog.ingest("t", twice.schema, [twice])
     with pytest.raises(LimitExceededError, match="upload_bytes = 10"):
         ingest(Catalog(LimitsConfig(upload_bytes=10)), "t", {"a": [1, 2, 3]})
+    with pytest.raises(LimitExceededError, match="upload_bytes = 1,000"):  # what is written, though it takes no bytes
+        ingest(Catalog(LimitsConfig(upload_bytes=1_000)), "t", {"a": pa.nulls(2_000)})
+    with pytest.raises(LimitExceededError, match="upload_bytes = 1,000"):
+        ingest(Catalog(LimitsConfig(upload_bytes=1_000)), "t", {"a": pa.array(["x" * 100] * 20).dictionary_encode()})
     assert catalog.tables()[0].name.schema == "system"
 
 

@@ -8,8 +8,10 @@ from threading import Thread
 import pyarrow as pa
 import pytest
 
+from flightllm.access.grants import Grant
 from flightllm.access.principal import Principal
 from flightllm.access.rights import Rights
+from flightllm.access.store import Snapshot
 from flightllm.catalog import Catalog
 from flightllm.catalog.scoped import Scopes
 from flightllm.config import LimitsConfig
@@ -200,7 +202,7 @@ def test_views_in_a_principals_hands(catalog: Catalog) -> None:
 
     def of(*names: str) -> Catalog:
         grants = frozenset(Grant("ann", "SELECT", "TABLE", "public", name) for name in names)
-        return scopes.of(Rights.of(Principal("ann", "readonly"), Snapshot((), grants, ())))
+        return scopes.of(Rights.of(Principal("ann", "readonly"), Snapshot(grants=grants)))
 
     mine = of("t", "v0", "v1", "v2")
     assert read(mine, "SELECT * FROM v2") == [{"a": 1}]

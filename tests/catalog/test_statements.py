@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from flightllm.catalog import Catalog
-from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, SqlError
+from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, SqlError, UnsupportedError
 from flightllm.sql.classify import classify
 from tests.catalogs import ROWS, ingest, read, run, write
 
@@ -49,6 +49,34 @@ def test_statements_change_tables(catalog: Catalog) -> None:
         run(catalog, "DROP TABLE t")
 
 
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "a INT PRIMARY KEY",
+        "a INT, primary key (a)",
+        "a VARCHAR DEFAULT upper('x') UNIQUE",
+        "a INT, CONSTRAINT c UNIQUE (a)",
+        "a INT, CHECK (a > 1)",
+        "a INT REFERENCES b (c)",
+        "a INT KEY",
+        "a INT, b INT GENERATED ALWAYS AS (a + 1)",
+        "a VARCHAR COLLATE nocase",
+    ],
+)
+def test_what_nothing_sees_to_is_refused(catalog: Catalog, columns: str) -> None:
+    """A column list that asks for more than types, NOT NULL and defaults makes no table."""
+    with pytest.raises(UnsupportedError, match="in CREATE TABLE is not supported"):
+        run(catalog, f"CREATE TABLE t ({columns})")
+    assert not any(table.name.name == "t" for table in catalog.tables())
+
+
+def test_columns_called_like_what_is_refused(catalog: Catalog) -> None:
+    """Such words may be names, quoted or first in their definition, and stand in texts."""
+    columns = "a DECIMAL(10, 2) NOT NULL DEFAULT abs(-1), alias VARCHAR DEFAULT 'unique', generated BIGINT[] NULL"
+    run(catalog, f'CREATE TABLE t ({columns}, "primary" TIMESTAMP WITH TIME ZONE)')
+    assert catalog.columns_of("t") == ["a", "alias", "generated", "primary"]
+
+
 CONDITIONS = [
     *(
         "false",
@@ -81,11 +109,25 @@ def test_delete_and_update_change_what_their_condition_says(catalog: Catalog, co
 
 
 def test_delete_and_update_with_alias(catalog: Catalog) -> None:
-    """An alias of the changed table is known to the condition."""
-    ingest(catalog, "t", {"a": [1, 2, 3]})
+    """An alias of the changed table is known to the condition, and then hides the table's name."""
+    ingest(catalog, "t", {"a": [1, 2, 3, 4], "X": ["x.a", "b", "c", "d"]})
     assert run(catalog, "UPDATE t AS q SET a = 9 WHERE q.a = 1") == 1
-    assert run(catalog, "UPDATE t SET a = 8") == 3
-    assert run(catalog, "DELETE FROM t") == 3
+    assert run(catalog, "DELETE FROM t AS x WHERE x.a = 9 AND X . \"X\" = 'x.a' -- x.a") == 1
+    assert run(catalog, 'DELETE FROM public.t "X" WHERE "X".a = 2 AND "X" = \'b\'') == 1
+    for wrong in ("t.a = 3", "y.a = 3", '"X".a = 3'):
+        with pytest.raises(SqlError, match="field"):
+            run(catalog, f"DELETE FROM t AS x WHERE {wrong}")
+    assert run(catalog, "UPDATE t SET a = 8") == 2
+    assert run(catalog, "DELETE FROM t AS x") == 2
+
+
+@pytest.mark.parametrize("assignments", ["a = 1, a = 2", 'a = 1, b = [1, 2], t."a" = 2', "A = coalesce(b, a), a = 1"])
+def test_a_column_set_twice(catalog: Catalog, assignments: str) -> None:
+    """An UPDATE that gives a column two values changes nothing."""
+    ingest(catalog, "t", {"a": [1], "b": [[2]]})
+    with pytest.raises(SqlError, match="sets the column 'a' twice"):
+        run(catalog, f"UPDATE t SET {assignments}")
+    assert run(catalog, "UPDATE t SET b = [a, a, a], a = CASE WHEN a = 1 THEN 2 END WHERE a = 1 AND a = a") == 1
 
 
 def test_schemas(catalog: Catalog) -> None:

@@ -1,5 +1,6 @@
 """The command line without a server: help, one-line errors, doctor, functions."""
 
+import re
 import socket
 import threading
 import tomllib
@@ -152,8 +153,9 @@ def test_doctor_checks_every_package_of_an_extra() -> None:
     """The packages looked for are those that the extras install."""
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for extra, packages in EXTRAS.items():
-        wanted = {line.split("=")[0].split("<")[0].split(">")[0] for line in project["optional-dependencies"][extra]}
+        wanted = {re.split(r"[=<>\[]", line)[0] for line in project["optional-dependencies"][extra]}
         assert set(packages) == wanted
+    assert {*project["optional-dependencies"]} - {*EXTRAS} == {"bench", "test"}
 
 
 class _Models(BaseHTTPRequestHandler):

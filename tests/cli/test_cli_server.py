@@ -81,6 +81,24 @@ def test_query_writes_each_format(run: Run, tmp_path: Path) -> None:
     assert [row["ticket_id"] for row in parquet] == [1, 2, 3, 4, 5]
 
 
+def test_the_name_of_the_output_tells_the_format(run: Run, tmp_path: Path) -> None:
+    """A file ending in a format's name is in it; one ending in another is refused, and --format goes first."""
+    file = tmp_path / "rows.csv"
+    assert run("query", "-o", str(file), "SELECT 1 AS one").exit_code == 0
+    assert file.read_text() == '"one"\n1\n'
+    refused = run("query", "-o", str(tmp_path / "rows.xlsx"), "SELECT 1 AS one")
+    assert (refused.exit_code, "the format xlsx; there are csv" in refused.output) == (2, True)
+    assert run("query", "-o", str(tmp_path / "x.out"), "--format", "json", "SELECT 1 AS one").exit_code == 0
+
+
+def test_what_returns_no_rows_says_what_it_did(run: Run) -> None:
+    """Rows affected where they are counted, else that it is done; and not on the output of a program's format."""
+    assert run("query", "CREATE TABLE said (a INT)").output == "done\n"
+    assert run("query", "INSERT INTO said VALUES (1), (2)").output == "2 rows affected\n"
+    assert run("query", "DELETE FROM said WHERE a = 1").output == "1 row affected\n"
+    assert run("query", "--format", "json", "DROP TABLE said").stdout == ""
+
+
 def test_query_reads_standard_input(run: Run) -> None:
     """`-` takes the SQL from a pipe."""
     assert run("query", "--format", "csv", "-", text="SELECT 1 AS one").output == '"one"\n1\n'

@@ -143,3 +143,35 @@ def test_declared_types(uri: str, declared: str, kept: pa.DataType, literal: str
     assert found.type == kept
     shown = found.cast(pa.string()) if isinstance(value, str) and kept != pa.string() else found
     assert shown.to_pylist() == [value, None]
+
+
+def test_labels_as_a_parameter(server: FlightSqlServer) -> None:
+    """A bound list serves as the labels of a call."""
+    with adbc.connect(server.uri, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT ai_classify('sunny', ?) AS label", parameters=[["rain", "sun"]])
+        assert cursor.fetchall() in ([("rain",)], [("sun",)])
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "value"),
+    [
+        ("md5('a')", pa.string(), "0cc175b9c0f1b6a831c399e269772661"),
+        ("upper(NULL)", pa.string(), None),
+        ("string_agg('a', ',')", pa.string(), "a"),
+        ("arrow_cast('a', 'Dictionary(Int32, Utf8)')", pa.string(), "a"),
+        ("arrow_cast('a', 'BinaryView')", pa.binary(), b"a"),
+        ("arrow_cast([1], 'LargeList(Int64)')", pa.list_(pa.int64()), [1]),
+        ("named_struct('x', [md5('a')])['x'][1]", pa.string(), "0cc175b9c0f1b6a831c399e269772661"),
+        ("array_agg(arrow_cast('a', 'Dictionary(Int8, Utf8)'))", pa.list_(pa.string()), ["a"]),
+        ("named_struct('x', md5('a'))", pa.struct({"x": pa.string()}), {"x": "0cc175b9c0f1b6a831c399e269772661"}),
+    ],
+)
+def test_computed_types(uri: str, expression: str, kind: pa.DataType, value: object) -> None:
+    """What functions return comes in the plain type of its kind: told of a query, a view, and in what both return."""
+    with adbc.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.execute(f"CREATE OR REPLACE VIEW computed AS SELECT {expression} AS res")
+        assert connection.adbc_get_table_schema("computed").field("res").type == kind
+        for sql in (f"SELECT {expression} AS res", "SELECT res FROM computed"):
+            assert cursor.adbc_execute_schema(sql).types == [kind]
+            found = _read(cursor, sql)
+            assert (found.type, found.to_pylist()) == (kind, [value])

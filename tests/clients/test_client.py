@@ -107,7 +107,7 @@ def test_tokens(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing token and a wrong one are told apart, each with where to give it."""
     monkeypatch.setenv("SECRET", "abc")
     server = FlightSqlServer(database, ServerConfig("127.0.0.1:0", token="env:SECRET"), functions=["ai_gen"])
-    with Client(server.uri) as client, pytest.raises(UnauthenticatedError, match=r"asks for a token.*--token"):
+    with Client(server.uri) as client, pytest.raises(UnauthenticatedError, match=r"asks who you are.*--token"):
         client.query("SELECT 1")
     wrong = {"authorization": "Bearer abd"}
     with Client(server.uri, wrong) as client, pytest.raises(UnauthenticatedError, match=r"not take this.*--token"):

@@ -1,5 +1,6 @@
 """Who is let in, by which credentials: none, passwords, tokens, certificates; over TLS and without."""
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -9,16 +10,18 @@ import adbc_driver_flightsql.dbapi as flight_sql
 import adbc_driver_manager as manager
 import pytest
 import trustme
+from click.testing import CliRunner
 from pyarrow import flight
 
 from flightllm.access.store import User
+from flightllm.cli import main
 from flightllm.client import Client
 from flightllm.config import Config, EngineConfig, ServerConfig
 from flightllm.database import Database
 from flightllm.errors import FlightLLMError
 from flightllm.flight.messages import pack, sql_message
 from flightllm.flight.server import FlightSqlServer
-from tests.servers import ask
+from tests.servers import SupervisedServer, ask
 
 PASSWORD = "correct horse"
 
@@ -136,6 +139,19 @@ def test_client_certificates(certified: FlightSqlServer, authority: trustme.CA, 
             _read(connection, "open_t")
 
 
+def test_the_port_for_certificates_is_logged(tmp_path: Path, authority: trustme.CA) -> None:
+    """Where any free port is asked for, the log says which one it became."""
+    certificate = authority.issue_cert("localhost", "127.0.0.1")
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    certificate.private_key_pem.write_to_path(str(tmp_path / "key.pem"))
+    certificate.cert_chain_pems[0].write_to_path(str(tmp_path / "certificate.pem"))
+    names = {"tls_certificate": "certificate", "tls_key": "key", "client_authority": "ca"}
+    files = "".join(f'{key} = "{tmp_path}/{name}.pem"\n' for key, name in names.items())
+    settings = f'[server]\nclient_listen = "127.0.0.1:0"\n{files}[engine]\nkind = "fake"'
+    with SupervisedServer(tmp_path, settings) as server:
+        assert re.search(r"listening to clients with certificates.*port=[1-9]", server.log.read_text())
+
+
 def test_tls(certified: FlightSqlServer, authority: trustme.CA, database: Database) -> None:
     """The first port speaks TLS with passwords, and no plain text."""
     database.access.store.change_user(User("ann", "user"), PASSWORD)
@@ -151,3 +167,26 @@ def test_tls(certified: FlightSqlServer, authority: trustme.CA, database: Databa
     plain = certified.uri.replace("+tls", "+tcp")
     with pytest.raises(manager.Error), flight_sql.connect(plain, db_kwargs={"username": "ann", "password": PASSWORD}):
         pass
+
+
+def test_the_command_line_over_tls(
+    certified: FlightSqlServer,
+    authority: trustme.CA,
+    database: Database,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It takes a user's name, the password from the environment, and the certificates to trust."""
+    database.access.store.change_user(User("ann", "user"), PASSWORD)
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    monkeypatch.setenv("FLIGHTLLM_URI", f"grpc+tls://localhost:{certified.port}")
+
+    def said(*arguments: str, password: str = PASSWORD) -> str:
+        monkeypatch.setenv("FLIGHTLLM_PASSWORD", password)
+        return CliRunner().invoke(main, ["query", *arguments, "SELECT a FROM open_t"]).output
+
+    trusted = ("--tls-ca", str(tmp_path / "ca.pem"))
+    assert "(1 row)" in said("--user", "ann", *trusted)
+    assert "does not take this user and password" in said("--user", "ann", *trusted, password="wrong")
+    assert "--tls-ca" in said("--user", "ann")
+    assert "give --user" in said(*trusted)

@@ -64,3 +64,12 @@ def test_polars_writes(server: FlightSqlServer) -> None:
     with adbc.connect(server.uri, autocommit=True) as connection, connection.cursor() as cursor:
         cursor.adbc_ingest("uploaded", pl.DataFrame({"s": ["a", "b"], "c": ["x", "x"]}).to_arrow())
         assert pl.read_database("SELECT s FROM uploaded ORDER BY s", connection)["s"].to_list() == ["a", "b"]
+
+
+def test_polars_writes_categories(server: FlightSqlServer) -> None:
+    """Categories, which polars sends as dictionaries of string views, arrive as text."""
+    data = {"c": ["x", None, "x"], "e": ["b", "a", None], "n": [1, 2, 3]}
+    frame = pl.DataFrame(data, schema={"c": pl.Categorical, "e": pl.Enum(["a", "b"]), "n": pl.Int64})
+    with adbc.connect(server.uri, autocommit=True) as connection:
+        frame.write_database("categories", connection, engine="adbc")
+        assert pl.read_database("SELECT * FROM categories ORDER BY n", connection).to_dict(as_series=False) == data

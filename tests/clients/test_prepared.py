@@ -8,7 +8,7 @@ import pytest
 from pyarrow import flight
 
 from flightllm.database import Database
-from tests.flight_messages import fetch, prepare, prepared, put
+from tests.flight_messages import count, fetch, prepare, prepared, put
 
 
 @pytest.mark.usefixtures("tables")
@@ -30,6 +30,34 @@ def test_parameters_do_not_change_names(bare: flight.FlightClient, sql: str) -> 
         assert read.column(0).to_pylist() == [number + 1]
 
 
+@pytest.mark.usefixtures("tables")
+@pytest.mark.parametrize(
+    ("sql", "value"),
+    [
+        ("SELECT ? AS x", pa.array([1])),
+        ("SELECT ?", pa.array(["x"])),
+        ("SELECT id + ? FROM people", pa.array([1.5])),
+        ("SELECT coalesce(id, ?) FROM people", pa.array([1], pa.int16())),
+        ("SELECT upper(?)", pa.array(["x"], pa.string_view())),
+        ("SELECT ai_gen('Why?', name), ? + 1 FROM people", pa.array([2], pa.uint8())),
+        ("SELECT now() + ?", pa.array([pa.MonthDayNano([1, 2, 3])])),
+    ],
+)
+def test_schemas_agree(bare: flight.FlightClient, sql: str, value: pa.Array) -> None:
+    """GetSchema, GetFlightInfo and the stream agree for the values bound; with those asked for, Prepare too."""
+    answer = prepare(bare, sql)
+    command = prepared(answer.prepared_statement_handle)
+    told = pa.ipc.read_schema(pa.py_buffer(answer.dataset_schema))
+    assert bare.get_schema(command).schema == told
+    (asked,) = pa.ipc.read_schema(pa.py_buffer(answer.parameter_schema)).types
+    for column in (value, pa.nulls(1, asked)):
+        put(bare, command, pa.table({"0": column}))
+        bound = bare.get_schema(command).schema
+        assert bound == bare.get_flight_info(command).schema == fetch(bare, command).schema
+        assert bound.names == told.names
+    assert bound == told
+
+
 def test_a_prepared_query_sees_a_new_table(bare: flight.FlightClient, database: Database) -> None:
     """Columns of a table that was replaced after preparing have the names they have now."""
     database.session().update("CREATE TABLE t AS SELECT 1 AS a, 'x' AS b")
@@ -39,6 +67,16 @@ def test_a_prepared_query_sees_a_new_table(bare: flight.FlightClient, database: 
     assert fetch(bare, command).to_pylist() == [{"b": "y", "a": 2, "c": 3, "t.a + $2": 6}]
 
 
+def test_a_name_like_a_parameter(bare: flight.FlightClient, database: Database) -> None:
+    """A column of a table is no parameter, whatever it is called: another in its place has its own name."""
+    database.session().update('CREATE TABLE t AS SELECT 1 AS "cost in $1"')
+    command = prepared(prepare(bare, "SELECT * FROM t").prepared_statement_handle)
+    assert fetch(bare, command).to_pylist() == [{"cost in $1": 1}]
+    database.session().update("CREATE OR REPLACE TABLE t AS SELECT 2 AS b")
+    assert bare.get_schema(command).schema.names == ["b"]
+    assert fetch(bare, command).to_pylist() == [{"b": 2}]
+
+
 def test_a_wrong_number_of_values(bare: flight.FlightClient) -> None:
     """Binding more or fewer values than there are parameters fails at once, with both numbers."""
     command = prepared(prepare(bare, "SELECT ? + 1, ?").prepared_statement_handle)
@@ -46,6 +84,24 @@ def test_a_wrong_number_of_values(bare: flight.FlightClient) -> None:
         put(bare, command, pa.table({"0": [1]}))
     with pytest.raises(pa.ArrowInvalid, match="takes 2 parameters, but 0 are bound"):
         bare.get_flight_info(command)
+
+
+@pytest.mark.usefixtures("tables")
+def test_no_row_of_values(bare: flight.FlightClient) -> None:
+    """A query bound to no row returns none, in the columns that were promised; an update changes none."""
+    answer = prepare(bare, "SELECT id + ?, name FROM people WHERE ai_filter(?, name)")
+    command, nothing = prepared(answer.prepared_statement_handle), pa.table({"0": [1], "1": ["x"]}).slice(0, 0)
+    put(bare, command, nothing)
+    read = fetch(bare, command)
+    assert read.num_rows == 0
+    assert read.schema == bare.get_flight_info(command).schema
+    assert read.schema == pa.ipc.read_schema(pa.py_buffer(answer.dataset_schema))
+    for sql in ("INSERT INTO people (id, name) VALUES (?, ?)", "DELETE FROM people WHERE id = ? AND name = ?"):
+        update = prepared(prepare(bare, sql).prepared_statement_handle, "CommandPreparedStatementUpdate")
+        assert count(put(bare, update, nothing)) == 0
+        command = prepared(prepare(bare, sql).prepared_statement_handle)
+        put(bare, command, nothing)
+        assert bare.get_flight_info(command).total_records == 0
 
 
 def test_a_value_of_a_wrong_type(bare: flight.FlightClient) -> None:

@@ -18,6 +18,7 @@ from flightllm.database import Database
 from flightllm.flight.messages import pack, sql_message, unpack
 from flightllm.flight.server import FlightSqlServer
 from flightllm.observe.http import HttpServer
+from flightllm.sql.names import STORED_SUFFIX
 from tests.flight_messages import descriptor, fetch, prepare, prepared, put, query
 from tests.web.support import PAGE, Visitor
 
@@ -305,4 +306,4 @@ def test_a_part_of_a_table_by_substrait(
     """A plan sees what SQL sees of a restricted table, and has no name for the rest."""
     assert run(callers[who], name) == PART
     with pytest.raises(KeyError, match="no table"):
-        run(callers[who], "part_t (as stored)")
+        run(callers[who], f"part_t{STORED_SUFFIX}")

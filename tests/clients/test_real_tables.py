@@ -1,4 +1,4 @@
-"""Real tables and real engines: a server process, an ADBC client, and four shapes of AI query over joined reviews."""
+"""Real tables, engines and embeddings: a server process, an ADBC client, queries over joined reviews, and retrieval."""
 
 import os
 from collections.abc import Iterator, Mapping
@@ -11,11 +11,21 @@ import pytest
 
 from flightllm.demo.process import running_server
 
-TABLES = ("movies", "movie_reviews")
+TABLES = ("movies", "movie_reviews", "squad_contexts", "squad_questions")
 JOINED = "FROM movies m JOIN movie_reviews r USING (movie_id) WHERE m.movie_id IN (5, 6, 8, 10, 14, 15, 19)"
 """Some 300 rows; a review in ten is NULL."""
 MANY_FILMS = "FROM movies m JOIN movie_reviews r USING (movie_id) WHERE m.movie_id <= 80 AND r.top_critic"
 """Some 650 rows of 43 films."""
+FOUND = """
+SELECT avg(CASE WHEN array_has(near, context_id) THEN 1.0 ELSE 0.0 END) AS share FROM (
+    SELECT context_id, vector_search('contexts', question, mode => '{mode}', returning => 'context_id') AS near
+    FROM squad_questions)
+"""
+ANSWERS = """
+SELECT q.question_id, ai_gen('Answer from the contexts.', q.question,
+    contexts => vector_search('contexts', q.question, returning => 'context'), max_tokens => 8) AS answer
+FROM squad_questions q WHERE q.context_id % 40 = 0
+"""
 FIGURES = """
 SELECT q.rows, q.calls, q.distinct_prompts, q.cached_tokens, q.prompt_tokens, q.failed_rows, a.asked
 FROM system.queries q JOIN (SELECT query_id, sum(rows) AS asked FROM system.ai_calls GROUP BY query_id) a
@@ -30,7 +40,7 @@ def tables() -> Mapping[str, Path]:
     """Return the files of the tables."""
     folder = os.environ.get("FLIGHTLLM_DATA")
     if not folder:
-        pytest.skip("FLIGHTLLM_DATA is not set: it names a folder with movies.parquet and movie_reviews.parquet")
+        pytest.skip("FLIGHTLLM_DATA is not set: it names a folder with the tables")
     paths = {name: Path(folder, f"{name}.parquet") for name in TABLES}
     missing = [path.name for path in paths.values() if not path.is_file()]
     if missing:
@@ -51,6 +61,16 @@ def cursor(request: pytest.FixtureRequest, tables: Mapping[str, Path]) -> Iterat
             connection.cursor() as cursor,
         ):
             yield cursor
+
+
+@pytest.fixture(scope="module")
+def indexed(cursor: Any) -> Any:
+    """Return the cursor, with an index over the contexts of questions."""
+    for package in ("faiss", "tantivy", "sentence_transformers"):
+        if find_spec(package) is None:
+            pytest.skip(f"{package} is not installed")
+    cursor.execute("CREATE VECTOR INDEX contexts ON squad_contexts(context)")
+    return cursor
 
 
 def rows_of(cursor: Any, sql: str, *parameters: object) -> list[dict[str, Any]]:
@@ -119,3 +139,20 @@ def test_average_by_group(cursor: Any) -> None:
     assert {row["genre"] for row in rows} == {row["genre"] for row in groups}
     assert all(0 <= row["score"] <= 10 for row in rows)
     assert figures["calls"] > 250
+
+
+def test_retrieval(indexed: Any) -> None:
+    """The context that answers a question is among three found for most, for no fewer by meaning and words together."""
+    shares = {mode: rows_of(indexed, FOUND.format(mode=mode))[0]["share"] for mode in ("vector", "text", "hybrid")}
+    assert min(shares.values()) >= 0.8
+    assert shares["hybrid"] >= max(shares["vector"], shares["text"])
+
+
+def test_answers_from_contexts(indexed: Any) -> None:
+    """Every question is answered once from the contexts found for it, which are fields of its prompt."""
+    answers = rows_of(indexed, ANSWERS)
+    assert len(answers) == len({row["question_id"] for row in answers}) > 20
+    [query] = rows_of(indexed, "SELECT calls, failed_rows FROM system.queries WHERE sql = ?", ANSWERS)
+    assert query == {"calls": len(answers), "failed_rows": 0}
+    shown = rows_of(indexed, f"EXPLAIN {ANSWERS}")
+    assert any(line["plan_type"] == "vector index contexts" and "ready" in line["plan"] for line in shown)

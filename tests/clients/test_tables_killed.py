@@ -16,7 +16,7 @@ from flightllm.errors import EngineUnavailableError
 from flightllm.flight.messages import pack, sql_message
 from tests.servers import ServerProcess
 
-KILLS, CLIENTS = 24, 2
+KILLS, CLIENTS = 12, 2
 MOST_SECONDS = 0.8
 """A server is killed so long after its clients begin, or earlier."""
 

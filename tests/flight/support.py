@@ -37,6 +37,11 @@ class Record:
         """Tell whether it was cancelled."""
         return self.cancelled.is_set()
 
+    @property
+    def reason(self) -> FlightLLMError | None:
+        """Return why it was stopped: never for a failure."""
+        return None
+
     def cancel(self, reason: FlightLLMError | None = None) -> None:
         """Ask the query to stop."""
         del reason
@@ -168,7 +173,7 @@ class TinySession:
         """Look at the first word."""
         return _UPDATE.match(sql) is not None
 
-    def describe(self, sql: str) -> Described:
+    def describe(self, sql: str, row: pa.RecordBatch | None = None) -> Described:
         """Plan a statement."""
         parameters = pa.schema([(str(i), pa.string()) for i in range(sql.count("?"))])
         if _UPDATE.match(sql):
@@ -176,7 +181,7 @@ class TinySession:
         if _SLOW.match(sql):
             return Described(pa.schema([("a", pa.int64())]), is_update=False, parameters=parameters)
         return Described(
-            self._plan(sql.replace("?", "'0'").replace("settings()", "'0'")).schema(),
+            self._plan(_bind(sql, row).replace("?", "'0'").replace("settings()", "'0'")).schema(),
             is_update=False,
             parameters=parameters,
         )

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyarrow import flight
 
@@ -12,7 +13,7 @@ from flightllm.database import Database
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.server import FlightSqlServer
 from tests.databases import open_database
-from tests.flight_messages import query
+from tests.flight_messages import prepare, prepared, put, query
 
 
 @pytest.fixture
@@ -34,4 +35,34 @@ def test_an_unfetched_plan(database: Database, tmp_path: Path, seconds: float, f
         assert len(list((tmp_path / "tables" / "reading").iterdir())) == folders
         rows = client.do_get(info.endpoints[0].ticket).read_all()
         assert rows.to_pylist() == [{"n": 1 if seconds else 6}]
+    server.drain(0)
+
+
+@pytest.mark.parametrize("seconds", [0.0, 60.0], ids=["first fetch", "second fetch"])
+@pytest.mark.parametrize("columns", ["1 AS b", "'x' AS a", "1 AS a, 2 AS b"], ids=["name", "type", "number"])
+def test_other_columns_than_told(database: Database, seconds: float, columns: str) -> None:
+    """A ticket whose query is planned again is refused once it has other columns, and works where only rows differ."""
+    server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"), flight_limits=FlightLimits(planned_seconds=seconds))
+    with closing(flight.connect(server.uri)) as client:
+        ticket = client.get_flight_info(query("SELECT * FROM t")).endpoints[0].ticket
+        if seconds:
+            assert client.do_get(ticket).read_all().to_pylist() == [{"a": 1}]
+        client.get_flight_info(query(f"CREATE OR REPLACE TABLE t AS SELECT {columns}"))
+        with pytest.raises(pa.ArrowInvalid, match=r"has changed.*run the query again"):
+            client.do_get(ticket).read_all()
+        client.get_flight_info(query("CREATE OR REPLACE TABLE t AS SELECT 7 AS a"))
+        assert client.do_get(ticket).read_all().to_pylist() == [{"a": 7}]
+    assert not database.queries.running()
+    server.drain(0)
+
+
+def test_columns_with_a_dollar(database: Database) -> None:
+    """A prepared query has the columns that its table has now, whatever they were called before."""
+    server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"))
+    with closing(flight.connect(server.uri)) as client:
+        client.get_flight_info(query('CREATE OR REPLACE TABLE t AS SELECT 1 AS "a$", 2 AS b'))
+        command = prepared(prepare(client, "SELECT *, ? AS c, ? + 1 FROM t").prepared_statement_handle)
+        client.get_flight_info(query('CREATE OR REPLACE TABLE t AS SELECT 1 AS b, 2 AS "a$"'))
+        put(client, command, pa.table({"0": [3], "1": [4]}))
+        assert client.get_flight_info(command).schema.names == ["b", "a$", "c", "$2 + Int64(1)"]
     server.drain(0)

@@ -14,6 +14,7 @@ from flightllm.flight.limits import FlightLimits
 from flightllm.flight.results import Recipient, ResultStream, stream
 from flightllm.flight.sequence import Sequence
 from flightllm.flight.slots import Slots
+from flightllm.flight.turns import Asker
 
 SCHEMA = pa.schema([("a", pa.int64())])
 STAYING = Recipient(lambda: False)
@@ -128,3 +129,26 @@ def test_a_sequence_is_one_result(support: Any) -> None:
     with pytest.raises(CancelledError):
         next(sequence)
     assert [result.query.cancelled.is_set() for result in started] == [False, True]
+
+
+def test_unread_results_give_way(support: Any) -> None:
+    """Of a user whose unread results hold all places, as many are given up as others wait for, and no more."""
+    limits = FlightLimits(poll_seconds=0.01, crowded_seconds=0.02)
+    slots = Slots(2, queue=8, wait_seconds=60.0, poll_seconds=0.01)
+    greedy = [_result(support, _batches(10_000)) for _ in range(2)]
+    readers = [Recipient(lambda: False, Asker("carol", session)) for session in ("1", "2")]
+    unread = [stream(result, limits, slots, reader) for result, reader in zip(greedy, readers, strict=True)]
+    for rows in unread:
+        next(rows)
+    modest = Recipient(lambda: False, Asker("dave", "1"))
+    for _ in range(3):
+        assert len(list(stream(_result(support, _batches(3)), limits, slots, modest))) > 0
+    assert sum(result.query.stopped for result in greedy) == 1
+    for rows, result in zip(unread, greedy, strict=True):
+        if result.query.stopped:
+            with pytest.raises(flight.FlightCancelledError, match="while others waited for a place"):
+                list(rows)
+        else:
+            assert next(rows).num_rows > 0
+            rows.close()  # type: ignore[attr-defined]
+    _free(slots)

@@ -338,6 +338,7 @@ def test_a_draining_server_refuses_new_queries(database: Any) -> None:
         drained.join(30)
         reading.join(30)
     assert [type(failure) for failure in failures] == [CancelledError]
+    assert "the server is draining" in str(failures[0])
 
 
 def _collect(batches: Iterator[pa.RecordBatch], failures: list[BaseException]) -> None:

@@ -1,12 +1,15 @@
 """Sessions are shared fairly: whoever has most makes room for others."""
 
+import socket
 from itertools import count
 
 import pytest
 
 from flightllm.access.principal import Principal
 from flightllm.errors import BusyError
+from flightllm.flight import sessions
 from flightllm.flight.auth import Call
+from flightllm.flight.connections import connected_ports
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.sessions import SessionStore
 from tests.flight.support import TinyDatabase
@@ -53,3 +56,26 @@ def test_idle_ones_of_who_has_most_go_first() -> None:
     opened(store, EVE)
     assert is_open(store, BOB, bob)
     assert not is_open(store, EVE, eve)
+
+
+@pytest.mark.skipif(connected_ports() is None, reason="the system does not tell of connections")
+def test_ends_with_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a cookie a session ends with its connection, so that nobody who gets its port finds its settings."""
+    monkeypatch.setattr(sessions, "_LOOK_SECONDS", 0.0)
+    store = SessionStore(TinyDatabase(), FlightLimits())
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        client = socket.create_connection(server.getsockname())
+        served, _ = server.accept()
+        peer = f"ipv4:127.0.0.1:{client.getsockname()[1]}"
+        call = Call(ANN, "", {})
+        cookie = store.find(call, ANN, peer)[1]
+        assert cookie is not None
+        for user in (BOB, EVE):
+            opened(store, user)
+        assert store.find(call, ANN, peer)[1] is None
+        client.close()
+        served.close()
+        for user in (BOB, EVE):
+            opened(store, user)
+        assert store.find(call, ANN, peer)[1] is not None
+        assert not is_open(store, ANN, cookie)

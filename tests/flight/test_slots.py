@@ -69,7 +69,7 @@ def test_turns_forget_those_who_leave() -> None:
     assert turns.remove(a, 0)
     assert not turns.remove(a, 0)
     assert (turns.take(), turns.take(), len(turns)) == (1, 2, 0)
-    with pytest.raises(KeyError):
+    with pytest.raises(ValueError, match="empty"):
         turns.take()
 
 
@@ -115,3 +115,67 @@ def test_all_are_cancelled() -> None:
         slots.take(Asker("a", "1"), lambda: False, partial(cancelled.append, number))
     slots.cancel_all()
     assert sorted(cancelled) == [0, 1]
+
+
+@pytest.mark.parametrize(("greedy", "modest"), [("a", "b"), ("a", "a")], ids=["users", "sessions"])
+def test_who_has_fewer_places_comes_first(greedy: str, modest: str) -> None:
+    """A place that comes free goes to who has none, though others that have some waited longer."""
+    slots, order = _slots(3), list[str]()
+    taken = [slots.take(Asker(greedy, "1"), lambda: False) for _ in range(3)]
+    with _waiting(slots, Asker(greedy, "1"), partial(order.append, "greedy")):
+        with _waiting(slots, Asker(modest, "2"), partial(order.append, "modest")):
+            taken.pop().release()
+        for place in taken:
+            place.release()
+    assert order == ["modest", "greedy"]
+    assert slots.running == 0
+
+
+@pytest.mark.parametrize(("greedy", "modest"), [("a", "b"), ("a", "a")], ids=["users", "sessions"])
+def test_a_full_queue_refuses_who_has_most_in_it(greedy: str, modest: str) -> None:
+    """Whoever fills the queue makes room for others, with what came last, until they have as many there."""
+    slots, ends = _slots(queue=4), list[str]()
+    place = slots.take(Asker(greedy, "1"), lambda: False)
+
+    def wait(name: str, asker: Asker) -> None:
+        try:
+            slots.take(asker, lambda: False).release()
+            ends.append(f"{name} got it")
+        except BusyError as error:
+            ends.append(f"{name} {error.limit}")
+
+    def start(name: str, asker: Asker, ended: int, queued: int) -> threading.Thread:
+        thread = threading.Thread(target=wait, args=(name, asker))
+        thread.start()
+        while len(ends) < ended or slots.queued < queued:
+            time.sleep(0.001)
+        return thread
+
+    threads = [start(f"greedy {n}", Asker(greedy, "1"), 0, n + 1) for n in range(4)]
+    threads += [start(f"modest {n}", Asker(modest, "2"), n + 1, 4) for n in range(2)]
+    assert ends == ["greedy 3 queued_queries", "greedy 2 queued_queries"]
+    threads.append(start("modest 2", Asker(modest, "2"), 3, 4))
+    assert ends[2] == "modest 2 queued_queries"
+    place.release()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(ends[3:]) == ["greedy 0 got it", "greedy 1 got it", "modest 0 got it", "modest 1 got it"]
+    assert (slots.running, slots.queued) == (0, 0)
+
+
+@pytest.mark.parametrize(("greedy", "modest"), [("a", "b"), ("a", "a")], ids=["users", "sessions"])
+def test_places_are_wanted(greedy: str, modest: str) -> None:
+    """Of who has more, as many places are wanted as others wait for, until all have as many."""
+    slots = _slots(4)
+    places = [slots.take(Asker(greedy, "1"), lambda: False) for _ in range(4)]
+    assert not any(place.wanted() for place in places)
+    with _waiting(slots, Asker(greedy, "1"), lambda: None):
+        assert not any(place.wanted() for place in places)
+        with _waiting(slots, Asker(modest, "2"), lambda: None):
+            assert [place.wanted() for place in places] == [True, False, False, False]
+            assert places[0].wanted()
+            places.pop(0).release()
+        assert not any(place.wanted() for place in places)
+        for place in places:
+            place.release()
+    assert slots.running == 0

@@ -24,3 +24,9 @@ def test_every_class_has_a_code() -> None:
 def test_a_defect_has_the_code_of_one() -> None:
     """Whatever is not of our tree is a defect."""
     assert sqlstate(ValueError("x")) == INTERNAL
+
+
+def test_long_messages() -> None:
+    """What a message quotes is searched once, not from each of its words to its end."""
+    assert sqlstate(errors.SqlError("parameters " * 200_000)) == "42000"
+    assert sqlstate(errors.SqlError("the statement takes 2 parameters, but 1 are bound")) == "07001"

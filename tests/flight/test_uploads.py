@@ -108,3 +108,29 @@ def test_size_is_bounded() -> None:
     batch = pa.record_batch({"a": range(100)})
     with pytest.raises(LimitExceededError, match=r"\[limits\] upload_bytes = 1,000"):
         Upload(Reader(batch, batch), 1_000).read_all()
+
+
+def _nulls(count: int) -> pa.Array:
+    return pa.Array.from_buffers(pa.null(), count, [None])
+
+
+def _same_view() -> pa.Array:
+    """Return ten thousand views of the same megabyte."""
+    (_, view, text) = pa.array(["x" * 1_000_000], pa.string_view()).buffers()
+    return pa.Array.from_buffers(pa.string_view(), 10_000, [None, pa.py_buffer(view.to_pybytes() * 10_000), text])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.DictionaryArray.from_arrays(pa.array([0] * 10_000, pa.int16()), pa.array(["x" * 1_000_000])),
+        _same_view(),
+        _nulls(10**15),
+        pa.FixedSizeListArray.from_arrays(_nulls(2 * 10**9), 2 * 10**9),
+    ],
+    ids=["dictionary", "views", "nulls", "list of nulls"],
+)
+def test_what_little_stands_for_is_bounded(column: pa.Array) -> None:
+    """The limit is of the values, and holds before they are written out or checked one by one."""
+    with pytest.raises(LimitExceededError, match=r"\[limits\] upload_bytes = 100,000,000"):
+        Upload(Reader(pa.record_batch({"c": column})), 100_000_000).read_all()

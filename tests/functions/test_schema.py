@@ -101,6 +101,11 @@ def test_invalid_answers(text: str) -> None:
         (_object(a={"$ref": "https://example.org/schema"}), "refers to"),
         (_object(a={"type": "string", "allOf": [{"$ref": "https://example.org/schema"}]}), "refers to"),
         (_object(a={"$ref": "#/properties/a"}), "too deeply"),
+        (_object(a={"type": "string", "allOf": [{"$ref": "#/properties/a"}]}), "refers to itself"),
+        (_object(a={"type": "string", "allOf": [{"$id": "x"}]}), r"has '\$id'"),
+        (_object(a={"properties": {"b": {"type": "string"}}, "patternProperties": {"^(a+)+$": True}}), "patternProp"),
+        (_object(a={"type": "string", "pattern": "^(?=a)"}), "looks around"),
+        (_object(a={"type": "string", "pattern": "(a{500}){500}"}), "repeats too often"),
     ],
 )
 def test_unusable_schemas(schema: str, message: str) -> None:
@@ -116,3 +121,32 @@ def test_objects_are_closed() -> None:
     assert closed["additionalProperties"] is False
     assert closed["properties"]["inner"]["additionalProperties"] is False
     assert set(closed["properties"]) == {"properties", "inner"}
+
+
+@pytest.mark.parametrize("leaf", [{"type": "string"}, {"type": "string", "allOf": [{"$ref": "#/$defs/n0"}]}])
+def test_references_to_references(leaf: dict[str, Any]) -> None:
+    """A short text that stands for billions of fields, or checks, is refused before any of them is made."""
+    nested = {f"a{level}": _level(f"#/$defs/a{level + 1}") for level in range(12)} | {"a12": leaf}
+    checks = {f"n{n}": {"allOf": [{"$ref": f"#/$defs/n{n + 1}"}] * 8} for n in range(12)} | {"n12": {}}
+    start = "#/$defs/a0" if "allOf" not in leaf else "#/$defs/a12"
+    with pytest.raises(AICallError, match=r"parts with those it refers to; 1,000 are the most"):
+        read_schema(json.dumps({"$defs": nested | checks, "properties": {"a": {"$ref": start}}}))
+
+
+def _level(reference: str) -> dict[str, Any]:
+    return {"properties": {f"p{place}": {"$ref": reference} for place in range(8)}}
+
+
+def test_patterns() -> None:
+    """A pattern is checked wherever it begins in a text, in time that grows with the text alone."""
+    shape = read_schema('{"$id": "https://x/y", "type": "string", "pattern": "(a+)+$"}')
+    assert shape.parse('"baa"') == "baa"
+    with pytest.raises(ValueError, match="does not fit"):
+        shape.parse(json.dumps("a" * 100_000 + "b"))
+
+
+def test_keywords_are_names_too() -> None:
+    """A property may be called as any keyword."""
+    names = ["$id", "$ref", "pattern", "patternProperties", "$defs"]
+    shape = read_schema(_object(**{name: {"type": "string"} for name in names}))
+    assert shape.type == pa.struct([(name, pa.string()) for name in names])

@@ -16,6 +16,8 @@ from flightllm.functions.template import resolve_template
         ("{{review}} {review}", "{review} `review`"),
         ('{"a": {"b": 1}}', '{"a": {"b": 1}}'),
         ("{} {'x'}", "{} {'x'}"),
+        ("{ } {\na\n b}", "{ } {\na\n b}"),
+        ("{\treview\n}", "`review`"),
         ("plain", "plain"),
     ],
 )
@@ -30,3 +32,16 @@ def test_missing_name() -> None:
         resolve_template("Is {reviw} good?", ["review", "title"])
     with pytest.raises(AICallError, match="has no fields"):
         resolve_template("Is {x} good?", [])
+
+
+@pytest.mark.parametrize("template", ["{" + " " * 100_000, "{a" * 100_000, "{" + "a " * 100_000 + "'}"])
+def test_braces_without_end(template: str) -> None:
+    """A brace that nothing closes is read once: blanks after it could be divided in as many ways as their cube."""
+    assert resolve_template(template, ["a"]) == template
+
+
+def test_long_missing_names() -> None:
+    """A name of a megabyte is not compared with another in full."""
+    name = "".join(map(chr, range(0x4E00, 0x5200))) * 200
+    with pytest.raises(AICallError, match="is no field of the call"):
+        resolve_template(f"{{{name}}}", [name[::-1]])

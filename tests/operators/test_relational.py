@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
-from datafusion import SessionContext
+from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext
 
 from flightllm.database import Database
 from flightllm.errors import CancelledError, SqlError, UnsupportedError
@@ -52,6 +52,18 @@ def stopped(result: QueryResult) -> BaseException | None:
     thread.join(PATIENCE)
     assert not thread.is_alive()
     return raised[0] if raised else None
+
+
+def test_what_is_spilled_is_counted(loop: Loop) -> None:
+    """The bytes that a frame's operators write to disk are added up; where memory suffices there are none."""
+    config = SessionConfig().with_target_partitions(2).with_batch_size(1_024)
+    groups = "SELECT s, count(*) FROM (SELECT {} AS s FROM generate_series(1, 400000)) GROUP BY s"
+    for text, spills in (("value % 10", False), ("repeat('x', 20) || (value % 200000)::text", True)):
+        memory = RuntimeEnvBuilder().with_fair_spill_pool(40_000_000).with_disk_manager_os()
+        frame = SessionContext(config, memory).sql(groups.format(text))
+        for _ in loop.stream(frame, lambda: False):
+            pass
+        assert (loop.spilled.value > 1_000_000) == spills
 
 
 def test_batches(loop: Loop) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from flightllm.database import Database
 from flightllm.errors import AICallError
+from flightllm.plan.list_arguments import _given
 from tests.databases import ask, ask_both, open_database
 
 NOTES = """CREATE TABLE notes AS SELECT * FROM (VALUES
@@ -91,3 +92,12 @@ def test_lists_of_structs(database: Database) -> None:
     """The error says what to pass instead."""
     with pytest.raises(AICallError, match="parts is a list of structs; pass a list of texts"):
         ask(database.session(), "SELECT ai_gen('Say', parts => [struct(id)]) FROM notes")
+
+
+def test_errors_of_others_are_searched_once() -> None:
+    """A text of the client's in an error that is not about types looks like thousands of them."""
+
+    def plan() -> object:
+        raise ValueError("a call to 'f' function: coercion from " * 50_000)
+
+    assert _given(plan) is None

@@ -16,9 +16,10 @@ from flightllm.flight.messages import flight_message
 from flightllm.flight.registry import Registry
 from flightllm.operators.cache import AnswerCache
 from flightllm.recovery.quarantine import Quarantine, Refused
-from tests.databases import ask, small_database
-from tests.flight_messages import descriptor
-from tests.servers import serving
+from tests.databases import ask, open_database, rows, small_database
+from tests.flight_messages import descriptor, fetch, prepare, prepared
+from tests.servers import ask as ask_rows
+from tests.servers import cursor_of, serving
 
 YEAR = 365 * 86_400.0
 
@@ -78,3 +79,26 @@ def test_what_expires(tmp_path: Path) -> None:
     cache.flush()
     assert not cache._waiting
     cache.close()
+
+
+@pytest.mark.parametrize("hours", [1, 30, -30])
+def test_a_clock_set_meanwhile(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hours: int) -> None:
+    """Sessions, prepared statements, planned results, rows and answers are there after the clock was set."""
+    clock = time.time
+    ask_model = "SELECT count(ai_gen('Of {n}?', n)) FROM t WHERE n < 9"
+    with serving(tmp_path) as server, cursor_of(server) as cursor, flight.connect(server.uri) as client:
+        ask_rows(cursor, "SET flightllm.max_calls = 77")
+        ask_rows(cursor, ask_model)
+        handle = prepare(client, "SELECT 2 AS a").prepared_statement_handle
+        planned = client.get_flight_info(descriptor("CommandStatementQuery", query="SELECT 1 AS a"))
+        ask_rows(cursor, "CREATE TABLE made AS SELECT 1 AS a")
+        monkeypatch.setattr(time, "time", lambda: clock() + hours * 3_600)
+        ask_rows(cursor, "INSERT INTO made VALUES (2)")
+        assert fetch(client, prepared(handle)).to_pylist() == [{"a": 2}]
+        assert client.do_get(planned.endpoints[0].ticket).read_all().to_pylist() == [{"a": 1}]
+        assert ask_rows(cursor, "SHOW flightllm.max_calls")[0][1] == "77"
+        assert ask_rows(cursor, ask_model) == [(8,)]
+        calls = "SELECT calls FROM system.ai_calls ORDER BY calls"
+        assert ask_rows(cursor, calls) == [(0,), (8,)]
+    with closing(open_database(tmp_path)) as database:
+        assert rows(database.session(), "SELECT a FROM made ORDER BY a") == [{"a": 1}, {"a": 2}]

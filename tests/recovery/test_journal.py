@@ -101,6 +101,7 @@ def test_quarantine_ends_and_is_lifted() -> None:
     quarantine.check(second)
     assert digest_of("SELECT  1 -- again") == first
     assert digest_of("SELECT '1'") != first
+    assert digest_of("INGEST INTO it's, 1") != digest_of("INGEST INTO it's, 2")
     with pytest.raises(QuarantinedError, match=rf"when the server died.*another (60|59) s.*--lift {first.hex()[:12]}"):
         quarantine.check(first)
     [one] = quarantine.current()

@@ -58,7 +58,10 @@ def refused(server: SupervisedServer) -> list[tuple[str, str]]:
 
 
 def test_a_killer_is_refused(folder: Path) -> None:
-    """The text is refused, with comments too, also after another death, until an administrator lifts it."""
+    """The text is refused, with comments too, also after another death, until an administrator lifts it.
+
+    The process after a further death does not refuse again what was lifted in the one before.
+    """
     with SupervisedServer(folder, SETTINGS.format(300)) as server:
         with pytest.raises(EngineUnavailableError):
             server.query(KILLER)
@@ -72,23 +75,13 @@ def test_a_killer_is_refused(folder: Path) -> None:
         assert text == KILLER
         assert run(server, "quarantine", "--lift", name) == f"lifted {name}\n"
         assert refused(server) == []
+        server.kill_worker()
+        assert server.query_again("SELECT 1 AS a") == [(1,)]
+        assert refused(server) == []
         worker = server.children()[0]
         with pytest.raises(EngineUnavailableError):
             server.query(KILLER)
         await_true(lambda: worker not in server.children())
-
-
-def test_a_lifted_statement_stays_lifted(folder: Path) -> None:
-    """The process after the next death does not refuse again what was lifted in the one before."""
-    with SupervisedServer(folder, SETTINGS.format(300)) as server:
-        with pytest.raises(EngineUnavailableError):
-            server.query(KILLER)
-        assert server.query_again("SELECT 1 AS a") == [(1,)]
-        [(name, _)] = refused(server)
-        run(server, "quarantine", "--lift", name)
-        server.kill_worker()
-        assert server.query_again("SELECT 1 AS a") == [(1,)]
-        assert refused(server) == []
 
 
 def test_no_quarantine(folder: Path) -> None:

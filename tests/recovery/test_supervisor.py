@@ -45,6 +45,19 @@ def test_a_killed_process_is_replaced(tmp_path: Path) -> None:
         assert server.process.stdout.read() == ""
 
 
+def test_a_process_that_hangs_is_replaced(tmp_path: Path) -> None:
+    """One that does nothing any more, here because it is stopped, is killed; its successor answers."""
+    with SupervisedServer(tmp_path, "[recovery]\nhung_seconds = 2") as server:
+        await_true(lambda: len(server.children()) == 2)
+        worker = server.children()[0]
+        assert server.query(COUNT) == [(1000,)]
+        os.kill(worker, signal.SIGSTOP)
+        await_true(lambda: worker not in server.children(), 60)
+        assert server.query_again(COUNT) == [(1000,)]
+        assert "server process hangs" in server.log.read_text()
+        assert server.stop() == 0
+
+
 def test_a_spare_process_that_dies_is_replaced(tmp_path: Path) -> None:
     """A spare process killed while it waits is replaced while the other one serves."""
     with SupervisedServer(tmp_path) as server:
@@ -116,6 +129,16 @@ def test_killed_under_load(tmp_path: Path) -> None:
         assert unavailable.is_set()
         assert len(answers) >= 40
         assert set(answers) == {expected}
+
+
+def test_a_client_of_a_killed_process(tmp_path: Path) -> None:
+    """Whose query was running is told what happened, and what to do."""
+    with SupervisedServer(tmp_path, SLOW) as server, Client(server.uri) as client:
+        batches = slow_query(client, 5000)
+        next(batches)
+        server.kill_worker()
+        with pytest.raises(EngineUnavailableError, match=r"its process ended.*flightllm quarantine"):
+            list(batches)
 
 
 def test_a_killed_supervisor_takes_all_with_it(tmp_path: Path) -> None:

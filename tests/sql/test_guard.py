@@ -7,8 +7,8 @@ from collections.abc import Callable
 import pytest
 
 from flightllm.config import LimitsConfig
-from flightllm.errors import LimitExceededError, UnsupportedError
-from flightllm.sql.guard import check_sql
+from flightllm.errors import FlightLLMError, LimitExceededError, UnsupportedError
+from flightllm.sql.guard import check_bound, check_sql
 
 LIMITS = LimitsConfig()
 
@@ -34,6 +34,11 @@ SHAPES: dict[str, tuple[Callable[[int], str], int]] = {
     ),
     "pipe": (lambda n: "SELECT a FROM t " + "|> WHERE a>1 " * n, 200),
 }
+
+_DOUBLED = [
+    "w0 AS (SELECT 1 AS a)",
+    *(f"w{i} AS (SELECT * FROM w{i - 1} UNION ALL SELECT * FROM w{i - 1})" for i in range(1, 16)),
+]
 
 _RUN = """
 import sys, threading, datafusion, pyarrow as pa
@@ -183,6 +188,21 @@ def test_a_value_beyond_the_memory_is_refused(call: str, size: int) -> None:
     with pytest.raises(LimitExceededError, match=said):
         check_sql(f"SELECT 1, length({call}) FROM t", LIMITS)
     check_sql(f"SELECT 1, length({call}) FROM t", LimitsConfig(memory_bytes=8 * size))
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT repeat('x', 2000000000)", "makes a value of"),
+        (f"SELECT arrow_cast(1, '{'List(' * 60}Int64{')' * 60}')", "levels deep"),
+        (f"WITH {', '.join(_DOUBLED)} SELECT * FROM 'w15'", "parts"),
+        ("SELECT input_file_name()", "not supported"),
+    ],
+)
+def test_values_are_checked_in_their_places(sql: str, message: str) -> None:
+    """What a value for a parameter can do where it stands is refused as what is written there is."""
+    with pytest.raises(FlightLLMError, match=message):
+        check_bound(sql, LIMITS)
 
 
 @pytest.mark.parametrize(

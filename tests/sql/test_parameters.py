@@ -84,6 +84,37 @@ def test_round_trip(value: pa.Array) -> None:
     assert str(column[0].as_py()) == str(value[0].as_py())
 
 
+_DAYS = 10_000_000
+"""After the year 9999; as many days before 1970 are before the year 1."""
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        *[pa.array([days], pa.int32()).cast(pa.date32()) for days in (_DAYS, -_DAYS, 2**31 - 1, -(2**31))],
+        *[pa.array([days * 86_400_000]).view(pa.date64()) for days in (_DAYS, -_DAYS)],
+        pa.ListArray.from_arrays([0, 1], pa.array([_DAYS], pa.int32()).cast(pa.date32())),
+        pa.array([2**63 - 1]).view(pa.timestamp("us")),
+        pa.StructArray.from_arrays([pa.array([1]), pa.array(["x"])], names=["a", "a"]),
+    ],
+)
+def test_values_that_python_has_not(value: pa.Array) -> None:
+    """Dates of any year, and structs that have a name twice, are bound as they are."""
+    sql = bind("SELECT ? AS x", pa.record_batch([value], names=["0"]))
+    assert SessionContext(plain_config()).sql(sql).collect()[0].column(0).equals(value)
+
+
+def test_values_that_cannot_be_written() -> None:
+    """A value that neither SQL nor Python can hold is refused by its type, and named."""
+    maps = pa.array([[[("a", 1)]]], pa.list_(pa.map_(pa.string(), pa.int64())))
+    broken = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.array([0, 1], pa.int32()).buffers()[1], pa.py_buffer(b"\xff")]
+    )
+    for value in (maps, broken, pa.array([[1]], pa.list_view(pa.int64()))):
+        with pytest.raises(SqlError, match=r"parameter 2 \('b'\): a value of type \w+.* cannot be bound"):
+            bind("SELECT ?, ?", pa.record_batch([pa.array([1]), value], names=["a", "b"]))
+
+
 def test_encoded_texts_become_plain() -> None:
     """Large, view and dictionary strings are bound as text."""
     for array in (

@@ -26,6 +26,7 @@ from flightllm.sql.tokens import Kind, position, tokenize
             "X'AB' b'1' U&'x' N'n'",
             [("literal", "X'AB'"), ("literal", "b'1'"), ("literal", "U&'x'"), ("literal", "N'n'")],
         ),
+        ("?::int", [("placeholder", "?"), ("symbol", "::"), ("word", "int")]),
         ("$1 $name ? a$b", [("placeholder", "$1"), ("placeholder", "$name"), ("placeholder", "?"), ("word", "a$b")]),
         ("EXPLAIN SELECT 1;", [("word", "EXPLAIN"), ("word", "SELECT"), ("number", "1"), ("symbol", ";")]),
         (

@@ -27,7 +27,7 @@ def test_by_name(tmp_path: Path) -> None:
     """An index is there once it is built, for another server too, and gone once it is dropped."""
     indexes = VectorIndexes(tmp_path)
     assert indexes.names() == []
-    with pytest.raises(NotFoundError, match="the indexes are: none yet"):
+    with pytest.raises(NotFoundError, match="see SHOW VECTOR INDEXES"):
         indexes.open("fruit")
     indexes.build(manifest(IndexOptions()), SCHEMA, parts(TEXTS))
     again = VectorIndexes(tmp_path)

@@ -32,6 +32,12 @@ class EmbeddingEngine:
         self.name = embedder.name
         self.revision = embedder.revision
         self.prefix_cache: PrefixCache | None = None
+        self.reconnects = bool(getattr(embedder, "reconnects", False))
+
+    @property
+    def dimensions(self) -> int:
+        """Return the length of the vectors."""
+        return self._embedder.dimensions
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Embed the texts in batches; see `Engine.generate`."""

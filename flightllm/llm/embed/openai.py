@@ -56,6 +56,9 @@ class EmbeddingOptions(Prefixes):
 class OpenAIEmbedder:
     """One endpoint and model."""
 
+    reconnects = True
+    """Nothing of it dies with the endpoint."""
+
     def __init__(self, model: str, options: EmbeddingOptions) -> None:
         self._model = model
         self._options = options

@@ -70,8 +70,11 @@ class VllmEmbedder:
         """Return a vector per text; vLLM batches them.
 
         Raises:
-            EngineError: the engine refuses, or died.
+            EngineUnavailableError: the engine died.
+            EngineError: it refuses.
         """
+        from vllm.v1.engine.exceptions import EngineDeadError
+
         if not texts:
             return np.empty((0, self.dimensions), np.float32)
         told = [self._options.prefix(role) + text for text in texts]
@@ -79,6 +82,8 @@ class VllmEmbedder:
             with self._lock:
                 ids = self._tokenizer(told, truncation=True, max_length=self._longest).input_ids
                 answers = self._llm.embed([{"prompt_token_ids": one} for one in ids], use_tqdm=False)
+        except EngineDeadError as error:
+            raise EngineUnavailableError(f"the embedding engine {self.name} died; see its log") from error
         except Exception as error:  # vLLM refuses in many ways
             raise EngineError(
                 f"the embedding engine {self.name} refuses: {str(error) or type(error).__name__}"

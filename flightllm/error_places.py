@@ -1,0 +1,61 @@
+"""What an error of DataFusion's lacks to be of use: names that may have been meant, and places in the text as sent."""
+
+import re
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+
+from flightllm.errors import SqlError
+from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA, TableName, quoted
+
+_TABLE = re.compile(rf"^table '{CATALOG}\.(?P<schema>[^.']*)\.(?P<name>[^']*)' not found")
+_PLACE = re.compile(r" at Line: (?P<line>\d{1,9}), Column: (?P<column>\d{1,9})")
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
+_LONGEST_NAME = 100
+
+
+def explain_error(
+    error: SqlError, sql: str, tables: Callable[[], Iterable[TableName]], is_view: Callable[[TableName], bool]
+) -> None:
+    """Make an error say where in `sql` it is, and which of the `tables` that its user may read can have been meant.
+
+    A table that DataFusion does not find, but which `is_view`, cannot be planned any more.
+    """
+    text = str(error)
+    if unknown := _TABLE.match(text):
+        name = TableName(unknown["schema"], unknown["name"])
+        error.args = (_broken(name) if is_view(name) else f"{text}{_suggestion(name, tables())}",)
+    elif error.parsed is not None and error.parsed != sql and (place := _PLACE.search(text)):
+        there = _in_sent(sql, error.parsed, int(place["line"]), int(place["column"]))
+        error.args = (f"{text[: place.start()]}{there}{text[place.end() :]}",)
+
+
+def _broken(view: TableName) -> str:
+    return (
+        f"the view {view.display!r} cannot be read: what it reads was dropped or has changed; mend that, or create the"
+        " view anew"
+    )
+
+
+def _suggestion(wanted: TableName, tables: Iterable[TableName]) -> str:
+    written = {name.display.lower(): name for name in tables}
+    close = get_close_matches(wanted.display.lower()[:_LONGEST_NAME], written, n=1)
+    if not close:
+        return ": see SHOW TABLES"
+    name = written[close[0]]
+    parts = [name.name] if name.schema == DEFAULT_SCHEMA else [name.schema, name.name]
+    return f". Did you mean {'.'.join(part if _PLAIN.match(part) else quoted(part) for part in parts)}?"
+
+
+def _in_sent(sql: str, parsed: str, line: int, column: int) -> str:
+    """Return where in `sql` a place of `parsed` is, if the text before or after it is the same there; else nothing."""
+    lines = parsed.splitlines(keepends=True)
+    offset = sum(map(len, lines[: line - 1])) + column - 1
+    sent, before, after = sql.rstrip().removesuffix(";").rstrip(), parsed[:offset], parsed[offset:].rstrip()
+    if after and sent.endswith(after):
+        place = len(sent) - len(after)
+    elif before and sql.count(before) == 1:
+        place = sql.find(before) + offset
+    else:
+        return ""
+    begin = sql.rfind("\n", 0, place) + 1
+    return f" at Line: {sql[:begin].count(chr(10)) + 1}, Column: {place - begin + 1}"

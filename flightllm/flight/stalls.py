@@ -1,0 +1,16 @@
+"""How long a client may keep a place without taking or sending rows."""
+
+from flightllm.flight.limits import FlightLimits
+from flightllm.flight.slots import Place
+
+
+def given_up(seconds: float, place: Place, limits: FlightLimits) -> str | None:
+    """Return since when a client should have moved that did not for so many seconds; None where it still may wait.
+
+    That is `stalled_seconds`, or `crowded_seconds` where somebody who has fewer places waits for this one.
+    """
+    if limits.stalled_seconds and seconds > limits.stalled_seconds:
+        return f"[recovery] stalled_seconds = {limits.stalled_seconds:g}"
+    if limits.stalled_seconds and seconds > limits.crowded_seconds and place.wanted():
+        return f"{limits.crowded_seconds:g} seconds, while others waited for a place ([limits] concurrent_queries)"
+    return None

@@ -1,0 +1,78 @@
+"""An embedder that is opened again when it dies, for searches: they do not wait for it."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+
+import numpy as np
+
+from flightllm.config import EmbeddingConfig, RecoveryConfig
+from flightllm.errors import CancelledError, EngineUnavailableError
+from flightllm.llm.base import Parameters, Request
+from flightllm.llm.embed import create_embedder
+from flightllm.llm.embed.base import Role, Vectors
+from flightllm.llm.embed.engine import EmbeddingEngine, vector_of
+from flightllm.llm.supervised import SupervisedEngine
+
+
+class SupervisedEmbedder:
+    """What `engine` embeds, which may be gone meanwhile: `ai_embed` in a query waits for it then, as is configured.
+
+    A search cannot be cancelled while it embeds, so it fails at once.
+    """
+
+    def __init__(self, config: EmbeddingConfig, recovery: RecoveryConfig) -> None:
+        self.name = f"{config.kind} ({config.model})"
+
+        def create() -> EmbeddingEngine:
+            return EmbeddingEngine(create_embedder(config), config.max_in_flight)
+
+        self.engine = SupervisedEngine(self.name, create, recovery)
+
+    @property
+    def revision(self) -> str:
+        """Return the embedder's revision.
+
+        Raises:
+            EngineUnavailableError: it is gone.
+        """
+        with self._there():
+            return self.engine.revision
+
+    @property
+    def dimensions(self) -> int:
+        """Return the length of its vectors; raises `EngineUnavailableError` where it is gone."""
+        with self._there():
+            return int(self.engine.dimensions)
+
+    def embed(self, texts: Sequence[str], role: Role = "document") -> Vectors:
+        """Return a vector per text.
+
+        Raises:
+            EngineUnavailableError: the embedder is gone.
+            EngineError: it refuses.
+        """
+        ask = partial(Request, parameters=Parameters(), function="ai_embed", instruction=role)
+        requests = [ask(id=place, prompt=text, fields=(("text", text),)) for place, text in enumerate(texts)]
+        with self._there():
+            answers = self.engine.generate(iter(requests), lambda: not self.engine.alive)
+            found = {answer.id: vector_of(answer.text or "") for answer in answers}
+        return np.stack([found[place] for place in range(len(texts))]) if found else np.empty((0, 0), np.float32)
+
+    def count_tokens(self, text: str) -> int:
+        """Count the tokens of a text."""
+        return self.engine.count_tokens(text)
+
+    def close(self) -> None:
+        """Release the embedder. Idempotent."""
+        self.engine.close()
+
+    @contextmanager
+    def _there(self) -> Iterator[None]:
+        down = EngineUnavailableError(f"the embedding engine {self.name} is down: run the query again in a moment")
+        if not self.engine.alive:
+            raise down
+        try:
+            yield
+        except CancelledError:  # it went meanwhile
+            raise down from None
