@@ -1,5 +1,6 @@
 """The statements that change what tables, views and schemas there are."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pyarrow as pa
@@ -10,9 +11,9 @@ from flightllm.catalog.entries import Entry
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.managed import new_table
 from flightllm.catalog.rewriting import Collect, check_change, run_change
-from flightllm.catalog.store import RESERVED, TableStore
+from flightllm.catalog.store import TableStore
 from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, SqlError, UnsupportedError
-from flightllm.sql.names import DEFAULT_SCHEMA, TableName
+from flightllm.sql.names import DEFAULT_SCHEMA, RESERVED, TableName
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import tokenize
 
@@ -99,7 +100,6 @@ def create_ai_view(store: TableStore, statement: Statement, schema: pa.Schema, o
     query = statement.query or ""
     if name.schema != DEFAULT_SCHEMA:
         raise UnsupportedError(f"a view with AI calls must be in the schema {DEFAULT_SCHEMA}: CREATE VIEW {name.name}")
-    views.check_not_itself(name, query)
     names = statement.columns or schema.names
     if len(names) != len(schema):
         raise SqlError(f"the view names {len(names)} columns but its query returns {len(schema)}")
@@ -108,6 +108,7 @@ def create_ai_view(store: TableStore, statement: Statement, schema: pa.Schema, o
     entry = Entry(name, "ai_view", plain, None, query, statement.columns, owner=owner)
     with store.lock:
         if check_create(store, statement):
+            views.check_not_circular(entry, store.entries)
             store.put(entry)
 
 
@@ -144,10 +145,14 @@ def _check_definition(columns: str) -> None:
 
 def _create_view(store: TableStore, statement: Statement, name: TableName, owner: str) -> None:
     entry = Entry(name, "view", pa.schema([]), None, statement.query or "", statement.columns, owner=owner)
-    views.check_not_itself(name, entry.query)
+    if not check_create(store, statement):
+        return
+    views.check_not_circular(entry, store.entries)
+    planned = store.plans.planned(entry, {**store.entries, name: entry})
     with store.lock:
         if check_create(store, statement):
-            store.put(store.planned(entry, store.context()))
+            views.check_not_circular(entry, store.entries)  # others may have been made since
+            store.put(replace(entry, schema=planned.schema))
 
 
 def _create_schema(store: TableStore, statement: Statement, schema: str) -> None:
