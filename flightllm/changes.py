@@ -13,6 +13,7 @@ from flightllm.catalog import IngestMode
 from flightllm.catalog.scope import check_policy
 from flightllm.errors import CancelledError, InternalError, UnsupportedError
 from flightllm.functions import FunctionRegistry
+from flightllm.granting import check_there
 from flightllm.indexing import change_index, drop_indexes
 from flightllm.object_changes import change_object
 from flightllm.operators.relational import Batches
@@ -44,6 +45,7 @@ def change(
     """
     if record.cancelled.is_set():
         raise CancelledError("the statement was cancelled")
+    _refuse(statement, services, settings)
     if statement.kind in _FOR_ADMINS:
         return _administer(statement, services)
     catalog = services.catalog
@@ -65,14 +67,37 @@ def change(
             return change_index(statement, record, services, settings)
         case "create_model" | "drop_model" | "create_prompt" | "drop_prompt":
             return change_object(statement, services)
-        case "delete" | "update" if uses_ai(statement.text, services, settings):
-            raise UnsupportedError(
-                "AI calls in DELETE and UPDATE are not supported: write CREATE OR REPLACE TABLE … AS"
-            )
         case _:
             affected = catalog.execute(statement, partial(services.loop.stream, cancelled=record.cancelled.is_set))
             drop_indexes(statement, services)
             return affected
+
+
+def check(statement: Statement, services: Services, settings: Settings) -> None:
+    """Raise what `change` would where planning alone tells of it; nothing is run.
+
+    Raises:
+        FlightLLMError: the statement is wrong.
+    """
+    _refuse(statement, services, settings)
+    catalog = services.catalog
+    match statement.kind:
+        case "insert" if _is_plain(statement, services.functions):
+            frame = catalog.values(statement)
+            catalog.insert(replace(statement, columns=()), frame.schema(), ())
+        case "insert":
+            catalog.insert(statement, plan(statement.query or "", services, settings).schema, ())
+        case "create_table_as" if catalog.check_create(statement):
+            plan(statement.query or "", services, settings)
+        case "create_table" | "drop_table" | "drop_view" | "delete" | "update":
+            catalog.check(statement)
+
+
+def _refuse(statement: Statement, services: Services, settings: Settings) -> None:
+    if statement.kind == "transaction":
+        raise UnsupportedError("transactions are not supported: every statement takes effect by itself")
+    if statement.kind in ("delete", "update") and uses_ai(statement.text, services, settings):
+        raise UnsupportedError("AI calls in DELETE and UPDATE are not supported: write CREATE OR REPLACE TABLE … AS")
 
 
 def _administer(statement: Statement, services: Services) -> int:
@@ -85,6 +110,8 @@ def _administer(statement: Statement, services: Services) -> int:
         return -1
     if statement.kind == "create_policy" and statement.policy is not None:
         check_policy(services.catalog.store, statement.policy)
+    if statement.kind == "grant":
+        check_there(services, statement.grants[0])
     return services.access.change(statement)
 
 

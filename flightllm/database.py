@@ -2,6 +2,8 @@
 
 from contextlib import ExitStack, suppress
 
+import structlog
+
 from flightllm.access.control import open_access
 from flightllm.access.principal import LOCAL, Principal
 from flightllm.access.tables import AccessTables
@@ -10,6 +12,7 @@ from flightllm.catalog import Catalog
 from flightllm.catalog.scoped import Scopes
 from flightllm.config import Config
 from flightllm.engines import Engines
+from flightllm.files import make_private
 from flightllm.functions import FunctionRegistry
 from flightllm.llm.supervised import supervised
 from flightllm.object_tables import ObjectTables
@@ -20,6 +23,7 @@ from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Loop
 from flightllm.operators.workers import Workers
 from flightllm.recovery.watch import Watch
+from flightllm.revocation import Revocation
 from flightllm.services import Services
 from flightllm.session import Session
 from flightllm.session_log import SessionLog
@@ -29,12 +33,15 @@ from flightllm.system_settings import SettingsTable
 from flightllm.system_tables import CacheTable, IndexTable, ServerTables
 from flightllm.vector.store import VectorIndexes
 
+_log = structlog.get_logger(__name__)
+
 
 class Database:
     """One server's tables, functions, engine and answers. Safe to use from several threads."""
 
     def __init__(self, services: Services, queries: QueryLog, sessions: SessionLog | None = None) -> None:
         self._services = services
+        self._revocation = Revocation(services, queries)
         self._scopes = Scopes(services.catalog)
         self.queries = queries
         self.sessions = sessions or SessionLog()
@@ -50,20 +57,23 @@ class Database:
     def open(cls, config: Config, *, watch: Watch | None = None, restarted: bool = False) -> "Database":
         """Load functions, tables and the engine.
 
-        `watch` notes the statements in flight. After a restart the engine is opened beside: queries wait for it or
-        fail, as `[recovery] on_engine_down` says.
+        `watch` notes the statements in flight. After a restart the server's own engine is opened beside: queries wait
+        for it or fail, as `[recovery] on_engine_down` says.
 
         Raises:
             ConfigError: a table, function or engine setting is wrong.
             MissingExtraError: the engine's packages are not installed.
         """
-        if not config.data_folder.exists():
-            with suppress(OSError):  # whoever needs it tells why it cannot be
-                config.data_folder.mkdir(mode=0o700, parents=True)
+        with suppress(OSError):  # whoever needs it tells why it cannot be
+            make_private(config.data_folder)
+            if config.data_folder.stat().st_mode & 0o077:
+                _log.warning("other users of this machine may read the data folder", folder=str(config.data_folder))
         workers = Workers.of_process()  # before DataFusion starts its threads
         functions = FunctionRegistry.load(config.functions.folders)
         objects, sessions = Objects(config.data_folder), SessionLog()
-        engines = Engines(config.engine, objects.engine, supervised(config.recovery, beside=restarted))
+        engines = Engines(
+            config.engine, objects.engine, supervised(config.recovery, config.engine if restarted else None)
+        )
         queries = QueryLog(price=engines.price, spans=create_spans(config.tracing))
         path = config.cache.path or config.data_folder / "answers.sqlite"
         cache = AnswerCache(path if config.cache.enabled else None, config.cache.max_bytes)
@@ -105,7 +115,9 @@ class Database:
                 watch or Watch(),
             )
             opened.pop_all()
-        return cls(services, queries, sessions)
+        database = cls(services, queries, sessions)
+        database._revocation.start()
+        return database
 
     def session(self, principal: Principal = LOCAL, *, peer: str = "") -> Session:
         """Open a session of a user, who sees and may do what is granted to it at the time of each statement.
@@ -130,6 +142,7 @@ class Database:
 
     def close(self) -> None:
         """Cancel what runs, keep the answers, release the engine. Idempotent."""
+        self._revocation.close()
         for record in self.queries.running():
             record.cancel()
         self._services.cache.close()

@@ -9,7 +9,7 @@ import structlog
 from datafusion import LogicalPlan, SessionContext
 
 from flightllm.catalog import ROWS_ONLY
-from flightllm.errors import SqlError
+from flightllm.errors import FlightLLMError, SqlError
 from flightllm.frames import extract, frame_of, scalar_context, shown_names
 from flightllm.plan.parameter_types import parameter_types
 from flightllm.plan.planner import register_stubs
@@ -65,6 +65,7 @@ def describe(
     types, names = _inferred(numbered(sql), services) if count else ({}, ())
     parameters = _parameters(count, types)
     if classify(sql).is_update:
+        _check_any(sql, parameters, schema_of)
         return Description(_EMPTY, is_update=True, parameters=parameters)
     if row is not None:
         schema = _schema_of(sql, row.columns, schema_of)
@@ -105,6 +106,20 @@ def _schema_of_any(
         if len(errors) == uniform and len({str(error) for error in errors}) == 1:
             break
     raise errors[0]
+
+
+def _check_any(sql: str, parameters: pa.Schema, schema_of: Callable[[Statement], pa.Schema]) -> None:
+    """Raise what is wrong with a change whatever its parameters are; values tell what else is, when they come."""
+    errors: list[FlightLLMError] = []
+    for values in islice(_stand_ins(parameters), len(_STAND_INS) + _some_known(parameters)):
+        try:
+            _schema_of(sql, values, schema_of)
+        except FlightLLMError as error:
+            errors.append(error)
+        else:
+            return
+    if len({str(error) for error in errors}) == 1:
+        raise errors[0]
 
 
 def _with_texts(

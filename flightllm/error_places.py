@@ -31,7 +31,7 @@ def explain_error(
 
 def _broken(view: TableName) -> str:
     return (
-        f"the view {view.display!r} cannot be read: what it reads was dropped or has changed: mend that, or create the"
+        f"the view {view.display!r} cannot be read: what it reads was dropped or has changed; mend that, or create the"
         " view anew"
     )
 

@@ -14,6 +14,11 @@ def sync(path: Path) -> None:
         os.close(descriptor)
 
 
+def make_private(folder: Path) -> None:
+    """Make a folder, where there is none, that no other user of this machine can read."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
 def write_atomically(path: Path, content: bytes) -> None:
     """Put `content` in place of a file, or leave the file as it was; once this returns, it is on disk."""
     beside = path.with_name(f".{path.name}-{uuid4().hex}")

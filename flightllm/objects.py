@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError, InternalError, InvalidInputError, LimitExceededError, NotFoundError
-from flightllm.files import write_atomically
+from flightllm.files import make_private, write_atomically
 
 FILE = "objects.json"
 _T = TypeVar("_T")
@@ -193,7 +193,7 @@ class Objects:
         if len(content) > _MOST_BYTES:
             raise LimitExceededError(f"models and prompts may take {_MOST_BYTES >> 20} MiB in all: drop some first")
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self._path.parent)
             for left in self._path.parent.glob(f".{FILE}-*"):  # by a server that was killed while it wrote
                 left.unlink()
             write_atomically(self._path, content)

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import structlog
 
 from flightllm.access.principal import LOCAL
+from flightllm.access.rights import Rights
 from flightllm.ai import MODEL, SEARCH
 from flightllm.errors import CancelledError, FlightLLMError
 from flightllm.spans import NO_SPAN, Span
@@ -112,6 +113,8 @@ class QueryRecord:
     """Tells what the counted work of a model costs, where it has a price."""
     ended: Callable[["QueryRecord"], None] = lambda _: None
     """Called once, when the record is closed."""
+    rights: Rights | None = None
+    """What its user might when it was planned, where that is to hold until its end."""
     status: QueryStatus = "planned"
     rows: int = 0
     bytes: int = 0

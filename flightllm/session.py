@@ -15,14 +15,14 @@ from flightllm.access.rights import Rights
 from flightllm.catalog import IngestMode
 from flightllm.catalog.errors import mapped_error, panics_mapped
 from flightllm.catalog.scoped import Scopes
-from flightllm.changes import bound_texts, change
+from flightllm.changes import bound_texts, change, check
 from flightllm.client_plans import plan_substrait
 from flightllm.describing import Description, describe
 from flightllm.error_places import explain_error
 from flightllm.errors import CancelledError, FlightLLMError, SqlError, UnsupportedError
-from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.limits import TimeLimit
 from flightllm.operators.relational import Batches
+from flightllm.own_queries import EmptyQuery, ExplainQuery, ShowQuery
 from flightllm.query import Query, plan
 from flightllm.records import QueryRecord, Stop
 from flightllm.result_batches import ResultBatches
@@ -157,9 +157,21 @@ class Session:
             services = self._services
 
             def schema_of(statement: Statement) -> pa.Schema:
+                if statement.is_update:
+                    self._check(statement, services)
+                    return _EMPTY
                 return _plan(statement, services, self._settings).schema
 
             return describe(sql, services, schema_of, parameters)
+
+    def _check(self, statement: Statement, services: Services) -> None:
+        match statement.kind:
+            case "set":
+                self._settings.with_values({statement.key or "": statement.value or ""})
+            case "reset":
+                self._settings.reset(statement.key or "")
+            case _:
+                check(statement, services, self._settings)
 
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
@@ -186,7 +198,7 @@ class Session:
                 kind = statement.kind.replace("_", " ").upper()
                 raise UnsupportedError(f"{kind} returns no rows: send it as an update")
             if no_rows:
-                return self._started(statement.kind, sql, bound, lambda: _NoRows(self._described(sql).schema))
+                return self._started(statement.kind, sql, bound, lambda: EmptyQuery(self._described(sql).schema))
             return self._started(statement.kind, sql, bound, lambda: _plan(statement, self._services, chosen))
 
     def describe_plan(self, plan: bytes) -> Description:
@@ -213,11 +225,13 @@ class Session:
 
     def _started(self, kind: str, text: str, noted: str, plan: Callable[[], Query]) -> QueryResult:
         """Plan a query; `noted` tells it from others should the server die of it."""
-        since, watch = time.time_ns(), self._all.watch
+        since, watch, rights = time.time_ns(), self._all.watch, self.rights
         with self._statement(), watch.planning(noted, self._user):
             reader = self._all.catalog.reading()
             query = plan()
-        record = self._queries.plan(text, user=self.principal.name, session_id=self.id, kind=kind, since=since)
+        record = self._queries.plan(
+            text, user=self.principal.name, session_id=self.id, kind=kind, since=since, rights=rights
+        )
         most = self._all.config.limits.result_bytes
         batches = watch.running(query.run(record), noted, record.query_id, self._user)
         return QueryResult(query.schema, ResultBatches(batches, record, reader, most), record)
@@ -266,20 +280,26 @@ class Session:
             case "reset":
                 self._settings = self._settings.reset(statement.key or "")
                 return -1
-            case "transaction":
-                raise UnsupportedError("transactions are not supported: every statement takes effect by itself")
-        record = self._queries.start(sql, cancelled, user=self.principal.name, session_id=self.id, kind=statement.kind)
+        record = self._began(sql, cancelled, statement.kind)
         try:
             noted = self._all.watch.changing(bound, record.query_id, self._user)
             with self._statement(), record.bound(), noted, self._all.catalog.reading():
                 affected = change(statement, record, self._services, settings.for_storing(), more)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
+            if isinstance(mapped, CancelledError) and record.reason is not None:
+                mapped = record.reason
             self._explain(mapped, sql)
             record.finish("cancelled" if isinstance(mapped, CancelledError) else "failed", error=str(mapped))
             raise mapped from error
         record.finish("done", rows=max(affected, 0))
         return affected
+
+    def _began(self, text: str, cancelled: Stop | None, kind: str) -> QueryRecord:
+        """Open the record of a statement that changes something."""
+        return self._queries.start(
+            text, cancelled, user=self.principal.name, session_id=self.id, kind=kind, rights=self.rights
+        )
 
     def ingest(
         self,
@@ -301,7 +321,7 @@ class Session:
             raise UnsupportedError("temporary tables are not supported: ingest without `temporary`")
         name = TableName(db_schema, table)
         text = f"INGEST INTO {name.display}"
-        record = self._queries.start(text, cancelled, user=self.principal.name, session_id=self.id, kind="ingest")
+        record = self._began(text, cancelled, "ingest")
         try:
             upload = f"{text}, {sha256(schema.serialize()).hexdigest()}"
             noted = self._all.watch.changing(upload, record.query_id, self._user)
@@ -342,9 +362,9 @@ class Session:
 
 def _plan(statement: Statement, services: Services, settings: Settings) -> Query:
     if statement.kind == "show":
-        return _Shown(settings.show(statement.key or "all"))
+        return ShowQuery(settings.show(statement.key or "all"))
     query = plan(statement.query or statement.text, services, settings)
-    return _Explained(query, statement) if statement.kind == "explain" else query
+    return ExplainQuery(query, statement) if statement.kind == "explain" else query
 
 
 def _shown_plan(plan: bytes) -> str:
@@ -365,61 +385,3 @@ def _while_wanted(batches: Iterable[pa.RecordBatch], record: QueryRecord) -> Bat
         yield batch
     if record.stopped:
         raise record.reason or CancelledError("the statement was cancelled")
-
-
-class _Explained:
-    """EXPLAIN as a query of its own."""
-
-    def __init__(self, query: ShownQuery, statement: Statement) -> None:
-        self._query = query
-        self._analyze = statement.analyze
-        self._json = statement.format == "json"
-        self.schema = JSON_SCHEMA if self._json else TEXT_SCHEMA
-
-    def run(self, record: QueryRecord) -> Batches:
-        """Yield one row per title and text, or one with a JSON document."""
-        yield explain(self._query, record, analyze=self._analyze, as_json=self._json)
-
-    def explain(self) -> list[tuple[str, str]]:
-        """Return the plan being explained."""
-        return self._query.explain()
-
-
-class _Shown:
-    """SHOW of settings as a query of its own."""
-
-    schema = pa.schema([pa.field("name", pa.string()), pa.field("value", pa.string())])
-
-    def __init__(self, settings: list[tuple[str, str]]) -> None:
-        self._settings = settings
-
-    def run(self, record: QueryRecord) -> Batches:
-        """Yield one row per setting."""
-        del record
-        yield _texts(self._settings, self.schema)
-
-    def explain(self) -> list[tuple[str, str]]:
-        """Return the settings."""
-        return self._settings
-
-
-@dataclass(frozen=True, slots=True)
-class _NoRows:
-    """A query whose parameters have no row."""
-
-    schema: pa.Schema
-
-    def run(self, record: QueryRecord) -> Batches:
-        """Yield nothing."""
-        del record
-        yield from ()
-
-    def explain(self) -> list[tuple[str, str]]:
-        """Return nothing."""
-        return []
-
-
-def _texts(lines: list[tuple[str, str]], schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(
-        [pa.array([line[i] for line in lines], pa.string()) for i in range(2)], schema=schema
-    )

@@ -10,6 +10,7 @@ import pyarrow as pa
 import structlog
 
 from flightllm.access.principal import LOCAL
+from flightllm.access.rights import Rights
 from flightllm.errors import NotFoundError
 from flightllm.records import COUNTERS, QueryRecord, Stop, cut
 from flightllm.spans import NO_SPANS, Spans
@@ -83,16 +84,17 @@ class QueryLog:
         session_id: str = "",
         kind: str = "query",
         since: int | None = None,
+        rights: Rights | None = None,
     ) -> QueryRecord:
         """Open the record of a query under a new id; its clock waits for `begin`.
 
         Setting `cancelled`, where given, asks the query to stop. `since` is when work for it began, for its trace, in
-        Unix nanoseconds.
+        Unix nanoseconds. `rights` are those that it is planned under.
         """
         query_id = secrets.token_hex(8)
         span = self._spans.statement(since, query_id=query_id, user=user, session_id=session_id, kind=kind)
         record = QueryRecord(
-            query_id, cut(sql), cancelled or Stop(), user, session_id, kind, span, self._price, self._end
+            query_id, cut(sql), cancelled or Stop(), user, session_id, kind, span, self._price, self._end, rights
         )
         with self._lock:
             self._settle()
@@ -107,9 +109,10 @@ class QueryLog:
         user: str = LOCAL.name,
         session_id: str = "",
         kind: str = "query",
+        rights: Rights | None = None,
     ) -> QueryRecord:
         """Open the record of a query that runs from now on; see `plan`."""
-        record = self.plan(sql, cancelled, user=user, session_id=session_id, kind=kind)
+        record = self.plan(sql, cancelled, user=user, session_id=session_id, kind=kind, rights=rights)
         record.begin()
         return record
 

@@ -1,13 +1,14 @@
 """What a prepared statement says of its parameters and columns before it gets values."""
 
+import re
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
-from flightllm.errors import SqlError
+from flightllm.errors import FlightLLMError, SqlError
 from flightllm.session import Session
-from tests.databases import open_database
+from tests.databases import open_database, rows
 
 TABLE = "CREATE TABLE t (a INT, b VARCHAR, d DATE, x DECIMAL(10, 2), ts TIMESTAMP, u BIGINT UNSIGNED)"
 INT, TEXT, DAY, MONEY = pa.int32(), pa.string(), pa.date32(), pa.decimal128(10, 2)
@@ -20,6 +21,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
     database = open_database(Path(tmp_path_factory.mktemp("describing")))
     session = database.session()
     session.update(TABLE)
+    session.update("CREATE TABLE needed (a INT NOT NULL, b VARCHAR NOT NULL)")
     return session
 
 
@@ -52,6 +54,66 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Session:
 def test_types_of_parameters(session: Session, sql: str, types: list[pa.DataType]) -> None:
     """A parameter has the type that its place asks for, text where any would do."""
     assert session.describe(sql).parameters.types == types
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("INSERT INTO t (a, nope) VALUES (?, ?)", "nope"),
+        ("INSERT INTO t (a) VALUES (1, 2)", "got 2 values"),
+        ("INSERT INTO missing VALUES (?)", "missing"),
+        ("INSERT INTO t (a) SELECT nope FROM t WHERE a = ?", "nope"),
+        ("INSERT INTO t (a, b) SELECT ai_gen('x', b) FROM t", "names 2 columns but gets 1"),
+        ("INSERT INTO system.queries VALUES (?)", "queries"),
+        ("UPDATE t SET nope = ?", "nope"),
+        ("UPDATE t SET a = 1 WHERE nope = ?", "nope"),
+        ("UPDATE t SET b = ai_gen('x', b)", "AI calls in DELETE and UPDATE"),
+        ("DELETE FROM t WHERE nope = ?", "nope"),
+        ("DELETE FROM missing", "missing"),
+        ("DROP TABLE missing", "missing"),
+        ("DROP VIEW t", "write DROP TABLE"),
+        ("CREATE TABLE t (a INT)", "exists"),
+        ("CREATE TABLE z (a INT PRIMARY KEY)", "PRIMARY"),
+        ("CREATE TABLE t AS SELECT 1 AS a", "exists"),
+        ("CREATE TABLE z AS SELECT nope FROM t WHERE a = ?", "nope"),
+        ("BEGIN", "transactions are not supported"),
+        ("SET flightllm.nope = 1", "no setting"),
+        ("SET flightllm.cache = 'perhaps'", "cannot be"),
+        ("RESET flightllm.nope", "no setting"),
+    ],
+)
+def test_wrong_changes(session: Session, sql: str, message: str) -> None:
+    """What is wrong with a change whatever its values are is told when it is prepared, as when it runs."""
+    with pytest.raises(FlightLLMError, match=message) as told:
+        session.describe(sql)
+    if "?" not in sql:
+        with pytest.raises(type(told.value), match=re.escape(str(told.value))):
+            session.update(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT INTO t VALUES (?, upper(?), ?, ? + 1, ?, ?)",
+        "INSERT INTO t (d, a) VALUES (CAST(? AS DATE), CAST(? AS INT))",
+        "INSERT INTO needed (a, b) VALUES (?, ?)",
+        "INSERT INTO needed SELECT CAST(? AS INT), arrow_cast(?, 'Utf8')",
+        "INSERT INTO t (b) SELECT ai_gen(?, b) FROM t WHERE a < ? LIMIT ?",
+        "UPDATE t SET b = ?, d = CAST(? AS DATE) WHERE a = CAST(? AS INT) AND ts > ?",
+        "UPDATE t AS x SET a = x.a + ?",
+        "DELETE FROM t AS x WHERE x.b LIKE ?",
+        "CREATE OR REPLACE TABLE t AS SELECT CAST(? AS DATE) AS d",
+        "CREATE TABLE IF NOT EXISTS t AS SELECT nope",
+        "DROP TABLE IF EXISTS missing",
+        "DROP TABLE t",
+        "SET flightllm.cache = 'off'",
+    ],
+)
+def test_changes_that_may_run(session: Session, sql: str) -> None:
+    """Preparing a change does nothing, and lets pass what some values make right."""
+    assert session.describe(sql).is_update
+    assert rows(session, "SELECT a, b, d FROM t") == []
+    assert session.get_options()["cache"] == "on"
 
 
 def test_many_parameters_as_columns(session: Session) -> None:

@@ -211,8 +211,8 @@ def test_explain_leaves_no_trace(session: Session) -> None:
 
 def test_bounded(session: Session) -> None:
     """Beyond a number of prompts, figures are concluded from those tried, and a note says so."""
-    services = session._services
     session.update("CREATE TABLE many AS SELECT 'text ' || value AS t FROM generate_series(1, 2000) AS g(value)")
+    services = session._services
     query = plan("SELECT ai_gen('x', t, max_tokens => 8) FROM many", services, Settings())
     assert isinstance(query, StagedQuery)
     config = replace(services.engines.own.config, max_in_flight=8)

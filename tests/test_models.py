@@ -3,6 +3,7 @@
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from flightllm.access.principal import Principal
 from flightllm.access.store import User
-from flightllm.config import Config, EngineConfig
+from flightllm.config import Config, EngineConfig, RecoveryConfig
 from flightllm.database import Database
 from flightllm.errors import (
     AICallError,
@@ -176,6 +177,21 @@ def test_broken_one_harms_nobody(session: Session, tmp_path: Path) -> None:
             f"CREATE OR REPLACE MODEL broken OPTIONS (engine 'openai', model 'm', base_url '{endpoint.url}')"
         )
         assert ask(session, "SELECT ai_gen('x', note, model => broken) FROM people").calls == 4
+
+
+def test_broken_one_after_a_restart(tmp_path: Path) -> None:
+    """Only the server's own model is waited for then: one that never worked fails at once."""
+    pytest.importorskip("openai", reason="the extra 'openai' is not installed")
+    (tmp_path / "key").write_text("sk-1")
+    recovery = RecoveryConfig(engine_wait_seconds=3)
+    config = Config(engine=EngineConfig("fake"), recovery=recovery, data_folder=tmp_path / "data")
+    with closing(Database.open(config, restarted=True)) as database:
+        session = database.session()
+        session.update(f"CREATE MODEL broken OPTIONS (engine 'openai', model 'm', api_key 'file:{tmp_path / 'key'}')")
+        (tmp_path / "key").unlink()
+        with pytest.raises(EngineError, match="the model 'broken' cannot be used: api_key: the file cannot be read"):
+            ask(session, "SELECT ai_gen('x', model => broken) AS a")
+        assert ask(session, "SELECT ai_gen('x') AS a").calls == 1
 
 
 @pytest.mark.parametrize(

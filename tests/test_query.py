@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
 from flightllm.database import Database
@@ -9,6 +10,7 @@ from flightllm.errors import AICallError, SqlError
 from flightllm.query import BatchQuery, PlainQuery, StagedQuery, plan
 from flightllm.session import Session
 from flightllm.settings import Settings
+from flightllm.system_tables import ServerTables
 from tests.databases import ask, explained, small_database
 
 AI = "SELECT id, ai_gen('x', note) AS g FROM people WHERE ai_filter('y', name) AND score > 1 ORDER BY id LIMIT 2"
@@ -202,3 +204,18 @@ def test_further_conditions_of_a_full_join(session: Session) -> None:
     sql = f"SELECT b.y, count(a.y) AS n FROM {rows} a FULL JOIN {rows} b ON a.y = b.y AND a.x <> 2 GROUP BY 1"
     found = {row["y"]: row["n"] for row in ask(session, sql).rows}
     assert found == {1: 2, 2: 1, None: 1}
+
+
+def test_a_plain_query_is_planned_once(database: Database, session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its schema, its settings for joins and its rows come from one look-up of each table."""
+    snapshot, taken = ServerTables.snapshot, list[str]()
+
+    def counted(tables: ServerTables, name: str) -> pa.Table:
+        taken.append(name)
+        return snapshot(tables, name)
+
+    monkeypatch.setattr(ServerTables, "snapshot", counted)
+    text = "SELECT q.query_id FROM system.queries q LEFT JOIN system.sessions s ON q.session_id = s.session_id"
+    assert isinstance(plan(text, database._services, Settings()), PlainQuery)
+    assert ask(session, text).rows
+    assert sorted(taken) == ["queries", "queries", "sessions", "sessions"]

@@ -2,21 +2,21 @@
 
 import json
 import threading
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import structlog
 
+from flightllm.access.keys import FetchedKeys
 from flightllm.config.auth import AuthConfig
 from flightllm.errors import ConfigError, MissingExtraError, UnauthenticatedError
 
 if TYPE_CHECKING:
-    from jwt import PyJWK, PyJWKClient
+    from jwt import PyJWK, PyJWKSet
 
 _log = structlog.get_logger(__name__)
-_FETCH_SECONDS = 10.0
+_FETCH_SECONDS = 10
 _ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Those with a public key; one with a shared secret would let a leaked key set sign."""
 
@@ -33,10 +33,10 @@ class JwtClaims:
         self._config = config
         place = config.jwks or ""
         self._file = Path(place.removeprefix("file:")).expanduser() if place.startswith("file:") else None
-        self._client: PyJWKClient | None = None if self._file else jwt.PyJWKClient(place, timeout=10)
+        client = None if self._file else jwt.PyJWKClient(place, cache_jwk_set=False, timeout=_FETCH_SECONDS)
+        self._fetched = None if client is None else FetchedKeys(lambda: self._by_id(client.get_jwk_set()))
         self._lock = threading.Lock()
         self._read_at = -1
-        self._fetched = float("-inf")
         self._keys: Mapping[str, PyJWK] = {}
         if self._file is not None:
             self._of_file(None)
@@ -59,28 +59,26 @@ class JwtClaims:
                 issuer=self._config.issuer,
                 options={"require": ["exp"], "verify_aud": self._config.audience is not None},
             )
-        except jwt.PyJWKClientConnectionError as error:
-            raise UnauthenticatedError("the server cannot fetch the keys that tokens are checked with now") from error
         except jwt.PyJWTError as error:
             raise UnauthenticatedError(f"the token is not valid: {error}") from error
         return claims
 
     def _key(self, kid: str | None) -> "PyJWK":
-        if self._client is not None:
-            return self._of_address(self._client, kid)
+        if self._fetched is not None:
+            return self._of_address(self._fetched, kid)
         return self._of_file(kid)[kid or next(iter(self._keys), "")]
 
-    def _of_address(self, client: "PyJWKClient", kid: str | None) -> "PyJWK":
-        """Return the key of an id; an unknown one, which anybody may send, has the set fetched now and then only."""
-        for refresh in (False, True):
-            with self._lock:
-                if refresh and time.monotonic() - self._fetched < _FETCH_SECONDS:
-                    break
-                self._fetched = time.monotonic() if refresh else self._fetched
-                keys = client.get_jwk_set(refresh=refresh).keys
-            if found := [key for key in keys if kid in (None, key.key_id)]:
-                return found[0]
-        raise UnauthenticatedError(f"the token is signed by the key {kid!r}, which the server does not know")
+    def _of_address(self, fetched: FetchedKeys, kid: str | None) -> "PyJWK":
+        try:
+            found = fetched.find(kid)
+        except Exception as error:
+            raise UnauthenticatedError("the server cannot fetch the keys that tokens are checked with now") from error
+        if found is None:
+            raise UnauthenticatedError(f"the token is signed by the key {kid!r}, which the server does not know")
+        return found
+
+    def _by_id(self, keys: "PyJWKSet") -> Mapping[str, "PyJWK"]:
+        return {key.key_id or str(number): key for number, key in enumerate(keys.keys)}
 
     def _of_file(self, kid: str | None) -> Mapping[str, "PyJWK"]:
         """Return the file's keys by id, read anew where the file changed."""
@@ -90,7 +88,7 @@ class JwtClaims:
                 changed = file.stat().st_mtime_ns
                 if changed != self._read_at:
                     found = self._jwt.PyJWKSet.from_dict(json.loads(file.read_text(encoding="utf-8")))
-                    self._keys = {key.key_id or str(number): key for number, key in enumerate(found.keys)}
+                    self._keys = self._by_id(found)
                     self._read_at = changed
             except (OSError, ValueError, self._jwt.PyJWTError) as error:
                 if self._read_at < 0:

@@ -184,7 +184,12 @@ class Login:
             proofs = [self._secret] if self._secret else []
         else:
             user = snapshot.users.get(name)
-            tokens = [hash_ for hash_, kept in snapshot.tokens.items() if kept.user == name]
+            now = datetime.now(UTC)
+            tokens = [
+                hash_
+                for hash_, kept in snapshot.tokens.items()
+                if kept.user == name and (kept.expires is None or kept.expires > now)
+            ]
             proofs = [*tokens, user.password or ""] if user else []
         if proof not in map(_digest, proofs):
             raise UnauthenticatedError("the login is not valid any more; log in again")

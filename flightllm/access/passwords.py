@@ -3,15 +3,20 @@
 import hashlib
 import secrets
 import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from flightllm.errors import InvalidInputError
+from flightllm.errors import BusyError, InvalidInputError
 
 _hasher = PasswordHasher()
 _AT_ONCE = threading.BoundedSemaphore(2)
 """Each check takes 64 MiB and tens of milliseconds on purpose; more at once would let strangers fill the memory."""
+_ROOM = threading.BoundedSemaphore(2 + 32)
+"""Those that are checked, and those that wait for it."""
 _NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$GqTmnJGsQ0nfFeDZPKlgcA$k6A1m0Fv0W0LhCwCh/gA1t6cAbUKe5LkmzbvMfdFLVk"
 """The hash of no password: checked for names nobody has, so that the time taken does not tell who exists."""
 _SHORTEST = 8
@@ -29,14 +34,64 @@ def hash_password(password: str) -> str:
     return _hasher.hash(password)
 
 
+class _Known:
+    """The passwords that were right in this process, as hashes under a key of its own. Thread-safe.
+
+    Who is known waits for no check, so that strangers who try passwords do not keep those out who work here.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._key = secrets.token_bytes(32)
+        self._hashes: OrderedDict[bytes, None] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def add(self, password: str, kept: str) -> None:
+        """Remember a password beside the hash that it fits."""
+        with self._lock:
+            self._hashes[self._hash(password, kept)] = None
+            if len(self._hashes) > self._most:
+                self._hashes.popitem(last=False)
+
+    def has(self, password: str, kept: str) -> bool:
+        """Tell whether a password is known to fit a hash."""
+        hashed = self._hash(password, kept)
+        with self._lock:
+            return hashed in self._hashes
+
+    def _hash(self, password: str, kept: str) -> bytes:
+        return hashlib.blake2b(f"{kept}\0{password}".encode("utf-8", "surrogatepass"), key=self._key).digest()
+
+
+_known = _Known(10_000)
+
+
 def is_password(password: str, kept: str | None) -> bool:
-    """Tell whether a password is the one whose hash was kept; takes as long where there is none."""
-    with _AT_ONCE:
+    """Tell whether a password is the one whose hash was kept; takes as long where there is none.
+
+    Raises:
+        BusyError: too many are checked already.
+    """
+    if kept and _known.has(password, kept):
+        return True
+    with _room(), _AT_ONCE:
         try:
             _hasher.verify(kept or _NOBODY, password)
         except (VerificationError, InvalidHashError):
             return False
+    if kept:
+        _known.add(password, kept)
     return kept is not None
+
+
+@contextmanager
+def _room() -> Iterator[None]:
+    if not _ROOM.acquire(blocking=False):
+        raise BusyError("too many are signing in right now: try again in a moment")
+    try:
+        yield
+    finally:
+        _ROOM.release()
 
 
 def new_token() -> str:

@@ -5,7 +5,10 @@ from typing import Literal, get_args
 
 Role = Literal["admin", "user", "readonly"]
 ROLES: tuple[Role, ...] = get_args(Role)
-"""`admin` may do everything; `user` also creates and changes tables; `readonly` only asks."""
+"""`admin` may do everything; `user` also creates and changes tables; `readonly` only asks.
+
+Each may what the next one may.
+"""
 
 
 @dataclass(frozen=True, slots=True)

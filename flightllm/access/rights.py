@@ -1,10 +1,10 @@
 """What one principal may do and see, as of one moment."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from flightllm.access.grants import ObjectKind, Policy, Privilege
-from flightllm.access.principal import Principal
+from flightllm.access.principal import ROLES, Principal
 from flightllm.access.store import Snapshot
 from flightllm.errors import PermissionDeniedError
 from flightllm.sql.names import TableName
@@ -36,6 +36,26 @@ class Rights:
         """Tell whether nothing needs to be checked."""
         return self.principal.is_admin
 
+    def hold_in(self, now: "Rights", is_there: Callable[[ObjectKind, str, str], bool]) -> bool:
+        """Tell whether what was begun under these rights may go on under those that its principal has now.
+
+        What was dropped with its grants and policies does not count: `is_there` tells of a kind, a schema and a name.
+        """
+        if now.unlimited:
+            return True
+        if ROLES.index(now.principal.role) > ROLES.index(self.principal.role):
+            return False
+        lost = (grant for grant in self.grants - now.grants if not now.has(*grant))
+        changed = set(self.policies) ^ set(now.policies)
+        return not any(is_there(kind, schema, name) for _, kind, schema, name in lost) and not any(
+            is_there("TABLE", policy.schema, policy.table) for policy in changed
+        )
+
+    def has(self, privilege: Privilege, kind: ObjectKind, schema: str, name: str) -> bool:
+        """Tell whether a privilege is granted, on a table by its schema too."""
+        by_schema = kind == "TABLE" and (privilege, "SCHEMA", schema, "") in self.grants
+        return by_schema or (privilege, kind, schema, name) in self.grants
+
     def may(self, privilege: Privilege, table: TableName, owner: str | None = None) -> bool:
         """Tell whether a table may be used so; `owner` is who made it."""
         if self.unlimited:
@@ -44,8 +64,7 @@ class Rights:
             return False
         if owner == self.principal.name:
             return True
-        on_table = (privilege, "TABLE", table.schema, table.name)
-        return on_table in self.grants or (privilege, "SCHEMA", table.schema, "") in self.grants
+        return self.has(privilege, "TABLE", table.schema, table.name)
 
     def check(self, privilege: Privilege, table: TableName, owner: str | None = None) -> None:
         """Raise `PermissionDeniedError` where a table may not be used so."""

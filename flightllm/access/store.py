@@ -15,8 +15,9 @@ from flightllm.access.grants import Grant, ObjectKind, Policy
 from flightllm.access.passwords import hash_password, hash_token, new_token
 from flightllm.access.principal import LOCAL, ROLES, Principal, Role
 from flightllm.errors import ConfigError, InvalidInputError, NotFoundError
+from flightllm.files import make_private
 
-_SCHEMA = """
+_TABLES = """
 CREATE TABLE IF NOT EXISTS users (
     name TEXT PRIMARY KEY, role TEXT NOT NULL, groups TEXT NOT NULL, tenant TEXT NOT NULL, password TEXT,
     daily_calls INTEGER, daily_tokens INTEGER, daily_cost REAL);
@@ -34,6 +35,8 @@ CREATE TABLE IF NOT EXISTS spent (
     PRIMARY KEY (user, day));
 CREATE TABLE IF NOT EXISTS dropped (name TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+"""
+_FIRST = """
 INSERT OR IGNORE INTO secrets VALUES ('signing key', lower(hex(randomblob(32))));
 INSERT OR IGNORE INTO grants VALUES ('user', 'USAGE', 'MODEL', '', 'default');
 INSERT OR IGNORE INTO grants VALUES ('readonly', 'USAGE', 'MODEL', '', 'default');
@@ -330,9 +333,10 @@ class AccessStore:
         if self._closed:
             raise ConfigError("the user database is closed")
         if self._writer is None and self._path is not None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            make_private(self._path.parent)
             self._path.touch(mode=0o600)
             self._writer = _connect(str(self._path))
+            self._writer.executescript(_TABLES)  # an older server's file lacks newer tables
         if self._writer is None:
             raise ConfigError("the user database is closed")
         return self._writer
@@ -345,7 +349,7 @@ def _connect(path: str) -> sqlite3.Connection:
         database.execute("PRAGMA journal_mode = WAL")
         database.execute("PRAGMA synchronous = FULL")
         if database.execute("SELECT 1 FROM sqlite_master WHERE name = 'secrets'").fetchone() is None:
-            database.executescript(f"BEGIN IMMEDIATE; {_SCHEMA} COMMIT;")
+            database.executescript(f"BEGIN IMMEDIATE; {_TABLES} {_FIRST} COMMIT;")
     return database
 
 

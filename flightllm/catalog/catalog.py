@@ -15,12 +15,13 @@ from flightllm.access.principal import LOCAL
 from flightllm.catalog import external, files, statements, uploads, views
 from flightllm.catalog.entries import Entry, SystemTables, TableInfo, system_rows
 from flightllm.catalog.insertion import planned_rows
+from flightllm.catalog.reading import check_query
 from flightllm.catalog.rewriting import Collect
-from flightllm.catalog.store import RESERVED, TableStore
+from flightllm.catalog.store import TableStore
 from flightllm.catalog.uploads import IngestMode
 from flightllm.config import LimitsConfig, StorageConfig
 from flightllm.errors import ConfigError, InvalidInputError, SqlError
-from flightllm.sql.names import DEFAULT_SCHEMA, STORED_SUFFIX, TableName, parse_name, quoted
+from flightllm.sql.names import DEFAULT_SCHEMA, RESERVED, STORED_SUFFIX, TableName, parse_name, quoted
 from flightllm.sql.statement import Statement
 from flightllm.storage.folder import TablesFolder
 from flightllm.storage.places import Places
@@ -97,7 +98,9 @@ class Catalog:
 
     def tables(self) -> list[TableInfo]:
         """Return all tables by schema and name, the system tables included; touches no data."""
-        listed = [entry.info for entry in self.entries.values()]
+        with self.reading():
+            entries = self.entries
+            listed = [self.store.plans.info(entry, entries) for entry in entries.values()]
         return sorted([*listed, *self.store.system_tables()], key=lambda info: info.name)
 
     def system_rows(self, name: str) -> pa.Table:
@@ -114,10 +117,11 @@ class Catalog:
         Raises:
             NotFoundError: there is no such table; names the ones there are.
         """
-        entries = self.entries
-        wanted = self.store.named(name, entries)
-        if entry := entries.get(wanted):
-            return entry.info
+        with self.reading():
+            entries = self.entries
+            wanted = self.store.named(name, entries)
+            if entry := entries.get(wanted):
+                return self.store.plans.info(entry, entries)
         for info in self.store.system_tables():
             if info.name == wanted:
                 return info
@@ -213,8 +217,10 @@ class Catalog:
         Raises:
             PermissionDeniedError: the table is a file, a view or a system table.
             SqlError: the values do not fit the table's columns.
+            LimitExceededError: the query is too large together with the views that it reads.
         """
         target = statements.target_of(statement)
+        check_query(statement.query or "", self.entries, self.store.limits)
         return planned_rows(self.context(), self.store.writable(target), statement.columns, statement.query or "")
 
     def insert(self, statement: Statement, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
@@ -239,6 +245,14 @@ class Catalog:
             FlightLLMError: the statement is wrong or not supported; nothing was changed.
         """
         return statements.execute(self.store, statement, collect, self.owner)
+
+    def check(self, statement: Statement) -> None:
+        """Raise what `execute` would where planning alone tells of it; nothing is changed.
+
+        Raises:
+            FlightLLMError: the statement is wrong.
+        """
+        statements.check(self.store, statement)
 
     def check_create(self, statement: Statement) -> bool:
         """Tell whether CREATE … has anything to do: False where the name exists and IF NOT EXISTS was written.
@@ -269,6 +283,10 @@ class Catalog:
         external.create_external(self.store, statement, self.owner)
 
     def inline_views(self, sql: str) -> str:
-        """Return a query with the AI views it names put before it as WITH queries; other text comes back as it is."""
-        kept = {name: entry for name, entry in self.entries.items() if entry.kind == "ai_view"}
-        return views.inline_views(sql, kept)
+        """Return a query with the AI views it names put before it as WITH queries; other text comes back as it is.
+
+        Raises:
+            LimitExceededError: it is too large together with the plain views that it reads.
+            SqlError: some views read each other.
+        """
+        return views.inline_views(sql, self.entries, self.store.limits)

@@ -1,7 +1,7 @@
 """What the catalog knows of each table, and the providers through which DataFusion looks tables up."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -10,6 +10,7 @@ from datafusion.catalog import Table
 from pyarrow import dataset
 
 from flightllm.access.principal import LOCAL
+from flightllm.catalog.view_plan import ViewPlan
 from flightllm.errors import FlightLLMError, InternalError, NotFoundError, PermissionDeniedError
 from flightllm.sql.names import STORED_SUFFIX, TableName
 from flightllm.storage.folder import link_name
@@ -88,9 +89,10 @@ class StoredRows:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One registered table. `provider` is None for a view whose tables are gone; `query` is a view's text.
+    """One registered table. `query` is a view's text.
 
-    `stored` is the table below a file whose columns have to be cast on reading.
+    A plain view has a provider, and the schema that its tables give it, only where it was planned. `stored` is the
+    table below a file whose columns have to be cast on reading.
     """
 
     name: TableName
@@ -110,6 +112,8 @@ class Entry:
     """Path or address of an external table, address of one of the configuration; clients never see it."""
     format: str = ""
     """How the names of an external table's files end."""
+    plan: ViewPlan = field(default_factory=ViewPlan, compare=False, repr=False)
+    """Of a view."""
 
     @property
     def whole(self) -> Table | None:
@@ -122,15 +126,20 @@ class Entry:
         return TableInfo(self.name, _TYPES[self.kind], self.schema)
 
 
+Planned = Callable[[Entry, Mapping[TableName, Entry]], Entry]
+"""Returns an entry as it is found among others, planned where it is a view; raises a `FlightLLMError`."""
+
+
 class SchemaTables:
     """One schema as DataFusion sees it: looks up live, lists names, registers nothing by itself.
 
     DataFusion reads `table_names` as an attribute, unlike its abstract class says, hence no inheritance.
     """
 
-    def __init__(self, schema: str, entries: Callable[[], Mapping[TableName, Entry]]) -> None:
+    def __init__(self, schema: str, entries: Callable[[], Mapping[TableName, Entry]], planned: Planned) -> None:
         self._schema = schema
         self._entries = entries
+        self._planned = planned
 
     @property
     def owner_name(self) -> None:
@@ -139,10 +148,16 @@ class SchemaTables:
     @property
     def table_names(self) -> list[str]:
         """Return the names of the schema's tables that can be read; a list of tables looks each of them up."""
-        return sorted(name.name for name, entry in self._entries().items() if self._listed(name, entry))
+        entries = self._entries()
+        mine = {name.name: entry for name, entry in entries.items() if name.schema == self._schema}
+        return sorted(name for name, entry in mine.items() if self._can_be_read(entry, entries))
 
-    def _listed(self, name: TableName, entry: Entry) -> bool:
-        return name.schema == self._schema and entry.provider is not None and can_be_read(entry)
+    def _can_be_read(self, entry: Entry, entries: Mapping[TableName, Entry]) -> bool:
+        try:
+            check_files(entry)
+            return self._planned(entry, entries).provider is not None
+        except FlightLLMError:
+            return False
 
     def table(self, name: str) -> Table | None:
         """Return a table's provider, or None where there is no such table.
@@ -150,11 +165,12 @@ class SchemaTables:
         Raises:
             NotFoundError: its file is gone; DataFusion would find no rows.
             InternalError: a file of it is damaged.
+            FlightLLMError: it is a view that cannot be planned.
         """
         entries = self._entries()
         if entry := entries.get(TableName(self._schema, name)):
             check_files(entry)
-            return entry.provider
+            return self._planned(entry, entries).provider
         stored = entries.get(TableName(self._schema, name.removesuffix(STORED_SUFFIX)))
         return stored.whole if stored and name.endswith(STORED_SUFFIX) else None
 
@@ -183,15 +199,6 @@ def check_files(entry: Entry) -> None:
             f"the table {entry.name.display!r} is damaged: a file of it is missing or cut short on the server's disk;"
             " restore it from a backup, or drop it"
         )
-
-
-def can_be_read(entry: Entry) -> bool:
-    """Tell whether what an entry reads is there."""
-    try:
-        check_files(entry)
-    except FlightLLMError:
-        return False
-    return True
 
 
 class SystemSchema:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator
 
 import pyarrow as pa
-from datafusion import DataFrame, SessionContext
+from datafusion import DataFrame, SessionContext, SQLOptions
 from datafusion.catalog import Catalog, Schema, Table
 
 from flightllm.catalog.contexts import QUERY_ONLY, ROWS_ONLY, plain_config
@@ -28,11 +28,22 @@ def run_change(store: TableStore, name: TableName, text: str, counting: str, col
     change depends on another row, so they are changed some at a time, in memory.
     """
     with store.folder.readers.open():
-        entry = store.writable(name)
+        entry = check_change(store, name, text, counting)
         check_files(entry)
-        _sql(store.context(), counting)
         with store.rewriting(rows_of(entry)):
             return _Change(store, same_table(store, entry), text, counting, collect).run()
+
+
+def check_change(store: TableStore, name: TableName, text: str, counting: str) -> Entry:
+    """Plan an UPDATE or DELETE without running it; return the table that it changes.
+
+    Raises:
+        FlightLLMError: the statement is wrong, or the table is not one that can be changed.
+    """
+    entry = store.writable(name)
+    _sql(store.context(), counting)
+    _sql(_context(name, memory_table([], entry.schema)), text, ROWS_ONLY)
+    return entry
 
 
 class _Change:
@@ -68,7 +79,7 @@ class _Change:
     def _count(self, index: int) -> int:
         path = self._old.path(index)
         table = rows_table(str(path), path.suffix, self._entry.schema)
-        return _total(self._rows(_sql(self._context(table), self._counting)))
+        return _total(self._rows(_sql(_context(self._entry.name, table), self._counting)))
 
     def _rows(self, frame: DataFrame) -> Iterator[pa.RecordBatch]:
         try:
@@ -80,31 +91,32 @@ class _Change:
         """Yield the rows as they are after the change."""
         schema = self._entry.schema
         for group in gathered(batches):
-            context = self._context(memory_table(group, schema))
+            context = _context(self._entry.name, memory_table(group, schema))
             try:
-                self._changed += _total(context.sql_with_options(self._text, ROWS_ONLY).collect())
+                self._changed += _total(_sql(context, self._text, ROWS_ONLY).collect())
             except Exception as error:
                 raise mapped_error(error) from error
             for batch in self._rows(_sql(context, f"SELECT * FROM {self._entry.name.sql}")):
                 yield with_schema(batch, schema)
 
-    def _context(self, table: Table) -> SessionContext:
-        """Return a context in which the table's name means other rows, and no other table is known."""
-        config = plain_config().with_create_default_catalog_and_schema(enabled=False)
-        config = config.with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
-        config = config.with_target_partitions(1)  # rows keep their order
-        catalog, schema = Catalog.memory_catalog(), Schema.memory_schema()
-        schema.register_table(self._entry.name.name, table)
-        catalog.register_schema(self._entry.name.schema, schema)
-        context = SessionContext(config)
-        context.register_catalog_provider(CATALOG, catalog)
-        context.remove_optimizer_rule("common_sub_expression_eliminate")  # DataFusion's DML loses what it names
-        return context
+
+def _context(name: TableName, table: Table) -> SessionContext:
+    """Return a context in which the table's name means other rows, and no other table is known."""
+    config = plain_config().with_create_default_catalog_and_schema(enabled=False)
+    config = config.with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
+    config = config.with_target_partitions(1)  # rows keep their order
+    catalog, schema = Catalog.memory_catalog(), Schema.memory_schema()
+    schema.register_table(name.name, table)
+    catalog.register_schema(name.schema, schema)
+    context = SessionContext(config)
+    context.register_catalog_provider(CATALOG, catalog)
+    context.remove_optimizer_rule("common_sub_expression_eliminate")  # DataFusion's DML loses what it names
+    return context
 
 
-def _sql(context: SessionContext, text: str) -> DataFrame:
+def _sql(context: SessionContext, text: str, options: SQLOptions = QUERY_ONLY) -> DataFrame:
     try:
-        return context.sql_with_options(text, QUERY_ONLY)
+        return context.sql_with_options(text, options)
     except Exception as error:
         raise mapped_error(error) from error
 

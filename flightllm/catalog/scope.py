@@ -14,13 +14,14 @@ from flightllm.access.grants import Policy
 from flightllm.access.principal import Principal
 from flightllm.access.rights import Rights
 from flightllm.catalog.contexts import QUERY_ONLY, with_types
-from flightllm.catalog.entries import Entry, SchemaTables, SystemSchema, check_files, system_rows
+from flightllm.catalog.entries import Entry, Planned, SchemaTables, SystemSchema, check_files, system_rows
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.own_rows import OwnRows
-from flightllm.catalog.store import SYSTEM_SCHEMA, TableStore
+from flightllm.catalog.planning import ViewPlans, already_planned
+from flightllm.catalog.store import TableStore
 from flightllm.errors import FlightLLMError, NotFoundError, PermissionDeniedError, SqlError, UnsupportedError
 from flightllm.plain_types import with_plain_types
-from flightllm.sql.names import STORED_SUFFIX, TableName, quoted
+from flightllm.sql.names import STORED_SUFFIX, SYSTEM_SCHEMA, TableName, quoted
 from flightllm.sql.tokens import tokenize
 
 _log = structlog.get_logger(__name__)
@@ -31,9 +32,8 @@ _BARRIER = f" LIMIT {10**15}"
 class Scope:
     """What one principal sees of the tables there are at one moment.
 
-    A table with a row filter or masks is a view over the whole table, which has a hidden name; a view is planned anew
-    over what the principal sees of its tables. Everything is planned beforehand, because DataFusion looks tables up
-    where nothing can be planned.
+    A table with a row filter or masks is a view over the whole table, which has a hidden name, planned beforehand; a
+    view is planned anew over what the principal sees of its tables, when it is first looked up.
     """
 
     def __init__(self, store: TableStore, rights: Rights) -> None:
@@ -43,18 +43,13 @@ class Scope:
         self._entries: dict[TableName, Entry] = {}
         self._refusals: dict[TableName, FlightLLMError] = {}
         self._own_rows: OwnRows | None = None
-        self._shared = SharedCatalog.memory_catalog()
-        for schema in store.schemas():
-            if schema != SYSTEM_SCHEMA:
-                self._shared.register_schema(schema, cast("SchemaProvider", _ScopedTables(schema, self)))
-        if (system := store.system) is not None:
-            self._own_rows = OwnRows(system, rights, self._reads)
-            self._shared.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", SystemSchema(self._own_rows)))
-        views = [entry for entry in self.base.values() if entry.kind == "view" and self._is_readable(entry, rights)]
+        if store.system is not None:
+            self._own_rows = OwnRows(store.system, rights, self._reads)
+        self._plans = ViewPlans(store.limits, self._planning_context)
+        self._shared = self._catalog(self._entries, self._plans.looked_up)
         for entry in self.base.values():
-            if entry.kind != "view" and self._is_readable(entry, rights):
+            if self._is_readable(entry, rights):
                 self._restrict(entry, rights)
-        self._plan(views)
 
     @property
     def entries(self) -> Mapping[TableName, Entry]:
@@ -65,6 +60,34 @@ class Scope:
     def refusals(self) -> Mapping[TableName, FlightLLMError]:
         """Return why the other tables cannot be read."""
         return self._refusals
+
+    def planned(self, entry: Entry) -> Entry:
+        """Return one of the tables with what it has for the principal.
+
+        Raises:
+            FlightLLMError: it is a view that cannot be planned, over tables that may not be read for instance.
+        """
+        return self._plans.planned(entry, self._entries)
+
+    def seen(self, entry: Entry) -> Entry | None:
+        """Return one of the tables as `planned` does, or None where it cannot be read."""
+        try:
+            return self.planned(entry)
+        except FlightLLMError:
+            return None
+
+    def _catalog(self, entries: Mapping[TableName, Entry], planned: Planned) -> SharedCatalog:
+        catalog = SharedCatalog.memory_catalog()
+        for schema in self._store.schemas():
+            if schema != SYSTEM_SCHEMA:
+                tables = _ScopedTables(schema, self, entries, planned)
+                catalog.register_schema(schema, cast("SchemaProvider", tables))
+        if self._own_rows is not None:
+            catalog.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", SystemSchema(self._own_rows)))
+        return catalog
+
+    def _planning_context(self, entries: Mapping[TableName, Entry]) -> SessionContext:
+        return self._store.context_over(self._catalog(entries, already_planned), planning=False, parallel=True)
 
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
         """Return a fresh context over these tables; see `TableStore.context`."""
@@ -95,21 +118,6 @@ class Scope:
             _log.warning("a row filter or mask does not fit its table", table=entry.name.display, error=str(error))
             self._refusals[entry.name] = _unfit(entry)
 
-    def _plan(self, views: list[Entry]) -> None:
-        """Plan views over what is seen of their tables, those over other views after them."""
-        context = self.context()
-        while views:
-            failed: list[tuple[Entry, FlightLLMError]] = []
-            for view in views:
-                try:
-                    self._entries[view.name] = self._store.planned(view, context)
-                except FlightLLMError as error:
-                    failed.append((view, error))
-            if len(failed) == len(views):
-                self._refusals.update({view.name: error for view, error in failed})
-                return
-            views = [view for view, _ in failed]
-
 
 def _unfit(entry: Entry) -> PermissionDeniedError:
     return PermissionDeniedError(
@@ -121,8 +129,8 @@ def _unfit(entry: Entry) -> PermissionDeniedError:
 class _ScopedTables(SchemaTables):
     """One schema of a scope as DataFusion sees it."""
 
-    def __init__(self, schema: str, scope: Scope) -> None:
-        super().__init__(schema, lambda: scope.entries)
+    def __init__(self, schema: str, scope: Scope, entries: Mapping[TableName, Entry], planned: Planned) -> None:
+        super().__init__(schema, lambda: entries, planned)
         self._scope = scope
 
     def table(self, name: str) -> Table | None:
@@ -146,6 +154,8 @@ def restricted(store: TableStore, entry: Entry, rights: Rights) -> Entry:
     Raises:
         SqlError: an expression cannot be planned, or a mask's values may not fit its column.
     """
+    if entry.kind == "view":
+        return replace(entry, plan=entry.plan.renewed())
     filters, masks = rights.row_filters(entry.name), rights.masks(entry.name)
     if gone := masks.keys() - set(entry.schema.names):
         raise SqlError(f"there is no column {min(gone)!r}")
@@ -199,11 +209,11 @@ def check_policy(store: TableStore, policy: Policy) -> None:
     entry = store.entries.get(policy.target)
     if entry is None:
         raise store.missing(policy.target, store.entries)
+    if entry.kind in {"view", "ai_view"}:
+        raise UnsupportedError(f"{policy.target.display!r} is a view: put the filter or mask on the tables it reads")
     if policy.column and policy.column not in entry.schema.names:
         known = ", ".join(entry.schema.names)
         raise NotFoundError(f"the table has no column {policy.column!r}; its columns are {known}")
-    if entry.kind in {"view", "ai_view"}:
-        raise UnsupportedError(f"{policy.target.display!r} is a view: put the filter or mask on the tables it reads")
     nobody = Principal("nobody", "readonly")
     restricted(store, entry, Rights(nobody, frozenset(), (policy,)))
 

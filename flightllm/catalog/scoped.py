@@ -17,10 +17,10 @@ from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.frozen import FrozenCatalog
 from flightllm.catalog.rewriting import Collect
 from flightllm.catalog.scope import Scope
-from flightllm.catalog.store import RESERVED, TableStore
+from flightllm.catalog.store import TableStore
 from flightllm.catalog.uploads import IngestMode
 from flightllm.errors import PermissionDeniedError
-from flightllm.sql.names import DEFAULT_SCHEMA, TableName
+from flightllm.sql.names import DEFAULT_SCHEMA, RESERVED, TableName
 from flightllm.sql.statement import Statement
 
 _MOST_SCOPES = 64
@@ -75,6 +75,11 @@ class ScopedCatalog(Catalog):
         mine = {name.schema for name in self._scope.entries} | {DEFAULT_SCHEMA, *RESERVED}
         return [schema for schema in self.store.schemas() if schema in mine or self._rights.may_create(schema)]
 
+    def tables(self) -> list[TableInfo]:
+        """Return the tables that the principal may read."""
+        listed = [found.info for entry in self._scope.entries.values() if (found := self._scope.seen(entry))]
+        return sorted([*listed, *self.store.system_tables()], key=lambda info: info.name)
+
     def system_rows(self, name: str) -> pa.Table:
         """Return the principal's rows of a system table as they are now."""
         return self._scope.system_rows(name)
@@ -89,6 +94,8 @@ class ScopedCatalog(Catalog):
         wanted = self.store.named(name, self._scope.base)
         if refusal := self._scope.refusals.get(wanted):
             raise refusal
+        if entry := self._scope.entries.get(wanted):
+            return self._scope.planned(entry).info
         return super().table(wanted)
 
     def revision(self, name: TableName) -> str:
@@ -149,6 +156,12 @@ class ScopedCatalog(Catalog):
             if statement.kind == "create_view":
                 self._check_readable(statement.query or "")
             return super().execute(statement, collect)
+
+    def check(self, statement: Statement) -> None:
+        """Raise what `execute` would; see `Catalog.check`."""
+        name = statements.target_of(statement)
+        self._check_change(statement, name, self.store.entries.get(name))
+        super().check(statement)
 
     def _check_change(self, statement: Statement, name: TableName, entry: Entry | None) -> None:
         match statement.kind:

@@ -1,5 +1,6 @@
 """The statements that change what tables, views and schemas there are."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 import pyarrow as pa
@@ -9,10 +10,10 @@ from flightllm.catalog.contexts import scratch_context
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.managed import new_table
-from flightllm.catalog.rewriting import Collect, run_change
-from flightllm.catalog.store import RESERVED, TableStore
+from flightllm.catalog.rewriting import Collect, check_change, run_change
+from flightllm.catalog.store import TableStore
 from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, SqlError, UnsupportedError
-from flightllm.sql.names import DEFAULT_SCHEMA, TableName
+from flightllm.sql.names import DEFAULT_SCHEMA, RESERVED, TableName
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import tokenize
 
@@ -40,11 +41,23 @@ def execute(store: TableStore, statement: Statement, collect: Collect, owner: st
         case "drop_table" | "drop_view":
             _drop(store, statement, name)
         case "delete" | "update":
-            store.writable(name)
             return run_change(store, name, statement.text, statement.query or "", collect)
         case _:
             raise UnsupportedError(f"{statement.kind.upper()} is not a change to tables")
     return -1
+
+
+def check(store: TableStore, statement: Statement) -> None:
+    """Raise what `execute` would, as far as planning tells. See `Catalog.check`."""
+    name = target_of(statement)
+    match statement.kind:
+        case "create_table":
+            _schema_of(statement)
+            check_create(store, statement)
+        case "drop_table" | "drop_view":
+            _to_drop(store, statement, name)
+        case "delete" | "update":
+            check_change(store, name, statement.text, statement.query or "")
 
 
 def target_of(statement: Statement) -> TableName:
@@ -87,7 +100,6 @@ def create_ai_view(store: TableStore, statement: Statement, schema: pa.Schema, o
     query = statement.query or ""
     if name.schema != DEFAULT_SCHEMA:
         raise UnsupportedError(f"a view with AI calls must be in the schema {DEFAULT_SCHEMA}: CREATE VIEW {name.name}")
-    views.check_not_itself(name, query)
     names = statement.columns or schema.names
     if len(names) != len(schema):
         raise SqlError(f"the view names {len(names)} columns but its query returns {len(schema)}")
@@ -96,10 +108,19 @@ def create_ai_view(store: TableStore, statement: Statement, schema: pa.Schema, o
     entry = Entry(name, "ai_view", plain, None, query, statement.columns, owner=owner)
     with store.lock:
         if check_create(store, statement):
+            views.check_not_circular(entry, store.entries)
             store.put(entry)
 
 
 def _create_table(store: TableStore, statement: Statement, name: TableName, owner: str) -> None:
+    schema = _schema_of(statement)
+    with store.lock:
+        if check_create(store, statement):
+            store.put(new_table(name, schema, (), owner, statement.tail))
+
+
+def _schema_of(statement: Statement) -> pa.Schema:
+    """Return the columns of a table that is defined by a list of them."""
     _check_definition(statement.tail)
     scratch = scratch_context()
     try:
@@ -108,9 +129,7 @@ def _create_table(store: TableStore, statement: Statement, name: TableName, owne
         raise mapped_error(error) from error
     schema = scratch.catalog().schema("public").table("t").schema
     memory.plain_schema(schema)
-    with store.lock:
-        if check_create(store, statement):
-            store.put(new_table(name, schema, (), owner, statement.tail))
+    return schema
 
 
 def _check_definition(columns: str) -> None:
@@ -126,10 +145,14 @@ def _check_definition(columns: str) -> None:
 
 def _create_view(store: TableStore, statement: Statement, name: TableName, owner: str) -> None:
     entry = Entry(name, "view", pa.schema([]), None, statement.query or "", statement.columns, owner=owner)
-    views.check_not_itself(name, entry.query)
+    if not check_create(store, statement):
+        return
+    views.check_not_circular(entry, store.entries)
+    planned = store.plans.planned(entry, {**store.entries, name: entry})
     with store.lock:
         if check_create(store, statement):
-            store.put(store.planned(entry, store.context()))
+            views.check_not_circular(entry, store.entries)  # others may have been made since
+            store.put(replace(entry, schema=planned.schema))
 
 
 def _create_schema(store: TableStore, statement: Statement, schema: str) -> None:
@@ -155,14 +178,20 @@ def _drop_schema(store: TableStore, statement: Statement, schema: str) -> None:
 
 def _drop(store: TableStore, statement: Statement, name: TableName) -> None:
     with store.lock:
-        entry = store.entries.get(name)
-        if entry is None and statement.exists_ok:
-            return
-        if entry is None or entry.kind not in (*_VIEWS, "external"):
-            entry = store.writable(name)
-        if (entry.kind in _VIEWS) != (statement.kind == "drop_view"):
-            raise InvalidInputError(f"{name.display!r} is a {_what(entry).lower()}: write DROP {_what(entry)}")
-        store.remove(name)
+        if _to_drop(store, statement, name):
+            store.remove(name)
+
+
+def _to_drop(store: TableStore, statement: Statement, name: TableName) -> bool:
+    """Tell whether DROP has anything to do."""
+    entry = store.entries.get(name)
+    if entry is None and statement.exists_ok:
+        return False
+    if entry is None or entry.kind not in (*_VIEWS, "external"):
+        entry = store.writable(name)
+    if (entry.kind in _VIEWS) != (statement.kind == "drop_view"):
+        raise InvalidInputError(f"{name.display!r} is a {_what(entry).lower()}: write DROP {_what(entry)}")
+    return True
 
 
 def _what(entry: Entry) -> str:

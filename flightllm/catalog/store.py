@@ -11,25 +11,39 @@ from uuid import uuid4
 import structlog
 from datafusion import SessionContext
 from datafusion.catalog import Catalog as SharedCatalog
-from datafusion.catalog import SchemaProvider, Table
+from datafusion.catalog import SchemaProvider
 
 from flightllm.access.grants import ObjectKind
-from flightllm.catalog import views
-from flightllm.catalog.contexts import QUERY_ONLY, Memory, row_types, shared_context, with_types
-from flightllm.catalog.entries import Entry, SchemaTables, StoredRows, SystemSchema, SystemTables, TableInfo
-from flightllm.catalog.errors import mapped_error
+from flightllm.catalog.contexts import Memory, shared_context
+from flightllm.catalog.entries import (
+    Entry,
+    Planned,
+    SchemaTables,
+    StoredRows,
+    SystemSchema,
+    SystemTables,
+    TableInfo,
+)
 from flightllm.catalog.files import files_revision
 from flightllm.catalog.manifest import KEPT, Manifest, entry_json
 from flightllm.catalog.opening import opened
+from flightllm.catalog.planning import ViewPlans, already_planned
+from flightllm.catalog.reading import readers_of
 from flightllm.config import LimitsConfig
-from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
-from flightllm.sql.names import DEFAULT_SCHEMA, STORED_SUFFIX, TableName, parse_name, quoted
+from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError
+from flightllm.sql.names import (
+    DEFAULT_SCHEMA,
+    RESERVED,
+    STORED_SUFFIX,
+    SYSTEM_SCHEMA,
+    TableName,
+    parse_name,
+    quoted,
+)
 from flightllm.storage.folder import TablesFolder
 from flightllm.storage.places import Places
 
 _log = structlog.get_logger(__name__)
-SYSTEM_SCHEMA = "system"
-RESERVED = (SYSTEM_SCHEMA, "information_schema")
 _WHAT = {
     "file": "registered by the server's configuration",
     "external": "an external table",
@@ -62,6 +76,7 @@ class TableStore:
         self._entries: Mapping[TableName, Entry] = {}
         self._schemas: tuple[str, ...] = ()
         self._rewriting: defaultdict[str, Lock] = defaultdict(Lock)
+        self.plans = ViewPlans(limits, self._planning_context)
         self._shared = SharedCatalog.memory_catalog()
         self._register(DEFAULT_SCHEMA)
         if system is not None:
@@ -99,7 +114,7 @@ class TableStore:
             if entry.rows is not None and not entry.rows.complete:
                 names = [file.name for file in entry.rows.files]
                 _log.error("a table is damaged: a file is missing or cut short", table=entry.name.display, files=names)
-        self._entries = self._with_views({entry.name: entry for entry in found}, {})
+        self._entries = {entry.name: entry for entry in found}
 
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
         """Return a fresh context over these tables; a planning one leaves AI calls where the SQL put them.
@@ -183,7 +198,7 @@ class TableStore:
 
     def _register(self, schema: str) -> None:
         if schema not in self._schemas:
-            provider = SchemaTables(schema, lambda: self._entries)
+            provider = SchemaTables(schema, lambda: self._entries, self.plans.looked_up)
             self._shared.register_schema(schema, cast("SchemaProvider", provider))
             self._schemas = (*self._schemas, schema)
 
@@ -235,7 +250,7 @@ class TableStore:
             check(self._entries.get(name))
 
     def put(self, entry: Entry) -> None:
-        """Add an entry, or put it in place of the one of its name, and bring the views up to date.
+        """Add an entry, or put it in place of the one of its name; the views that read it are planned anew.
 
         Its new data files must be on disk. Once this returns, the change is there for good.
 
@@ -251,7 +266,7 @@ class TableStore:
             self._change({**others, entry.name: opened(entry, self.folder, self.places)})
 
     def remove(self, name: TableName) -> None:
-        """Remove an entry, and bring the views up to date.
+        """Remove an entry; the views that read it are planned anew.
 
         Raises:
             LimitExceededError: the disk is full; nothing was changed.
@@ -270,7 +285,7 @@ class TableStore:
         """Take new entries, on disk first; the caller holds the lock."""
         before = self._entries
         try:
-            entries = self._with_views(entries, before)
+            entries = _with_stale_views(entries, before)
             self._commit(entries, self._schemas)
         except Exception:
             self._retire(entries, before)
@@ -303,60 +318,26 @@ class TableStore:
             if entry.rows and entry.rows.folder and entry.rows.folder not in kept:
                 self.folder.readers.retire(entry.rows.folder)
 
-    def _with_views(
-        self, entries: Mapping[TableName, Entry], before: Mapping[TableName, Entry]
-    ) -> Mapping[TableName, Entry]:
-        """Return entries with the plain views planned again that read others than before.
+    def _planning_context(self, entries: Mapping[TableName, Entry]) -> SessionContext:
+        """Return a context that sees other entries than the store's, to plan views in."""
+        return self.context_over(self.catalog_of(entries, already_planned), planning=False, parallel=True)
 
-        A stored plan holds on to the tables it was made of.
-        A view whose tables are gone cannot be read, and works again once they are back. A view may read views that
-        come after it, so those that cannot be planned are tried again until no other one can.
-        """
-        changed = {name for name in {*before, *entries} if before.get(name) is not entries.get(name)}
-        stale = views.readers_of(changed, entries)
-        fresh = {name: replace(e, provider=None) if name in stale else e for name, e in entries.items()}
-        waiting = [entry for name, entry in fresh.items() if name in stale]
-        while waiting:
-            failed = []
-            for entry in waiting:
-                try:
-                    fresh[entry.name] = self.planned(entry, self._context_over(fresh))
-                except FlightLLMError:
-                    failed.append(entry)
-            if len(failed) == len(waiting):
-                break
-            waiting = failed
-        return fresh
-
-    def planned(self, view: Entry, context: SessionContext) -> Entry:
-        """Return a plain view with its plan and schema, over what a context sees.
-
-        Raises:
-            SqlError: the query cannot be planned.
-        """
-        text = view.query
-        if view.columns:
-            columns = ", ".join(quoted(column) for column in view.columns)
-            text = f"SELECT * FROM ({text}) AS {quoted(view.name.name)} ({columns})"
-        try:
-            frame = context.sql_with_options(text, QUERY_ONLY)
-            types = row_types(context, frame)
-            if types != frame.schema().types:
-                frame = with_types(frame, types)
-            table = Table(frame)
-        except Exception as error:
-            raise mapped_error(error) from error
-        return replace(view, provider=table, schema=table.schema)
-
-    def _context_over(self, entries: Mapping[TableName, Entry]) -> SessionContext:
-        """Return a context that sees other entries than the store's."""
-        return self.context_over(self.catalog_of(entries), planning=False, parallel=True)
-
-    def catalog_of(self, entries: Mapping[TableName, Entry]) -> SharedCatalog:
+    def catalog_of(self, entries: Mapping[TableName, Entry], planned: Planned | None = None) -> SharedCatalog:
         """Return entries, which may be others than the store's now, as DataFusion looks them up."""
         catalog = SharedCatalog.memory_catalog()
         for schema in self._schemas:
-            catalog.register_schema(schema, cast("SchemaProvider", SchemaTables(schema, lambda: entries)))
+            catalog.register_schema(
+                schema, cast("SchemaProvider", SchemaTables(schema, lambda: entries, planned or self.plans.looked_up))
+            )
         if self.system is not None:
             catalog.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", SystemSchema(self.system)))
         return catalog
+
+
+def _with_stale_views(
+    entries: Mapping[TableName, Entry], before: Mapping[TableName, Entry]
+) -> Mapping[TableName, Entry]:
+    """Return entries where no view that reads others than before is planned: a plan holds on to its tables."""
+    changed = {name for name in {*before, *entries} if before.get(name) is not entries.get(name)}
+    stale = readers_of(changed, entries)
+    return {name: replace(e, plan=e.plan.renewed()) if name in stale else e for name, e in entries.items()}

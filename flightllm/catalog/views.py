@@ -1,38 +1,39 @@
-"""Views: those with AI calls, whose plans cannot be stored, go as text into queries; plain ones by what they read."""
+"""Views with AI calls, whose plans cannot be stored: they go as text into queries."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 
 from flightllm.catalog.entries import Entry
-from flightllm.errors import SqlError, UnsupportedError
-from flightllm.sql.names import (
-    CATALOG,
-    DEFAULT_SCHEMA,
-    TableName,
-    identifier,
-    quoted,
-    read_parts,
-    table_name,
-    with_name,
-)
+from flightllm.catalog.reading import check_query, ordered, read_by
+from flightllm.config import LimitsConfig
+from flightllm.errors import UnsupportedError
+from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA, TableName, identifier, quoted, with_name
 from flightllm.sql.tokens import Token, tokenize
 
 
-def inline_views(sql: str, views: Mapping[TableName, Entry]) -> str:
+def inline_views(sql: str, entries: Mapping[TableName, Entry], limits: LimitsConfig) -> str:
     """Return the query with every AI view it names, directly or through another, put before it as a WITH query.
 
     Text that names none is returned as it is. A WITH query of the same name in `sql` itself hides the view.
 
     Raises:
+        LimitExceededError: the text is too large together with the plain views that it reads.
+        SqlError: some views read each other.
         UnsupportedError: a WITH query inside the text or inside a view is named like a view that is needed.
     """
-    if not views:
-        return sql
+    views = {name: entry for name, entry in entries.items() if entry.kind == "ai_view"}
+    text = _inlined(sql, views) if views else sql
+    check_query(text, entries, limits)
+    return text
+
+
+def _inlined(sql: str, views: Mapping[TableName, Entry]) -> str:
     tokens = tokenize(sql)
     hidden = set(_outer_with_names(tokens))
     needed: dict[str, Entry] = {}
     for name in _mentioned(tokens, views):
         if name.name not in hidden:
-            _need(views[name], views, needed)
+            needed |= {view.name.name: view for view in ordered(views[name], partial(mentioned, views=views))}
     if not needed:
         return sql
     _check_names(tokens, hidden | set(needed))
@@ -40,13 +41,9 @@ def inline_views(sql: str, views: Mapping[TableName, Entry]) -> str:
     return _with(_unqualified(sql, tokens, views), definitions)
 
 
-def _need(entry: Entry, views: Mapping[TableName, Entry], needed: dict[str, Entry]) -> None:
-    if entry.name.name in needed:
-        return
-    for name in _mentioned(tokenize(entry.query), views):
-        if name != entry.name:
-            _need(views[name], views, needed)
-    needed[entry.name.name] = entry
+def mentioned(entry: Entry, views: Mapping[TableName, Entry]) -> list[Entry]:
+    """Return the AI views that one mentions."""
+    return [views[name] for name in _mentioned(tokenize(entry.query), views) if name != entry.name]
 
 
 def _mentioned(tokens: Sequence[Token], views: Mapping[TableName, Entry]) -> Iterator[TableName]:
@@ -117,31 +114,17 @@ def _check_names(tokens: Sequence[Token], needed: set[str]) -> None:
             raise UnsupportedError(f"the inner WITH query {name!r} has the name of an AI view in use: rename it")
 
 
-def readers_of(tables: Collection[TableName], entries: Mapping[TableName, Entry]) -> set[TableName]:
-    """Return the plain views among `tables` and those that may read them, by themselves or through other views.
-
-    Any mention of a name in a view's text counts, so these may be too many. Views of system tables are always among
-    them: their plans hold rows of the time when they were made.
-    """
-    found = {name for name in tables if name in entries and entries[name].kind == "view"}
-    texts = {name: e.query.replace('""', '"').lower() for name, e in entries.items() if e.kind == "view"}
-    wanted = {"system", *(name.name.lower() for name in tables)}
-    while wanted:
-        more = {name for name, text in texts.items() if name not in found and any(word in text for word in wanted)}
-        found |= more
-        wanted = {name.name.lower() for name in more}
-    return found
-
-
-def check_not_itself(name: TableName, query: str) -> None:
-    """Check that a view's query does not read the view itself.
+def check_not_circular(view: Entry, entries: Mapping[TableName, Entry]) -> None:
+    """Check that a view to be made does not read itself, through others neither; one with AI calls may not mention it.
 
     Raises:
         SqlError: it does.
     """
-    tokens = tokenize(query)
-    for index, token in enumerate(tokens):
-        if token.is_word("from", "join"):
-            parts, _ = read_parts(tokens, index + 1)
-            if parts and parts[-1] == name.name and table_name(parts) == name:
-                raise SqlError(f"the view {name.display!r} cannot read from itself")
+    after = {**entries, view.name: view}
+    kept = {name: entry for name, entry in after.items() if entry.kind == "ai_view"}
+
+    def below(entry: Entry) -> list[Entry]:
+        read = [found for name in read_by(entry).tables if (found := after.get(name)) and found.query]
+        return [*read, *mentioned(entry, kept)] if entry.kind == "ai_view" else read
+
+    ordered(view, below)

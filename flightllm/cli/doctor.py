@@ -19,6 +19,7 @@ from flightllm.cli.common import TableParameter, config_options, load_config
 from flightllm.cli.endpoint import ask_endpoint
 from flightllm.config import Config
 from flightllm.errors import FlightLLMError
+from flightllm.files import make_private
 
 BASE = ("datafusion", "pyarrow", "substrait", "adbc-driver-flightsql")
 EXTRAS = {
@@ -135,7 +136,7 @@ def _extras(config: Config) -> Iterator[Finding]:
 def _data_folder(config: Config) -> Finding:
     folder = config.data_folder
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:

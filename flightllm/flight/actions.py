@@ -149,14 +149,16 @@ def _renew(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
 
 def _set_options(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
     session, result = core.session(context), flight_message("SetSessionOptionsResult")
-    known = {**_PLACE, **session.get_options()}
+    known, kinds = {**_PLACE, **session.get_options()}, core.option_kinds.setdefault(session, {})
     for key, value in parse_flight("SetSessionOptionsRequest", body).session_options.items():
-        name = key.removeprefix("flightllm.")
+        name, kind = key.lower().removeprefix("flightllm."), value.WhichOneof("option_value")
         try:
-            if value.WhichOneof("option_value") is not None:
+            if kind is not None:
                 _set_option(session, name, _option_text(value))
+                kinds[name] = kind
             elif name not in _PLACE:
                 session.reset_option(name)
+                kinds.pop(name, None)
         except (InvalidInputError, NotFoundError):
             result.errors[key].value = _INVALID_VALUE if name in known else _INVALID_NAME
     return _encoded(result)
@@ -172,9 +174,11 @@ def _set_option(session: Session, name: str, value: str) -> None:
 
 
 def _get_options(core: Core, context: flight.ServerCallContext, _body: bytes) -> bytes:
-    result = flight_message("GetSessionOptionsResult")
-    for key, value in {**_PLACE, **core.session(context).get_options()}.items():
-        result.session_options[key].string_value = value
+    session, result = core.session(context), flight_message("GetSessionOptionsResult")
+    kinds = core.option_kinds.get(session, {})
+    for key, text in {**_PLACE, **session.get_options()}.items():
+        kind, value = _option_value(text, kinds.get(key, ""))
+        setattr(result.session_options[key], kind, value)
     return _encoded(result)
 
 
@@ -199,6 +203,21 @@ def _option_text(value: Any) -> str:
 def _encoded(message: Any) -> bytes:
     encoded: bytes = message.SerializeToString()
     return encoded
+
+
+def _option_value(text: str, kind: str) -> tuple[str, str | bool | int | float]:
+    """Return the kind and value of an option whose text this is: the kind it was set as, where it is still such."""
+    try:
+        match kind:
+            case "bool_value":
+                return kind, {"on": True, "true": True, "off": False, "false": False}[text]
+            case "int64_value":
+                return kind, int(text.removesuffix(".0"))
+            case "double_value":
+                return kind, float(text)
+    except (KeyError, ValueError):
+        pass
+    return "string_value", text
 
 
 def _ipc(schema: pa.Schema) -> bytes:

@@ -28,6 +28,10 @@ class QueryRecord(Protocol):
     def stopped(self) -> bool:
         """Return whether somebody asked the query to stop."""
 
+    @property
+    def reason(self) -> FlightLLMError | None:
+        """Return why it was stopped, where that makes it a failure."""
+
     def cancel(self, reason: FlightLLMError | None = None) -> None:
         """Ask the query to stop, as a failure where there is a reason; returns at once."""
 

@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
+from weakref import WeakKeyDictionary
 
 from pyarrow import flight
 
@@ -72,6 +73,8 @@ class Core:
     refusals: Refusals = field(default_factory=Refusals)
     received: Sum = field(default_factory=Sum)
     """Bytes of uploads and parameters."""
+    option_kinds: WeakKeyDictionary[Session, dict[str, str]] = field(default_factory=WeakKeyDictionary)
+    """As which type of value a session's options were set by the protocol, by name."""
 
     def __post_init__(self) -> None:
         count, seconds = self.limits.statements, self.limits.unfetched_seconds

@@ -30,8 +30,7 @@ def flight_info(
     settings = call_of(context).settings
     if command.name == "CommandPreparedStatementQuery":
         prepared = core.prepared_of(context, command.message.prepared_statement_handle)
-        names = tuple(prepared.description.schema.names)
-        statement = Statement(prepared.session, prepared.text, prepared.parameters, settings, names=names)
+        statement = Statement(prepared.session, prepared.text, prepared.parameters, settings, names=prepared.names)
         is_update = prepared.description.is_update
     else:
         text = _text(command)
@@ -56,7 +55,7 @@ def result_schema(core: Core, context: flight.ServerCallContext, command: Comman
     names: Sequence[str] = ()
     if command.name == "CommandPreparedStatementQuery":
         prepared = core.prepared_of(context, command.message.prepared_statement_handle)
-        session, text, names = prepared.session, prepared.text, prepared.description.schema.names
+        session, text, names = prepared.session, prepared.text, prepared.names
         row = next(rows_of(prepared.parameters), None)
     else:
         session, text = core.session(context), _text(command)

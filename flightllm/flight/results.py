@@ -81,6 +81,11 @@ class _Producer:
         self.stalled: str | None = None
         """Since when the client should have taken rows: the query was given up."""
 
+    @property
+    def reason(self) -> FlightLLMError | None:
+        """Return why the query was stopped, where that makes it a failure."""
+        return self._result.query.reason
+
     def start(self) -> None:
         """Begin to pull, in a thread of its own.
 
@@ -286,6 +291,8 @@ def _next(producer: _Producer, limits: FlightLimits, patience: Patience) -> _Ite
     while True:
         if patience.deadline.over:
             raise patience.deadline.error()
+        if (reason := producer.reason) is not None:  # rows made before are not for its client any more
+            raise reason
         try:
             return producer.items.get(timeout=limits.poll_seconds)
         except queue.Empty:

@@ -77,7 +77,12 @@ class Sequence(Iterator[pa.RecordBatch]):
     @property
     def stopped(self) -> bool:
         """Tell whether it was cancelled."""
-        return self._cancelled
+        return self._cancelled or self._current.query.stopped
+
+    @property
+    def reason(self) -> FlightLLMError | None:
+        """Return why it was stopped, where that makes it a failure."""
+        return self._current.query.reason
 
     def cancel(self, reason: FlightLLMError | None = None) -> None:
         """Stop the running query and start no other."""

@@ -49,6 +49,7 @@ def run(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, on_signal)
+    os.umask(0o077)  # what the server writes is for it alone
     if config.limits.spill_folder is not None:  # DataFusion spills to the process's temporary folder
         os.environ["TMPDIR"] = str(config.limits.spill_folder)
     database = Database.open(config, watch=watch, restarted=restarted)

@@ -35,6 +35,11 @@ class Prepared:
     description: Description
     parameters: pa.Table | None = None
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Return the names promised for columns that may be computed from parameters."""
+        return tuple(self.description.schema.names) if len(self.description.parameters) else ()
+
 
 @dataclass(frozen=True, slots=True)
 class _Renamed:
@@ -82,8 +87,7 @@ class Statement:
                 self._schema = result.schema
             schema = self._schema
         if result.schema != schema:
-            result.query.cancel()
-            close_batches(result.batches)
+            give_up(result)
             raise table_changed()
         with self._lock:
             self._rights = rights
@@ -175,4 +179,5 @@ def _is_alive(query: QueryRecord) -> bool:
 
 
 def _no_row(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    """Return values for no row, of no type: Arrow makes no empty array of some types, such as unions."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0)] * len(schema), names=schema.names)

@@ -20,12 +20,15 @@ _POLL_SECONDS = 0.1
 _log = structlog.get_logger(__name__)
 
 
-def supervised(config: RecoveryConfig, *, beside: bool = False) -> Callable[[EngineConfig], Engine]:
-    """Return how to create engines that are opened again when they die; see `SupervisedEngine`."""
+def supervised(config: RecoveryConfig, lost: EngineConfig | None = None) -> Callable[[EngineConfig], Engine]:
+    """Return how to create engines that are opened again when they die; see `SupervisedEngine`.
+
+    `lost` is the one that worked in a process before this one: it is opened beside.
+    """
 
     def create(engine: EngineConfig) -> Engine:
         name = f"{engine.kind} ({engine.model})"
-        return SupervisedEngine(name, partial(create_engine, engine), config, beside=beside)
+        return SupervisedEngine(name, partial(create_engine, engine), config, beside=engine is lost)
 
     return create
 

@@ -13,8 +13,8 @@ from flightllm.flight.server import FlightSqlServer
 
 _log = structlog.get_logger(__name__)
 _STOP_SECONDS = 5.0
-_MOST_REQUESTS = 256
-"""Connections at once, those that a page keeps open too; others are told to come again."""
+_MOST_CONNECTIONS = 256
+"""At once, those that a page keeps open too; others are told to come again."""
 
 
 class HttpServer:
@@ -43,6 +43,7 @@ class HttpServer:
             import uvicorn
 
             from flightllm.observe.app import create_app
+            from flightllm.observe.connections import PromptProtocol, bounded
             from flightllm.observe.metrics import Metrics
             from flightllm.web.app import create_page
         except ImportError as exc:
@@ -70,18 +71,20 @@ class HttpServer:
             raise ConfigError(f"[http] listen: cannot listen on {config.listen}: {error.strerror}") from error
         self.port = listening.getsockname()[1]
         self.uri = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{self.port}"
+        connections = set[Any]()
         self._server = uvicorn.Server(
             uvicorn.Config(
-                app,
+                bounded(app, connections, _MOST_CONNECTIONS),
+                http=PromptProtocol,
                 log_config=None,
                 access_log=False,
                 lifespan="off",
-                limit_concurrency=_MOST_REQUESTS,
                 timeout_graceful_shutdown=1,
                 server_header=False,
                 **tls,
             )
         )
+        self._server.server_state.connections = connections
         self._thread = threading.Thread(target=self._server.run, args=([listening],), name="http", daemon=True)
         self._thread.start()
         _log.info("serving http", uri=self.uri, metrics=config.shows_metrics, page=config.page)

@@ -18,7 +18,8 @@ from itertools import pairwise
 from flightllm.config import LimitsConfig
 from flightllm.errors import LimitExceededError, PermissionDeniedError, UnsupportedError
 from flightllm.limits import over_limit
-from flightllm.sql.names import STORED_SUFFIX, identifier, with_name
+from flightllm.sql.expanding import expanded
+from flightllm.sql.names import STORED_SUFFIX
 from flightllm.sql.tokens import Kind, Token, position, tokenize
 
 _WEIGHTS = {
@@ -74,7 +75,7 @@ _LARGEST_VALUE = 8
 _LONGEST_ARGUMENT = 50
 """Tokens after which the second argument is not looked for any more."""
 _CUBE_COLUMNS = 12
-_NESTED, _NESTED_QUERIES, _NESTED_CASES = 45, 16, 8
+_NESTED, NESTED_QUERIES, _NESTED_CASES = 45, 16, 8
 """How deep parentheses and CASE, queries, and CASE in conditions of CASE may be nested."""
 
 
@@ -270,10 +271,24 @@ def check_bound(sql: str, limits: LimitsConfig) -> None:
     tokens = tokenize(sql)
     _check_names(sql, tokens)
     _check_sizes(sql, tokens, limits.memory_bytes)
-    expanded = _expanded(tokens, limits.sql_terms)
-    if expanded > limits.sql_terms:
+    if any(token.is_word("with") for token in tokens) and expanded(tokens).parts > limits.sql_terms:
         found = f"the WITH queries use each other so often that the plan would have over {limits.sql_terms:,} parts"
         raise over_limit("sql_terms", limits.sql_terms, found, "keep one in a table with CREATE TABLE … AS")
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """What a text weighs: along its deepest path, and altogether."""
+
+    deepest: int
+    total: int
+
+
+def weigh(tokens: Sequence[Token]) -> Weight:
+    """Return what a text weighs."""
+    meter = _Meter()
+    deepest = meter.read(tokens)
+    return Weight(deepest, meter.items + sum(count * _WEIGHTS[what] for what, count in meter.counts.items()))
 
 
 def _check_names(sql: str, tokens: Sequence[Token]) -> None:
@@ -330,7 +345,7 @@ def _check_arrow_types(tokens: Sequence[Token]) -> None:
 
 def _check_nesting(meter: _Meter) -> None:
     for what, count, most in (
-        ("queries are nested", meter.queries, _NESTED_QUERIES),
+        ("queries are nested", meter.queries, NESTED_QUERIES),
         ("CASE is nested in conditions of CASE", meter.cases, _NESTED_CASES),
         ("parentheses and CASE are nested", meter.nested, _NESTED),
     ):
@@ -347,38 +362,4 @@ def _too_deep(counts: dict[str, int], weight: int, most: int) -> LimitExceededEr
     return over_limit("sql_terms", most, found, f"that is {most // _WEIGHTS[what]:,} {what}; {advice}")
 
 
-def _expanded(tokens: Sequence[Token], most: int) -> int:
-    """Return how many parts the plan has once every WITH query is put where it is used; stop counting above `most`."""
-    sizes: dict[str, int] = {}
-    opened: list[tuple[str | None, int]] = [(None, 1)]
-    for index, token in enumerate(tokens):
-        if token.is_symbol("("):
-            opened.append((with_name(tokens, index), 1))
-        elif token.is_symbol(")") and len(opened) > 1:
-            name, size = opened.pop()
-            if name is not None:
-                sizes[name] = size
-            else:
-                _grow(opened, size - 1)
-        elif sizes and index and _follows_from(tokens[index - 1]):
-            _grow(opened, sizes.get(_table_name(token), 0))
-        if opened[-1][1] > most:
-            return opened[-1][1]
-    return sum(size for _, size in opened)
-
-
-def _table_name(token: Token) -> str:
-    """Return the name that a token is in FROM, where a text in single quotes is one too."""
-    return token.text if token.kind is Kind.STRING else identifier(token) or ""
-
-
-def _grow(opened: list[tuple[str | None, int]], size: int) -> None:
-    name, old = opened[-1]
-    opened[-1] = (name, old + size)
-
-
 _ARROW_CASTS = ("arrow_cast", "arrow_try_cast", "arrow_typeof")
-
-
-def _follows_from(token: Token) -> bool:
-    return token.is_word("from", "join") or token.is_symbol(",")

@@ -9,6 +9,9 @@ from flightllm.sql.tokens import Kind, Token, tokenize
 
 CATALOG = "flightllm"
 DEFAULT_SCHEMA = "public"
+SYSTEM_SCHEMA = "system"
+RESERVED = (SYSTEM_SCHEMA, "information_schema")
+"""Schemas of the server's own tables."""
 STORED_SUFFIX = f" (as stored {secrets.token_hex(8)})"
 """Ends the hidden name of a table's rows as they are stored, under a view of them; nobody's to say, know or guess."""
 

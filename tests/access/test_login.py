@@ -117,6 +117,24 @@ def test_api_tokens(store: AccessStore) -> None:
             login.by_token(void)
 
 
+def test_a_login_by_an_api_token_ends_with_it(store: AccessStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The token given out for it lives no longer; one for a token without an end does."""
+    login = Login(store, AuthConfig())
+    lasting, short = (store.add_token("alice", expires=end) for end in (None, datetime.now(UTC) + timedelta(minutes=1)))
+    stays, ends = (login.by_password("token", token)[1] for token in (lasting, short))
+    assert login.by_token(ends).name == "alice"
+
+    class Later(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> Self:
+            return cls.fromtimestamp(time.time() + 90, tz)
+
+    monkeypatch.setattr("flightllm.access.login.datetime", Later)
+    assert login.by_token(stays).name == "alice"
+    with pytest.raises(UnauthenticatedError, match="log in again"):
+        login.by_token(ends)
+
+
 def test_a_changed_user_is_another_at_once(store: AccessStore) -> None:
     """A role taken away is gone for sessions that are open."""
     login = Login(store, AuthConfig())

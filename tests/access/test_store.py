@@ -136,3 +136,30 @@ def test_a_damaged_file_opens_nothing(tmp_path: Path) -> None:
     (tmp_path / "access.sqlite").write_bytes(b"no database" * 100)
     with pytest.raises(ConfigError, match=r"access\.sqlite"):
         AccessStore(tmp_path / "access.sqlite").snapshot()
+
+
+def test_the_folder_is_its_owner_s_alone(tmp_path: Path) -> None:
+    """Where the first user makes it, before there was a server, as where a server does."""
+    store = AccessStore(tmp_path / "data" / "access.sqlite")
+    store.add_user(User("alice", "user"))
+    assert (tmp_path / "data").stat().st_mode & 0o777 == 0o700
+    store.close()
+
+
+def test_a_file_of_an_older_server(tmp_path: Path) -> None:
+    """It gets the tables that it lacks at the first change, and no grant that was revoked."""
+    path = tmp_path / "access.sqlite"
+    store = AccessStore(path)
+    store.add_user(User("alice", "user"))
+    model = Grant("user", "USAGE", "MODEL", "", "default")
+    store.revoke([model])
+    store.close()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("DROP TABLE dropped")
+    again = AccessStore(path)
+    assert set(again.snapshot().users) == {"alice"}
+    again.drop_user("alice")
+    with pytest.raises(InvalidInputError, match="there was another user"):
+        again.add_user(User("alice", "user"))
+    assert model not in again.snapshot().grants
+    again.close()

@@ -248,6 +248,28 @@ def test_session_options(connection: Connection, cursor: Any) -> None:
     assert cursor.execute("EXPLAIN " + SLOW).fetchone()[0] == "batch functions"
 
 
+def test_types_of_session_options(connection: Connection, cursor: Any) -> None:
+    """An option is read as the type that it was set as, as long as its value is one; else as text."""
+    session = connection.adbc_connection
+    prefix, truth = (
+        option.value
+        for option in (
+            ConnectionOptions.OPTION_SESSION_OPTION_PREFIX,
+            ConnectionOptions.OPTION_BOOL_SESSION_OPTION_PREFIX,
+        )
+    )
+    session.set_options(**{prefix + "max_calls": 5, prefix + "timeout": 60, prefix + "max_cost": 2.5})
+    session.set_options(**{truth + "optimizer": "false", prefix + "ordering": "fixed", prefix + "max_tokens": "7"})
+    assert session.get_option_int(prefix + "max_calls") == 5
+    assert session.get_option_int(prefix + "timeout") == 60
+    assert session.get_option_float(prefix + "max_cost") == 2.5
+    assert session.get_option(truth + "optimizer") == "false"
+    assert session.get_option(prefix + "ordering") == "fixed"
+    assert session.get_option(prefix + "max_tokens") == "7"
+    cursor.execute("SET flightllm.max_calls = none")
+    assert session.get_option(prefix + "max_calls") == "none"
+
+
 @pytest.mark.usefixtures("numbers")
 def test_cancel_before_the_first_batch(cursor: Any, database: Database) -> None:
     """A query that computes without giving rows is stopped by the client."""

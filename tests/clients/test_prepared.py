@@ -67,6 +67,16 @@ def test_a_prepared_query_sees_a_new_table(bare: flight.FlightClient, database: 
     assert fetch(bare, command).to_pylist() == [{"b": "y", "a": 2, "c": 3, "t.a + $2": 6}]
 
 
+def test_a_name_like_a_parameter(bare: flight.FlightClient, database: Database) -> None:
+    """A column of a table is no parameter, whatever it is called: another in its place has its own name."""
+    database.session().update('CREATE TABLE t AS SELECT 1 AS "cost in $1"')
+    command = prepared(prepare(bare, "SELECT * FROM t").prepared_statement_handle)
+    assert fetch(bare, command).to_pylist() == [{"cost in $1": 1}]
+    database.session().update("CREATE OR REPLACE TABLE t AS SELECT 2 AS b")
+    assert bare.get_schema(command).schema.names == ["b"]
+    assert fetch(bare, command).to_pylist() == [{"b": 2}]
+
+
 def test_a_wrong_number_of_values(bare: flight.FlightClient) -> None:
     """Binding more or fewer values than there are parameters fails at once, with both numbers."""
     command = prepared(prepare(bare, "SELECT ? + 1, ?").prepared_statement_handle)
@@ -92,6 +102,17 @@ def test_no_row_of_values(bare: flight.FlightClient) -> None:
         command = prepared(prepare(bare, sql).prepared_statement_handle)
         put(bare, command, nothing)
         assert bare.get_flight_info(command).total_records == 0
+
+
+def test_a_value_of_several_types(bare: flight.FlightClient) -> None:
+    """Some clients send every value as a union; no row of them is a result without rows, one row is one."""
+    command = prepared(prepare(bare, "SELECT ? AS x").prepared_statement_handle)
+    union = pa.UnionArray.from_dense(
+        pa.array([1], pa.int8()), pa.array([0], pa.int32()), [pa.array(["a"]), pa.array([7])]
+    )
+    for length in (1, 0):
+        put(bare, command, pa.table({"0": union}).slice(0, length))
+        assert fetch(bare, command).column(0).to_pylist() == [7][:length]
 
 
 def test_a_value_of_a_wrong_type(bare: flight.FlightClient) -> None:

@@ -37,6 +37,11 @@ class Record:
         """Tell whether it was cancelled."""
         return self.cancelled.is_set()
 
+    @property
+    def reason(self) -> FlightLLMError | None:
+        """Return why it was stopped: never for a failure."""
+        return None
+
     def cancel(self, reason: FlightLLMError | None = None) -> None:
         """Ask the query to stop."""
         del reason

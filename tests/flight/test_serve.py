@@ -61,3 +61,13 @@ def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
         with pytest.raises(FlightLLMError):
             list(batches)
         assert process.wait(15) != 0
+
+
+def test_what_it_writes_is_its_owner_s_alone(tmp_path: Path) -> None:
+    """Answers and data files too, whoever may look into the folder."""
+    with _process(tmp_path) as process, Client(_ready(process)) as client:
+        client.query("CREATE TABLE numbers AS SELECT * FROM generate_series(1, 5) AS g(n)")
+        list(client.query("SELECT ai_gen('What of {n}?', n) AS a FROM numbers")[1])
+        written = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert {path.suffix for path in written} >= {".parquet", ".sqlite"}
+        assert [path.name for path in written if path.stat().st_mode & 0o077] == []

@@ -1,0 +1,101 @@
+"""The plans of plain views, each made when somebody first looks the view up."""
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from datafusion import SessionContext
+from datafusion.catalog import Table
+
+from flightllm.catalog.contexts import QUERY_ONLY, row_types, with_types
+from flightllm.catalog.entries import Entry, TableInfo
+from flightllm.catalog.errors import mapped_error, panics_mapped
+from flightllm.catalog.reading import read_by, to_plan
+from flightllm.config import LimitsConfig
+from flightllm.errors import FlightLLMError, SqlError
+from flightllm.sql.names import TableName, quoted
+
+Entries = Mapping[TableName, Entry]
+
+
+class ViewPlans:
+    """Plans views over what is seen of their tables; `context` returns a context that sees given entries.
+
+    Thread-safe. A plan is kept until something changes that the view reads, that of a view over tables of the server's
+    own, which have other rows all the time, is not kept at all.
+    """
+
+    def __init__(self, limits: LimitsConfig, context: Callable[[Entries], SessionContext]) -> None:
+        self._limits = limits
+        self._context = context
+
+    def looked_up(self, entry: Entry, entries: Entries) -> Entry:
+        """Return an entry as `planned` does, where DataFusion asks from inside its own runtime: nothing can plan there.
+
+        Raises:
+            FlightLLMError: see `planned`.
+        """
+        if entry.kind != "view" or entry.plan.planned is not None:
+            return self.planned(entry, entries)
+        with ThreadPoolExecutor(1, "flightllm-views") as thread:
+            return thread.submit(self.planned, entry, entries).result()
+
+    def planned(self, entry: Entry, entries: Entries) -> Entry:
+        """Return an entry of a state of the tables, with provider and schema over the others where it is a view.
+
+        Raises:
+            LimitExceededError: the view is too large together with those that it reads.
+            SqlError: it cannot be planned.
+        """
+        if entry.kind != "view":
+            return entry
+        if entry.plan.planned is not None:
+            return entry.plan.planned
+        seen, passing = dict(entries), set[TableName]()
+        for view in to_plan(entry, entries, self._limits):
+            reads = read_by(view)
+            if reads.changing or not passing.isdisjoint(reads.tables):
+                passing.add(view.name)
+                seen[view.name] = self._planned(view, seen)
+                continue
+            with view.plan.lock:  # those beside it wait for the plan
+                if view.plan.planned is None:
+                    view.plan.planned = self._planned(view, seen)
+            seen[view.name] = view.plan.planned
+        return seen[entry.name]
+
+    def _planned(self, view: Entry, seen: Entries) -> Entry:
+        text = view.query
+        if view.columns:
+            columns = ", ".join(quoted(column) for column in view.columns)
+            text = f"SELECT * FROM ({text}) AS {quoted(view.name.name)} ({columns})"
+        try:
+            with panics_mapped():
+                context = self._context(seen)
+                frame = context.sql_with_options(text, QUERY_ONLY)
+                types = row_types(context, frame)
+                if types != frame.schema().types:
+                    frame = with_types(frame, types)
+                table = Table(frame)
+        except Exception as error:
+            raise mapped_error(error) from error
+        return replace(view, provider=table, schema=table.schema)
+
+    def info(self, entry: Entry, entries: Entries) -> TableInfo:
+        """Return what clients may know of a table; a view that cannot be planned has the columns that it had last."""
+        try:
+            return self.planned(entry, entries).info
+        except FlightLLMError:
+            return entry.info
+
+
+def already_planned(entry: Entry, entries: Entries) -> Entry:
+    """Return an entry as it is found where a view is planned, after those that it reads.
+
+    Raises:
+        SqlError: it is a view that is read in a way that is not known.
+    """
+    del entries
+    if entry.kind == "view" and entry.provider is None:
+        raise SqlError(f"the view {entry.name.display!r} is to be read with FROM or JOIN")
+    return entry

@@ -1,0 +1,172 @@
+"""What views read: in which order they can be planned, what they weigh, and which of them a change concerns."""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
+
+from flightllm.catalog.entries import Entry
+from flightllm.catalog.view_plan import Reads, Weight
+from flightllm.config import LimitsConfig
+from flightllm.errors import LimitExceededError, SqlError
+from flightllm.limits import over_limit
+from flightllm.sql.expanding import expanded
+from flightllm.sql.guard import NESTED_QUERIES, weigh
+from flightllm.sql.names import TableName
+from flightllm.sql.tokens import tokenize
+
+_VIEW_DEPTH = 8
+"""Terms that a view adds to the depth of a query, as a WITH query does."""
+_PART_TERMS = 16
+"""A part of a plan is a query, or as many terms of it."""
+_WORD = re.compile(r"\w+")
+_INSTEAD = "keep what one of the views returns in a table with CREATE TABLE … AS"
+
+Entries = Mapping[TableName, Entry]
+
+
+def read_by(view: Entry) -> Reads:
+    """Return what a view's text reads."""
+    if view.plan.reads is None:
+        view.plan.reads = _read(view.query)
+    return view.plan.reads
+
+
+def _read(query: str) -> Reads:
+    tokens = tokenize(query)
+    weight, found = weigh(tokens), expanded(tokens)
+    parts = found.parts + weight.total // _PART_TERMS
+    return Reads(Weight(weight.deepest, parts, found.nested), found.tables, found.levels)
+
+
+def ordered(view: Entry, below: Callable[[Entry], Iterable[Entry]]) -> list[Entry]:
+    """Return the views that a view reads by itself or through others, each after those it reads, and the view last.
+
+    Raises:
+        SqlError: some read each other.
+    """
+    order: dict[TableName, Entry] = {}
+    path: dict[TableName, tuple[Entry, Iterator[Entry]]] = {view.name: (view, iter(below(view)))}
+    while path:
+        entry, others = next(reversed(path.values()))
+        other = next(others, None)
+        if other is None:
+            order[entry.name] = path.pop(entry.name)[0]
+        elif other.name in path:
+            raise _circular(entry, other)
+        elif other.name not in order:
+            path[other.name] = (other, iter(below(other)))
+    return list(order.values())
+
+
+def _circular(entry: Entry, other: Entry) -> SqlError:
+    if entry.name == other.name:
+        return SqlError(f"the view {entry.name.display!r} cannot read from itself")
+    return SqlError(
+        f"the views {other.name.display!r} and {entry.name.display!r} cannot read from each other: let one of them read"
+        " tables only"
+    )
+
+
+def views_below(entry: Entry, entries: Entries) -> list[Entry]:
+    """Return the plain views that a view which is not planned yet names."""
+    return [] if entry.plan.planned is not None else _views(read_by(entry), entries)
+
+
+def _views(reads: Reads, entries: Entries) -> list[Entry]:
+    found = (entries.get(name) for name in reads.tables)
+    return [entry for entry in found if entry is not None and entry.kind == "view"]
+
+
+def to_plan(view: Entry, entries: Entries, limits: LimitsConfig) -> list[Entry]:
+    """Return the views to plan for a view, in order, the view last.
+
+    Raises:
+        LimitExceededError: the view is too large together with those that it reads.
+        SqlError: some read each other.
+    """
+    order = ordered(view, partial(views_below, entries=entries))
+    _check(_weighed(order, entries), f"the view {view.name.display!r}", limits, _VIEW_DEPTH)
+    return order
+
+
+def check_query(sql: str, entries: Entries, limits: LimitsConfig) -> None:
+    """Check that a query is not too large together with the plain views that it reads.
+
+    Raises:
+        LimitExceededError: it is.
+        SqlError: some views read each other.
+    """
+    words = _words(sql)
+    if not any(entry.kind == "view" and _longest_word(entry.name) in words for entry in entries.values()):
+        return
+    reads = _read(sql)
+    for view in _views(reads, entries):
+        if view.plan.weight is None:
+            _weighed(ordered(view, partial(views_below, entries=entries)), entries)
+    weight = _sum(reads, entries)
+    if weight != reads.own:
+        _check(weight, "the query", limits)
+
+
+def _check(weight: Weight, what: str, limits: LimitsConfig, room: int = 0) -> None:
+    """Refuse what is too large together with the views it reads; `room` is to be left for the query of a view."""
+    if weight.nested > NESTED_QUERIES:
+        raise LimitExceededError(
+            f"{what} and the views it reads nest queries in expressions {weight.nested:,} levels deep, {NESTED_QUERIES}"
+            f" are the most: {_INSTEAD}"
+        )
+    if weight.depth + room > limits.sql_terms or weight.parts > limits.sql_terms:
+        found = f"{what} and the views it reads are {weight.depth:,} terms deep and have {weight.parts:,} parts"
+        raise over_limit("sql_terms", limits.sql_terms, found, _INSTEAD)
+
+
+def _weighed(order: list[Entry], entries: Entries) -> Weight:
+    """Weigh views, each after those it reads; return what the last one weighs."""
+    for view in order:
+        if view.plan.weight is None:
+            view.plan.weight = _sum(read_by(view), entries)
+    return order[-1].plan.weight or Weight(0, 0, 0)
+
+
+def _sum(reads: Reads, entries: Entries) -> Weight:
+    """Return what a query weighs with the views it reads, which are weighed."""
+    depth, parts, nested = 0, reads.own.parts, reads.own.nested
+    for name, times in reads.tables.items():
+        weight = entries[name].plan.weight if name in entries else None
+        if weight is not None:
+            depth = max(depth, weight.depth + _VIEW_DEPTH)
+            parts += times * weight.parts
+            nested = max(nested, reads.levels.get(name, 0) + weight.nested)
+    return Weight(reads.own.depth + depth, parts, nested)
+
+
+def readers_of(tables: Collection[TableName], entries: Entries) -> set[TableName]:
+    """Return the plain views among `tables` and those that may read them, by themselves or through other views.
+
+    Any mention of a name in a view's text counts, so these may be too many.
+    """
+    views = [entry for entry in entries.values() if entry.kind == "view"]
+    asked = {_longest_word(name) for name in {*tables, *(view.name for view in views)}}
+    by_word: dict[str, list[TableName]] = {}
+    for view in views:
+        if view.plan.words is None:
+            view.plan.words = _words(view.query)
+        for word in view.plan.words & asked:
+            by_word.setdefault(word, []).append(view.name)
+    found = {view.name for view in views if view.name in tables}
+    waiting = list(tables)
+    while waiting:
+        for reader in by_word.get(_longest_word(waiting.pop()), ()):
+            if reader not in found:
+                found.add(reader)
+                waiting.append(reader)
+    return found
+
+
+def _words(query: str) -> frozenset[str]:
+    return frozenset([*_WORD.findall(query.lower()), ""])
+
+
+def _longest_word(name: TableName) -> str:
+    """Return the longest word of a name; of one without words the empty one, which every text has."""
+    return max(_WORD.findall(name.name.lower()), key=len, default="")

@@ -1,0 +1,70 @@
+"""Connections to the HTTP server: those that send no request are closed, and those beyond a number are told to go."""
+
+import asyncio
+from collections.abc import Sized
+from typing import Any
+
+from starlette.responses import PlainTextResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+REQUEST_SECONDS = 5.0
+"""From the first byte of a request, or the start of a connection, to the last of what the request says."""
+_ALWAYS = ("/healthz", "/readyz")
+
+
+class PromptProtocol(H11Protocol):
+    """uvicorn's protocol, which waits for a whole request only so long; by itself it waits for ever."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._late: asyncio.TimerHandle | None = None
+        self._whole: object = None
+        """The last request that came in full."""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Begin to wait for the rest of a request, or wait no longer where it is there."""
+        if self._late is None:
+            self._wait()
+        super().data_received(data)
+        if self.cycle is not self._whole and not self.cycle.more_body:
+            self._whole = self.cycle
+            self._wait_no_longer()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        self._wait_no_longer()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._late = self.loop.call_later(REQUEST_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        self._late = None
+        if self._whole is not None and self.cycle is self._whole and not self.cycle.response_complete:
+            self._wait()  # what came is of the next request, and the answer to this one may take long
+        else:
+            self.transport.abort()
+
+    def _wait_no_longer(self) -> None:
+        if self._late is not None:
+            self._late.cancel()
+            self._late = None
+
+
+def bounded(app: ASGIApp, connections: Sized, most: int) -> ASGIApp:
+    """Return an application that answers 503 while there are more connections, except where its health is asked."""
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        if len(connections) > most and scope.get("path") not in _ALWAYS:
+            response = PlainTextResponse("too many connections: try again later\n", 503, {"connection": "close"})
+            await response(scope, receive, send)
+        else:
+            await app(scope, receive, send)
+
+    return answer
