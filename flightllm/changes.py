@@ -13,6 +13,7 @@ from flightllm.catalog import IngestMode
 from flightllm.catalog.scope import check_policy
 from flightllm.errors import CancelledError, InternalError, UnsupportedError
 from flightllm.functions import FunctionRegistry
+from flightllm.granting import check_there
 from flightllm.indexing import change_index, drop_indexes
 from flightllm.object_changes import change_object
 from flightllm.operators.relational import Batches
@@ -109,6 +110,8 @@ def _administer(statement: Statement, services: Services) -> int:
         return -1
     if statement.kind == "create_policy" and statement.policy is not None:
         check_policy(services.catalog.store, statement.policy)
+    if statement.kind == "grant":
+        check_there(services, statement.grants[0])
     return services.access.change(statement)
 
 

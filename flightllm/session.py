@@ -20,9 +20,9 @@ from flightllm.client_plans import plan_substrait
 from flightllm.describing import Description, describe
 from flightllm.error_places import explain_error
 from flightllm.errors import CancelledError, FlightLLMError, SqlError, UnsupportedError
-from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.limits import TimeLimit
 from flightllm.operators.relational import Batches
+from flightllm.own_queries import EmptyQuery, ExplainQuery, ShowQuery
 from flightllm.query import Query, plan
 from flightllm.records import QueryRecord, Stop
 from flightllm.result_batches import ResultBatches
@@ -198,7 +198,7 @@ class Session:
                 kind = statement.kind.replace("_", " ").upper()
                 raise UnsupportedError(f"{kind} returns no rows: send it as an update")
             if no_rows:
-                return self._started(statement.kind, sql, bound, lambda: _NoRows(self._described(sql).schema))
+                return self._started(statement.kind, sql, bound, lambda: EmptyQuery(self._described(sql).schema))
             return self._started(statement.kind, sql, bound, lambda: _plan(statement, self._services, chosen))
 
     def describe_plan(self, plan: bytes) -> Description:
@@ -362,9 +362,9 @@ class Session:
 
 def _plan(statement: Statement, services: Services, settings: Settings) -> Query:
     if statement.kind == "show":
-        return _Shown(settings.show(statement.key or "all"))
+        return ShowQuery(settings.show(statement.key or "all"))
     query = plan(statement.query or statement.text, services, settings)
-    return _Explained(query, statement) if statement.kind == "explain" else query
+    return ExplainQuery(query, statement) if statement.kind == "explain" else query
 
 
 def _shown_plan(plan: bytes) -> str:
@@ -385,61 +385,3 @@ def _while_wanted(batches: Iterable[pa.RecordBatch], record: QueryRecord) -> Bat
         yield batch
     if record.stopped:
         raise record.reason or CancelledError("the statement was cancelled")
-
-
-class _Explained:
-    """EXPLAIN as a query of its own."""
-
-    def __init__(self, query: ShownQuery, statement: Statement) -> None:
-        self._query = query
-        self._analyze = statement.analyze
-        self._json = statement.format == "json"
-        self.schema = JSON_SCHEMA if self._json else TEXT_SCHEMA
-
-    def run(self, record: QueryRecord) -> Batches:
-        """Yield one row per title and text, or one with a JSON document."""
-        yield explain(self._query, record, analyze=self._analyze, as_json=self._json)
-
-    def explain(self) -> list[tuple[str, str]]:
-        """Return the plan being explained."""
-        return self._query.explain()
-
-
-class _Shown:
-    """SHOW of settings as a query of its own."""
-
-    schema = pa.schema([pa.field("name", pa.string()), pa.field("value", pa.string())])
-
-    def __init__(self, settings: list[tuple[str, str]]) -> None:
-        self._settings = settings
-
-    def run(self, record: QueryRecord) -> Batches:
-        """Yield one row per setting."""
-        del record
-        yield _texts(self._settings, self.schema)
-
-    def explain(self) -> list[tuple[str, str]]:
-        """Return the settings."""
-        return self._settings
-
-
-@dataclass(frozen=True, slots=True)
-class _NoRows:
-    """A query whose parameters have no row."""
-
-    schema: pa.Schema
-
-    def run(self, record: QueryRecord) -> Batches:
-        """Yield nothing."""
-        del record
-        yield from ()
-
-    def explain(self) -> list[tuple[str, str]]:
-        """Return nothing."""
-        return []
-
-
-def _texts(lines: list[tuple[str, str]], schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(
-        [pa.array([line[i] for line in lines], pa.string()) for i in range(2)], schema=schema
-    )

@@ -92,8 +92,9 @@ def view(now: Snapshot, before: Snapshot | None) -> RenderableType:
         "answers reused": _share(totals["reused"], known),
         "prefix hits": _share(totals["cached_tokens"], totals["prompt_tokens"]),
         "tokens": f"{totals['prompt_tokens']:,} in, {totals['completion_tokens']:,} out",
-        "engine": f"{server['engine']}: {totals['in_flight']:,} of {server['window']:,} prompts in flight",
     }
+    if server["engine"] is not None:  # only admins see what the server is configured to
+        figures["engine"] = f"{server['engine']}: {totals['in_flight']:,} of {server['window']:,} prompts in flight"
     top = Table.grid(padding=(0, 2))
     for name, text in figures.items():
         top.add_row(Text(name, style="bold"), Text(text))

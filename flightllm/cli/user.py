@@ -17,6 +17,7 @@ from flightllm.access.store import AccessStore, Allowance, User
 from flightllm.cli.common import PASSWORD, OneLineErrors, data_folder_option
 from flightllm.cli.render import as_table, console_of, put
 from flightllm.config import Config
+from flightllm.errors import InvalidInputError
 
 
 @click.group(cls=OneLineErrors)
@@ -85,12 +86,23 @@ def add(config_file: Path | None, name: str, *, no_password: bool, again: bool, 
 @data_folder_option
 @_attributes
 @click.option("--unlimited", is_flag=True, help="Lift all daily limits first.")
+@click.option("--no-groups", is_flag=True, help="Take it out of all groups first.")
+@click.option("--force", is_flag=True, help="Even where no admin is left.")
 @click.argument("name")
-def set_(config_file: Path | None, name: str, *, unlimited: bool, **attributes: Any) -> None:
+def set_(
+    config_file: Path | None, name: str, *, unlimited: bool, no_groups: bool, force: bool, **attributes: Any
+) -> None:
     """Change a user's role, groups, tenant or daily limits; what is not named stays."""
     with _store(config_file) as store:
         kept = store.user(name)
-        store.change_user(_changed(replace(kept, allowance=Allowance()) if unlimited else kept, attributes))
+        if unlimited:
+            kept = replace(kept, allowance=Allowance())
+        if no_groups:
+            kept = replace(kept, groups=frozenset())
+        changed = _changed(kept, attributes)
+        if not force and changed.role != "admin":
+            _check_admins(store, name)
+        store.change_user(changed)
     click.echo(f"changed {name}")
 
 
@@ -106,10 +118,13 @@ def passwd(config_file: Path | None, name: str) -> None:
 
 @user.command()
 @data_folder_option
+@click.option("--force", is_flag=True, help="Even where no admin is left.")
 @click.argument("name")
-def drop(config_file: Path | None, name: str) -> None:
+def drop(config_file: Path | None, name: str, *, force: bool) -> None:
     """Remove a user, its tokens and what was granted to it by name; what it made is for admins from then on."""
     with _store(config_file) as store:
+        if not force:
+            _check_admins(store, name)
         store.drop_user(name)
     click.echo(f"dropped {name}")
 
@@ -159,6 +174,14 @@ def revoke(config_file: Path | None, id_: str) -> None:
     with _store(config_file) as store:
         store.drop_token(id_)
     click.echo(f"revoked {id_}")
+
+
+def _check_admins(store: AccessStore, name: str) -> None:
+    """Raise `InvalidInputError` where a user is the only admin."""
+    if [user.name for user in store.snapshot().users.values() if user.role == "admin"] == [name]:
+        raise InvalidInputError(
+            f"{name!r} is the last admin: make another user one first, or add --force to leave the server without"
+        )
 
 
 def _changed(user: User, attributes: dict[str, Any]) -> User:

@@ -4,11 +4,13 @@ import secrets
 import threading
 import time
 from collections import Counter, OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import NamedTuple
 
 from flightllm.access.principal import Principal
+from flightllm.errors import NotFoundError
 from flightllm.flight.auth import Call
 from flightllm.flight.backend import Database, Session
 from flightllm.flight.connections import connected_ports, port_of
@@ -32,6 +34,8 @@ class _Entry:
     session: Session
     key: _Key
     used: float
+    options: Mapping[str, str]
+    """Its settings when it was opened."""
     by_cookie: bool = False
     """Its client keeps cookies, so that it may come back by another connection."""
 
@@ -42,7 +46,8 @@ class SessionStore:
     A client that keeps cookies is found by its cookie. Many do not: they are found by the token they got for their
     password, and without one by their connection, with which the session ends where the system tells of that: another
     client may get its port. A session that was not used for long is closed: see `FlightLimits`.
-    Where there are as many as may be, whoever has most makes room.
+    Where there are as many as may be, whoever has most makes room. Who comes back to a session that was closed with
+    settings of its own is told so once, if a cookie or a login's token says that it is the same client.
     """
 
     def __init__(self, database: Database, limits: FlightLimits) -> None:
@@ -51,6 +56,8 @@ class SessionStore:
         self._lock = threading.Lock()
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._by_key: dict[_Key, str] = {}
+        self._lost: OrderedDict[str, _Key] = OrderedDict()
+        """The last sessions closed with settings of their own, by cookie: as many as may be open."""
         self._looked = time.monotonic()
 
     def find(self, call: Call, principal: Principal, peer: str) -> tuple[Session, str | None]:
@@ -58,6 +65,7 @@ class SessionStore:
 
         Raises:
             BusyError: there are as many sessions as there may be, all of them in use, and others have no more of them.
+            NotFoundError: the session was closed meanwhile, and its settings are gone.
         """
         key = _key(call, principal, peer)
         now = time.monotonic()
@@ -70,10 +78,12 @@ class SessionStore:
                 entry.used = now
                 entry.by_cookie = entry.by_cookie or name == call.cookie
             else:
+                self._tell(call, key)
                 if len(self._entries) >= self._limits.sessions:
                     old.append(self._one_too_many(principal, now - self._limits.idle_seconds))
                 opened = secrets.token_urlsafe(24)
-                entry = self._entries[opened] = _Entry(self._database.session(principal, peer=peer), key, now)
+                session = self._database.session(principal, peer=peer)
+                entry = self._entries[opened] = _Entry(session, key, now, session.get_options())
                 self._by_key[key] = opened
         for closed in old:
             closed.close()
@@ -86,7 +96,7 @@ class SessionStore:
 
     def _expired(self, horizon: float) -> list[Session]:
         """Take out the sessions not used since `horizon`."""
-        return [self._take(name) for name in self._unused(horizon)]
+        return [self._lose(name) for name in self._unused(horizon)]
 
     def _left(self, now: float) -> list[Session]:
         """Take out the sessions of connections that are gone, once in a while."""
@@ -112,7 +122,7 @@ class SessionStore:
         name = max(unused or users, key=lambda name: counts[users[name]])
         if not unused and counts[users[name]] < counts[principal.name] + 2:
             raise busy("sessions", self._limits.sessions, "all sessions are in use")
-        return self._take(name)
+        return self._lose(name)
 
     def close(self, call: Call, principal: Principal, peer: str) -> None:
         """Close the call's session, if there is one."""
@@ -133,6 +143,26 @@ class SessionStore:
         """Return the name of the call's session; a cookie opens none of another user."""
         entry = self._entries.get(call.cookie or "")
         return call.cookie if entry is not None and entry.key.user == principal else self._by_key.get(key)
+
+    def _tell(self, call: Call, key: _Key) -> None:
+        """Raise `NotFoundError`, once, where the client had a session that was closed with settings of its own."""
+        names = (name for name, lost in self._lost.items() if lost == key and call.names_session)
+        name = call.cookie or next(names, "")
+        if (lost := self._lost.get(name)) is not None and lost.user == key.user:
+            del self._lost[name]
+            raise NotFoundError(
+                "the session was closed, as it was not used for long or others needed room, and its settings are gone:"
+                " set them again, or send the call again to go on without"
+            )
+
+    def _lose(self, name: str) -> Session:
+        """Take a session out whose client may come back."""
+        entry = self._entries[name]
+        if entry.session.get_options() != entry.options:
+            self._lost[name] = entry.key
+            while len(self._lost) > self._limits.sessions:
+                self._lost.popitem(last=False)
+        return self._take(name)
 
     def _take(self, name: str) -> Session:
         entry = self._entries.pop(name)

@@ -179,4 +179,5 @@ def _is_alive(query: QueryRecord) -> bool:
 
 
 def _no_row(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    """Return values for no row, of no type: Arrow makes no empty array of some types, such as unions."""
+    return pa.RecordBatch.from_arrays([pa.nulls(0)] * len(schema), names=schema.names)

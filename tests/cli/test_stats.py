@@ -1,5 +1,6 @@
 """`flightllm stats` against a real server with running queries."""
 
+from contextlib import closing
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -8,9 +9,14 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
+from flightllm.access.principal import Role
+from flightllm.access.store import User
 from flightllm.cli import main
 from flightllm.cli.stats import Snapshot, view
 from flightllm.client import Client
+from flightllm.config import ServerConfig
+from flightllm.flight.server import FlightSqlServer
+from tests.databases import open_database
 from tests.servers import ask, cursor_of, serving
 
 ASKING = "SELECT n, ai_gen('Of {n}?', n) AS a FROM t"
@@ -59,6 +65,24 @@ def test_rate(tmp_path: Path) -> None:
         assert before.calls_per_second(now) is None
         assert "30, " in _shown(now, before)
         assert " per second" in _shown(now, before)
+
+
+def test_who_is_no_admin(tmp_path: Path) -> None:
+    """Nothing is said of the engine, whose settings such a user does not see."""
+    with closing(open_database(tmp_path)) as database:
+        roles: tuple[Role, ...] = ("readonly", "admin")
+        for role in roles:
+            database.access.store.add_user(User(f"a_{role}", role))
+        server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"), login=database.access.login)
+        try:
+            for role, shown in (("readonly", False), ("admin", True)):
+                token = database.access.store.add_token(f"a_{role}")
+                result = CliRunner().invoke(main, ["stats", "--once", "--uri", server.uri, "--token", token])
+                assert result.exit_code == 0
+                assert "model calls" in result.output
+                assert ("engine" in result.output) == shown
+        finally:
+            server.drain(0)
 
 
 def test_no_server() -> None:

@@ -104,6 +104,17 @@ def test_no_row_of_values(bare: flight.FlightClient) -> None:
         assert bare.get_flight_info(command).total_records == 0
 
 
+def test_a_value_of_several_types(bare: flight.FlightClient) -> None:
+    """Some clients send every value as a union; no row of them is a result without rows, one row is one."""
+    command = prepared(prepare(bare, "SELECT ? AS x").prepared_statement_handle)
+    union = pa.UnionArray.from_dense(
+        pa.array([1], pa.int8()), pa.array([0], pa.int32()), [pa.array(["a"]), pa.array([7])]
+    )
+    for length in (1, 0):
+        put(bare, command, pa.table({"0": union}).slice(0, length))
+        assert fetch(bare, command).column(0).to_pylist() == [7][:length]
+
+
 def test_a_value_of_a_wrong_type(bare: flight.FlightClient) -> None:
     """A value that cannot stand in its place is an error that names the types."""
     command = prepared(prepare(bare, "SELECT 1 + ?").prepared_statement_handle)

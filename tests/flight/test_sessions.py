@@ -6,7 +6,7 @@ from itertools import count
 import pytest
 
 from flightllm.access.principal import Principal
-from flightllm.errors import BusyError
+from flightllm.errors import BusyError, NotFoundError
 from flightllm.flight import sessions
 from flightllm.flight.auth import Call
 from flightllm.flight.connections import connected_ports
@@ -79,3 +79,21 @@ def test_ends_with_its_connection(monkeypatch: pytest.MonkeyPatch) -> None:
             opened(store, user)
         assert store.find(call, ANN, peer)[1] is not None
         assert not is_open(store, ANN, cookie)
+
+
+@pytest.mark.parametrize("token", ["", "login.x"], ids=["cookie", "login"])
+@pytest.mark.parametrize("changed", [True, False], ids=["settings", "no settings"])
+def test_who_comes_back_to_a_closed_session(token: str, changed: bool) -> None:
+    """It is told once that its settings are gone, if it had any; others are not."""
+    store = SessionStore(TinyDatabase(), FlightLimits(sessions=1, idle_seconds=0.0))
+    session, cookie = store.find(Call(EVE, token, {}), EVE, "first")
+    if changed:
+        session.set_option("optimizer", "off")
+    opened(store, ANN)
+    assert not is_open(store, BOB, cookie or "")
+    back = Call(EVE, token, {} if token else {"cookie": f"flightllm_session={cookie}"})
+    if changed:
+        with pytest.raises(NotFoundError, match="its settings are gone"):
+            store.find(back, EVE, "second")
+    assert store.find(back, EVE, "second")[1] is not None
+    assert store.find(back, EVE, "second")[1] is None

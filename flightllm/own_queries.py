@@ -1,0 +1,68 @@
+"""Queries that the server answers itself: EXPLAIN, SHOW of settings, and one whose parameters have no row."""
+
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
+from flightllm.operators.relational import Batches
+from flightllm.records import QueryRecord
+from flightllm.sql.statement import Statement
+
+
+class ExplainQuery:
+    """EXPLAIN as a query of its own."""
+
+    def __init__(self, query: ShownQuery, statement: Statement) -> None:
+        self._query = query
+        self._analyze = statement.analyze
+        self._json = statement.format == "json"
+        self.schema = JSON_SCHEMA if self._json else TEXT_SCHEMA
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Yield one row per title and text, or one with a JSON document."""
+        yield explain(self._query, record, analyze=self._analyze, as_json=self._json)
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return the plan being explained."""
+        return self._query.explain()
+
+
+class ShowQuery:
+    """SHOW of settings as a query of its own."""
+
+    schema = pa.schema([pa.field("name", pa.string()), pa.field("value", pa.string())])
+
+    def __init__(self, settings: list[tuple[str, str]]) -> None:
+        self._settings = settings
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Yield one row per setting."""
+        del record
+        yield _texts(self._settings, self.schema)
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return the settings."""
+        return self._settings
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyQuery:
+    """A query whose parameters have no row."""
+
+    schema: pa.Schema
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Yield nothing."""
+        del record
+        yield from ()
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return nothing."""
+        return []
+
+
+def _texts(lines: list[tuple[str, str]], schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [pa.array([line[i] for line in lines], pa.string()) for i in range(2)], schema=schema
+    )
