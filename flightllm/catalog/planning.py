@@ -32,13 +32,19 @@ class ViewPlans:
     def looked_up(self, entry: Entry, entries: Entries) -> Entry:
         """Return an entry as `planned` does, where DataFusion asks from inside its own runtime: nothing can plan there.
 
+        A view whose tables are gone or have changed has no provider.
+
         Raises:
             FlightLLMError: see `planned`.
         """
         if entry.kind != "view" or entry.plan.planned is not None:
             return self.planned(entry, entries)
-        with ThreadPoolExecutor(1, "flightllm-views") as thread:
-            return thread.submit(self.planned, entry, entries).result()
+        try:
+            with ThreadPoolExecutor(1, "flightllm-views") as thread:
+                return thread.submit(self.planned, entry, entries).result()
+        except SqlError:
+            to_plan(entry, entries, self._limits)  # which says what views read each other
+            return entry
 
     def planned(self, entry: Entry, entries: Entries) -> Entry:
         """Return an entry of a state of the tables, with provider and schema over the others where it is a view.

@@ -22,7 +22,7 @@ def test_views_follow_their_tables(catalog: Catalog) -> None:
     ingest(catalog, "t", {"a": [5]}, "replace")
     assert read(catalog, "SELECT * FROM w") == [{"b": 6}]
     run(catalog, "DROP TABLE t")
-    with pytest.raises(SqlError, match=r"public\.t' not found"):
+    with pytest.raises(SqlError, match=r"public\.w' not found"):
         read(catalog, "SELECT * FROM w")
     ingest(catalog, "t", {"a": [8]})
     assert read(catalog, "SELECT * FROM w") == [{"b": 9}]
