@@ -78,7 +78,7 @@ def _plain_nested(kind: pa.DataType, column: str, unions: bool) -> pa.DataType: 
 
 
 def elements(column: pa.Array) -> int:
-    """Return how many values a column has at all depths; reads none of them, so it may be corrupt."""
+    """Return how many values a column has at all depths; reads none of them, so these may be corrupt."""
     return len(column) + sum(map(elements, _parts(column)))
 
 

@@ -41,6 +41,8 @@ class Upload:
                 continue
             size = batch.get_total_buffer_size()
             self._count(size)
+            with _malformed():
+                batch.validate()  # lengths may be anything, also below zero
             least = max(size, batch.num_rows, sum(map(elements, batch.columns)))  # to check so many would take long
             self._check(received + least)
             if self._deadline.over:

@@ -46,10 +46,10 @@ def test_a_long_message_arrives(server: FlightSqlServer, text: str) -> None:
         client.query(f'SELECT "{text}" FROM people')
 
 
-@pytest.mark.parametrize("damage", ["missing dictionary", "swapped messages", "flipped header", "name"])
+@pytest.mark.parametrize("damage", ["missing dictionary", "swapped messages", "flipped header", "name", "length"])
 def test_a_malformed_upload(server: FlightSqlServer, damage: str) -> None:
     """IPC messages that cannot be read are refused as such."""
-    table = pa.table({"name": pa.array(["x", "y"]).dictionary_encode()})
+    table = pa.table({"name": pa.array(["x", "y"]).dictionary_encode(), "list": [[1, 2, 3], [4, 5, 6, 7]]})
     messages = list(ipc_messages(table))
     if damage == "missing dictionary":
         del messages[1]
@@ -57,8 +57,12 @@ def test_a_malformed_upload(server: FlightSqlServer, damage: str) -> None:
         messages[1:] = [messages[2], messages[0]]
     elif damage == "flipped header":
         messages[1] = (b"\xff" * len(messages[1][0]), messages[1][1])
-    else:
+    elif damage == "name":
         messages[0] = (messages[0][0].replace(b"name", b"na\xf4\xff"), messages[0][1])
+    else:
+        seven, less = ((number).to_bytes(8, "little", signed=True) for number in (7, -7))
+        assert seven in messages[2][0]
+        messages[2] = (messages[2][0].replace(seven, less), messages[2][1])
     options = {"if_not_exist": 1, "if_exists": 3}
     command = pack(sql_message("CommandStatementIngest", table="u", table_definition_options=options))
     first, *rest = messages
