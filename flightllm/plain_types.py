@@ -131,6 +131,8 @@ def _used(part: pa.Array, column: pa.Array) -> pa.Array:
 def _bytes_of_values(column: pa.DictionaryArray) -> int:
     """Return the bytes of a dictionary's values where each is as often as its index."""
     values = column.dictionary
+    if values.type in (pa.string_view(), pa.binary_view()):
+        return _OFFSET * len(column) + _sum(_view_lengths(values).take(column.indices))
     if values.type not in _VARIABLE:  # all are as wide, or cannot be cast
         return len(column) * (int(values.nbytes) // max(1, len(values)) + 1)
     return _OFFSET * len(column) + _sum(pc.binary_length(values).take(column.indices).cast(pa.int64()))

@@ -105,6 +105,8 @@ def test_few_bytes_for_many_values() -> None:
     """What takes no room, or that of one value, counts by what it stands for."""
     huge = pa.DictionaryArray.from_arrays(pa.array([0] * 4_000, pa.int8()), pa.array(["x" * 1_000_000]))
     assert plain_bytes(pa.record_batch({"c": huge})) > 4_000_000_000
+    views = pa.array(["x" * 1_000_000, *[""] * 60], pa.string_view())
+    assert plain_bytes(pa.record_batch({"c": pa.DictionaryArray.from_arrays([0] * 4_000, views)})) > 4_000_000_000
     assert plain_bytes(pa.record_batch({"c": pa.nulls(3_000_000)})) == 3_000_000
     nulls = pa.Array.from_buffers(pa.null(), 2_000_000_000, [None])
     assert elements(nulls) == 2_000_000_000

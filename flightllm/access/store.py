@@ -255,15 +255,12 @@ class AccessStore:
         return self._change(f"DELETE FROM policies WHERE {where}", *astuple(policy)[:-1]) > 0
 
     def forget(self, kind: ObjectKind, schema: str, name: str) -> None:
-        """Remove all that was granted on an object, and a table's filters and masks: a new one of its name has none."""
-        snapshot = self.snapshot()
-        granted = any((one.kind, one.schema, one.name) == (kind, schema, name) for one in snapshot.grants)
-        if granted or (kind == "TABLE" and any((p.schema, p.table) == (schema, name) for p in snapshot.policies)):
-            with self._changing() as database:
-                where = 'kind = ? AND "schema" = ? AND name = ?'
-                database.execute(f"DELETE FROM grants WHERE {where}", (kind, schema, name))
-                if kind == "TABLE":
-                    database.execute('DELETE FROM policies WHERE "schema" = ? AND "table" = ?', (schema, name))
+        """Remove all that was granted on an object: a new one of its name is granted to nobody.
+
+        A table's filters and masks stay: its owner, who may drop it and make it anew, is not who made them.
+        """
+        if any((one.kind, one.schema, one.name) == (kind, schema, name) for one in self.snapshot().grants):
+            self._change('DELETE FROM grants WHERE kind = ? AND "schema" = ? AND name = ?', kind, schema, name)
 
     # --- spending
 
