@@ -24,6 +24,8 @@ class RecoveryConfig:
     """How long a query waits for an engine that is being restarted."""
     stalled_seconds: int = 600
     """After how long a query is given up whose client is there but takes no rows; 0: never."""
+    crowded_seconds: int = 30
+    """The same where all places are taken and somebody with fewer of them waits for one; 0: never."""
     dead_peer_seconds: int = 60
     """After how long a connection is closed whose other end does not answer; 0: as the operating system does."""
 

@@ -15,9 +15,8 @@ class FlightLimits:
     `queued_queries` wait up to `queue_seconds`. Up to `statements` are kept prepared, and as many planned; one that
     nobody fetches is dropped after `unfetched_seconds`, its plan after `planned_seconds`. A query whose client takes no
     rows, and an upload whose client sends none, for `stalled_seconds` is given up (0: never), or for `crowded_seconds`
-    where somebody with fewer places waits for one. A session not used for
-    `session_seconds` is closed; where there are `sessions`, a new one takes the place of one not used for
-    `idle_seconds`, or of one of a user who has more of them.
+    where somebody with fewer places waits for one. A session not used for `session_seconds` is closed; where there are
+    `sessions`, a new one takes the place of one not used for `idle_seconds`, or of one of a user who has more of them.
     """
 
     batch_bytes: int = 2 << 20
@@ -30,7 +29,7 @@ class FlightLimits:
     unfetched_seconds: float = 3600.0
     planned_seconds: float = 60.0
     stalled_seconds: float = 600.0
-    crowded_seconds: float = 10.0
+    crowded_seconds: float = 30.0
     sessions: int = 4096
     session_seconds: float = 86_400.0
     idle_seconds: float = 10.0
@@ -39,6 +38,7 @@ class FlightLimits:
     @classmethod
     def of(cls, limits: LimitsConfig, recovery: RecoveryConfig | None = None) -> "FlightLimits":
         """Return those that the configuration gives."""
+        patience = recovery or RecoveryConfig()
         return cls(
             batch_bytes=limits.batch_bytes,
             upload_bytes=limits.upload_bytes,
@@ -47,5 +47,6 @@ class FlightLimits:
             queue_seconds=limits.queue_seconds,
             sessions=limits.sessions,
             session_seconds=limits.session_seconds,
-            stalled_seconds=(recovery or RecoveryConfig()).stalled_seconds,
+            stalled_seconds=patience.stalled_seconds,
+            crowded_seconds=patience.crowded_seconds,
         )

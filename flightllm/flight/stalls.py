@@ -11,6 +11,6 @@ def given_up(seconds: float, place: Place, limits: FlightLimits) -> str | None:
     """
     if limits.stalled_seconds and seconds > limits.stalled_seconds:
         return f"[recovery] stalled_seconds = {limits.stalled_seconds:g}"
-    if limits.stalled_seconds and seconds > limits.crowded_seconds and place.wanted():
-        return f"{limits.crowded_seconds:g} seconds, while others waited for a place ([limits] concurrent_queries)"
+    if limits.crowded_seconds and seconds > limits.crowded_seconds and place.wanted():
+        return f"[recovery] crowded_seconds = {limits.crowded_seconds:g}, while others waited for a place"
     return None
