@@ -9,7 +9,9 @@ def given_up(seconds: float, place: Place, limits: FlightLimits) -> str | None:
 
     That is `stalled_seconds`, or `crowded_seconds` where somebody who has fewer places waits for this one.
     """
-    if limits.stalled_seconds and seconds > limits.stalled_seconds:
+    if not limits.stalled_seconds:
+        return None
+    if seconds > limits.stalled_seconds:
         return f"[recovery] stalled_seconds = {limits.stalled_seconds:g}"
     if limits.crowded_seconds and seconds > limits.crowded_seconds and place.wanted():
         return f"[recovery] crowded_seconds = {limits.crowded_seconds:g}, while others waited for a place"
