@@ -8,7 +8,7 @@ from datafusion import SessionContext
 from datafusion.catalog import Table
 
 from flightllm.catalog.contexts import QUERY_ONLY, row_types, with_types
-from flightllm.catalog.entries import Entry, TableInfo
+from flightllm.catalog.entries import Entry, Planned, TableInfo
 from flightllm.catalog.errors import mapped_error, panics_mapped
 from flightllm.catalog.reading import read_by, to_plan
 from flightllm.config import LimitsConfig
@@ -19,13 +19,13 @@ Entries = Mapping[TableName, Entry]
 
 
 class ViewPlans:
-    """Plans views over what is seen of their tables; `context` returns a context that sees given entries.
+    """Plans views over what is seen of their tables; `context` returns one that looks given entries up in a given way.
 
     Thread-safe. A plan is kept until something changes that the view reads, that of a view over tables of the server's
     own, which have other rows all the time, is not kept at all.
     """
 
-    def __init__(self, limits: LimitsConfig, context: Callable[[Entries], SessionContext]) -> None:
+    def __init__(self, limits: LimitsConfig, context: Callable[[Entries, Planned], SessionContext]) -> None:
         self._limits = limits
         self._context = context
 
@@ -75,9 +75,18 @@ class ViewPlans:
         if view.columns:
             columns = ", ".join(quoted(column) for column in view.columns)
             text = f"SELECT * FROM ({text}) AS {quoted(view.name.name)} ({columns})"
+        planning = True
+
+        def found(entry: Entry, entries: Entries) -> Entry:
+            if entry.kind != "view" or entry.provider is not None:
+                return entry
+            if planning:  # whoever made plans from here could come back to this view, and wait for it
+                raise SqlError(f"the view {entry.name.display!r} is to be read with FROM or JOIN")
+            return self.looked_up(entry, entries)  # a list of tables, which asks as the view runs
+
         try:
             with panics_mapped():
-                context = self._context(seen)
+                context = self._context(seen, found)
                 frame = context.sql_with_options(text, QUERY_ONLY)
                 types = row_types(context, frame)
                 if types != frame.schema().types:
@@ -85,6 +94,7 @@ class ViewPlans:
                 table = Table(frame)
         except Exception as error:
             raise mapped_error(error) from error
+        planning = False
         return replace(view, provider=table, schema=table.schema)
 
     def info(self, entry: Entry, entries: Entries) -> TableInfo:
@@ -93,15 +103,3 @@ class ViewPlans:
             return self.planned(entry, entries).info
         except FlightLLMError:
             return entry.info
-
-
-def already_planned(entry: Entry, entries: Entries) -> Entry:
-    """Return an entry as it is found where a view is planned, after those that it reads.
-
-    Raises:
-        SqlError: it is a view that is read in a way that is not known.
-    """
-    del entries
-    if entry.kind == "view" and entry.provider is None:
-        raise SqlError(f"the view {entry.name.display!r} is to be read with FROM or JOIN")
-    return entry

@@ -17,7 +17,7 @@ from flightllm.catalog.contexts import QUERY_ONLY, with_types
 from flightllm.catalog.entries import Entry, Planned, SchemaTables, SystemSchema, check_files, system_rows
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.own_rows import OwnRows
-from flightllm.catalog.planning import ViewPlans, already_planned
+from flightllm.catalog.planning import ViewPlans
 from flightllm.catalog.store import TableStore
 from flightllm.errors import FlightLLMError, NotFoundError, PermissionDeniedError, SqlError, UnsupportedError
 from flightllm.plain_types import with_plain_types
@@ -86,8 +86,8 @@ class Scope:
             catalog.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", SystemSchema(self._own_rows)))
         return catalog
 
-    def _planning_context(self, entries: Mapping[TableName, Entry]) -> SessionContext:
-        return self._store.context_over(self._catalog(entries, already_planned), planning=False, parallel=True)
+    def _planning_context(self, entries: Mapping[TableName, Entry], planned: Planned) -> SessionContext:
+        return self._store.context_over(self._catalog(entries, planned), planning=False, parallel=True)
 
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
         """Return a fresh context over these tables; see `TableStore.context`."""

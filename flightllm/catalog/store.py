@@ -27,7 +27,7 @@ from flightllm.catalog.entries import (
 from flightllm.catalog.files import files_revision
 from flightllm.catalog.manifest import KEPT, Manifest, entry_json
 from flightllm.catalog.opening import opened
-from flightllm.catalog.planning import ViewPlans, already_planned
+from flightllm.catalog.planning import ViewPlans
 from flightllm.catalog.reading import readers_of
 from flightllm.config import LimitsConfig
 from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError
@@ -318,9 +318,9 @@ class TableStore:
             if entry.rows and entry.rows.folder and entry.rows.folder not in kept:
                 self.folder.readers.retire(entry.rows.folder)
 
-    def _planning_context(self, entries: Mapping[TableName, Entry]) -> SessionContext:
+    def _planning_context(self, entries: Mapping[TableName, Entry], planned: Planned) -> SessionContext:
         """Return a context that sees other entries than the store's, to plan views in."""
-        return self.context_over(self.catalog_of(entries, already_planned), planning=False, parallel=True)
+        return self.context_over(self.catalog_of(entries, planned), planning=False, parallel=True)
 
     def catalog_of(self, entries: Mapping[TableName, Entry], planned: Planned | None = None) -> SharedCatalog:
         """Return entries, which may be others than the store's now, as DataFusion looks them up."""

@@ -235,6 +235,27 @@ def test_views_of_the_servers_own_tables_are_alive(catalog: Catalog) -> None:
     assert planned(catalog) == {"plain"}
 
 
+def test_views_that_list_tables_list_views(catalog: Catalog) -> None:
+    """A view over information_schema has what a query of it has, views that are not planned yet and itself too."""
+    names = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+    columns = "SELECT DISTINCT table_name FROM information_schema.columns WHERE table_schema = 'public'"
+    make_views(catalog, lambda i: f"SELECT a FROM v{i - 1}", 3)
+    run(
+        catalog,
+        f"CREATE VIEW names AS {names}",
+        f"CREATE VIEW described AS {columns}",
+        "CREATE VIEW stacked AS SELECT * FROM names",
+    )
+    everything = ["described", "names", "stacked", "t", "v0", "v1", "v2"]
+    grants = frozenset(Grant("ann", "SELECT", "TABLE", "public", name) for name in everything)
+    mine = Scopes(catalog).of(Rights.of(Principal("ann", "readonly"), Snapshot(grants=grants)))
+    for seen in (catalog, mine):
+        for source in ("stacked", "names", "described", f"({names})"):
+            assert [row["table_name"] for row in read(seen, f"SELECT * FROM {source} ORDER BY 1")] == everything
+    run(catalog, "DROP TABLE t")
+    assert read(catalog, "SELECT * FROM names WHERE table_name LIKE 'v%'") == []
+
+
 @pytest.mark.parametrize("dropped", [True, False])
 @pytest.mark.parametrize("query", ["SELECT a FROM v2", "SELECT a FROM t WHERE a IN (SELECT x.a FROM t x, public.v2)"])
 def test_views_that_would_read_each_other_are_refused(catalog: Catalog, query: str, dropped: bool) -> None:
