@@ -18,6 +18,8 @@ from flightllm.storage.rows import StoredFile, gathered, read_rows, write_rows
 
 Collect = Callable[[DataFrame], Iterable[pa.RecordBatch]]
 """Runs a query to its end; a caller's own can be cancelled, and then raises."""
+_NAMING_RULES = ("common_sub_expression_eliminate", "extract_leaf_expressions", "push_down_leaf_projections")
+"""Rules that name parts of expressions, which DataFusion's DML loses."""
 
 
 def run_change(store: TableStore, name: TableName, text: str, counting: str, collect: Collect) -> int:
@@ -110,7 +112,8 @@ def _context(name: TableName, table: Table) -> SessionContext:
     catalog.register_schema(name.schema, schema)
     context = SessionContext(config)
     context.register_catalog_provider(CATALOG, catalog)
-    context.remove_optimizer_rule("common_sub_expression_eliminate")  # DataFusion's DML loses what it names
+    for rule in _NAMING_RULES:
+        context.remove_optimizer_rule(rule)
     return context
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flightllm.catalog import Catalog
-from tests.catalogs import read, run
+from tests.catalogs import ingest, read, run
 
 COLUMNS = "i BIGINT, j BIGINT, s VARCHAR"
 ROWS = "(1, 2, 'a'), (2, 1, 'Ab'), (3, NULL, 'b'), (NULL, 4, NULL), (5, 5, ''), (0, -3, 'c'), (1, 2, 'a'), (-7, 9, 'B')"
@@ -26,6 +26,21 @@ ROWS = "(1, 2, 'a'), (2, 1, 'Ab'), (3, NULL, 'b'), (NULL, 4, NULL), (5, 5, ''), 
 def test_what_is_written_twice(catalog: Catalog, sql: str) -> None:
     """An expression that stands in a statement more than once is no other table's column."""
     assert _ours(catalog, sql) == _sqlite(sql)
+
+
+@pytest.mark.parametrize(
+    ("sql", "left"),
+    [
+        ("DELETE FROM t WHERE s['x'] = 3", [{"x": 4, "y": "b"}, {"x": None, "y": "c"}]),
+        ("DELETE FROM t WHERE s['x'] IS NULL OR s['y'] = 'a'", [{"x": 4, "y": "b"}]),
+        ("UPDATE t SET s = NULL WHERE s['x'] > 3 AND s['y'] = 'b'", [{"x": 3, "y": "a"}, None, {"x": None, "y": "c"}]),
+    ],
+)
+def test_fields_in_conditions(catalog: Catalog, sql: str, left: list[object]) -> None:
+    """A condition may be about fields of structs, one or several."""
+    ingest(catalog, "t", {"s": [{"x": 3, "y": "a"}, {"x": 4, "y": "b"}, {"x": None, "y": "c"}]})
+    assert run(catalog, sql) == (1 if sql.startswith("UPDATE") else 3 - len(left))
+    assert [row["s"] for row in read(catalog, "SELECT s FROM t")] == left
 
 
 @pytest.mark.parametrize("seed", range(4))
