@@ -137,10 +137,13 @@ def _check_definition(columns: str) -> None:
     depth = 0
     for before, token in pairwise(tokenize(columns)):
         depth += before.is_symbol("(") - before.is_symbol(")")
-        first = before.is_symbol("(") or before.is_symbol(",")
+        first = any(before.is_symbol(symbol) for symbol in "(,<")
         if depth == 1 and (token.is_word(*_CONSTRAINTS) or (token.is_word(*_PROMISES) and not first)):
-            word = token.text.upper()
-            raise UnsupportedError(f"{word} in CREATE TABLE is not supported: write name, type, NOT NULL and DEFAULT")
+            what, instead = token.text.upper(), "write name, type, NOT NULL and DEFAULT"
+            if token.is_word("primary", "unique"):
+                what = "PRIMARY KEY" if what == "PRIMARY" else what
+                instead = f"leave {what} out: nothing here checks that values are unique"
+            raise UnsupportedError(f"{what} in CREATE TABLE is not supported: {instead}")
 
 
 def _create_view(store: TableStore, statement: Statement, name: TableName, owner: str) -> None:

@@ -59,6 +59,7 @@ def test_statements_change_tables(catalog: Catalog) -> None:
         "a INT, CHECK (a > 1)",
         "a INT REFERENCES b (c)",
         "a INT KEY",
+        "s STRUCT<a INT> KEY",
         "a INT, b INT GENERATED ALWAYS AS (a + 1)",
         "a VARCHAR COLLATE nocase",
     ],
@@ -70,11 +71,24 @@ def test_what_nothing_sees_to_is_refused(catalog: Catalog, columns: str) -> None
     assert not any(table.name.name == "t" for table in catalog.tables())
 
 
+@pytest.mark.parametrize(
+    ("columns", "what"),
+    [("a INT, primary key (a)", "PRIMARY KEY"), ("a INT PRIMARY KEY", "PRIMARY KEY"), ("a INT Unique", "UNIQUE")],
+)
+def test_what_to_write_instead_of_a_key(catalog: Catalog, columns: str, what: str) -> None:
+    """Who declares a key, as many tools do for every table, is told to leave it out, and why."""
+    said = f"^{what} in CREATE TABLE is not supported: leave {what} out: nothing here checks that values are unique$"
+    with pytest.raises(UnsupportedError, match=said):
+        run(catalog, f"CREATE TABLE t ({columns})")
+
+
 def test_columns_called_like_what_is_refused(catalog: Catalog) -> None:
     """Such words may be names, quoted or first in their definition, and stand in texts."""
     columns = "a DECIMAL(10, 2) NOT NULL DEFAULT abs(-1), alias VARCHAR DEFAULT 'unique', generated BIGINT[] NULL"
     run(catalog, f'CREATE TABLE t ({columns}, "primary" TIMESTAMP WITH TIME ZONE)')
     assert catalog.columns_of("t") == ["a", "alias", "generated", "primary"]
+    run(catalog, "CREATE TABLE u (s STRUCT<key INT, on STRUCT<alias INT>>)")
+    assert [field.name for field in catalog.table("u").schema.field("s").type] == ["key", "on"]
 
 
 CONDITIONS = [
