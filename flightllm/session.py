@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from types import MappingProxyType
@@ -118,16 +118,24 @@ class Session:
             raise
 
     def _explain(self, error: Exception, sql: str) -> None:
-        """Make an error speak of the statement as it was sent, and of the tables that its user may read."""
+        """Make an error speak of the statement as it was sent, and of the tables that its user may read.
+
+        It stays as it is where its user is gone by now.
+        """
         if not isinstance(error, SqlError):
             return
-        services = self._services
+        with suppress(FlightLLMError):
+            services = self._services
+            catalog, rights = services.catalog, services.rights
 
-        def is_view(name: TableName) -> bool:
-            entry = services.catalog.store.entries.get(name)
-            return entry is not None and entry.kind == "view" and services.rights.may("SELECT", name, entry.owner)
+            def tables() -> list[TableName]:
+                return [*catalog.entries, *(info.name for info in catalog.store.system_tables())]
 
-        explain_error(error, sql, lambda: [info.name for info in services.catalog.tables()], is_view)
+            def is_view(name: TableName) -> bool:
+                entry = catalog.store.entries.get(name)
+                return entry is not None and entry.kind == "view" and rights.may("SELECT", name, entry.owner)
+
+            explain_error(error, sql, tables, is_view)
 
     def is_update(self, sql: str) -> bool:
         """Tell from the text alone whether a statement changes something and returns no rows.

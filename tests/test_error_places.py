@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
+from time import sleep
 
 import pyarrow as pa
 import pytest
@@ -9,13 +11,13 @@ import pytest
 from flightllm.access.store import User
 from flightllm.database import Database
 from flightllm.errors import FlightLLMError, SqlError
-from tests.databases import ask, small_database
+from tests.databases import ask, rows, small_database
 
 
 @pytest.fixture
 def database(tmp_path: Path) -> Iterator[Database]:
     """Return a database of small tables, and one whose names need double quotes."""
-    database = small_database(tmp_path)
+    database = small_database(tmp_path, {"latency_ms": 50.0})
     database.session().update('CREATE TABLE "Caps" AS SELECT 1 AS "Größe"')
     database.access.store.add_user(User("bob", "user"))
     yield database
@@ -73,6 +75,46 @@ def test_tables_of_others_are_not_suggested(database: Database) -> None:
     bob = database.session(database.access.store.user("bob").principal)
     with pytest.raises(SqlError, match="see SHOW TABLES"):
         ask(bob, "SELECT * FROM peopel")
+
+
+def test_a_suggestion_plans_no_view(database: Database) -> None:
+    """Names alone are looked at, those of views too, whoever asks."""
+    database.session().update("CREATE VIEW seen AS SELECT * FROM people")
+    database.session().update("GRANT SELECT ON seen TO bob")
+    bob = database.access.store.user("bob").principal
+    for session in (database.session(), database.session(bob)):
+        with pytest.raises(SqlError, match=r"Did you mean seen\?$"):
+            ask(session, "SELECT * FROM seem")
+        plans = [entry.plan.planned for entry in session._services.catalog.entries.values() if entry.kind == "view"]
+        assert plans == [None]
+
+
+def test_errors_of_a_user_who_is_gone(database: Database) -> None:
+    """They are those of the statement, and its record ends."""
+    bob = database.session(database.access.store.user("bob").principal)
+    database.session().update("GRANT CREATE ON SCHEMA public TO bob")
+    database._revocation.close()  # which would stop the statement first
+    statement = "CREATE TABLE t AS SELECT arrow_cast(ai_gen('x'), 'Int64') AS a"
+    ended: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            bob.update(statement)
+        except FlightLLMError as error:
+            ended.append(error)
+
+    running = Thread(target=run)
+    running.start()
+    while not database.engine.sent:  # type: ignore[attr-defined]
+        assert running.is_alive()
+        sleep(0.01)
+    database.access.store.drop_user("bob")
+    running.join()
+    assert [type(error) for error in ended] == [SqlError]
+    with pytest.raises(SqlError, match="SELEC"):
+        bob.is_update("SELEC 1")
+    failed = rows(database.session(), "SELECT sql FROM system.queries WHERE status = 'failed' AND \"user\" = 'bob'")
+    assert sorted(row["sql"] for row in failed) == [statement, "SELEC 1"]
 
 
 @pytest.mark.parametrize("name", ["reading", "stacked"])
