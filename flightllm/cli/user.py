@@ -75,7 +75,7 @@ def _store(config_file: Path | None) -> Iterator[AccessStore]:
 @click.option("--again", is_flag=True, help="Let it have what a dropped user of this name made.")
 @click.argument("name")
 def add(config_file: Path | None, name: str, *, no_password: bool, again: bool, **attributes: Any) -> None:
-    """Add a user; the password is asked for, or read from FLIGHTLLMPASSWORD or standard input."""
+    """Add a user; the password is asked for, or read from FLIGHTLLM_PASSWORD or standard input."""
     given = User(name, attributes["role"] or "user")
     with _store(config_file) as store:
         store.add_user(_changed(given, attributes), None if no_password else _password(), again=again)

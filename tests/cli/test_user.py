@@ -1,5 +1,6 @@
 """Users by the command line, kept in the data folder."""
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -9,6 +10,7 @@ from click.testing import CliRunner
 
 from flightllm.access.store import AccessStore, User
 from flightllm.cli import main
+from flightllm.cli.common import PASSWORD
 
 Said = Callable[..., tuple[int, str]]
 
@@ -65,3 +67,12 @@ def test_the_last_admin(tmp_path: Path, said: Said, command: tuple[str, ...]) ->
     said("add", "ann", "--no-password", "--role", "admin")
     said("add", "eve", "--no-password", "--role", "admin")
     assert said("drop", "ann")[0] == 0
+
+
+def test_the_variable_that_help_names(tmp_path: Path, said: Said, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The password is read from the variable that `--help` says it is read from."""
+    [name] = re.findall(r"\bFLIGHTLLM\w*", said("add", "--help")[1])
+    assert name == PASSWORD
+    monkeypatch.setenv(name, "a long password")
+    assert said("add", "bob")[0] == 0
+    assert users(tmp_path)["bob"].password
