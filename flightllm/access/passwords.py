@@ -15,11 +15,14 @@ from flightllm.errors import BusyError, InvalidInputError
 _hasher = PasswordHasher()
 _AT_ONCE = threading.BoundedSemaphore(2)
 """Each check takes 64 MiB and tens of milliseconds on purpose; more at once would let strangers fill the memory."""
-_ROOM = threading.BoundedSemaphore(2 + 32)
-"""Those that are checked, and those that wait for it."""
+_ROOM = threading.BoundedSemaphore(2 + 256)
+"""Those that are checked, and those that wait for it: each holds a thread."""
+_WAIT_SECONDS = 10.0
+"""How long one may wait; the checks before it take less, unless the machine is overloaded."""
 _NOBODY = "$argon2id$v=19$m=65536,t=3,p=4$GqTmnJGsQ0nfFeDZPKlgcA$k6A1m0Fv0W0LhCwCh/gA1t6cAbUKe5LkmzbvMfdFLVk"
 """The hash of no password: checked for names nobody has, so that the time taken does not tell who exists."""
 _SHORTEST = 8
+_BUSY = "too many are signing in right now: try again in a moment"
 TOKEN_PREFIX = "flightllm_"  # noqa: S105 - what tokens begin with, for scanners of leaked secrets
 
 
@@ -74,7 +77,9 @@ def is_password(password: str, kept: str | None) -> bool:
     """
     if kept and _known.has(password, kept):
         return True
-    with _room(), _AT_ONCE:
+    with _room():
+        if kept and _known.has(password, kept):  # it was checked meanwhile, for who logged in at the same time
+            return True
         try:
             _hasher.verify(kept or _NOBODY, password)
         except (VerificationError, InvalidHashError):
@@ -86,10 +91,16 @@ def is_password(password: str, kept: str | None) -> bool:
 
 @contextmanager
 def _room() -> Iterator[None]:
+    """Wait for one of the places at which passwords are checked."""
     if not _ROOM.acquire(blocking=False):
-        raise BusyError("too many are signing in right now: try again in a moment")
+        raise BusyError(_BUSY)
     try:
-        yield
+        if not _AT_ONCE.acquire(timeout=_WAIT_SECONDS):
+            raise BusyError(_BUSY)
+        try:
+            yield
+        finally:
+            _AT_ONCE.release()
     finally:
         _ROOM.release()
 
