@@ -27,6 +27,8 @@ _SPARE_PAUSE = 3.0
 """Between the death of a spare process and the next one."""
 _ABORT_SECONDS = 5.0
 """How long a process that hangs may take to write down where."""
+_LOOKS = 4
+"""A process hangs that is silent at so many looks in a row: on a frozen machine the clock goes on, but nobody looks."""
 _GRACE_SECONDS = 15.0
 """How long a process may take to end after its queries had their time to finish."""
 _log = structlog.get_logger(__name__)
@@ -135,12 +137,14 @@ class _Supervisor:
 
     async def _end_if_hung(self, worker: Worker) -> None:
         """End a process that serves and says nothing any more."""
-        most = self.config.recovery.hung_seconds
+        most, silent = self.config.recovery.hung_seconds, 0
         while most:
-            await asyncio.sleep(most / 4)
-            silent = time.monotonic() - self._heard
-            if self._listening and not self._stop.is_set() and silent > most:
-                _log.error("server process hangs and is ended", silent_seconds=round(silent))
+            heard = self._heard
+            await asyncio.sleep(most / _LOOKS)
+            silent = silent + 1 if self._listening and self._heard == heard else 0
+            if silent >= _LOOKS and not self._stop.is_set():
+                seconds = round(time.monotonic() - self._heard)
+                _log.error("server process hangs and is ended", silent_seconds=seconds)
                 worker.abort()
                 await asyncio.sleep(_ABORT_SECONDS)
                 worker.kill()

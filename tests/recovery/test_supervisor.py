@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from multiprocessing import Pipe
 from pathlib import Path
@@ -56,6 +57,24 @@ def test_a_process_that_hangs_is_replaced(tmp_path: Path) -> None:
         assert server.query_again(COUNT) == [(1000,)]
         assert "server process hangs" in server.log.read_text()
         assert server.stop() == 0
+
+
+def test_a_frozen_server_does_not_hang(tmp_path: Path) -> None:
+    """One whose processes all stood still for long, as in `docker pause`, goes on with the process that it had."""
+    with SupervisedServer(tmp_path, "[recovery]\nhung_seconds = 4") as server:
+        await_true(lambda: len(server.children()) == 2)
+        children = server.children()
+        for process in (server.process.pid, *children):
+            os.kill(process, signal.SIGSTOP)
+        time.sleep(5)
+        os.kill(server.process.pid, signal.SIGCONT)
+        time.sleep(0.2)  # it looks before the others have said anything
+        for process in children:
+            os.kill(process, signal.SIGCONT)
+        assert server.query(COUNT) == [(1000,)]
+        time.sleep(1.5)  # it looks again
+        assert server.children() == children
+        assert "server process hangs" not in server.log.read_text()
 
 
 def test_a_spare_process_that_dies_is_replaced(tmp_path: Path) -> None:
