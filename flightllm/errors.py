@@ -46,7 +46,7 @@ class StatementTimeoutError(FlightLLMError):
 
 
 class BusyError(FlightLLMError):
-    """The server does as much as it may at once; the same request can succeed later."""
+    """The server does as much as it may at once, or guards itself; the same request can succeed later."""
 
 
 class QuarantinedError(InvalidInputError):

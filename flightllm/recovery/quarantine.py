@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TypeAlias
 
-from flightllm.errors import NotFoundError, QuarantinedError, SqlError
+from flightllm.errors import BusyError, FlightLLMError, NotFoundError, QuarantinedError, SqlError
 from flightllm.recovery.journal import USER_BYTES
 from flightllm.sql.tokens import tokenize
 
@@ -74,15 +74,22 @@ class Quarantine:
         self._lock = threading.Lock()
 
     def check(self, digest: bytes, user: str = "") -> None:
-        """Raise `QuarantinedError` for a statement of a user that is refused, or a user whose statements all are."""
+        """Let a statement of a user pass, unless it is refused.
+
+        Raises:
+            QuarantinedError: this one is: sending it again is no use.
+            BusyError: all of the user's are, this one may be innocent.
+        """
         if not self._refused:
             return
-        for found in filter(None, map(self._refused.get, ((user, ALL), (user, digest)))):
+        for found in filter(None, map(self._refused.get, ((user, digest), (user, ALL)))):
             if (seconds := found.seconds) > 0:
+                kind: type[FlightLLMError] = QuarantinedError
                 what = "this statement was running when the server died, and may have been the cause: it is"
                 if found.digest == ALL:
+                    kind = BusyError
                     what = "the server died again and again while statements of yours were running: all of yours are"
-                raise QuarantinedError(
+                raise kind(
                     f"{what} refused for another {seconds:.0f} s; an administrator lifts this with"
                     f" `flightllm quarantine --lift {found.name}`"
                 )

@@ -27,6 +27,8 @@ _SPARE_PAUSE = 3.0
 """Between the death of a spare process and the next one."""
 _ABORT_SECONDS = 5.0
 """How long a process that hangs may take to write down where."""
+_ENDED = frozenset({-signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGTERM, 128 + signal.SIGINT})
+"""Exit codes of a process that somebody ended: no statement's doing."""
 _LOOKS = 4
 """A process hangs that is silent at so many looks in a row: on a frozen machine the clock goes on, but nobody looks."""
 _GRACE_SECONDS = 15.0
@@ -211,7 +213,7 @@ class _Supervisor:
         self._refused = {key: one for key, one in self._refused.items() if one.until > now}
         self._deaths = [death for death in self._deaths if death[0].until > now]
         noted = journal.take()
-        found = suspects(noted, journal.is_harmless, -code if code < 0 else None)
+        found = [] if code in _ENDED else suspects(noted, journal.is_harmless, -code if code < 0 else None)
         for one in noted:
             journal.forget(one.digest)  # the next time it is a suspect like any other
         until = now + self.config.recovery.quarantine_seconds

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from flightllm.recovery.journal import Noted, Phase
 
+_DEATHS = 3
+"""So many make a user the cause of them: by chance anybody may be there at two."""
 _STARTING_SECONDS = 10.0
 """A plan that is too deep kills while it is planned or right after, when DataFusion makes its operators."""
 
@@ -23,7 +25,7 @@ def suspects(noted: Sequence[Noted], harmless: Callable[[bytes], bool], killed_b
 def culprit(deaths: Sequence[Iterable[str]]) -> str | None:
     """Return the one user who had suspects at each of several deaths; None where there is none, or there are more."""
     users = set[str]().union(*deaths).intersection(*deaths)
-    return users.pop() if len(deaths) > 1 and len(users) == 1 else None
+    return users.pop() if len(deaths) >= _DEATHS and len(users) == 1 else None
 
 
 def _is_early(noted: Noted) -> bool:

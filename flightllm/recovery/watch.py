@@ -23,6 +23,7 @@ class Watch:
 
         Raises:
             QuarantinedError: it is refused for now.
+            BusyError: all of its user are.
         """
         return self._noted(sql, Phase.PLANNING, "", user, whole=False)
 
@@ -31,6 +32,7 @@ class Watch:
 
         Raises:
             QuarantinedError: it is refused for now.
+            BusyError: all of its user are.
         """
         return self._noted(sql, Phase.STARTING, query_id, user)
 

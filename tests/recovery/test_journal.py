@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from flightllm.errors import NotFoundError, QuarantinedError
+from flightllm.errors import BusyError, NotFoundError, QuarantinedError
 from flightllm.recovery.journal import Journal, Noted, Phase, create_journal
 from flightllm.recovery.quarantine import ALL, Key, Quarantine, Refused, digest_of, user_key
 from flightllm.recovery.suspects import culprit, suspects
@@ -113,15 +113,18 @@ def test_quarantine_ends_and_is_lifted() -> None:
 
 
 def test_quarantine_of_users() -> None:
-    """A statement is refused to its user alone; a user who is refused altogether, in all it says, until lifted."""
+    """A statement is refused to its user alone; to who is refused altogether all others too, which may come again."""
     text, until = digest_of("SELECT 1"), time.monotonic() + 60
     refused = [Refused(text, "SELECT 1", "", until, "ann"), Refused(ALL, "all", "", until, "bob")]
+    refused.append(Refused(text, "SELECT 1", "", until, "bob"))
     quarantine = Quarantine(refused)
     with pytest.raises(QuarantinedError, match="this statement"):
         quarantine.check(text, "ann")
+    with pytest.raises(QuarantinedError, match="this statement"):
+        quarantine.check(text, "bob")
     for allowed in ((text, ""), (text, "eve"), (digest_of("SELECT 2"), "ann")):
         quarantine.check(*allowed)
-    with pytest.raises(QuarantinedError, match=r"statements of yours.*--lift bob"):
+    with pytest.raises(BusyError, match=r"statements of yours.*--lift bob"):
         quarantine.check(digest_of("SELECT 2"), "bob")
     quarantine.lift("bob")
     quarantine.check(digest_of("SELECT 2"), "bob")
@@ -130,16 +133,17 @@ def test_quarantine_of_users() -> None:
 @pytest.mark.parametrize(
     ("deaths", "found"),
     [
-        (["mb", "m"], "m"),
-        (["mb", "mc", "m"], "m"),
+        (["mb", "m", "m"], "m"),
+        (["mb", "mc", "m", "m"], "m"),
         (["m"], None),
-        (["mb", "mb"], None),
-        (["m", "b"], None),
+        (["m", "m"], None),
+        (["mb", "mb", "mb"], None),
+        (["m", "b", "m"], None),
         ([], None),
     ],
 )
 def test_culprit(deaths: list[str], found: str | None) -> None:
-    """Somebody is the cause of deaths who alone had suspects at all of them, and of one death nobody."""
+    """Somebody is the cause of deaths who alone had suspects at all of them, and of one or two deaths nobody."""
     assert culprit([set(users) for users in deaths]) == found
 
 

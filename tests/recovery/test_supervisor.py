@@ -20,7 +20,9 @@ from flightllm.cli import main
 from flightllm.client import Client
 from flightllm.config import Config, RecoveryConfig
 from flightllm.errors import EngineUnavailableError, FlightLLMError
+from flightllm.recovery.journal import Journal, Phase, create_journal
 from flightllm.recovery.process import Worker
+from flightllm.recovery.quarantine import ALL, digest_of
 from flightllm.recovery.supervisor import _Supervisor, supervise
 from tests.servers import SupervisedServer, await_true
 
@@ -97,6 +99,29 @@ def test_a_signal_without_a_name(tmp_path: Path) -> None:
         await_true(lambda: worker not in server.children())
         assert server.query_again(COUNT) == [(1000,)]
         assert f"signal {signal.SIGRTMIN + 6}" in server.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("code", "refused"),
+    [
+        (-signal.SIGSEGV, True),
+        (-signal.SIGABRT, True),
+        (-signal.SIGKILL, True),
+        (-signal.SIGTERM, False),
+        (128 + signal.SIGTERM, False),
+    ],
+)
+def test_whose_deaths_count(tmp_path: Path, code: int, *, refused: bool) -> None:
+    """After three deaths a user is refused, also where the supervisor aborted one that hung; not if it was ended."""
+    supervisor, descriptor = _Supervisor(Config(data_folder=tmp_path)), create_journal()
+    journal = Journal(descriptor)
+    for number in range(3):
+        assert ("bob", ALL) not in supervisor._refused
+        sql = f"SELECT {number}"
+        journal.note(digest_of(sql), sql, Phase.STARTING, "", "bob")
+        supervisor._blame(journal, code)
+    os.close(descriptor)
+    assert (("bob", ALL) in supervisor._refused, len(supervisor._refused)) == (refused, 4 if refused else 0)
 
 
 def test_a_signal_between_two_processes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
