@@ -197,7 +197,7 @@ def test_answers_for_each_row_of_parameters(session: Session) -> None:
 @pytest.mark.parametrize(
     ("sql", "plans"),
     [
-        ("SELECT nope FROM people WHERE id = ? AND name = ? AND id < ? AND id > ?", 4),
+        ("SELECT nope FROM people WHERE id = ? AND name = ? AND id < ? AND id > ?", 5),
         ("SELECT id FROM people WHERE ai_filter(?, note) AND id = ? LIMIT ? OFFSET ?", None),
         ("SELECT ai_gen(?, note), ai_score(?, note) FROM people LIMIT ?", None),
     ],

@@ -243,7 +243,7 @@ def test_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_requests: Ma
         ({"api": "soap"}, "api: expected one of"),
         ({"api": "chat", "prompts_per_request": 3}, "one prompt at a time"),
         ({"api_key": "sk-1"}, "write env:NAME or file:PATH"),
-        ({"api_key": "env:NOT_THERE_AT_ALL"}, "NOT_THERE_AT_ALL holds nothing"),
+        ({"api_key": "env:NOT_THERE_AT_ALL"}, "set the environment variable NOT_THERE_AT_ALL"),
         ({"api_key": "file:/not/there"}, r"api_key: the file cannot be read: No such file or directory$"),
     ],
 )
