@@ -20,6 +20,8 @@ from flightllm.recovery.worker import main
 main(int(sys.argv[2]), int(sys.argv[3]))
 """
 """The same modules as here, whatever the working folder. A new interpreter, as threads do not survive a fork."""
+_FEW_ARENAS = {"MALLOC_ARENA_MAX": "2"}
+"""Of glibc's allocator, which makes 8 for each core: hundreds of threads leave a fifth of the memory free in them."""
 
 
 class Worker:
@@ -46,6 +48,7 @@ class Worker:
                 *arguments,
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=descriptors,
+                env=_FEW_ARENAS | os.environ,
                 process_group=0,  # signals of the terminal come to the supervisor alone
             )
             opened.pop_all()
