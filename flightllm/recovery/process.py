@@ -21,7 +21,7 @@ main(int(sys.argv[2]), int(sys.argv[3]))
 """
 """The same modules as here, whatever the working folder. A new interpreter, as threads do not survive a fork."""
 _FEW_ARENAS = {"MALLOC_ARENA_MAX": "2"}
-"""Of glibc's allocator, which makes 8 for each core: hundreds of threads leave a fifth of the memory free in them."""
+"""Of glibc's allocator, which makes 8 for each core: hundreds of threads leave a tenth of the memory free in them."""
 
 
 class Worker:
