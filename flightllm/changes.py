@@ -23,7 +23,7 @@ from flightllm.services import Services
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
 from flightllm.sql.guard import check_bound
-from flightllm.sql.parameters import bind
+from flightllm.sql.parameters import bind, each_row
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Token, tokenize
 
@@ -138,10 +138,9 @@ def _create_table_as(statement: Statement, record: QueryRecord, services: Servic
 def _values(frame: DataFrame, more: Iterable[str], record: QueryRecord, services: Services) -> Batches:
     """Yield the rows of VALUES, then those of more texts, each planned when its turn comes."""
     yield from _rows(services.loop.stream(frame, record.cancelled.is_set), record)
-    user = "" if services.rights.unlimited else record.user
     for text in more:
         check_bound(text, services.config.limits)
-        with services.watch.changing(text, record.query_id, user):
+        with services.watch.changing(text, record.query_id, services.rights.blamed):
             values = services.catalog.values(classify(text))
             yield from _rows(services.loop.stream(values, record.cancelled.is_set), record)
 
@@ -164,7 +163,7 @@ def bound_texts(
     Raises:
         SqlError: the values do not fit the parameters; see `bind`.
     """
-    rows = (batch.slice(i, 1) for batch in parameters.to_batches() for i in range(batch.num_rows))
+    rows = each_row(parameters)
     values = _split_values(sql)
     if values is None or functions.may_be_in(values[1]):
         yield from ((bind(sql, row), None) for row in rows)

@@ -95,11 +95,6 @@ class Session:
         return self._all.access.rights(self.principal)
 
     @property
-    def _user(self) -> str:
-        """Return whose its statements are, should the server die of one; admins are never refused altogether."""
-        return "" if self.rights.unlimited else self.principal.name
-
-    @property
     def _services(self) -> Services:
         """Return the server's services for one statement, the catalog as the session's user sees it now."""
         rights = self.rights
@@ -161,7 +156,7 @@ class Session:
         bound = sql if parameters is None else bind(sql, parameters)
         if bound != sql:
             check_bound(bound, self._all.config.limits)
-        with panics_mapped(), self._all.watch.planning(bound, self._user), self._all.catalog.reading():
+        with panics_mapped(), self._all.watch.planning(bound, self.rights.blamed), self._all.catalog.reading():
             services = self._services
 
             def schema_of(statement: Statement) -> pa.Schema:
@@ -216,7 +211,7 @@ class Session:
             FlightLLMError: the plan is wrong.
         """
         watch, catalog, noting = self._all.watch, self._all.catalog, self._failures_noted(_shown_plan(plan))
-        with noting, watch.planning(_told_apart(plan), self._user), catalog.reading(), panics_mapped():
+        with noting, watch.planning(_told_apart(plan), self.rights.blamed), catalog.reading(), panics_mapped():
             query = plan_substrait(plan, self._services, self._settings)
         return Description(query.schema, is_update=False, parameters=_EMPTY)
 
@@ -234,14 +229,14 @@ class Session:
     def _started(self, kind: str, text: str, noted: str, plan: Callable[[], Query]) -> QueryResult:
         """Plan a query; `noted` tells it from others should the server die of it."""
         since, watch, rights = time.time_ns(), self._all.watch, self.rights
-        with self._statement(), watch.planning(noted, self._user):
+        with self._statement(), watch.planning(noted, rights.blamed):
             reader = self._all.catalog.reading()
             query = plan()
         record = self._queries.plan(
             text, user=self.principal.name, session_id=self.id, kind=kind, since=since, rights=rights
         )
         most = self._all.config.limits.result_bytes
-        batches = watch.running(query.run(record), noted, record.query_id, self._user)
+        batches = watch.running(query.run(record), noted, record.query_id, rights.blamed)
         return QueryResult(query.schema, ResultBatches(batches, record, reader, most), record)
 
     def update(
@@ -290,7 +285,7 @@ class Session:
                 return -1
         record = self._began(sql, cancelled, statement.kind)
         try:
-            noted = self._all.watch.changing(bound, record.query_id, self._user)
+            noted = self._all.watch.changing(bound, record.query_id, self.rights.blamed)
             with self._statement(), record.bound(), noted, self._all.catalog.reading():
                 affected = change(statement, record, self._services, settings.for_storing(), more)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
@@ -332,7 +327,7 @@ class Session:
         record = self._began(text, cancelled, "ingest")
         try:
             upload = f"{text}, {sha256(schema.serialize()).hexdigest()}"
-            noted = self._all.watch.changing(upload, record.query_id, self._user)
+            noted = self._all.watch.changing(upload, record.query_id, self.rights.blamed)
             with self._statement(), record.bound(), noted:
                 rows = self._services.catalog.ingest(name, schema, _while_wanted(reader, record), mode)
         except Exception as error:

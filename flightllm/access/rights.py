@@ -36,6 +36,11 @@ class Rights:
         """Tell whether nothing needs to be checked."""
         return self.principal.is_admin
 
+    @property
+    def blamed(self) -> str:
+        """Return whose statements its are, should the server die of one; admins', '', are never refused altogether."""
+        return "" if self.unlimited else self.principal.name
+
     def hold_in(self, now: "Rights", is_there: Callable[[ObjectKind, str, str], bool]) -> bool:
         """Tell whether what was begun under these rights may go on under those that its principal has now.
 

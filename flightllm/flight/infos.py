@@ -12,8 +12,9 @@ from flightllm.flight.core import Core, call_of, refuse_transaction
 from flightllm.flight.endpoints import endpoints, ticket
 from flightllm.flight.messages import Command
 from flightllm.flight.metadata import is_metadata, metadata_schema
-from flightllm.flight.statements import Statement, promised, rows_of
+from flightllm.flight.statements import Statement, promised
 from flightllm.flight.updates import run_update
+from flightllm.sql.parameters import each_row
 
 DONE = b"done"
 """Statement handle of an update: it ran in GetFlightInfo, and fetching it gives no rows."""
@@ -56,7 +57,7 @@ def result_schema(core: Core, context: flight.ServerCallContext, command: Comman
     if command.name == "CommandPreparedStatementQuery":
         prepared = core.prepared_of(context, command.message.prepared_statement_handle)
         session, text, names = prepared.session, prepared.text, prepared.names
-        row = next(rows_of(prepared.parameters), None)
+        row = next(each_row(prepared.parameters), None)
     else:
         session, text = core.session(context), _text(command)
     describe = partial(session.describe, text, row) if isinstance(text, str) else partial(session.describe_plan, text)

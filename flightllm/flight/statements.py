@@ -14,6 +14,7 @@ from flightllm.flight.backend import Description, QueryRecord, QueryResult, Sess
 from flightllm.flight.parts import Parts
 from flightllm.flight.results import close_batches, give_up
 from flightllm.flight.sequence import Sequence, table_changed
+from flightllm.sql.parameters import each_row
 
 _PARAMETER = re.compile(r"\$\d")
 
@@ -150,7 +151,7 @@ class Statement:
             return self.session.execute_plan(self.text, self.settings)
         if self.parameters is None:
             return self._execute(None)
-        rows = rows_of(self.parameters)
+        rows = each_row(self.parameters)
         if self.parameters.num_rows > 1:
             return Sequence(self._execute, rows, self.names)
         return self._execute(next(rows, _no_row(self.parameters.schema)))
@@ -159,12 +160,6 @@ class Statement:
         result = self.session.execute(str(self.text), row, settings=self.settings)
         schema = promised(result.schema, self.names)
         return result if schema is result.schema else _Renamed(schema, result.batches, result.query)
-
-
-def rows_of(parameters: pa.Table | None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of parameters one by one."""
-    for batch in parameters.to_batches() if parameters is not None else []:
-        yield from (batch.slice(i, 1) for i in range(batch.num_rows))
 
 
 def promised(schema: pa.Schema, names: Names[str]) -> pa.Schema:

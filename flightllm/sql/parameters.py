@@ -1,6 +1,6 @@
 """Bound parameters put into SQL text as literals, token by token, so that a value can never become SQL."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from typing import TypeVar
 
 import pyarrow as pa
@@ -36,6 +36,12 @@ def numbered(sql: str, intervals: Collection[int] = ()) -> str:
         parts += [sql[end : token.start], f"CAST(${number} AS INTERVAL)" if number - 1 in intervals else f"${number}"]
         end = token.end
     return "".join([*parts, sql[end:]])
+
+
+def each_row(parameters: pa.Table | None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of parameters one by one, each when its turn comes: there may be millions."""
+    for batch in parameters.to_batches() if parameters is not None else []:
+        yield from (batch.slice(i, 1) for i in range(batch.num_rows))
 
 
 def bind(sql: str, parameters: pa.RecordBatch | None) -> str:
