@@ -1,6 +1,7 @@
 """Errors tell nobody of what is others': neither the names of objects nor what is in them."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
@@ -35,6 +36,13 @@ def alice(database: Database) -> Session:
     return database.session(database.access.store.user("alice").principal)
 
 
+def _tells_no_other_name(run: Callable[[str], object], sql: str) -> None:
+    with pytest.raises(FlightLLMError) as raised:
+        run(sql)
+    assert "none_" in str(raised.value)
+    assert "theirs" not in str(raised.value)
+
+
 @pytest.mark.parametrize(
     "sql",
     [
@@ -54,10 +62,7 @@ def alice(database: Database) -> Session:
 )
 def test_changes_of_what_is_not_there(alice: Session, sql: str) -> None:
     """Somebody who names what is not there learns no other name."""
-    with pytest.raises(FlightLLMError) as raised:
-        alice.update(sql)
-    assert "none_" in str(raised.value)
-    assert "theirs" not in str(raised.value)
+    _tells_no_other_name(alice.update, sql)
 
 
 def test_uploads_to_what_is_not_there(alice: Session) -> None:
@@ -80,10 +85,7 @@ def test_uploads_to_what_is_not_there(alice: Session) -> None:
 )
 def test_queries_of_what_is_not_there(alice: Session, sql: str) -> None:
     """The same for queries."""
-    with pytest.raises(FlightLLMError) as raised:
-        ask(alice, sql)
-    assert "none_" in str(raised.value)
-    assert "theirs" not in str(raised.value)
+    _tells_no_other_name(partial(ask, alice), sql)
 
 
 @pytest.mark.parametrize("name", ["x" * 81, "é" * 41, "x" * 5000])

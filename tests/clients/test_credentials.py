@@ -21,6 +21,7 @@ from flightllm.database import Database
 from flightllm.errors import FlightLLMError
 from flightllm.flight.messages import pack, sql_message
 from flightllm.flight.server import FlightSqlServer
+from tests.certificates import certified_config
 from tests.servers import SupervisedServer, ask
 
 PASSWORD = "correct horse"
@@ -96,17 +97,7 @@ def authority() -> trustme.CA:
 @pytest.fixture
 def certified(database: Database, authority: trustme.CA, tmp_path: Path) -> Iterator[FlightSqlServer]:
     """Run a server with TLS, and a port for client certificates."""
-    own = authority.issue_cert("localhost", "127.0.0.1")
-    own.private_key_pem.write_to_path(tmp_path / "key.pem")
-    own.cert_chain_pems[0].write_to_path(tmp_path / "certificate.pem")
-    authority.cert_pem.write_to_path(tmp_path / "authority.pem")
-    config = ServerConfig(
-        "127.0.0.1:0",
-        tls_certificate=tmp_path / "certificate.pem",
-        tls_key=tmp_path / "key.pem",
-        client_listen="127.0.0.1:0",
-        client_authority=tmp_path / "authority.pem",
-    )
+    config = certified_config(tmp_path, authority)
     server = FlightSqlServer(database, config, login=database.access.login)
     yield server
     server.drain(0)

@@ -21,6 +21,7 @@ from flightllm.flight.limits import FlightLimits
 from flightllm.flight.serve import _server
 from flightllm.flight.server import FlightSqlServer
 from flightllm.flight.sockets import keep_alive, own_sockets
+from tests.certificates import certified_config
 from tests.databases import open_database
 from tests.servers import await_true
 
@@ -118,18 +119,7 @@ def test_connections_are_probed(server: FlightSqlServer) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="sets options of Linux")
 def test_connections_of_certified_clients_are_probed(tmp_path: Path) -> None:
     """The port for clients that show a certificate probes its connections too."""
-    authority = trustme.CA()
-    own = authority.issue_cert("localhost")
-    own.private_key_pem.write_to_path(tmp_path / "key.pem")
-    own.cert_chain_pems[0].write_to_path(tmp_path / "certificate.pem")
-    authority.cert_pem.write_to_path(tmp_path / "authority.pem")
-    tls = ServerConfig(
-        "127.0.0.1:0",
-        tls_certificate=tmp_path / "certificate.pem",
-        tls_key=tmp_path / "key.pem",
-        client_listen="127.0.0.1:0",
-        client_authority=tmp_path / "authority.pem",
-    )
+    tls = certified_config(tmp_path, trustme.CA())
     recovery = RecoveryConfig(dead_peer_seconds=30)
     config = Config(server=tls, engine=EngineConfig("fake"), recovery=recovery, data_folder=tmp_path / "data")
     with closing(Database.open(config)) as database:
