@@ -12,9 +12,9 @@ from flightllm.config import EngineConfig
 from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, FlightLLMError
 from flightllm.llm import create_engine
 from flightllm.llm.base import Engine
+from flightllm.llm.cost import Costs, Prices
 from flightllm.llm.health import Health
 from flightllm.llm.learned import LearnedByUser
-from flightllm.plan.cost import Costs, Prices
 
 _log = structlog.get_logger(__name__)
 _POLL_SECONDS = 0.1

@@ -12,9 +12,9 @@ import pyarrow as pa
 from flightllm.dry_run import MOST_SECONDS
 from flightllm.engines import Served
 from flightllm.errors import CancelledError, EngineError, FlightLLMError
+from flightllm.llm.cost import ModelCosts
 from flightllm.llm.predict import PromptTokens
 from flightllm.operators.relational import Batches
-from flightllm.plan.cost import ModelCosts
 from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, Saving, document
 from flightllm.plan.substrait import NotExpressibleError
 from flightllm.plan.table import tables

@@ -12,6 +12,7 @@ from flightllm.dry_run import MOST_PROMPTS, MOST_SECONDS, DryRun
 from flightllm.engines import Served
 from flightllm.errors import BudgetExceededError
 from flightllm.llm.base import Engine
+from flightllm.llm.cost import ModelCosts
 from flightllm.llm.predict import PromptTokens, tokenizing
 from flightllm.operators.backing import Backing
 from flightllm.operators.budget import Account, Budget, check_estimate, check_prices
@@ -20,7 +21,6 @@ from flightllm.operators.flights import Flights
 from flightllm.operators.observed import ObservedEngine
 from flightllm.operators.overlay import Answers, Overlay
 from flightllm.operators.relational import Batches
-from flightllm.plan.cost import ModelCosts
 from flightllm.plan.figures import Figures
 from flightllm.records import QueryRecord
 from flightllm.services import Services

@@ -11,6 +11,7 @@ from datafusion import SessionContext
 
 from flightllm.ai import SEARCH
 from flightllm.errors import InternalError
+from flightllm.llm.cost import Work
 from flightllm.operators.arrange import Arguments, Arranged, How, arrange
 from flightllm.operators.asking import Asker, all_at_once
 from flightllm.operators.backing import Backing
@@ -24,7 +25,6 @@ from flightllm.operators.ranking import Ranking
 from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.searches import Searcher, run_searches
 from flightllm.operators.spool import Room, Spooled, spool
-from flightllm.plan.cost import Work
 from flightllm.plan.stages import BoundStep, Operator
 from flightllm.records import CallRecord, QueryRecord, sums
 from flightllm.settings import Settings

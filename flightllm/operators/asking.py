@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from flightllm.errors import CancelledError, InternalError
 from flightllm.llm.base import Completion, Request
+from flightllm.llm.cost import Work
 from flightllm.operators.batches import Unit
 from flightllm.operators.budget import Reservation
 from flightllm.operators.means import Means, Site
 from flightllm.operators.ranking import Ranking
 from flightllm.operators.rows import Named, given_fields, read_answer, sql_value
 from flightllm.operators.trace import Trace
-from flightllm.plan.cost import Work
 from flightllm.plan.stages import BoundStep
 
 _FINISHED_UNITS = 8

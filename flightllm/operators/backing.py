@@ -3,10 +3,10 @@
 from dataclasses import dataclass, field
 
 from flightllm.llm.base import Engine
+from flightllm.llm.cost import Costs
 from flightllm.operators.budget import Budget
 from flightllm.operators.flights import Flights
 from flightllm.operators.overlay import Answers
-from flightllm.plan.cost import Costs
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from flightllm.access.store import Allowance
 from flightllm.access.tables import today
 from flightllm.errors import BudgetExceededError
 from flightllm.llm.base import Choice, Completion, Parameters, Request
-from flightllm.plan.cost import Prices, Work
+from flightllm.llm.cost import Prices, Work
 
 _INSTEAD = "set it higher or to 'none', or let fewer rows reach the call; EXPLAIN shows what each call would take"
 

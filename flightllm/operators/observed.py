@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 from flightllm.errors import EngineUnavailableError
 from flightllm.llm.base import Completion, Engine, PrefixCache, Request
+from flightllm.llm.cost import Costs, Work
 from flightllm.llm.health import Health
 from flightllm.llm.learned import Asked, Learned, asked_by
-from flightllm.plan.cost import Costs, Work
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
-from flightllm.plan.cost import Work
+from flightllm.llm.cost import Work
 from flightllm.plan.stages import BoundStep
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from flightllm.plan.cost import ModelCosts, Work, Works
+from flightllm.llm.cost import ModelCosts, Work, Works
 from flightllm.plan.figures import CallFigures, Explained, Saved, Saving
 
 _COLUMNS = ("", "rows", "prompts", "known", "calls", "tokens in", "prefix hits", "tokens out", "seconds", "price")

@@ -7,8 +7,8 @@ import pytest
 from flightllm.access.store import Allowance
 from flightllm.errors import BudgetExceededError
 from flightllm.llm.base import Choice, Completion, Parameters, Request
+from flightllm.llm.cost import Prices, Work
 from flightllm.operators.budget import Account, Budget, check_estimate, check_prices
-from flightllm.plan.cost import Prices, Work
 
 REQUEST = Request(0, "x" * 100, Parameters(10), "f", "i", ())
 PRICES = Prices(1.0, 0.1, 10.0)

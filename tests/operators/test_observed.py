@@ -1,10 +1,10 @@
 """An engine that is observed answers as ever, and what it did is learned."""
 
 from flightllm.llm.base import Parameters, Request
+from flightllm.llm.cost import Costs, Work
 from flightllm.llm.fake import FakeEngine, FakeOptions
 from flightllm.llm.learned import Learned, asked_by
 from flightllm.operators.observed import ObservedEngine
-from flightllm.plan.cost import Costs, Work
 
 
 def test_observed() -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from flightllm.llm.cost import Work
 from flightllm.operators.ranking import Ranking
-from flightllm.plan.cost import Work
 from flightllm.plan.stages import BoundStep, Condition
 from flightllm.session import Session
 from tests.databases import ask, ask_both, open_database

@@ -1,6 +1,6 @@
 """Figures as text: aligned, without columns that say nothing."""
 
-from flightllm.plan.cost import Costs, ModelCosts, Prices
+from flightllm.llm.cost import Costs, ModelCosts, Prices
 from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, Saving
 from flightllm.plan.table import tables
 

@@ -3,7 +3,7 @@
 import pytest
 
 from flightllm.config import EngineConfig
-from flightllm.plan.cost import Costs, Prices, Work
+from flightllm.llm.cost import Costs, Prices, Work
 
 SMALL = Work(calls=10, prompt_tokens=1_000, cached_tokens=0, completion_tokens=20)
 LARGE = Work(calls=1_000, prompt_tokens=300_000, cached_tokens=200_000, completion_tokens=8_000)

@@ -3,16 +3,36 @@
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.config import EngineConfig
 
-_PRIOR = np.array([2e-3, 2e-4, 2e-6, 2e-3])
-"""Seconds per call, per prompt token computed, per cached one and per token of an answer, before anything was seen:
-about a small model on two cores, or a large one on a GPU."""
+
+class Rates(NamedTuple):
+    """Seconds per unit of each kind of work; by default about a small model on two cores, or a large one on a GPU."""
+
+    call: float = 2e-3
+    computed: float = 2e-4
+    """Per prompt token that is computed."""
+    cached: float = 2e-6
+    """Per prompt token that the prefix cache serves."""
+    completion: float = 2e-3
+    """Per token of an answer."""
+
+    def prefill(self, computed_tokens: float, cached_tokens: float = 0.0) -> float:
+        """Return the seconds until a prompt's last token is computed."""
+        return self.call + self.computed * computed_tokens + self.cached * cached_tokens
+
+    def decode(self, tokens: float) -> float:
+        """Return the seconds that an answer of so many tokens takes."""
+        return self.completion * tokens
+
+
+_PRIOR = np.array(Rates())
+"""Before anything was seen."""
 _TRUST = 0.3
 """How firmly the prior's shares of the time hold, in observations; how fast the engine is, is all observed."""
 _MEMORY = 0.97
@@ -112,7 +132,7 @@ class Costs:
 
     def weigher(self) -> Callable[[Work], float]:
         """Return how to tell the seconds of work by what is known now."""
-        rates = self._rates()
+        rates = np.array(self.rates())
         return lambda work: float(_parts(work) @ rates)
 
     def price(self, work: Work) -> float | None:
@@ -124,17 +144,17 @@ class Costs:
         tokens = counts["prompt_tokens"], counts["cached_tokens"], counts["completion_tokens"]
         return self.price(Work(counts["calls"], *tokens))
 
-    def _rates(self) -> NDArray[np.float64]:
-        """Return seconds per unit of each kind of work."""
+    def rates(self) -> Rates:
+        """Return seconds per unit of each kind of work, by what is known now."""
         with self._lock:
             moments, sums = self._moments, self._sums
         if not sums.any():
-            return _PRIOR
+            return Rates()
         speed = sums.sum() / moments.sum()
         trust = _TRUST * np.eye(len(_PRIOR))
         deviation = np.linalg.solve(speed**2 * moments + trust, speed * sums - speed**2 * moments.sum(axis=1))
-        rates: NDArray[np.float64] = speed * _PRIOR * np.maximum(1 + deviation, 0.0)
-        return rates
+        found: NDArray[np.float64] = speed * _PRIOR * np.maximum(1 + deviation, 0.0)
+        return Rates(*found.tolist())
 
 
 Works: TypeAlias = Mapping[str | None, Work]

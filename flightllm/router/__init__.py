@@ -1,0 +1,1 @@
+"""Route prompts to several engines, so that those that share a prefix meet on one of them without overloading it."""

@@ -1,0 +1,90 @@
+"""What one replica's prefix cache is thought to hold, or known to: an LRU estimate, or the engine's own account."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+
+from flightllm.router.tree import Node, PrefixTree
+
+
+class ReplicaCache:
+    """One replica's part of the tree, in blocks. One thread at a time.
+
+    Without `exact` every prompt given to the replica counts as held, and the least recently used edges go when there
+    are more blocks than `capacity`, ends before beginnings. With it only `hold` and `drop` change what is held, and the
+    order of use serves to foresee what will go next.
+    """
+
+    def __init__(self, tree: PrefixTree, replica: int, capacity: int | None, *, exact: bool = False) -> None:
+        self._tree = tree
+        self._replica = replica
+        self.capacity = capacity
+        self.exact = exact
+        self.used = 0
+        """Blocks held."""
+        self._order: OrderedDict[Node, None] = OrderedDict()
+        """Least recently used first. A node that was split off above one of these may be missing."""
+
+    def touch(self, leaf: Node) -> None:
+        """Count the way to a node as used now; without `exact`, as held, and let others go for it."""
+        for node in leaf.up():
+            self._order[node] = None
+            self._order.move_to_end(node)
+            if not self.exact:
+                self.hold(node, (1 << node.blocks) - 1)
+        if not self.exact and self.capacity is not None:
+            while self.used > self.capacity and self._evict():
+                pass
+
+    def hold(self, node: Node, bits: int) -> None:
+        """Count some blocks of an edge as held."""
+        before = node.held.get(self._replica, 0)
+        if bits & ~before:
+            node.held[self._replica] = before | bits
+            self.used += (bits & ~before).bit_count()
+
+    def drop(self, node: Node, bits: int) -> None:
+        """Count some blocks of an edge as gone."""
+        before = node.held.get(self._replica, 0)
+        self.used -= (before & bits).bit_count()
+        if before & ~bits:
+            node.held[self._replica] = before & ~bits
+        elif before:
+            del node.held[self._replica]
+            self._tree.prune(node)
+
+    def victims(self, blocks: int) -> Iterator[Node]:
+        """Yield the edges that would go, least recently used first, to make room for so many blocks."""
+        missing = 0 if self.capacity is None else self.used + blocks - self.capacity
+        if missing <= 0:
+            return
+        for node in self._order:
+            held = node.held.get(self._replica, 0)
+            if held and self._replica not in node.open:
+                yield node
+                missing -= held.bit_count()
+                if missing <= 0:
+                    return
+
+    def clear(self) -> None:
+        """Forget all that is held."""
+        for node in self._tree.walk():
+            if self._replica in node.held:
+                self.drop(node, node.held[self._replica])
+        self._order.clear()
+
+    def _evict(self) -> bool:
+        """Let the least recently used edge go that no prompt under way needs; False where there is none."""
+        for node in self._order:
+            if self._replica not in node.open:
+                break
+        else:
+            return False
+        del self._order[node]
+        self.drop(node, node.held.get(self._replica, 0))
+        above = node.parent
+        if above is not None and self._replica in above.held and above not in self._order:
+            self._order[above] = None
+            self._order.move_to_end(above, last=False)
+        return True

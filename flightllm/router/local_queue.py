@@ -1,0 +1,91 @@
+"""The prompts that wait for one replica: those with most of their tokens cached sooner, none of them never."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Final
+
+from flightllm.router.base import Prompt
+
+GROUPS: Final = 10
+"""Priority groups by cached share (Preble, P)."""
+
+
+class LocalQueue:
+    """Prompts of one replica. One thread at a time.
+
+    The lowest `priority` goes first. Within it prompts are in groups by the share of their tokens that the replica
+    held when they came, and are drawn from all groups, from each in proportion to its rank (Preble, section 3.3), so
+    that no group starves; within a group in the order in which they came.
+    """
+
+    def __init__(self) -> None:
+        self._levels: dict[int, _Groups] = {}
+
+    def __len__(self) -> int:
+        """Return how many prompts wait."""
+        return sum(len(groups) for groups in self._levels.values())
+
+    def push(self, prompt: Prompt, cached_share: float) -> None:
+        """Add a prompt of whose tokens this share is cached, from 0 to 1."""
+        self._levels.setdefault(prompt.priority, _Groups()).push(prompt, cached_share)
+
+    def pop(self) -> Prompt | None:
+        """Take the prompt whose turn it is; None where none waits."""
+        for priority in sorted(self._levels):
+            found = self._levels[priority].pop()
+            if found is not None:
+                return found
+        return None
+
+    def waiting(self) -> list[Prompt]:
+        """Return the prompts that wait, the lowest priority number first, else in the order in which they came."""
+        return [prompt for priority in sorted(self._levels) for prompt in self._levels[priority].waiting()]
+
+    def take(self, prompts: Iterable[Prompt]) -> None:
+        """Take out prompts that wait."""
+        gone = {prompt.key for prompt in prompts}
+        for groups in self._levels.values():
+            groups.take(gone)
+
+
+class _Groups:
+    """The prompts of one priority."""
+
+    def __init__(self) -> None:
+        self._groups: list[deque[tuple[int, Prompt]]] = [deque() for _ in range(GROUPS)]
+        self._credit = [0.0] * GROUPS
+        self._came = 0
+        self._size = 0
+
+    def __len__(self) -> int:
+        return self._size
+
+    def push(self, prompt: Prompt, cached_share: float) -> None:
+        group = min(GROUPS - 1, max(0, int(cached_share * GROUPS)))
+        self._groups[group].append((self._came, prompt))
+        self._came += 1
+        self._size += 1
+
+    def pop(self) -> Prompt | None:
+        """Draw by smooth weighted round robin: each group gains its rank, the richest pays for all."""
+        if not self._size:
+            return None
+        filled = [group for group in range(GROUPS) if self._groups[group]]
+        for group in filled:
+            self._credit[group] += group + 1
+        best = max(filled, key=lambda group: (self._credit[group], group))
+        self._credit[best] -= sum(group + 1 for group in filled)
+        _, prompt = self._groups[best].popleft()
+        if not self._groups[best]:
+            self._credit[best] = 0.0
+        self._size -= 1
+        return prompt
+
+    def waiting(self) -> list[Prompt]:
+        return [prompt for _, prompt in sorted((one for group in self._groups for one in group), key=lambda o: o[0])]
+
+    def take(self, gone: set[int]) -> None:
+        self._groups = [deque(one for one in group if one[1].key not in gone) for group in self._groups]
+        self._size = sum(map(len, self._groups))

@@ -1,0 +1,35 @@
+"""What policies have in common that look at one prompt at a time."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+from flightllm.router.base import Prompt
+from flightllm.router.fleet import Fleet
+from flightllm.router.local_queue import LocalQueue
+from flightllm.router.tree import Node
+
+
+class OnlineRouter(ABC):
+    """Route prompts one by one as they come, and leave them where they are. One thread at a time."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self.fleet = fleet
+
+    @abstractmethod
+    def choose(self, prompt: Prompt, leaf: Node, now: float) -> int:
+        """Return a replica that is up for a prompt that ends at `leaf` of the tree."""
+
+    def route(self, prompts: Sequence[Prompt], now: float) -> list[int]:
+        """Choose and assign a replica for each prompt; see `Router.route`."""
+        chosen = []
+        for prompt in prompts:
+            leaf = self.fleet.insert(prompt)
+            replica = self.choose(prompt, leaf, now)
+            self.fleet.assign(prompt, leaf, replica, now)
+            chosen.append(replica)
+        return chosen
+
+    def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[Prompt]:
+        """Take nothing: an online scheduler's choice stands."""
+        del idle, queues, now
+        return []

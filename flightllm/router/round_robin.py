@@ -1,0 +1,27 @@
+"""`round_robin`: the replicas in turn, whatever is asked."""
+
+from itertools import count
+
+from flightllm.router.base import Prompt
+from flightllm.router.fleet import Fleet
+from flightllm.router.online import OnlineRouter
+from flightllm.router.tree import Node
+
+
+class RoundRobin(OnlineRouter):
+    """Each prompt to the next replica."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        super().__init__(fleet)
+        self._turn = count()
+
+    def choose(self, prompt: Prompt, leaf: Node, now: float) -> int:
+        """Return the next replica that is up."""
+        del prompt, leaf, now
+        up = self.fleet.up
+        return up[next(self._turn) % len(up)]
+
+
+def create(fleet: Fleet) -> RoundRobin:
+    """Make the policy."""
+    return RoundRobin(fleet)
