@@ -23,6 +23,7 @@ from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Loop
 from flightllm.operators.workers import Workers
 from flightllm.recovery.watch import Watch
+from flightllm.replica_table import ReplicaTable
 from flightllm.revocation import Revocation
 from flightllm.services import Services
 from flightllm.session import Session
@@ -90,7 +91,9 @@ class Database:
             made = ObjectTables(objects, engines)
             built = IndexTable(indexes, revision, config.embedding.model)
             settings = SettingsTable(config, sessions)
-            system = ServerTables(queries, CacheTable(cache), built, users, made, sessions, settings)
+            system = ServerTables(
+                queries, CacheTable(cache), built, users, made, ReplicaTable(engines), sessions, settings
+            )
             catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
             catalog.store.forget = access.store.forget

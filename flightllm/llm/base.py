@@ -54,6 +54,8 @@ class Request:
     fields: tuple[tuple[str, str], ...]
     tenant: str = ""
     """Prompts of different tenants share no prefix in the engine's cache, where the engine can keep them apart."""
+    priority: int = 0
+    """Lower ones go first, where the engine knows priorities."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -93,6 +93,11 @@ class Fleet:
         self.load[replica] = np.inf
         return lost
 
+    def retire(self, replica: int) -> None:
+        """Choose a replica no more; what it was given counts until it is answered."""
+        if replica in self._up:
+            self._up.remove(replica)
+
     def bring_back(self, replica: int) -> None:
         """Put a replica into use again, with an empty cache."""
         if replica not in self._up:
