@@ -85,6 +85,17 @@ class PrefixCache:
     """Prompts that run at the same time share what one of them computes."""
 
 
+@dataclass(frozen=True, slots=True)
+class KvEventsAddress:
+    """Where an engine tells what its prefix cache takes up and lets go, in the words of vLLM's events over ZeroMQ."""
+
+    endpoint: str
+    """To subscribe at, as `tcp://host:5557` or `ipc:///a/path`."""
+    replay: str = ""
+    """Where what was missed can be asked for; empty: nowhere."""
+    topic: str = ""
+
+
 class Engine(Protocol):
     """An inference engine. Safe to call from several threads at once."""
 
