@@ -301,6 +301,7 @@ class Asker:
                 ai.instruction,
                 tuple(waiting.fields),
                 self._backing.tenant,
+                self._backing.precedence.now,
             )
             if self._backing.budget is not None:
                 waiting.reservation = self._backing.budget.take(request, waits=bool(self._flying))
@@ -311,6 +312,7 @@ class Asker:
                 self._answered(waiting, None, self._backing.budget.refusal)
                 continue
             self._flying[request.id] = waiting
+            self._backing.precedence.sent()
             site.counters.add(calls=1)
             if self._trace:
                 self._trace.sent(request)
