@@ -16,6 +16,8 @@ from flightllm.llm.cluster import check_policy, replica_config
 from flightllm.llm.options import read_options
 from flightllm.llm.ray_connection import RayConnection
 from flightllm.llm.ray_replica import Placement, RayReplica
+from flightllm.llm.ray_tokens import tokens_of
+from flightllm.llm.supervised import SupervisedEngine
 from flightllm.router.autoscaler import Autoscaler
 from flightllm.router.engine import RoutedEngine
 from flightllm.router.scaling import Scaling
@@ -67,8 +69,8 @@ class RayEngine(RoutedEngine):
     """The replicas, the connection that they need, and who looks after their number."""
 
     def __init__(self, config: EngineConfig, options: RayOptions, replica: EngineConfig) -> None:
+        create = partial(RayReplica, replica, options.placement, tokens_of(replica))
         self._connection = RayConnection(options.address, options.namespace)
-        create = partial(RayReplica, replica, options.placement)
         begun = [_Begun(create) for _ in range(options.min_replicas)]
         self._autoscaler: Autoscaler | None = None
         try:
@@ -85,6 +87,9 @@ class RayEngine(RoutedEngine):
         """End the actors, and the cluster where it is ours. Idempotent."""
         if self._autoscaler is not None:
             self._autoscaler.close()
+        engines = [self.replica(status.number).engine for status in self.status()]
+        with ThreadPoolExecutor(max(1, len(engines))) as pool:  # each takes a while
+            list(pool.map(SupervisedEngine.close, engines))
         super().close()
         self._connection.close()
 

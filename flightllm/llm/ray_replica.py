@@ -19,12 +19,13 @@ from flightllm.config import EngineConfig
 from flightllm.errors import EngineUnavailableError, FlightLLMError
 from flightllm.llm.base import Completion, PrefixCache, Request
 from flightllm.llm.ray_actor import Description, Failure, ReplicaActor
-from flightllm.llm.ray_tokens import Tokens, tokens_of
+from flightllm.llm.ray_tokens import Tokens
 from flightllm.llm.shares import Shares
 from flightllm.llm.window import LoopThread, Window
 
 _CHARS_PER_TOKEN: Final = 4
-_CLOSE_SECONDS: Final = 15.0
+_CLOSE_SECONDS: Final = 2.0
+"""Of an engine; then its actor is ended, which takes with it what the engine started, if less politely."""
 _ANSWERS: Final = "answers"
 """The group of calls that Ray makes beside the others."""
 _log = structlog.get_logger(__name__)
@@ -62,8 +63,8 @@ class RayReplica:
     """The tokens of each prompt as the model gets it; only where this process can tell them too."""
     context_tokens: int
 
-    def __init__(self, config: EngineConfig, placement: Placement) -> None:
-        """Start the actor, and wait until the engine in it is ready.
+    def __init__(self, config: EngineConfig, placement: Placement, tokens: Tokens | None = None) -> None:
+        """Start the actor, and wait until the engine in it is ready. `tokens` tells its tokens here.
 
         Raises:
             FlightLLMError: what creating the engine raises there.
@@ -73,6 +74,7 @@ class RayReplica:
         self._window = config.max_in_flight
         self._shares = Shares(self._window)
         self._groups = count()
+        self._tokens = tokens
         self._keeps_fields = config.kind == "fake"
         self._waiting: dict[tuple[int, int], asyncio.Future[Completion]] = {}
         """By group and request id; this and what follows is the loop's."""
@@ -84,13 +86,12 @@ class RayReplica:
             self._actor = _actor(placement)
             self._take = self._actor.take.options(concurrency_group=_ANSWERS)
             self._about = self._loop.run(self._open(config, placement.start_seconds))
-            self._tokens: Tokens | None = tokens_of(config)
         except BaseException:
             self.close()
             raise
         self._name = f"{self._about.name} on Ray"
-        if self._tokens is not None:
-            self.token_ids = self._tokens.encode
+        if tokens is not None:
+            self.token_ids = tokens.encode
             self.context_tokens = self._about.context_tokens or sys.maxsize
         self._receiving = self._loop.run(self._start())
 
