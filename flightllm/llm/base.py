@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Protocol
 
 
@@ -94,6 +95,11 @@ class KvEventsAddress:
     replay: str = ""
     """Where what was missed can be asked for; empty: nowhere."""
     topic: str = ""
+
+
+def cache_salt(tenant: str) -> str:
+    """Return the salt that keeps a tenant's prefixes apart in an engine's cache; none for no tenant."""
+    return blake2b(tenant.encode(), digest_size=16).hexdigest() if tenant else ""
 
 
 class Engine(Protocol):

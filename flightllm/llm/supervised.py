@@ -74,6 +74,11 @@ class SupervisedEngine:
         return engine is not None and bool(getattr(engine[0], "alive", True))
 
     @property
+    def reason(self) -> str:
+        """Return why the engine is, or was last, not there."""
+        return self._reason
+
+    @property
     def inner(self) -> Engine | None:
         """Return the engine where there is one, also one that comes back by itself; waits for nothing."""
         engine = self._engine

@@ -148,7 +148,7 @@ class RoutedCall:
         Raises:
             EngineUnavailableError: there is no other replica.
         """
-        self._engine.lost(lost.replica, lost.error)
+        self._engine.lost(lost.replica, str(lost.error))
         with self._work:
             queue = self._queues.pop(lost.replica, LocalQueue())
             sent = self._sent.pop(lost.replica, set())

@@ -145,23 +145,26 @@ class RoutedEngine:
         return self._replicas[number]
 
     def refresh(self) -> None:
-        """Take replicas into use that came back, and learn how fast they are; the caller holds the lock."""
+        """Take replicas into use that came back, others out of it, and learn how fast they are; under the lock."""
         for replica in list(self._replicas.values()):
-            if not replica.up and not replica.leaving and replica.engine.alive:
+            alive = replica.engine.alive
+            if alive and not replica.up and not replica.leaving:
                 self._join(replica)
+            elif replica.up and not alive:
+                self.lost(replica.number, replica.engine.reason)
         if self._fleet is not None:
             self._fleet.rates = self.costs.rates()
 
-    def lost(self, number: int, error: Exception) -> None:
+    def lost(self, number: int, reason: str) -> None:
         """Take a replica out of use."""
         with self.lock:
             replica = self._replicas.get(number)
             if replica is None or not replica.up or self._fleet is None:
                 return
-            replica.up, replica.error = False, str(error)
+            replica.up, replica.error = False, reason
             self._forget(number)
             self._fleet.lose(number)
-        _log.warning("replica down", replica=replica.name, error=str(error))
+        _log.warning("replica down", replica=replica.name, error=reason)
 
     def add(self, name: str, create: Callable[[], Engine]) -> int:
         """Open one more replica in the background and return its number."""
@@ -198,8 +201,10 @@ class RoutedEngine:
         self._closed = True
         with self.lock:
             replicas = list(self._replicas.values())
-            for replica in replicas:
-                self._forget(replica.number)
+            subscriptions = list(self._subscriptions.values())
+            self._subscriptions.clear()
+        for subscription in subscriptions:
+            subscription.close()
         for replica in replicas:
             with suppress(EngineUnavailableError):  # it is gone already
                 replica.engine.close()
@@ -268,10 +273,10 @@ class RoutedEngine:
         _log.info("replica up", replica=replica.name, engine=engine.name, kv_events=events is not None)
 
     def _forget(self, number: int) -> None:
-        """Follow a replica's events no longer."""
+        """Follow a replica's events no longer; the caller holds the lock."""
         subscription = self._subscriptions.pop(number, None)
         if subscription is not None:
-            subscription.close()
+            subscription.stop()
 
     def _leave(self, replica: Replica) -> None:
         while replica.in_flight + replica.waiting and replica.up and not self._closed:

@@ -14,8 +14,8 @@ from flightllm.router.fleet import Fleet
 from flightllm.router.mirror import KvMirror
 from flightllm.router.tree import pack
 
-for module in ("msgspec", "zmq"):
-    pytest.importorskip(module, reason="the extra 'cluster' is not installed")
+pytest.importorskip("msgspec", reason="the extra 'cluster' is not installed")
+pytest.importorskip("zmq", reason="the extra 'cluster' is not installed")
 from flightllm.router.kv_events import KvSubscription
 from tests.kv_publisher import CLEARED, KvPublisher, removed, stored, until
 
