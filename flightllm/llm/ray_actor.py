@@ -6,15 +6,17 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib import import_module
 from queue import Empty, SimpleQueue
+from socket import create_server
 from typing import Any, Final, TypeAlias, cast
 
 from flightllm import errors
 from flightllm.config import EngineConfig
 from flightllm.errors import CancelledError, FlightLLMError
 from flightllm.llm import create_engine
-from flightllm.llm.base import Completion, Engine, PrefixCache, Request
+from flightllm.llm.base import Completion, Engine, KvEventsAddress, PrefixCache, Request
 
 _PAUSE_SECONDS: Final = 0.05
 """After so long without a request an engine is told that there is none just now."""
@@ -53,11 +55,12 @@ class Description:
     revision: str
     prefix_cache: PrefixCache | None
     context_tokens: int | None
-    kv_events: Any
+    kv_events: KvEventsAddress | None
     """Where it tells of its prefix cache, if it does."""
     pid: int
 
 
+Opened: TypeAlias = Description | Failure
 Answer: TypeAlias = tuple[int, Completion | Failure]
 """The group that asked, and what came of it: a failure is that of the whole group."""
 
@@ -70,10 +73,13 @@ class ReplicaActor:
         self._groups: dict[int, Group] = {}
         self._answers: SimpleQueue[Answer] = SimpleQueue()
 
-    def open(self, kind: str, model: str, window: int, options: Mapping[str, object]) -> Description | Failure:
-        """Create the engine, and describe it."""
+    def open(self, asking_node: str, kind: str, model: str, window: int, options: Mapping[str, object]) -> Opened:
+        """Create the engine, and describe it to a process on a node of this id."""
+        ray: Any = import_module("ray")
+        here = ray.get_runtime_context().get_node_id() == asking_node
         try:
-            engine = self._engine = create_engine(EngineConfig(kind, model, window, options))
+            given = options if here else published(options)
+            engine = self._engine = create_engine(EngineConfig(kind, model, window, given))
         except Exception as error:  # noqa: BLE001 - passed on
             return Failure.of(error)
         return Description(
@@ -81,7 +87,7 @@ class ReplicaActor:
             engine.revision,
             engine.prefix_cache,
             getattr(engine, "context_tokens", None),
-            getattr(engine, "kv_events", None),
+            reached(getattr(engine, "kv_events", None), None if here else ray.util.get_node_ip_address()),
             os.getpid(),
         )
 
@@ -114,6 +120,25 @@ class ReplicaActor:
             self.end(group)
         if self._engine is not None:
             self._engine.close()
+
+
+def published(options: Mapping[str, object]) -> Mapping[str, object]:
+    """Return options of an engine that is to tell events such that other hosts hear them too: at any free ports."""
+    if options.get("kv_events") is not True:
+        return options
+    with create_server(("", 0)) as one, create_server(("", 0)) as other:
+        ports = one.getsockname()[1], other.getsockname()[1]
+    return {**options, "kv_events": f"tcp://*:{ports[0]}", "kv_replay": f"tcp://*:{ports[1]}"}
+
+
+def reached(address: KvEventsAddress | None, host: str | None) -> KvEventsAddress | None:
+    """Return the address as it is reached from another host than `host`, where that is given; None where it is not."""
+    if address is None or host is None:
+        return address
+    if not address.endpoint.startswith("tcp://"):
+        return None
+    endpoint, replay = (text.replace("127.0.0.1", host) for text in (address.endpoint, address.replay))
+    return replace(address, endpoint=endpoint, replay=replay)
 
 
 class Group:

@@ -17,7 +17,7 @@ import structlog
 
 from flightllm.config import EngineConfig
 from flightllm.errors import EngineUnavailableError, FlightLLMError
-from flightllm.llm.base import Completion, PrefixCache, Request
+from flightllm.llm.base import Completion, KvEventsAddress, PrefixCache, Request
 from flightllm.llm.ray_actor import Description, Failure, ReplicaActor
 from flightllm.llm.ray_tokens import Tokens
 from flightllm.llm.shares import Shares
@@ -121,8 +121,8 @@ class RayReplica:
         return self._about.prefix_cache
 
     @property
-    def kv_events(self) -> Any:
-        """Return where the engine tells of its prefix cache; None where it does not."""
+    def kv_events(self) -> KvEventsAddress | None:
+        """Return where the engine tells of its prefix cache; None where it does not, or only to its own node."""
         return self._about.kv_events
 
     @property
@@ -158,7 +158,11 @@ class RayReplica:
             self._loop.close()
 
     async def _open(self, config: EngineConfig, seconds: float) -> Description:
-        call = self._actor.open.remote(config.kind, config.model, config.max_in_flight, dict(config.options))
+        import ray
+
+        node = ray.get_runtime_context().get_node_id()
+        given = config.kind, config.model, config.max_in_flight, dict(config.options)
+        call = self._actor.open.remote(node, *given)
         try:
             found: Description | Failure = await asyncio.wait_for(call, seconds)
         except TimeoutError as error:

@@ -51,15 +51,12 @@ class Autoscaler:
                 _log.exception("autoscaler failed")
 
     def _find_dead(self) -> None:
-        """Have those opened again that died while nobody asked them anything: an engine learns that by being asked."""
+        """Have those opened again that died while nobody asked them anything: that is learned by asking."""
         for status in self._engine.status():
-            with suppress(KeyError):  # it has just gone
-                replica = self._engine.replica(status.number)
-                if status.state == "up" and not replica.engine.alive:
-                    try:
-                        list(replica.engine.generate(iter(()), lambda: False))
-                    except EngineUnavailableError as error:
-                        self._engine.lost(status.number, error)
+            with suppress(KeyError, EngineUnavailableError):  # it has just gone, or it is dead as was to be expected
+                engine = self._engine.replica(status.number).engine
+                if status.state != "leaving" and not engine.alive:
+                    list(engine.generate(iter(()), lambda: False))
 
     def _scale(self) -> None:
         loads = {
