@@ -212,7 +212,8 @@ class RayReplica:
                     self._hand_out(group, result)
         except Exception as error:  # noqa: BLE001 - of the actor, its node, the cluster or the connection
             self._death = f"the engine {self._name} died: {_reason(error)}"
-            _log.debug("ray actor lost", engine=self._name, pid=self.pid)
+            if not self._closed:
+                _log.warning("ray actor lost", engine=self._name, pid=self.pid)
             for answer in list(self._waiting.values()):
                 _fail(answer, EngineUnavailableError(self._death))
 

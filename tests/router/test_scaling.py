@@ -1,6 +1,7 @@
-"""The number of replicas: within its bounds, up under a backlog, down when some are not needed, and steady otherwise."""
+"""The number of replicas: within its bounds, up under a backlog, down when some are not needed, else steady."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -68,8 +69,8 @@ def test_steady_at_constant_load(work: float, busy: int, replicas: int, backlog:
     changes = watch(scaling, load, replicas, 1_200)
     assert all(when < 900 for when, _ in changes)
     sizes = [replicas, *(len(numbers) for _, numbers in changes)]
-    steps = [after > before for before, after in zip(sizes, sizes[1:], strict=False)]
-    assert sum(one != other for one, other in zip(steps, steps[1:], strict=False)) <= 1
+    steps = [after > before for before, after in pairwise(sizes)]
+    assert sum(one != other for one, other in pairwise(steps)) <= 1
 
 
 def test_out_after_a_while() -> None:
