@@ -21,7 +21,7 @@ def test_shipped_default_file_says_the_defaults() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"), [("gpu", "vllm"), ("cluster", "openai"), ("ray", "ray"), ("default", "local")]
+    ("name", "kind"), [("gpu", "vllm"), ("cluster", "cluster"), ("ray", "ray"), ("default", "local")]
 )
 def test_shipped_files_load_by_bare_name(name: str, kind: str) -> None:
     """`--config gpu` finds the shipped file wherever the package is installed."""

@@ -45,7 +45,7 @@ def create(config: EngineConfig) -> RoutedEngine:
     options, replicas = _read(config)
     kinds = ", ".join(dict.fromkeys(one.kind for one in replicas))
     named = [(name, partial(create_engine, one)) for name, one in zip(_names(replicas), replicas, strict=True)]
-    return RoutedEngine(f"cluster of {kinds} ({config.model})", named, options.policy)
+    return RoutedEngine(f"cluster of {kinds} ({config.model})", named, options.policy, config.max_in_flight)
 
 
 def check(config: EngineConfig) -> None:

@@ -75,7 +75,7 @@ class RayEngine(RoutedEngine):
         self._autoscaler: Autoscaler | None = None
         try:
             named = [(f"actor {number}", one) for number, one in enumerate(begun)]
-            super().__init__(f"{replica.kind} ({config.model}) on Ray", named, options.policy)
+            super().__init__(f"{replica.kind} ({config.model}) on Ray", named, options.policy, replica.max_in_flight)
         except BaseException:
             for one in begun:
                 one.discard()

@@ -55,6 +55,7 @@ class Description:
     revision: str
     prefix_cache: PrefixCache | None
     context_tokens: int | None
+    separates_tenants: bool
     kv_events: KvEventsAddress | None
     """Where it tells of its prefix cache, if it does."""
     pid: int
@@ -87,6 +88,7 @@ class ReplicaActor:
             engine.revision,
             engine.prefix_cache,
             getattr(engine, "context_tokens", None),
+            bool(getattr(engine, "separates_tenants", False)),
             reached(getattr(engine, "kv_events", None), None if here else ray.util.get_node_ip_address()),
             os.getpid(),
         )

@@ -126,6 +126,11 @@ class RayReplica:
         return self._about.kv_events
 
     @property
+    def separates_tenants(self) -> bool:
+        """Tell whether the engine keeps tenants' prefixes apart."""
+        return self._about.separates_tenants
+
+    @property
     def in_flight(self) -> int:
         """Return how many prompts are being answered."""
         return self._shares.in_flight

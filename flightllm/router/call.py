@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from flightllm.router.engine import RoutedEngine
     from flightllm.router.replica import Replica
 
-HORIZON: Final = 4_096
-"""Prompts that one query has under way at most, sent or not: what a policy can plan ahead with."""
 _FIRST: Final = 64
 """Prompts that are routed at first, for each replica, so that all have work soon; later twice as many as before."""
 _PULLED: Final = 256
@@ -66,6 +64,7 @@ class RoutedCall:
         self._pulled: list[Request] = []
         """Not routed yet."""
         self._wave = 0
+        self._horizon = engine.horizon
 
     def stream(self) -> Generator[Completion, None, None]:
         """Yield completions as they arrive; leaving the generator in any way aborts what is under way.
@@ -87,12 +86,12 @@ class RoutedCall:
 
     def _pull(self, more: More) -> More:
         """Pull some requests where there is room for them, and route them once there are enough, or no more."""
-        if more is More.READY and (room := min(_PULLED, HORIZON - len(self._open) - len(self._pulled))) > 0:
+        if more is More.READY and (room := min(_PULLED, self._horizon - len(self._open) - len(self._pulled))) > 0:
             pulled, more = pull(self._requests, room, self._cancelled)
             self._pulled += pulled
         wanted = self._wave or _FIRST * self._engine.replicas
         if self._pulled and (more is not More.READY or len(self._pulled) >= wanted or self._runs_dry()):
-            self._wave = min(HORIZON // 2, 2 * wanted)
+            self._wave = min(self._horizon // 2, 2 * wanted)
             requests, self._pulled = self._pulled, []
             prompts = self._engine.prompts(requests)
             with self._work:
@@ -124,7 +123,7 @@ class RoutedCall:
 
     def _arrived(self, *, patient: bool) -> Iterator[Completion]:
         """Yield the answers that are there; where `patient`, wait a while for the first."""
-        waits = patient or len(self._open) + len(self._pulled) >= HORIZON
+        waits = patient or len(self._open) + len(self._pulled) >= self._horizon
         while True:
             if self._cancelled():
                 raise CancelledError("the query was cancelled")

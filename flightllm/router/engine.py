@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import structlog
 
 from flightllm.errors import ConfigError, EngineUnavailableError
-from flightllm.llm.base import Completion, Engine, PrefixCache, Request
+from flightllm.llm.base import Completion, Engine, PrefixCache, Request, cache_salt
 from flightllm.llm.cost import Costs
 from flightllm.router.base import Prompt, Router, create_router
 from flightllm.router.call import RoutedCall
@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from flightllm.router.kv_events import KvSubscription
 
 _PLAIN: Final = PrefixCache(16, None)
+_HORIZON: Final = 4_096
+_HORIZON_WINDOWS: Final = 4
+"""Prompts that a policy can plan ahead with: so many, or windows of all replicas if these are more."""
 _LEAVE_POLL_SECONDS: Final = 0.1
 _log = structlog.get_logger(__name__)
 
@@ -39,8 +42,10 @@ class RoutedEngine:
     reconnects = True
     """Replicas come back by themselves."""
 
-    def __init__(self, name: str, replicas: Sequence[tuple[str, Callable[[], Engine]]], policy: str) -> None:
-        """Open the replicas, each told by its name and how to make its engine.
+    def __init__(
+        self, name: str, replicas: Sequence[tuple[str, Callable[[], Engine]]], policy: str, window: int
+    ) -> None:
+        """Open the replicas, each told by its name and how to make its engine, which keeps `window` prompts in flight.
 
         Raises:
             ConfigError: wrong options, or replicas that would answer differently.
@@ -49,6 +54,7 @@ class RoutedEngine:
         """
         self._name = name
         self.policy = policy
+        self._window = window
         self.lock = threading.RLock()
         """Guards the fleet, the router, the replicas and the queues of all calls."""
         self.costs = Costs()
@@ -96,6 +102,11 @@ class RoutedEngine:
         return len(self._replicas)
 
     @property
+    def horizon(self) -> int:
+        """Return how many prompts one query has under way at most, sent or not."""
+        return max(_HORIZON, _HORIZON_WINDOWS * self._window * self.replicas)
+
+    @property
     def fleet(self) -> Fleet:
         """Return what is known of the replicas; to be used under `lock`."""
         self._known()
@@ -134,10 +145,12 @@ class RoutedEngine:
 
     def prompts(self, requests: Sequence[Request]) -> list[Prompt]:
         """Return requests as they are routed, under new keys."""
-        tokens = packed_tokens(self._known(), requests)
+        engine = self._known()
+        salts = bool(getattr(engine, "separates_tenants", False))
+        packed = packed_tokens(engine, requests)
         return [
-            Prompt(next(self.keys), ids, r.parameters.max_tokens, r.tenant.encode(), r.priority)
-            for r, ids in zip(requests, tokens, strict=True)
+            Prompt(next(self.keys), ids, one.parameters.max_tokens, _salt(one) if salts else b"", one.priority)
+            for one, ids in zip(requests, packed, strict=True)
         ]
 
     def replica(self, number: int) -> Replica:
@@ -306,3 +319,7 @@ class RoutedEngine:
             None if cache is None else cache.capacity,
             replica.number in self._subscriptions,
         )
+
+
+def _salt(request: Request) -> bytes:
+    return cache_salt(request.tenant).encode()

@@ -51,7 +51,7 @@ class Fleet:
         self.requests: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         """Prompts given and not answered."""
         self._up: list[int] = []
-        self._window = window_seconds
+        self.window_seconds = window_seconds
         self._recent: deque[tuple[float, Node, int]] = deque()
         self._answers: dict[int, tuple[float, float]] = {}
 
@@ -133,7 +133,7 @@ class Fleet:
         for node in leaf.up():
             node.recent[replica] = node.recent.get(replica, 0) + 1
             node.open[replica] = node.open.get(replica, 0) + 1
-        self._recent.append((now + self._window, leaf, replica))
+        self._recent.append((now + self.window_seconds, leaf, replica))
         self.caches[replica].touch(leaf)
 
     def finished(self, key: int, completion_tokens: int | None = None) -> Assigned:

@@ -44,7 +44,7 @@ def routed() -> Iterator[Callable[..., RoutedEngine]]:
 
     def make(*replicas: Callable[[], Engine], policy: str = "least_loaded") -> RoutedEngine:
         named = [(f"replica {n}", create) for n, create in enumerate(replicas)]
-        made.append(RoutedEngine("cluster", named, policy))
+        made.append(RoutedEngine("cluster", named, policy, 8))
         return made[-1]
 
     yield make
