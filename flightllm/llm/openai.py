@@ -25,6 +25,7 @@ except ImportError as exc:
     raise MissingExtraError("the engine 'openai'", "openai") from exc
 
 _CHARS_PER_TOKEN = 4
+_PROBE_SECONDS = 5.0
 _GONE_STATUSES = frozenset({429, 502, 503, 504})
 _REFUSED_STATUSES = frozenset({400, 404, 413, 415, 422})
 
@@ -67,6 +68,11 @@ class OpenAIEngine:
         return f"openai-1 {self._options.base_url} {self._model} {'text' if self._options.completions else 'chat'}"
 
     @property
+    def shared_revision(self) -> str:
+        """Return what other endpoints of the same model have in common with it."""
+        return f"openai-1 {self._model} {'text' if self._options.completions else 'chat'}"
+
+    @property
     def prefix_cache(self) -> PrefixCache | None:
         """Return what the options say: as servers commonly do, blocks of 16 tokens; and few, as others use them too.
 
@@ -101,6 +107,23 @@ class OpenAIEngine:
     def count_tokens(self, text: str) -> int:
         """Estimate the tokens of `text` at four characters each: the endpoint's tokenizer is not known."""
         return -(-len(text) // _CHARS_PER_TOKEN)
+
+    def probe(self) -> None:
+        """Look whether the endpoint is there, by asking for its models.
+
+        Raises:
+            EngineUnavailableError: it cannot be reached, or says that it is overloaded or gone.
+        """
+        client = self._client.with_options(max_retries=0, timeout=_PROBE_SECONDS)
+        try:
+            self._loop.run(_listed(client))
+        except openai.APIConnectionError as exc:
+            raise EngineUnavailableError(f"the engine {self.name} cannot be reached: {exc}") from exc
+        except openai.APIStatusError as exc:
+            if exc.status_code in _GONE_STATUSES:
+                raise EngineUnavailableError(
+                    f"the engine {self.name} is overloaded or gone (HTTP {exc.status_code})"
+                ) from exc
 
     def close(self) -> None:
         """Abort what runs and close the connections. Idempotent."""
@@ -220,6 +243,10 @@ class OpenAIEngine:
         if self._token_limit is not None:
             tokens = sum(self.count_tokens(request.prompt) + request.parameters.max_tokens for request in group)
             await self._token_limit.acquire(min(tokens, self._token_limit.max_rate))
+
+
+async def _listed(client: openai.AsyncOpenAI) -> None:
+    await client.models.list()
 
 
 class _RefusedError(Exception):

@@ -49,6 +49,10 @@ class PrefixSimulator:
         self._shares_at_once = shape.at_once
         self._unshared: set[Hashable] = set()
         """Blocks that a running request computes, where others cannot use them before it ends."""
+        self.computed = 0
+        """Prompt tokens that the last step computed."""
+        self.decoding = 0
+        """Requests for which it computed the next token of an answer."""
 
     @property
     def in_flight(self) -> int:
@@ -62,6 +66,7 @@ class PrefixSimulator:
     def step(self) -> list[Run]:
         """Compute one step and return the requests that it finished."""
         room = self._step_tokens
+        self.computed = self.decoding = 0
         for run in self._running:
             room -= self._advance(run, room)
         while room > 0 and self._waiting and len(self._running) < self._at_once:
@@ -83,9 +88,11 @@ class PrefixSimulator:
             return 0
         if not run.left:
             run.answered += 1
+            self.decoding += 1
             return 1
         taken = min(room, run.left)
         run.left -= taken
+        self.computed += taken
         if not run.left:
             run.answered += 1
         return taken

@@ -51,7 +51,7 @@ class Fleet:
         self.requests: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         """Prompts given and not answered."""
         self._up: list[int] = []
-        self._window = window_seconds
+        self.window_seconds = window_seconds
         self._recent: deque[tuple[float, Node, int]] = deque()
         self._answers: dict[int, tuple[float, float]] = {}
 
@@ -84,14 +84,18 @@ class Fleet:
 
     def lose(self, replica: int) -> list[Prompt]:
         """Take a replica out of use and forget what it held; return the prompts that it had not answered."""
-        if replica in self._up:
-            self._up.remove(replica)
+        self.retire(replica)
         lost = [one.prompt for one in self.open.values() if one.replica == replica]
         for prompt in lost:
             self.finished(prompt.key)
         self.caches[replica].clear()
-        self.load[replica] = np.inf
         return lost
+
+    def retire(self, replica: int) -> None:
+        """Choose a replica no more; it keeps what it was given."""
+        if replica in self._up:
+            self._up.remove(replica)
+        self.load[replica] = np.inf
 
     def bring_back(self, replica: int) -> None:
         """Put a replica into use again, with an empty cache."""
@@ -130,7 +134,7 @@ class Fleet:
         for node in leaf.up():
             node.recent[replica] = node.recent.get(replica, 0) + 1
             node.open[replica] = node.open.get(replica, 0) + 1
-        self._recent.append((now + self._window, leaf, replica))
+        self._recent.append((now + self.window_seconds, leaf, replica))
         self.caches[replica].touch(leaf)
 
     def finished(self, key: int, completion_tokens: int | None = None) -> Assigned:
@@ -140,10 +144,10 @@ class Fleet:
         self.prefill[replica] -= one.prefill
         self.decode[replica] -= one.decode
         self.requests[replica] -= 1
-        if self.requests[replica]:
+        if not self.requests[replica]:  # what rounding left
+            self.prefill[replica] = self.decode[replica] = 0.0
+        if self.load[replica] < np.inf:
             self.load[replica] = self.prefill[replica] + self.decode[replica]
-        else:  # what rounding left
-            self.prefill[replica] = self.decode[replica] = self.load[replica] = 0.0
         if completion_tokens is not None:
             total, seen = self._answers.get(one.prompt.answer_tokens, (0.0, 0.0))
             self._answers[one.prompt.answer_tokens] = 0.99 * total + completion_tokens, 0.99 * seen + 1

@@ -71,8 +71,12 @@ class KvSubscription:
         self._anew.set()
         self._clear()
 
+    def stop(self) -> None:
+        """Change nothing any more, and end soon. To be called under the lock; idempotent."""
+        self._closed.set()
+
     def close(self) -> None:
-        """End the subscription; what is held stays as it is. Idempotent."""
+        """End the subscription; what is held stays as it is. Never under the lock; idempotent."""
         self._closed.set()
         self._thread.join()
 
@@ -171,7 +175,7 @@ class KvSubscription:
             return
         self.batches += 1
         with self._lock:
-            for event in told:
+            for event in () if self._closed.is_set() else told:
                 tell(event, self._mirror)
 
     def _lose(self) -> None:
@@ -180,4 +184,5 @@ class KvSubscription:
 
     def _clear(self) -> None:
         with self._lock:
-            self._mirror.cleared()
+            if not self._closed.is_set():
+                self._mirror.cleared()

@@ -87,3 +87,15 @@ def test_long_prompts_take_several_steps() -> None:
     simulator = PrefixSimulator(PrefixCache(4, None), 8, step_tokens=10)
     simulator.add(Run(0, [], 25, 1))
     assert [len(simulator.step()) for _ in range(3)] == [0, 0, 1]
+
+
+def test_tokens_of_a_step() -> None:
+    """A step tells what it computed: of prompts only what was not cached, and a token for each answer under way."""
+    simulator = PrefixSimulator(PrefixCache(4, None), 8, 12)
+    for number in range(2):
+        simulator.add(Run(number, chained(iter([0, 1])), 10, 2))
+    steps = []
+    while simulator.in_flight:
+        simulator.step()
+        steps.append((simulator.computed, simulator.decoding))
+    assert steps == [(12, 0), (0, 2)]

@@ -1,0 +1,271 @@
+"""Simulate replicas that answer routed prompts: continuous batching, block caches, and the router's own classes.
+
+Time moves from event to event: prompts arrive, and replicas end steps. What a step takes follows from the tokens that
+it computes; the prompts, their places in queues and what is cached are followed one by one.
+"""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flightllm.llm.base import PrefixCache
+from flightllm.llm.cost import Costs, Rates, Work
+from flightllm.llm.prefix import STEP_TOKENS, PrefixSimulator, Run, chained
+from flightllm.router.base import Prompt, Router
+from flightllm.router.fleet import WINDOW_SECONDS, Fleet
+from flightllm.router.local_queue import LocalQueue
+from flightllm.router.tree import TOKEN_BYTES
+
+_LEARN_CALLS: Final = 32
+"""Answers of a replica between two looks at what they took."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepRates:
+    """What a step of an engine takes, in seconds: `base` and its tokens, but never under `least`."""
+
+    base: float
+    computed: float
+    """Per prompt token."""
+    decoding: float
+    """Per request that gets its next token."""
+    least: float = 0.0
+
+    def seconds(self, computed: int, decoding: int) -> float:
+        """Return what a step takes."""
+        return max(self.least, self.base + self.computed * computed + self.decoding * decoding)
+
+    def rates(self, at_once: float) -> Rates:
+        """Return seconds by kind of work where so many requests share each step."""
+        return Rates(0.0, self.computed, 0.0, max(self.least, self.base) / at_once + self.decoding)
+
+
+ENGINES: Final = {
+    # Preble's fit of SGLang's steps (its model_equations.py): 22 ms up to 192 tokens, 0.115 ms for each from 384 on,
+    # and 1.86e-4 ms for a token of context, of which a request has some 1,000.
+    "7b-a6000": StepRates(base=0.0, computed=0.115e-3, decoding=0.3e-3, least=22e-3),
+    # `python -m bench.engine_steps`: vLLM on one core, 28 million parameters (bench-8x512).
+    "28m-cpu": StepRates(base=11.35e-3, computed=0.384e-3, decoding=0.35e-3),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A prompt that comes at some second; `answer_tokens` it gets, of which the router knows only the most."""
+
+    at: float
+    tokens: bytes
+    answer_tokens: int
+    most_tokens: int = 0
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Equal replicas. `learned`: times are predicted from those of answers, else by the engine's true rates."""
+
+    replicas: int
+    cache: PrefixCache
+    steps: StepRates = ENGINES["7b-a6000"]
+    at_once: int = 64
+    step_tokens: int = STEP_TOKENS
+    learned: bool = False
+    window_seconds: float = WINDOW_SECONDS
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of one run; times in seconds."""
+
+    keys: list[int] = field(default_factory=list)
+    """Prompts in the order in which they were answered."""
+    latencies: list[float] = field(default_factory=list)
+    busy: list[float] = field(default_factory=list)
+    prompt_tokens: int = 0
+    cached_tokens: int = 0
+    expected_tokens: int = 0
+    """Of these, the router took for cached as it chose."""
+    stolen: int = 0
+    first: float = 0.0
+    last: float = 0.0
+    deciding: float = 0.0
+    """Of this process's time, in the router and the fleet."""
+
+    @property
+    def hit_ratio(self) -> float:
+        """Return the share of the prompts' tokens that were cached."""
+        return self.cached_tokens / max(1, self.prompt_tokens)
+
+    @property
+    def imbalance(self) -> float:
+        """Return how much longer the busiest replica worked than they did on average."""
+        return max(self.busy) / max(1e-12, sum(self.busy) / len(self.busy))
+
+    def figures(self) -> dict[str, float]:
+        """Return what is reported."""
+        latencies: NDArray[np.float64] = np.array(self.latencies)
+        return {
+            "prompts": len(self.keys),
+            "hit_ratio": self.hit_ratio,
+            "expected_hit_ratio": self.expected_tokens / max(1, self.prompt_tokens),
+            "mean": float(latencies.mean()),
+            "p50": float(np.quantile(latencies, 0.5)),
+            "p99": float(np.quantile(latencies, 0.99)),
+            "makespan": self.last - self.first,
+            "busy": sum(self.busy) / (len(self.busy) * max(1e-12, self.last - self.first)),
+            "imbalance": self.imbalance,
+            "stolen": self.stolen,
+            "decisions_per_second": len(self.keys) / max(1e-9, self.deciding),
+        }
+
+
+class _Replica:
+    """One engine, and the prompts that wait for it."""
+
+    def __init__(self, number: int, cluster: Cluster) -> None:
+        self.number = number
+        self.engine = PrefixSimulator(cluster.cache, cluster.at_once, cluster.step_tokens)
+        self.queue = LocalQueue()
+        self.ending: list[Run] | None = None
+        """What the step under way will finish; None between steps."""
+        self.busy = 0.0
+        self.work = Work()
+        self.worked = 0.0
+        """Work and seconds since costs were last told of them."""
+
+
+class _Simulation:
+    def __init__(self, cluster: Cluster, create: Callable[[Fleet], Router]) -> None:
+        self._cluster = cluster
+        self._fleet = Fleet(
+            cluster.cache.block_tokens, cluster.steps.rates(cluster.at_once / 2), cluster.window_seconds
+        )
+        for _ in range(cluster.replicas):
+            self._fleet.add(cluster.cache.blocks)
+        self._router = create(self._fleet)
+        self._replicas = [_Replica(number, cluster) for number in range(cluster.replicas)]
+        self._queues = {one.number: one.queue for one in self._replicas}
+        self._events: list[tuple[float, int, _Replica]] = []
+        self._order = 0
+        self._waiting = 0
+        self._idle = dict.fromkeys(range(cluster.replicas))
+        self._arrived: dict[int, Arrival] = {}
+        self._costs = Costs()
+        self._outcome = Outcome()
+
+    def run(self, arrivals: Iterable[Arrival]) -> Outcome:
+        key = 0
+        batches = _together(arrivals)
+        batch = next(batches, None)
+        self._outcome.first = batch[0].at if batch else 0.0
+        while batch or self._events:
+            if batch and (not self._events or batch[0].at <= self._events[0][0]):
+                self._arrive(key, batch)
+                key += len(batch)
+                batch = next(batches, None)
+            else:
+                now, _, replica = heapq.heappop(self._events)
+                self._end(replica, now)
+        self._outcome.busy = [replica.busy for replica in self._replicas]
+        return self._outcome
+
+    def _arrive(self, key: int, batch: list[Arrival]) -> None:
+        now = batch[0].at
+        prompts = []
+        for number, one in enumerate(batch, key):
+            self._arrived[number] = one
+            prompts.append(Prompt(number, one.tokens, one.most_tokens or one.answer_tokens, priority=one.priority))
+        started = time.perf_counter()
+        chosen = self._router.route(prompts, now)
+        self._outcome.deciding += time.perf_counter() - started
+        for prompt, replica in zip(prompts, chosen, strict=True):
+            self._push(self._replicas[replica], prompt)
+        for replica in dict.fromkeys(chosen):
+            self._start(self._replicas[replica], now)
+        if self._waiting and self._idle:
+            self._start(self._replicas[next(iter(self._idle))], now)
+
+    def _push(self, replica: _Replica, prompt: Prompt) -> None:
+        replica.queue.push(prompt, self._fleet.open[prompt.key].cached_tokens / max(1, prompt.count))
+        self._waiting += 1
+
+    def _start(self, replica: _Replica, now: float) -> None:
+        """Begin a replica's next step, unless it is in one or has nothing to do."""
+        if replica.ending is not None:
+            return
+        self._fill(replica, now)
+        if not replica.engine.in_flight:
+            self._idle[replica.number] = None
+            return
+        self._idle.pop(replica.number, None)
+        replica.ending = replica.engine.step()
+        seconds = self._cluster.steps.seconds(replica.engine.computed, replica.engine.decoding)
+        replica.busy += seconds
+        replica.worked += seconds
+        self._order += 1
+        heapq.heappush(self._events, (now + seconds, self._order, replica))
+
+    def _fill(self, replica: _Replica, now: float) -> None:
+        """Hand the engine what its places allow, from the replica's own queue or else from others'."""
+        while replica.engine.in_flight < self._cluster.at_once:
+            prompt = replica.queue.pop()
+            if prompt is None:
+                if not self._waiting or not self._steal(replica, now):
+                    return
+                continue
+            self._waiting -= 1
+            size = self._cluster.cache.block_tokens * TOKEN_BYTES
+            tokens = prompt.tokens
+            blocks = chained(tokens[i : i + size] for i in range(0, len(tokens) - size + 1, size))
+            answer = self._arrived[prompt.key].answer_tokens
+            replica.engine.add(Run(prompt.key, blocks, prompt.count, answer))
+
+    def _steal(self, replica: _Replica, now: float) -> bool:
+        started = time.perf_counter()
+        stolen = self._router.steal(replica.number, self._queues, now)
+        self._outcome.deciding += time.perf_counter() - started
+        self._waiting -= len(stolen)  # they left their queues
+        for prompt in stolen:
+            self._push(replica, prompt)
+        self._outcome.stolen += len(stolen)
+        return bool(stolen)
+
+    def _end(self, replica: _Replica, now: float) -> None:
+        """End a replica's step and begin the next one."""
+        done, replica.ending = replica.ending or [], None
+        outcome = self._outcome
+        started = time.perf_counter()
+        for run in done:
+            outcome.expected_tokens += self._fleet.finished(run.id, run.answer_tokens).cached_tokens
+        outcome.deciding += time.perf_counter() - started
+        for run in done:
+            outcome.keys.append(run.id)
+            outcome.latencies.append(now - self._arrived.pop(run.id).at)
+            outcome.prompt_tokens += run.tokens
+            outcome.cached_tokens += run.cached_tokens
+            replica.work += Work(1, run.tokens, run.cached_tokens, run.answer_tokens)
+        if done:
+            outcome.last = now
+        if self._cluster.learned and replica.work.calls >= _LEARN_CALLS:
+            self._costs.observe(replica.work, replica.worked)
+            self._fleet.rates = self._costs.rates()
+            replica.work, replica.worked = Work(), 0.0
+        self._start(replica, now)
+
+
+def simulate(arrivals: Iterable[Arrival], cluster: Cluster, create: Callable[[Fleet], Router]) -> Outcome:
+    """Route prompts, which come in the order of their times, and answer them; those of one time are routed together."""
+    return _Simulation(cluster, create).run(arrivals)
+
+
+def _together(arrivals: Iterable[Arrival]) -> Iterator[list[Arrival]]:
+    for _, batch in groupby(arrivals, lambda one: one.at):
+        yield list(batch)
