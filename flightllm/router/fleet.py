@@ -121,6 +121,8 @@ class Fleet:
     def assign(self, prompt: Prompt, leaf: Node, replica: int, now: float) -> None:
         """Count a prompt as given to a replica, which will hold its blocks."""
         self._expire(now)
+        if leaf.unused:
+            leaf = self.insert(prompt)  # it may have been pruned since it was found
         cached = self.cached_tokens(prompt, leaf, replica)
         prefill = self.rates.prefill(prompt.count - cached, cached)
         decode = self.rates.decode(self.answer_tokens(prompt))
