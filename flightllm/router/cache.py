@@ -37,6 +37,10 @@ class ReplicaCache:
             while self.used > self.capacity and self._evict():
                 pass
 
+    def holds(self, node: Node, block: int) -> bool:
+        """Tell whether a block of an edge is held."""
+        return bool(node.held.get(self._replica, 0) >> block & 1)
+
     def hold(self, node: Node, bits: int) -> None:
         """Count some blocks of an edge as held."""
         before = node.held.get(self._replica, 0)
