@@ -66,6 +66,11 @@ class Fleet:
             raise EngineUnavailableError("no replica of the cluster is up")
         return self._up
 
+    @property
+    def recent(self) -> int:
+        """Return how many requests are recent."""
+        return len(self._recent)
+
     def is_up(self, replica: int) -> bool:
         """Tell whether a replica can be asked."""
         return replica in self._up
