@@ -1,15 +1,48 @@
-"""Prompts for the router's simulation: what comes when, by seed."""
+"""Prompts for the router's simulation: what comes when, by seed.
+
+A workload is one entry of `WORKLOADS`; streams of prompts that come all at once are arrivals of one time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from functools import lru_cache, partial
+from itertools import islice
+from typing import Final, TypeAlias
 
 import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from bench.common import data_table
+from bench.simulation import Arrival
 
 BLOCK_TOKENS: Final = 16
+_MOONCAKE_BLOCK: Final = 512
 _SYSTEM_TOKENS: Final = 128
+_WAVE: Final = 1_024
+"""Prompts made together."""
+
+Prompts: TypeAlias = Callable[[np.random.Generator], Iterator[tuple[bytes, int]]]
+"""The tokens of prompts and the length of each one's answer, without end."""
+Times: TypeAlias = Callable[[np.random.Generator, int, float], Iterator[float]]
+"""The seconds at which so many prompts come, at a mean rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Prompts and when they come, and the replicas that they are for."""
+
+    arrivals: Callable[[int, int, float], Iterator[Arrival]]
+    """By seed, number of prompts and mean rate a second."""
+    rate: float
+    """Prompts a second for each replica: near what its simulated engine sustains."""
+    cache_blocks: int
+    """Of each replica."""
+    block_tokens: int = BLOCK_TOKENS
+    table: str | None = None
+    """What it needs in FLIGHTLLM_DATA."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,18 +58,17 @@ class Tools:
     question_tokens: int = 250
     answer_tokens: int = 40
 
-    def prompts(self, random: np.random.Generator) -> Iterator[tuple[bytes, int]]:
-        """Yield the tokens of prompts and the length of each one's answer, without end."""
+    def __call__(self, random: np.random.Generator) -> Iterator[tuple[bytes, int]]:
+        """Yield prompts."""
         weights = np.arange(1, self.tools + 1) ** -self.exponent
         weights /= weights.sum()
-        lengths = _around(random, self.documentation_tokens, self.tools)
         system = _text(random, _SYSTEM_TOKENS)
+        lengths = _around(random, self.documentation_tokens, self.tools)
         documentation = [_text(random, length) for length in lengths.tolist()]
         while True:
-            wave = 4_096
-            chosen = random.choice(self.tools, wave, p=weights).tolist()
-            questions = _around(random, self.question_tokens, wave).tolist()
-            answers = _around(random, self.answer_tokens, wave).tolist()
+            chosen = random.choice(self.tools, _WAVE, p=weights).tolist()
+            questions = _around(random, self.question_tokens, _WAVE).tolist()
+            answers = _around(random, self.answer_tokens, _WAVE).tolist()
             for tool, question, answer in zip(chosen, questions, answers, strict=True):
                 yield system + documentation[tool] + _text(random, question), answer
 
@@ -48,24 +80,118 @@ class Alone:
     prompt_tokens: int = 800
     answer_tokens: int = 40
 
-    def prompts(self, random: np.random.Generator) -> Iterator[tuple[bytes, int]]:
-        """Yield the tokens of prompts and the length of each one's answer, without end."""
+    def __call__(self, random: np.random.Generator) -> Iterator[tuple[bytes, int]]:
+        """Yield prompts."""
         while True:
-            wave = 4_096
-            lengths = _around(random, self.prompt_tokens, wave).tolist()
-            answers = _around(random, self.answer_tokens, wave).tolist()
+            lengths = _around(random, self.prompt_tokens, _WAVE).tolist()
+            answers = _around(random, self.answer_tokens, _WAVE).tolist()
             for length, answer in zip(lengths, answers, strict=True):
                 yield _text(random, length), answer
 
 
-def poisson(count: int, rate: float, random: np.random.Generator) -> Iterator[float]:
-    """Yield the seconds at which `count` prompts come, so many a second on average."""
+@dataclass(frozen=True, slots=True)
+class Again:
+    """A few prompts that are asked again and again, for long answers: once cached, nothing of them is computed."""
+
+    prompts: int = 50
+    prompt_tokens: int = 800
+    answer_tokens: int = 200
+
+    def __call__(self, random: np.random.Generator) -> Iterator[tuple[bytes, int]]:
+        """Yield prompts."""
+        known = [_text(random, length) for length in _around(random, self.prompt_tokens, self.prompts).tolist()]
+        while True:
+            answers = _around(random, self.answer_tokens, _WAVE).tolist()
+            for number, answer in zip(random.integers(0, self.prompts, _WAVE).tolist(), answers, strict=True):
+                yield known[number], answer
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """Half of the prompts tools', a quarter that share nothing, a quarter asked again."""
+
+    tools: Tools = Tools()
+    alone: Alone = Alone()
+    again: Again = Again()
+
+    def __call__(self, random: np.random.Generator) -> Iterator[tuple[bytes, int]]:
+        """Yield prompts."""
+        streams = [stream(random) for stream in (self.tools, self.tools, self.alone, self.again)]
+        streams[1] = streams[0]
+        while True:
+            yield next(streams[random.integers(0, len(streams))])
+
+
+def poisson(random: np.random.Generator, count: int, rate: float) -> Iterator[float]:
+    """Yield times that are independent of one another."""
     yield from np.cumsum(random.exponential(1 / rate, count)).tolist()
 
 
-def _around(random: np.random.Generator, mean: int, count: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+def azure(table: str, random: np.random.Generator, count: int, rate: float) -> Iterator[float]:
+    """Yield the times of as many requests of an Azure trace that followed one another, at another mean rate."""
+    seconds = _azure_seconds(table)
+    count = min(count, len(seconds))
+    start = random.integers(0, len(seconds) - count + 1)
+    part = seconds[start : start + count] - seconds[start]
+    yield from (part * (count / rate / max(float(part[-1]), 1e-9))).tolist()
+
+
+def drawn(prompts: Prompts, times: Times, most_tokens: int, seed: int, count: int, rate: float) -> Iterator[Arrival]:
+    """Yield prompts at some times. Which prompts come does not depend on how fast they come."""
+    stream = prompts(np.random.default_rng((seed, 0)))
+    at = times(np.random.default_rng((seed, 1)), count, rate)
+    for second, (tokens, answer) in zip(at, islice(stream, count), strict=False):
+        yield Arrival(second, tokens, answer, most_tokens)
+
+
+def mooncake(seed: int, count: int, rate: float) -> Iterator[Arrival]:
+    """Yield conversations of the Mooncake trace that followed one another, at another mean rate.
+
+    A block of 512 tokens, of which the trace has a number, is that number 512 times here.
+    """
+    table = _mooncake_table()
+    count = min(count, table.num_rows)
+    part = table.slice(np.random.default_rng(seed).integers(0, table.num_rows - count + 1), count)
+    stamps = part["timestamp"].to_numpy()
+    scale = count / rate / max(1, stamps[-1] - stamps[0])
+    columns = (part[name].to_pylist() for name in ("hash_ids", "input_length", "output_length"))
+    for stamp, numbers, length, answer in zip(stamps.tolist(), *columns, strict=True):
+        tokens = b"".join(number.to_bytes(4, "little") * _MOONCAKE_BLOCK for number in numbers)[: 4 * length]
+        yield Arrival((stamp - int(stamps[0])) * scale, tokens, answer, 2_000)
+
+
+@lru_cache
+def _azure_seconds(table: str) -> NDArray[np.float64]:
+    stamps = pq.read_table(data_table(table), columns=["timestamp"])["timestamp"].to_numpy()
+    seconds: NDArray[np.float64] = (stamps - stamps[0]).astype("timedelta64[us]").astype(np.float64) / 1e6
+    return seconds
+
+
+@lru_cache
+def _mooncake_table() -> pq.Table:
+    return pq.read_table(data_table("mooncake_conversation_trace"))
+
+
+def _around(random: np.random.Generator, mean: int, count: int) -> NDArray[np.int64]:
     return random.integers(mean // 2, mean + mean // 2 + 1, count)
 
 
 def _text(random: np.random.Generator, length: int) -> bytes:
     return random.integers(0, 32_000, length, dtype=np.uint32).tobytes()
+
+
+_TOOL_BLOCKS: Final = 3_400
+_TOOL_RATE: Final = 10.0
+
+WORKLOADS: Final = {
+    "tools": Workload(partial(drawn, Tools(), poisson, 64), _TOOL_RATE, _TOOL_BLOCKS),
+    "tools, azure conv times": Workload(
+        partial(drawn, Tools(), partial(azure, "azure_trace_conv"), 64), 8.0, _TOOL_BLOCKS, table="azure_trace_conv"
+    ),
+    "tools, azure code times": Workload(
+        partial(drawn, Tools(), partial(azure, "azure_trace_code"), 64), 8.0, _TOOL_BLOCKS, table="azure_trace_code"
+    ),
+    "mooncake": Workload(mooncake, 0.7, 430, _MOONCAKE_BLOCK, "mooncake_conversation_trace"),
+    "nothing shared": Workload(partial(drawn, Alone(), poisson, 64), 8.0, _TOOL_BLOCKS),
+    "mix": Workload(partial(drawn, Mixed(), poisson, 300), 8.0, _TOOL_BLOCKS),
+}

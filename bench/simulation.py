@@ -52,6 +52,8 @@ ENGINES: Final = {
     # Preble's fit of SGLang's steps (its model_equations.py): 22 ms up to 192 tokens, 0.115 ms for each from 384 on,
     # and 1.86e-4 ms for a token of context, of which a request has some 1,000.
     "7b-a6000": StepRates(base=0.0, computed=0.115e-3, decoding=0.3e-3, least=22e-3),
+    # `python -m bench.engine_steps`: vLLM on one core, 28 million parameters (bench-8x512).
+    "28m-cpu": StepRates(base=11.35e-3, computed=0.384e-3, decoding=0.35e-3),
 }
 
 

@@ -57,7 +57,7 @@ class Fleet:
         self.requests: NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         """Prompts given and not answered."""
         self._up: list[int] = []
-        self._window = window_seconds
+        self.window_seconds = window_seconds
         self._recent: deque[tuple[float, Node, int]] = deque()
         self._answers: dict[int, tuple[float, float]] = {}
         self._turns = count()
@@ -138,7 +138,7 @@ class Fleet:
         for node in leaf.up():
             node.recent[replica] = node.recent.get(replica, 0) + 1
             node.open[replica] = node.open.get(replica, 0) + 1
-        self._recent.append((now + self._window, leaf, replica))
+        self._recent.append((now + self.window_seconds, leaf, replica))
         self._expire(now)  # only now: it may prune whatever nobody uses
         self.caches[replica].touch(leaf)
 

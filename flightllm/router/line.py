@@ -74,12 +74,14 @@ class Line:
     def seconds(self, shared: NDArray[np.int64], places: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
         """Return what prompts take that share so much with the one before."""
         fresh, common = (self.fresh, self.common) if places is None else (self.fresh[places], self.common[places])
-        return fresh - self.token_seconds * np.maximum(shared, common)
+        found: NDArray[np.float64] = fresh - self.token_seconds * np.maximum(shared, common)
+        return found
 
     def again(self, shared: NDArray[np.int64], places: NDArray[np.int64] | None = None) -> NDArray[np.float64]:
         """Return what of this each takes more where it does not follow the one before."""
         common = self.common if places is None else self.common[places]
-        return self.token_seconds * np.maximum(0, shared - common)
+        found: NDArray[np.float64] = self.token_seconds * np.maximum(0, shared - common)
+        return found
 
 
 def _saved(rates: Rates) -> float:

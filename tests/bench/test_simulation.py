@@ -14,15 +14,15 @@ from flightllm.router.local_queue import LocalQueue
 from flightllm.router.round_robin import RoundRobin
 from flightllm.router.tree import Node
 
-POLICIES = ("round_robin", "least_loaded")
+POLICIES = ("round_robin", "least_loaded", "prefix_hash", "e2")
 
 
 def arrivals(count: int, rate: float, seed: int = 0) -> list[Arrival]:
     """Return prompts of twenty short tools."""
     random = np.random.default_rng(seed)
     tools = Tools(tools=20, documentation_tokens=320, question_tokens=60, answer_tokens=8)
-    times = poisson(count, rate, random)
-    return [Arrival(at, *prompt) for at, prompt in zip(times, islice(tools.prompts(random), count), strict=True)]
+    times = poisson(np.random.default_rng(seed + 1), count, rate)
+    return [Arrival(at, *prompt) for at, prompt in zip(times, islice(tools(random), count), strict=True)]
 
 
 def run(policy: str, replicas: int, *, count: int = 300, rate: float = 40.0, blocks: int | None = 300) -> Outcome:

@@ -1,0 +1,136 @@
+"""Which routing policy is best, on simulated replicas, and how fast does it decide?
+
+    python -m bench.router_sim [--workload NAME …] [--replicas 2 4 8] [--policy NAME …] [--seeds 5] [--prompts 1500]
+        [--load 1.0] [--engine 7b-a6000] [--learned] [--ablation | --speed] [--quick] [--json]
+
+Replicas batch continuously and keep an LRU cache of blocks; what a step takes is measured on a real engine
+(`bench.simulation`). The policies are the product's own. Prompts are so many for each replica, rates those of the
+workload times `--load`. Figures are medians of the seeds: seconds from a prompt's coming to the end of its answer, the
+share of prompt tokens that replicas found cached, and the busiest replica's work by the mean. With `--ablation` the
+rows are E2 without each of its parts. `--speed` times decisions alone, with 100,000 prompts in the tree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from bench.common import Options, report
+from bench.router_speed import speeds
+from bench.router_workloads import WORKLOADS, Workload
+from bench.simulation import ENGINES, Cluster, simulate
+from flightllm.llm.base import PrefixCache
+from flightllm.router.base import Router, create_router
+from flightllm.router.e2 import E2, E2Options
+from flightllm.router.fleet import Fleet
+
+POLICIES: Final = ("round_robin", "least_loaded", "prefix_hash", "e2")
+PARTS: Final[Mapping[str, E2Options]] = {
+    "e2": E2Options(),
+    "without exploitation": E2Options(exploit=False),
+    "without rebalancing": E2Options(rebalance=0.0),
+    "without autoscaling": E2Options(autoscale=False),
+    "without either": E2Options(rebalance=0.0, autoscale=False),
+    "without decode balance": E2Options(decode_balance=False),
+    "without eviction costs": E2Options(eviction="none"),
+    "eviction costs by requests (paper)": E2Options(eviction="requests"),
+    "no guard (paper)": E2Options(guard=0.0),
+    "load of the window (paper)": E2Options(load="window"),
+    "all as in the paper": E2Options(load="window", eviction="requests", guard=0.0),
+}
+
+Creates = Mapping[str, Callable[[Fleet], Router]]
+Figures = dict[str, float]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run from the command line."""
+    given = _parser().parse_args(arguments)
+    if given.quick:
+        given.replicas, given.seeds, given.prompts = [2], 1, 150
+        given.workload = given.workload or ["tools", "nothing shared"]
+    options = Options(given.json, given.quick, given.seeds)
+    if given.speed:
+        report("router_sim", options, {"speed": speeds(POLICIES, 5_000 if given.quick else 100_000)})
+        return
+    creates: Creates = {name: partial(create_router, name) for name in given.policy}
+    if given.ablation:
+        creates = {name: partial(E2, options=parts) for name, parts in PARTS.items()}
+    figures: dict[str, Any] = {}
+    for name in given.workload or _available():
+        for replicas in given.replicas:
+            found = compare(WORKLOADS[name], replicas, creates, given)
+            figures[f"{name}, {replicas} replicas"] = found
+            print(table(f"{name}, {replicas} replicas", found), flush=True)
+    if given.json:
+        report("router_sim", options, figures)
+
+
+def compare(workload: Workload, replicas: int, creates: Creates, given: argparse.Namespace) -> dict[str, Figures]:
+    """Return the median figures of each policy, over the same prompts."""
+    cluster = Cluster(
+        replicas,
+        PrefixCache(workload.block_tokens, workload.cache_blocks),
+        ENGINES[given.engine],
+        learned=given.learned,
+    )
+    rate = workload.rate * replicas * given.load * ENGINES["7b-a6000"].computed / ENGINES[given.engine].computed
+    found = {}
+    for name, create in creates.items():
+        started = time.perf_counter()
+        runs = [
+            simulate(workload.arrivals(seed, given.prompts * replicas, rate), cluster, create).figures()
+            for seed in range(given.seeds)
+        ]
+        found[name] = {figure: median(run[figure] for run in runs) for figure in runs[0]}
+        found[name]["wall_seconds"] = time.perf_counter() - started
+    return found
+
+
+def table(title: str, found: Mapping[str, Figures]) -> str:
+    """Return a Markdown table."""
+    heads: dict[str, Callable[[Figures], str]] = {
+        "hits %": lambda one: f"{100 * one['hit_ratio']:.1f}",
+        "mean s": lambda one: f"{one['mean']:.2f}",
+        "p50 s": lambda one: f"{one['p50']:.2f}",
+        "p99 s": lambda one: f"{one['p99']:.2f}",
+        "makespan s": lambda one: f"{one['makespan']:.1f}",
+        "imbalance": lambda one: f"{one['imbalance']:.3f}",
+        "decisions/s": lambda one: f"{one['decisions_per_second']:,.0f}",
+    }
+    lines = [f"| {title} | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    lines += [f"| {name} | {' | '.join(show(one) for show in heads.values())} |" for name, one in found.items()]
+    return "\n".join([*lines, ""])
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--workload", nargs="+", choices=WORKLOADS, help="(default: all whose tables are there)")
+    parser.add_argument("--replicas", nargs="+", type=int, default=[2, 4, 8])
+    parser.add_argument("--policy", nargs="+", choices=POLICIES, default=list(POLICIES))
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--prompts", type=int, default=1_500, help="for each replica (default 1,500)")
+    parser.add_argument("--load", type=float, default=1.0, help="times the workload's rate (default 1)")
+    parser.add_argument("--engine", choices=ENGINES, default="7b-a6000", help="whose steps (default 7b-a6000)")
+    parser.add_argument("--learned", action="store_true", help="predict times from those of answers")
+    parser.add_argument("--ablation", action="store_true", help="E2 without each of its parts")
+    parser.add_argument("--speed", action="store_true", help="time decisions alone")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+    parser.add_argument("--quick", action="store_true", help="few prompts, two replicas, one seed")
+    return parser
+
+
+def _available() -> list[str]:
+    """Return the workloads whose tables are there."""
+    folder = Path(os.environ.get("FLIGHTLLM_DATA", ""))
+    return [name for name, one in WORKLOADS.items() if one.table is None or (folder / f"{one.table}.parquet").is_file()]
+
+
+if __name__ == "__main__":
+    main()
