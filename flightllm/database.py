@@ -23,8 +23,9 @@ from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Loop
 from flightllm.operators.workers import Workers
 from flightllm.recovery.watch import Watch
-from flightllm.replica_table import ReplicaTable
+from flightllm.replica_table import ReplicaTable, replicas
 from flightllm.revocation import Revocation
+from flightllm.router.replica import ReplicaStatus
 from flightllm.services import Services
 from flightllm.session import Session
 from flightllm.session_log import SessionLog
@@ -137,6 +138,11 @@ class Database:
     def engine_up(self) -> bool:
         """Tell whether the engine answers, as far as is known."""
         return self._services.engines.own.health.up and bool(getattr(self.engine, "alive", True))
+
+    @property
+    def replicas(self) -> list[tuple[str, ReplicaStatus]]:
+        """Return the replicas of models that have several, with the models' names."""
+        return [(model, status) for model, _, status in replicas(self._services.engines)]
 
     @property
     def spilled_bytes(self) -> int:

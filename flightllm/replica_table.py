@@ -10,6 +10,7 @@ from flightllm.access.store import DEFAULT_MODEL
 from flightllm.engines import Engines
 from flightllm.llm.supervised import SupervisedEngine
 from flightllm.router.engine import RoutedEngine
+from flightllm.router.replica import ReplicaStatus
 
 _REPLICAS = pa.schema(
     [
@@ -35,11 +36,13 @@ class ReplicaTable:
 
     def snapshot(self, _name: str) -> pa.Table:
         """Return the rows as they are now."""
-        return pa.Table.from_pylist(list(self._rows()), schema=_REPLICAS)
+        rows = [{"model": model, "policy": policy, **asdict(one)} for model, policy, one in replicas(self._engines)]
+        return pa.Table.from_pylist(rows, schema=_REPLICAS)
 
-    def _rows(self) -> Iterator[dict[str, object]]:
-        for name, engine in self._engines.opened().items():
-            inner = engine.inner if isinstance(engine, SupervisedEngine) else engine
-            if isinstance(inner, RoutedEngine):
-                model = {"model": DEFAULT_MODEL if name is None else name, "policy": inner.policy}
-                yield from (model | asdict(status) for status in inner.status())
+
+def replicas(engines: Engines) -> Iterator[tuple[str, str, ReplicaStatus]]:
+    """Yield each replica of each open model that has several, with the model's name and the routing policy."""
+    for name, engine in engines.opened().items():
+        inner = engine.inner if isinstance(engine, SupervisedEngine) else engine
+        if isinstance(inner, RoutedEngine):
+            yield from ((DEFAULT_MODEL if name is None else name, inner.policy, one) for one in inner.status())

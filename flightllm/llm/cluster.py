@@ -42,7 +42,7 @@ class ClusterOptions:
 
 def create(config: EngineConfig) -> RoutedEngine:
     """Open the engines; see `RoutedEngine`."""
-    options, replicas = _read(config)
+    options, replicas = replica_configs(config)
     kinds = ", ".join(dict.fromkeys(one.kind for one in replicas))
     named = [(name, partial(create_engine, one)) for name, one in zip(_names(replicas), replicas, strict=True)]
     return RoutedEngine(f"cluster of {kinds} ({config.model})", named, options.policy, config.max_in_flight)
@@ -50,9 +50,24 @@ def create(config: EngineConfig) -> RoutedEngine:
 
 def check(config: EngineConfig) -> None:
     """Read the options, and those of each engine."""
-    _, replicas = _read(config)
+    _, replicas = replica_configs(config)
     for one in replicas:
         check_engine(one)
+
+
+def replica_configs(config: EngineConfig) -> tuple[ClusterOptions, list[EngineConfig]]:
+    """Return the options of a cluster, and the configuration of each of its engines.
+
+    Raises:
+        ConfigError: an option is wrong; those of the engines are not looked at.
+    """
+    options = read_options(ClusterOptions, "cluster", config.options)
+    found = []
+    for table in options.replicas:
+        if not isinstance(table, Mapping):
+            raise ConfigError(f"[engine] replicas: expected sections [[engine.replicas]], got {table!r}")
+        found.append(replica_config(config, {**options.replica, **table}, "[[engine.replicas]]"))
+    return options, found
 
 
 def check_policy(policy: str) -> None:
@@ -83,16 +98,6 @@ def replica_config(config: EngineConfig, table: Mapping[str, object], place: str
     return EngineConfig(
         kind, given.get("model", config.model), given.get("max_in_flight", config.max_in_flight), options
     )
-
-
-def _read(config: EngineConfig) -> tuple[ClusterOptions, list[EngineConfig]]:
-    options = read_options(ClusterOptions, "cluster", config.options)
-    found = []
-    for table in options.replicas:
-        if not isinstance(table, Mapping):
-            raise ConfigError(f"[engine] replicas: expected sections [[engine.replicas]], got {table!r}")
-        found.append(replica_config(config, {**options.replica, **table}, "[[engine.replicas]]"))
-    return options, found
 
 
 def _names(replicas: Sequence[EngineConfig]) -> list[str]:

@@ -292,7 +292,7 @@ class RoutedEngine:
             subscription.stop()
 
     def _leave(self, replica: Replica) -> None:
-        while replica.in_flight + replica.waiting and replica.up and not self._closed:
+        while self._is_busy(replica) and not self._closed:
             time.sleep(_LEAVE_POLL_SECONDS)
         with self.lock:
             self._forget(replica.number)
@@ -301,11 +301,16 @@ class RoutedEngine:
         replica.engine.close()
         _log.info("replica gone", replica=replica.name)
 
+    def _is_busy(self, replica: Replica) -> bool:
+        with self.lock:
+            return replica.up and replica.in_flight + replica.waiting > 0
+
     def _status(self, replica: Replica) -> ReplicaStatus:
-        cache = None if self._fleet is None else self._fleet.caches[replica.number]
-        load = 0.0 if self._fleet is None or not replica.up else float(self._fleet.load[replica.number])
+        fleet, number = self._fleet, replica.number
+        cache = None if fleet is None else fleet.caches[number]
+        load = 0.0 if fleet is None else float(fleet.prefill[number] + fleet.decode[number])
         return ReplicaStatus(
-            replica.number,
+            number,
             replica.name,
             replica.state,
             replica.error,
@@ -317,7 +322,7 @@ class RoutedEngine:
             replica.cached_tokens,
             0 if cache is None else cache.used,
             None if cache is None else cache.capacity,
-            replica.number in self._subscriptions,
+            number in self._subscriptions,
         )
 
 

@@ -84,19 +84,18 @@ class Fleet:
 
     def lose(self, replica: int) -> list[Prompt]:
         """Take a replica out of use and forget what it held; return the prompts that it had not answered."""
-        if replica in self._up:
-            self._up.remove(replica)
+        self.retire(replica)
         lost = [one.prompt for one in self.open.values() if one.replica == replica]
         for prompt in lost:
             self.finished(prompt.key)
         self.caches[replica].clear()
-        self.load[replica] = np.inf
         return lost
 
     def retire(self, replica: int) -> None:
-        """Choose a replica no more; what it was given counts until it is answered."""
+        """Choose a replica no more; it keeps what it was given."""
         if replica in self._up:
             self._up.remove(replica)
+        self.load[replica] = np.inf
 
     def bring_back(self, replica: int) -> None:
         """Put a replica into use again, with an empty cache."""
@@ -143,10 +142,10 @@ class Fleet:
         self.prefill[replica] -= one.prefill
         self.decode[replica] -= one.decode
         self.requests[replica] -= 1
-        if self.requests[replica]:
+        if not self.requests[replica]:  # what rounding left
+            self.prefill[replica] = self.decode[replica] = 0.0
+        if self.load[replica] < np.inf:
             self.load[replica] = self.prefill[replica] + self.decode[replica]
-        else:  # what rounding left
-            self.prefill[replica] = self.decode[replica] = self.load[replica] = 0.0
         if completion_tokens is not None:
             total, seen = self._answers.get(one.prompt.answer_tokens, (0.0, 0.0))
             self._answers[one.prompt.answer_tokens] = 0.99 * total + completion_tokens, 0.99 * seen + 1
