@@ -33,7 +33,9 @@ class ReplicaCache:
             self._order.move_to_end(node)
             if not self.exact:
                 self.hold(node, (1 << node.blocks) - 1)
-        if not self.exact and self.capacity is not None:
+        if self.exact:
+            self._trim()
+        elif self.capacity is not None:
             while self.used > self.capacity and self._evict():
                 pass
 
@@ -77,6 +79,14 @@ class ReplicaCache:
             if self._replica in node.held:
                 self.drop(node, node.held[self._replica])
         self._order.clear()
+
+    def _trim(self) -> None:
+        """Forget the order of edges that the engine has dropped."""
+        while self._order:
+            node = next(iter(self._order))
+            if self._replica in node.held or self._replica in node.open:
+                return
+            del self._order[node]
 
     def _evict(self) -> bool:
         """Let the least recently used edge go that no prompt under way needs; False where there is none."""

@@ -125,7 +125,6 @@ class Fleet:
 
     def assign(self, prompt: Prompt, leaf: Node, replica: int, now: float) -> None:
         """Count a prompt as given to a replica, which will hold its blocks."""
-        self._expire(now)
         cached = self.cached_tokens(prompt, leaf, replica)
         prefill = self.rates.prefill(prompt.count - cached, cached)
         decode = self.rates.decode(self.answer_tokens(prompt))
@@ -139,6 +138,7 @@ class Fleet:
             node.open[replica] = node.open.get(replica, 0) + 1
         self._recent.append((now + self.window_seconds, leaf, replica))
         self.caches[replica].touch(leaf)
+        self._expire(now)  # last: the leaf's own earlier requests may be among those, and nobody else need hold it
 
     def finished(self, key: int, completion_tokens: int | None = None) -> Assigned:
         """Count a prompt as answered, or as taken away; with the length of its answer where that is known."""
