@@ -10,7 +10,7 @@ import heapq
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Final
 
 import numpy as np
@@ -97,7 +97,7 @@ class Outcome:
     first: float = 0.0
     last: float = 0.0
     deciding: float = 0.0
-    """Of this process's time, in the router and the fleet."""
+    """Of the processor's time, in the router and the fleet."""
 
     @property
     def hit_ratio(self) -> float:
@@ -168,7 +168,7 @@ class _Simulation:
         self._outcome.first = batch[0].at if batch else 0.0
         while batch or self._events:
             if batch and (not self._events or batch[0].at <= self._events[0][0]):
-                self._arrive(key, batch)
+                self._arrive(key, batch, batch[0].at)
                 key += len(batch)
                 batch = next(batches, None)
             else:
@@ -177,25 +177,37 @@ class _Simulation:
         self._outcome.busy = [replica.busy for replica in self._replicas]
         return self._outcome
 
-    def _arrive(self, key: int, batch: list[Arrival]) -> None:
-        now = batch[0].at
+    def work_off(self, backlog: Iterator[Arrival], horizon: int) -> Outcome:
+        key, now = 0, 0.0
+        while True:
+            open_ = len(self._arrived)
+            if open_ <= horizon // 2 and (pulled := list(islice(backlog, horizon - open_))):
+                self._arrive(key, pulled, now)
+                key += len(pulled)
+            if not self._events:
+                self._outcome.busy = [replica.busy for replica in self._replicas]
+                return self._outcome
+            now, _, replica = heapq.heappop(self._events)
+            self._end(replica, now)
+
+    def _arrive(self, key: int, batch: list[Arrival], now: float) -> None:
         prompts = []
         for number, one in enumerate(batch, key):
             self._arrived[number] = one
             prompts.append(Prompt(number, one.tokens, one.most_tokens or one.answer_tokens, priority=one.priority))
-        started = time.perf_counter()
+        started = time.thread_time()
         chosen = self._router.route(prompts, now)
-        self._outcome.deciding += time.perf_counter() - started
-        for prompt, replica in zip(prompts, chosen, strict=True):
-            self._push(self._replicas[replica], prompt)
+        self._outcome.deciding += time.thread_time() - started
+        self._push(prompts)
         for replica in dict.fromkeys(chosen):
             self._start(self._replicas[replica], now)
         if self._waiting and self._idle:
             self._start(self._replicas[next(iter(self._idle))], now)
 
-    def _push(self, replica: _Replica, prompt: Prompt) -> None:
-        replica.queue.push(prompt, self._fleet.open[prompt.key].cached_tokens / max(1, prompt.count))
-        self._waiting += 1
+    def _push(self, prompts: Iterable[Prompt]) -> None:
+        for one in self._fleet.queued(prompts):
+            self._queues[one.replica].push(one.prompt, one.share)
+            self._waiting += 1
 
     def _start(self, replica: _Replica, now: float) -> None:
         """Begin a replica's next step, unless it is in one or has nothing to do."""
@@ -229,12 +241,11 @@ class _Simulation:
             replica.engine.add(Run(prompt.key, blocks, prompt.count, answer))
 
     def _steal(self, replica: _Replica, now: float) -> bool:
-        started = time.perf_counter()
+        started = time.thread_time()
         stolen = self._router.steal(replica.number, self._queues, now)
-        self._outcome.deciding += time.perf_counter() - started
+        self._outcome.deciding += time.thread_time() - started
         self._waiting -= len(stolen)  # they left their queues
-        for prompt in stolen:
-            self._push(replica, prompt)
+        self._push(stolen)
         self._outcome.stolen += len(stolen)
         return bool(stolen)
 
@@ -242,10 +253,10 @@ class _Simulation:
         """End a replica's step and begin the next one."""
         done, replica.ending = replica.ending or [], None
         outcome = self._outcome
-        started = time.perf_counter()
+        started = time.thread_time()
         for run in done:
             outcome.expected_tokens += self._fleet.finished(run.id, run.answer_tokens).cached_tokens
-        outcome.deciding += time.perf_counter() - started
+        outcome.deciding += time.thread_time() - started
         for run in done:
             outcome.keys.append(run.id)
             outcome.latencies.append(now - self._arrived.pop(run.id).at)
@@ -264,6 +275,14 @@ class _Simulation:
 def simulate(arrivals: Iterable[Arrival], cluster: Cluster, create: Callable[[Fleet], Router]) -> Outcome:
     """Route prompts, which come in the order of their times, and answer them; those of one time are routed together."""
     return _Simulation(cluster, create).run(arrivals)
+
+
+def work_off(backlog: Iterable[Arrival], cluster: Cluster, create: Callable[[Fleet], Router], horizon: int) -> Outcome:
+    """Route prompts that are all there from the beginning, and answer them.
+
+    At most `horizon` of them are with the router at a time; when half of these are answered, it gets further ones.
+    """
+    return _Simulation(cluster, create).work_off(iter(backlog), horizon)
 
 
 def _together(arrivals: Iterable[Arrival]) -> Iterator[list[Arrival]]:

@@ -107,19 +107,24 @@ class RoutedCall:
     def _route(self, prompts: list[Prompt]) -> None:
         """Queue prompts at the replicas that the policy chooses; the caller holds the lock."""
         self._engine.refresh()
-        now = time.monotonic()
-        for prompt, replica in zip(prompts, self._engine.router.route(prompts, now), strict=True):
-            self._queue(prompt, replica)
+        self._engine.router.route(prompts, time.monotonic())
+        self._queue(prompts)
         self._work.notify_all()
 
-    def _queue(self, prompt: Prompt, replica: int) -> None:
-        cached = self._engine.fleet.open[prompt.key].cached_tokens
-        self._queues.setdefault(replica, LocalQueue()).push(prompt, cached / max(1, prompt.count))
-        self._replicas.setdefault(replica, self._engine.replica(replica)).waiting += 1
-        if replica not in self._threads:
-            thread = threading.Thread(target=self._serve, args=(replica,), name=f"replica-{replica}", daemon=True)
-            self._threads[replica] = thread
-            thread.start()
+    def _queue(self, prompts: list[Prompt]) -> None:
+        """Queue prompts where they were assigned to; the caller holds the lock."""
+        for one in self._engine.fleet.queued(prompts):
+            replica = one.replica
+            self._queues.setdefault(replica, LocalQueue()).push(one.prompt, one.share)
+            self._replicas.setdefault(replica, self._engine.replica(replica)).waiting += 1
+            if replica not in self._threads:
+                self._begin(replica)
+
+    def _begin(self, replica: int) -> None:
+        """Start the thread of a replica."""
+        name = f"replica-{replica}"
+        thread = self._threads[replica] = threading.Thread(target=self._serve, args=(replica,), name=name, daemon=True)
+        thread.start()
 
     def _arrived(self, *, patient: bool) -> Iterator[Completion]:
         """Yield the answers that are there; where `patient`, wait a while for the first."""
@@ -217,8 +222,7 @@ class RoutedCall:
         stolen = self._engine.router.steal(replica, others, time.monotonic())
         for number, count in before.items():
             self._replicas[number].waiting -= count - len(others[number])
-        for prompt in stolen:
-            self._queue(prompt, replica)
+        self._queue(stolen)
         return bool(stolen)
 
     def _answered(self, replica: int, completion: Completion) -> None:
