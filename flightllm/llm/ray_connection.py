@@ -23,6 +23,7 @@ _QUIET: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else it warns that this will change
     "RAY_SCHEDULER_EVENTS": "0",
+    "RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1",  # else SIGTERM, which drains the server, leaves a stack trace in its log
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # all that it would print to this process's output
     "RAY_ENABLE_AUTO_CONNECT": "0",  # else a call after the end starts a cluster
 }
