@@ -25,7 +25,7 @@ _FIRST: Final = 64
 _PULLED: Final = 256
 """Prompts pulled together; answers are handed on in between."""
 _POLL_SECONDS: Final = 0.05
-_IDLE_SECONDS: Final = 0.5
+_IDLE_SECONDS: Final = 0.1
 _VAIN_SECONDS: Final = 0.1
 """A replica without prompts looks for some at others no more often: looking goes through all that wait there."""
 
