@@ -27,7 +27,7 @@ from bench.router_workloads import WORKLOADS, Workload
 from bench.simulation import ENGINES, Cluster, simulate
 from flightllm.llm.base import PrefixCache
 from flightllm.router.base import Router, create_router
-from flightllm.router.e2 import E2, E2Options
+from flightllm.router.e2 import E2, PAPER, E2Options
 from flightllm.router.fleet import Fleet
 
 POLICIES: Final = ("round_robin", "least_loaded", "prefix_hash", "e2")
@@ -39,10 +39,12 @@ PARTS: Final[Mapping[str, E2Options]] = {
     "without either": E2Options(rebalance=0.0, autoscale=False),
     "without decode balance": E2Options(decode_balance=False),
     "without eviction costs": E2Options(eviction="none"),
-    "eviction costs by requests (paper)": E2Options(eviction="requests"),
+    "evictions by requests (paper)": E2Options(eviction="requests"),
     "no guard (paper)": E2Options(guard=0.0),
+    "not settling (paper)": E2Options(settle=0.0),
+    "autoscaling what is not hot (paper)": E2Options(hot=0.0),
     "load of the window (paper)": E2Options(load="window"),
-    "all as in the paper": E2Options(load="window", eviction="requests", guard=0.0),
+    "all as in the paper": PAPER,
 }
 
 Creates = Mapping[str, Callable[[Fleet], Router]]

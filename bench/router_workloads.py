@@ -52,7 +52,7 @@ class Tools:
     Which tool is asked follows Zipf's law. Lengths vary by half around their means.
     """
 
-    tools: int = 200
+    tools: int = 100
     exponent: float = 1.1
     documentation_tokens: int = 1_400
     question_tokens: int = 250
@@ -180,18 +180,18 @@ def _text(random: np.random.Generator, length: int) -> bytes:
     return random.integers(0, 32_000, length, dtype=np.uint32).tobytes()
 
 
-_TOOL_BLOCKS: Final = 3_400
-_TOOL_RATE: Final = 10.0
+_TOOL_BLOCKS: Final = 2_300
+_TOOL_RATE: Final = 9.0
 
 WORKLOADS: Final = {
     "tools": Workload(partial(drawn, Tools(), poisson, 64), _TOOL_RATE, _TOOL_BLOCKS),
     "tools, azure conv times": Workload(
-        partial(drawn, Tools(), partial(azure, "azure_trace_conv"), 64), 8.0, _TOOL_BLOCKS, table="azure_trace_conv"
+        partial(drawn, Tools(), partial(azure, "azure_trace_conv"), 64), 7.0, _TOOL_BLOCKS, table="azure_trace_conv"
     ),
     "tools, azure code times": Workload(
-        partial(drawn, Tools(), partial(azure, "azure_trace_code"), 64), 8.0, _TOOL_BLOCKS, table="azure_trace_code"
+        partial(drawn, Tools(), partial(azure, "azure_trace_code"), 64), 7.0, _TOOL_BLOCKS, table="azure_trace_code"
     ),
     "mooncake": Workload(mooncake, 0.7, 430, _MOONCAKE_BLOCK, "mooncake_conversation_trace"),
     "nothing shared": Workload(partial(drawn, Alone(), poisson, 64), 8.0, _TOOL_BLOCKS),
-    "mix": Workload(partial(drawn, Mixed(), poisson, 300), 8.0, _TOOL_BLOCKS),
+    "mix": Workload(partial(drawn, Mixed(), poisson, 300), 7.0, _TOOL_BLOCKS),
 }

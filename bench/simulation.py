@@ -103,7 +103,7 @@ class Outcome:
     first: float = 0.0
     last: float = 0.0
     deciding: float = 0.0
-    """Of this process's time, in the router and the fleet."""
+    """Of the processor's time, in the router and the fleet."""
 
     @property
     def hit_ratio(self) -> float:
@@ -200,9 +200,9 @@ class _Simulation:
         for number, one in enumerate(batch, key):
             self._arrived[number] = one
             prompts.append(Prompt(number, one.tokens, one.most_tokens or one.answer_tokens, priority=one.priority))
-        started = time.perf_counter()
+        started = time.thread_time()
         chosen = self._router.route(prompts, now)
-        self._outcome.deciding += time.perf_counter() - started
+        self._outcome.deciding += time.thread_time() - started
         self._push(prompts)
         for replica in dict.fromkeys(chosen):
             self._start(self._replicas[replica], now)
@@ -246,9 +246,9 @@ class _Simulation:
             replica.engine.add(Run(prompt.key, blocks, prompt.count, answer))
 
     def _steal(self, replica: _Replica, now: float) -> bool:
-        started = time.perf_counter()
+        started = time.thread_time()
         stolen = self._router.steal(replica.number, self._queues, now)
-        self._outcome.deciding += time.perf_counter() - started
+        self._outcome.deciding += time.thread_time() - started
         self._waiting -= len(stolen)  # they left their queues
         self._push(stolen)
         self._outcome.stolen += len(stolen)
@@ -258,10 +258,10 @@ class _Simulation:
         """End a replica's step and begin the next one."""
         done, replica.ending = replica.ending or [], None
         outcome = self._outcome
-        started = time.perf_counter()
+        started = time.thread_time()
         for run in done:
             outcome.expected_tokens += self._fleet.finished(run.id, run.answer_tokens).cached_tokens
-        outcome.deciding += time.perf_counter() - started
+        outcome.deciding += time.thread_time() - started
         for run in done:
             outcome.keys.append(run.id)
             outcome.latencies.append(now - self._arrived.pop(run.id).at)

@@ -23,7 +23,9 @@ from flightllm.operators.flights import Flights
 from flightllm.operators.relational import Loop
 from flightllm.operators.workers import Workers
 from flightllm.recovery.watch import Watch
+from flightllm.replica_table import ReplicaTable, replicas
 from flightllm.revocation import Revocation
+from flightllm.router.replica import ReplicaStatus
 from flightllm.services import Services
 from flightllm.session import Session
 from flightllm.session_log import SessionLog
@@ -90,7 +92,9 @@ class Database:
             made = ObjectTables(objects, engines)
             built = IndexTable(indexes, revision, config.embedding.model)
             settings = SettingsTable(config, sessions)
-            system = ServerTables(queries, CacheTable(cache), built, users, made, sessions, settings)
+            system = ServerTables(
+                queries, CacheTable(cache), built, users, made, ReplicaTable(engines), sessions, settings
+            )
             catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
             catalog.store.forget = access.store.forget
@@ -134,6 +138,11 @@ class Database:
     def engine_up(self) -> bool:
         """Tell whether the engine answers, as far as is known."""
         return self._services.engines.own.health.up and bool(getattr(self.engine, "alive", True))
+
+    @property
+    def replicas(self) -> list[tuple[str, ReplicaStatus]]:
+        """Return the replicas of models that have several, with the models' names."""
+        return [(model, status) for model, _, status in replicas(self._services.engines)]
 
     @property
     def spilled_bytes(self) -> int:

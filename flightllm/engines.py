@@ -124,6 +124,13 @@ class Engines:
                 return False, None if slot is None else slot.error
             return slot.opening.done(), None
 
+    def opened(self) -> dict[str | None, Engine]:
+        """Return the engines that are open, by the names of their models."""
+        with self._lock:
+            opening = {name: slot.opening for name, slot in self._slots.items()}
+        done = {name: one for name, one in opening.items() if one is not None and one.done()}
+        return {name: one.result().engine for name, one in done.items() if one.exception() is None}
+
     def close(self) -> None:
         """Close all engines, in use or not. Idempotent."""
         with self._lock:

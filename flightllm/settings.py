@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Protocol
 
 from flightllm.errors import InvalidInputError
+from flightllm.operators.precedence import INTERACTIVE_PROMPTS
 from flightllm.order.base import Method
 
 
@@ -117,6 +118,12 @@ class Settings:
     timeout: float | None = _setting(
         "The seconds a statement may run, planning and running each; the server's own limit holds as well.",
         _AtMost(float),
+    )
+    priority: str = _setting(
+        "Whose prompts go first where several queries ask one engine: interactive ones; auto: a query is, until it has"
+        f" sent {INTERACTIVE_PROMPTS}.",
+        _words("auto", "interactive", "bulk"),
+        default="auto",
     )
     on_budget: str = _setting(
         "What happens when a limit is reached in mid-query: the other rows get NULL, or the query fails; auto: it fails"

@@ -20,6 +20,7 @@ from flightllm.operators.cache import AnswerCache
 from flightllm.operators.flights import Flights
 from flightllm.operators.observed import ObservedEngine
 from flightllm.operators.overlay import Answers, Overlay
+from flightllm.operators.precedence import Precedence
 from flightllm.operators.relational import Batches
 from flightllm.plan.figures import Figures
 from flightllm.records import QueryRecord
@@ -110,6 +111,7 @@ def real_backings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
     ):
         account = _account(query, models, record)
         rights = query.services.rights
+        precedence = Precedence(query.settings.priority)
         asked = {
             backing_of(name): Backing(
                 ObservedEngine(model.engine, model.learned.of(rights.principal.name), model.costs, model.health),
@@ -120,6 +122,7 @@ def real_backings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
                 rights.answers,
                 rights.principal.tenant,
                 model.costs,
+                precedence,
             )
             for name, model in models.items()
         }

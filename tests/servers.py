@@ -82,13 +82,13 @@ class ServerProcess:
 
 @contextmanager
 def serving(
-    folder: Path, limits: LimitsConfig | None = None, *, window: int = 8, **options: object
+    folder: Path, limits: LimitsConfig | None = None, *, kind: str = "fake", window: int = 8, **options: object
 ) -> Iterator[FlightSqlServer]:
-    """Serve a thousand numbers `t(n)` on the fake engine in this process; `options` are the engine's.
+    """Serve a thousand numbers `t(n)` in this process; `options` are the engine's.
 
     Queries fail where it dies.
     """
-    engine = EngineConfig(kind="fake", max_in_flight=window, options=options)
+    engine = EngineConfig(kind=kind, max_in_flight=window, options=options)
     recovery = RecoveryConfig(on_engine_down="fail")
     config = Config(engine=engine, limits=limits or LimitsConfig(), recovery=recovery, data_folder=folder)
     with closing(Database.open(config)) as database:

@@ -20,7 +20,9 @@ def test_shipped_default_file_says_the_defaults() -> None:
     assert Config.load(packaged_folder("config") / "default.toml") == Config.load()
 
 
-@pytest.mark.parametrize(("name", "kind"), [("gpu", "vllm"), ("cluster", "openai"), ("default", "local")])
+@pytest.mark.parametrize(
+    ("name", "kind"), [("gpu", "vllm"), ("cluster", "cluster"), ("ray", "ray"), ("default", "local")]
+)
 def test_shipped_files_load_by_bare_name(name: str, kind: str) -> None:
     """`--config gpu` finds the shipped file wherever the package is installed."""
     assert Config.load(Path(name)).engine.kind == kind
@@ -59,7 +61,10 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
         ('[server]\nlisten = "somewhere"\n', "[server] listen: expected HOST:PORT, got 'somewhere'"),
         ('[server]\nlisten = "h:70000"\n', "[server] listen: expected HOST:PORT"),
         ('[server]\ntoken = "secret"\n', "[server] token: write env:NAME or file:PATH"),
-        ('[engine]\nkind = "gpt"\n', "[engine] kind: expected one of local, vllm, openai, fake; got 'gpt'"),
+        (
+            '[engine]\nkind = "gpt"\n',
+            "[engine] kind: expected one of local, vllm, openai, cluster, ray, fake; got 'gpt'",
+        ),
         ('[engine]\nprice_input = "2"\n', "[engine] price_input: expected a number, got '2'"),
         ("[engine]\nprice_output = -1\n", "[engine] price_output: expected a number from 0 on, got -1.0"),
         ("[limits]\nsql_terms = 0\n", "[limits] sql_terms: expected at least 1, got 0"),

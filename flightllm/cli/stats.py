@@ -31,7 +31,8 @@ FROM system.queries WHERE {_OTHERS}
 """
 _SERVER = f"""{BOOKKEEPING}
 SELECT (SELECT count(*) FROM system.sessions) AS sessions,
-       (SELECT CAST(value AS BIGINT) FROM system.settings WHERE name = 'engine.max_in_flight') AS window,
+       (SELECT CAST(value AS BIGINT) FROM system.settings WHERE name = 'engine.max_in_flight')
+           * (SELECT greatest(count(*), 1) FROM system.replicas WHERE model = 'default') AS window,
        (SELECT value FROM system.settings WHERE name = 'engine.kind') AS engine
 """
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from flightllm.config.checks import at_least_one, one_of
 from flightllm.errors import ConfigError
 
-ENGINES = ("local", "vllm", "openai", "fake")
+ENGINES = ("local", "vllm", "openai", "cluster", "ray", "fake")
 EMBEDDERS = ("local", "vllm", "openai", "fake")
 
 

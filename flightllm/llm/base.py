@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Protocol
 
 
@@ -54,6 +55,8 @@ class Request:
     fields: tuple[tuple[str, str], ...]
     tenant: str = ""
     """Prompts of different tenants share no prefix in the engine's cache, where the engine can keep them apart."""
+    priority: int = 0
+    """Lower ones go first, where the engine knows priorities."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,22 @@ class PrefixCache:
     blocks: int | None
     at_once: bool = True
     """Prompts that run at the same time share what one of them computes."""
+
+
+@dataclass(frozen=True, slots=True)
+class KvEventsAddress:
+    """Where an engine tells what its prefix cache takes up and lets go, in the words of vLLM's events over ZeroMQ."""
+
+    endpoint: str
+    """To subscribe at, as `tcp://host:5557` or `ipc:///a/path`."""
+    replay: str = ""
+    """Where what was missed can be asked for; empty: nowhere."""
+    topic: str = ""
+
+
+def cache_salt(tenant: str) -> str:
+    """Return the salt that keeps a tenant's prefixes apart in an engine's cache; none for no tenant."""
+    return blake2b(tenant.encode(), digest_size=16).hexdigest() if tenant else ""
 
 
 class Engine(Protocol):

@@ -7,10 +7,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
-from flightllm.llm.base import Completion, PrefixCache, Request
+from flightllm.llm.base import Completion, KvEventsAddress, PrefixCache, Request, cache_salt
 from flightllm.llm.openai_options import OpenAIOptions
 from flightllm.llm.openai_wire import share_out, spellings
 from flightllm.llm.options import read_options
+from flightllm.llm.prompts import read_tokenizer
 from flightllm.llm.shares import Shares
 from flightllm.llm.window import LoopThread, Window
 
@@ -24,7 +25,7 @@ except ImportError as exc:
     raise MissingExtraError("the engine 'openai'", "openai") from exc
 
 _CHARS_PER_TOKEN = 4
-_BLOCK_TOKENS, _BLOCKS = 16, 1_024
+_PROBE_SECONDS = 5.0
 _GONE_STATUSES = frozenset({429, 502, 503, 504})
 _REFUSED_STATUSES = frozenset({400, 404, 413, 415, 422})
 
@@ -67,12 +68,30 @@ class OpenAIEngine:
         return f"openai-1 {self._options.base_url} {self._model} {'text' if self._options.completions else 'chat'}"
 
     @property
-    def prefix_cache(self) -> PrefixCache | None:
-        """Assume what servers commonly do: blocks of 16 tokens; and a small cache, since others use it as well.
+    def shared_revision(self) -> str:
+        """Return what other endpoints of the same model have in common with it."""
+        return f"openai-1 {self._model} {'text' if self._options.completions else 'chat'}"
 
-        A large one would make any order look good, and prompts would be sent as they come to a server that has less.
+    @property
+    def prefix_cache(self) -> PrefixCache | None:
+        """Return what the options say: as servers commonly do, blocks of 16 tokens; and few, as others use them too.
+
+        Many would make any order look good, and prompts would be sent as they come to a server that has less.
         """
-        return PrefixCache(_BLOCK_TOKENS, _BLOCKS, at_once=False)
+        return PrefixCache(
+            self._options.block_tokens, self._options.cache_blocks, at_once=bool(self._options.kv_events)
+        )
+
+    @property
+    def kv_events(self) -> KvEventsAddress | None:
+        """Return where the endpoint tells what its prefix cache holds; None where that is not known."""
+        options = self._options
+        return KvEventsAddress(options.kv_events, options.kv_replay) if options.kv_events else None
+
+    @property
+    def separates_tenants(self) -> bool:
+        """Tell whether tenants' prefixes are kept apart, by `cache_salt`."""
+        return self._options.cache_salt
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Keep the window's prompts under way, `prompts_per_request` in each HTTP request; see `Engine.generate`."""
@@ -89,6 +108,23 @@ class OpenAIEngine:
         """Estimate the tokens of `text` at four characters each: the endpoint's tokenizer is not known."""
         return -(-len(text) // _CHARS_PER_TOKEN)
 
+    def probe(self) -> None:
+        """Look whether the endpoint is there, by asking for its models.
+
+        Raises:
+            EngineUnavailableError: it cannot be reached, or says that it is overloaded or gone.
+        """
+        client = self._client.with_options(max_retries=0, timeout=_PROBE_SECONDS)
+        try:
+            self._loop.run(_listed(client))
+        except openai.APIConnectionError as exc:
+            raise EngineUnavailableError(f"the engine {self.name} cannot be reached: {exc}") from exc
+        except openai.APIStatusError as exc:
+            if exc.status_code in _GONE_STATUSES:
+                raise EngineUnavailableError(
+                    f"the engine {self.name} is overloaded or gone (HTTP {exc.status_code})"
+                ) from exc
+
     def close(self) -> None:
         """Abort what runs and close the connections. Idempotent."""
         if not self._loop.closed:
@@ -97,7 +133,7 @@ class OpenAIEngine:
 
     async def _answer(self, chunk: Sequence[Request]) -> list[Completion]:
         completions: list[Completion] = []
-        for _, group in groupby(chunk, key=lambda request: request.parameters):
+        for _, group in groupby(chunk, key=lambda request: (request.parameters, self._further(request))):
             completions += await self._answer_group(list(group))
         return completions
 
@@ -145,9 +181,12 @@ class OpenAIEngine:
 
     async def _post(self, group: Sequence[Request], constraint: dict[str, Any]) -> list[Completion]:
         await self._await_limits(group)
-        parameters = group[0].parameters
+        arguments = {"temperature": group[0].parameters.temperature, **constraint}
+        further = self._further(group[0])
+        if further:
+            arguments["extra_body"] = {**further, **constraint.get("extra_body", {})}
         try:
-            return await self._call(group, {"temperature": parameters.temperature, **constraint})
+            return await self._call(group, arguments)
         except openai.APITimeoutError:
             text = f"the engine {self.name} did not answer within {self._options.timeout:g} s"
             return [Completion(request.id, None, text) for request in group]
@@ -160,6 +199,13 @@ class OpenAIEngine:
             return self._failed(group, exc)
         except openai.APIError as exc:
             return [Completion(request.id, None, f"the engine {self.name} failed: {exc.message}") for request in group]
+
+    def _further(self, request: Request) -> dict[str, Any]:
+        """Return what vLLM takes beside OpenAI's parameters, where it is to be sent."""
+        further: dict[str, Any] = {"priority": request.priority} if self._options.priority else {}
+        if self._options.cache_salt and request.tenant:
+            further["cache_salt"] = cache_salt(request.tenant)
+        return further
 
     async def _call(self, group: Sequence[Request], arguments: dict[str, Any]) -> list[Completion]:
         client: Any = self._client  # what it takes depends on the endpoint, not on the package's overloads
@@ -199,13 +245,40 @@ class OpenAIEngine:
             await self._token_limit.acquire(min(tokens, self._token_limit.max_rate))
 
 
+async def _listed(client: openai.AsyncOpenAI) -> None:
+    await client.models.list()
+
+
 class _RefusedError(Exception):
     """The endpoint understood the request and does not take it; carries its message."""
 
 
+class TokenizingOpenAIEngine(OpenAIEngine):
+    """One endpoint and model whose tokenizer is known, so that tokens are counted as there."""
+
+    def __init__(self, model: str, window: int, options: OpenAIOptions) -> None:
+        self._encoder = read_tokenizer(options.tokenizer, chat=not options.completions)
+        super().__init__(model, window, options)
+
+    def count_tokens(self, text: str) -> int:
+        """Count the tokens of `text`, without special tokens."""
+        return self._encoder.count(text)
+
+    @property
+    def context_tokens(self) -> int:
+        """Return how many tokens a prompt may have together with its answer."""
+        return self._options.max_model_len or int(self._encoder.tokenizer.model_max_length)
+
+    def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
+        """Return the tokens of each prompt as the endpoint makes them, chat template and special tokens included."""
+        return self._encoder.encode(prompts)
+
+
 def create(config: EngineConfig) -> OpenAIEngine:
     """Make the engine that the configuration describes; nothing is sent yet."""
-    return OpenAIEngine(config.model, config.max_in_flight, read_options(OpenAIOptions, "openai", config.options))
+    options = read_options(OpenAIOptions, "openai", config.options)
+    kind = TokenizingOpenAIEngine if options.tokenizer else OpenAIEngine
+    return kind(config.model, config.max_in_flight, options)
 
 
 def check(config: EngineConfig) -> None:

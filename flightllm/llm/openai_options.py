@@ -21,6 +21,13 @@ class OpenAIOptions:
     chat lets the endpoint put it into the model's template. `timeout` is in seconds, for one HTTP request. The limits
     per minute are 0 for none; tokens are estimated at four characters each, the answer's `max_tokens` included.
     `api_key` refers to the key, `env:NAME` or `file:PATH`; `api_key_env` and `api_key_file` are these two apart.
+
+    Where the endpoint is vLLM: `tokenizer` is the model's folder or hub name, so that tokens are counted as it does;
+    `kv_events` is the ZeroMQ address at which it tells what its prefix cache holds, `kv_replay` the one at which it
+    tells past events again; `block_tokens` and `cache_blocks` are the shape of that cache; `max_model_len` is its own
+    limit (0: the tokenizer's); `priority` sends each request's priority, and `cache_salt` keeps tenants' prefixes
+    apart. Other endpoints refuse these two. Of several prompts in one request vLLM 0.32 tells only how many tokens of
+    the last one were cached: with `prompts_per_request` = 1 that is told of each.
     """
 
     base_url: str = _HOSTED
@@ -34,6 +41,14 @@ class OpenAIOptions:
     tokens_per_minute: float = 0.0
     send_constraints: bool = True
     api_key: str = ""
+    tokenizer: str = ""
+    kv_events: str = ""
+    kv_replay: str = ""
+    block_tokens: int = 16
+    cache_blocks: int = 1_024
+    max_model_len: int = 0
+    priority: bool = False
+    cache_salt: bool = False
 
     def __post_init__(self) -> None:
         if self.api_key and holds_secret("api_key", self.api_key):
@@ -48,6 +63,18 @@ class OpenAIOptions:
             raise ValueError("timeout, max_retries: must be positive")
         if self.requests_per_minute < 0 or self.tokens_per_minute < 0:
             raise ValueError("requests_per_minute, tokens_per_minute: must not be negative")
+        self._check_cache()
+
+    def _check_cache(self) -> None:
+        if self.kv_events and not self.tokenizer:
+            raise ValueError("kv_events: tells of tokens, so write the model's folder or hub name as tokenizer too")
+        if self.kv_replay and not self.kv_events:
+            raise ValueError("kv_replay: tells past events again, so write where new ones are told as kv_events")
+        for name, address in (("kv_events", self.kv_events), ("kv_replay", self.kv_replay)):
+            if address and ("*" in address or not address.startswith(("tcp://", "ipc://"))):
+                raise ValueError(f"{name}: an address to connect to, as tcp://host:5557; not {address!r}")
+        if min(self.block_tokens, self.cache_blocks) < 1 or self.max_model_len < 0:
+            raise ValueError("block_tokens, cache_blocks, max_model_len: must be positive")
 
     @property
     def completions(self) -> bool:

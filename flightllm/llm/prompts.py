@@ -6,17 +6,24 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from flightllm.errors import ConfigError, MissingExtraError
+from flightllm.resources import demo_model
+
 
 class PromptEncoder:
-    """A model's tokenizer and chat template. Thread-safe once built."""
+    """A model's tokenizer and chat template. Thread-safe once built.
 
-    def __init__(self, folder: Path) -> None:
+    `model` is its folder, or a hub name, of which only the tokenizer is fetched. Without `chat` prompts are taken as
+    they are, also where there is a template.
+    """
+
+    def __init__(self, model: Path | str, *, chat: bool = True) -> None:
         import transformers
 
         hub: Any = transformers.utils.logging
         hub.disable_progress_bar()
-        self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(folder)
-        self._templated = self.tokenizer.chat_template is not None
+        self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(model)
+        self._templated = chat and self.tokenizer.chat_template is not None
 
     def encode(self, prompts: Sequence[str]) -> list[list[int]]:
         """Return the token ids of each prompt, put into the chat template as one user message where there is one."""
@@ -40,6 +47,21 @@ class PromptEncoder:
     def _render(self, prompt: str) -> str:
         message = {"role": "user", "content": prompt}
         return str(self.tokenizer.apply_chat_template([message], add_generation_prompt=True, tokenize=False))
+
+
+def read_tokenizer(model: str, *, chat: bool) -> PromptEncoder:
+    """Return the encoder of a model that runs elsewhere: `demo`, its folder or its hub name.
+
+    Raises:
+        ConfigError: there is none.
+        MissingExtraError: the extra `local` is not installed.
+    """
+    try:
+        return PromptEncoder(demo_model() if model == "demo" else model, chat=chat)
+    except ImportError as exc:
+        raise MissingExtraError(f"the tokenizer {model!r}", "local") from exc
+    except (OSError, ValueError) as exc:  # what transformers raises for no folder, no hub, and a folder without one
+        raise ConfigError(f"[engine] tokenizer: cannot read that of {model!r}: {exc}") from exc
 
 
 def misfit(tokens: int, answer: int, limit: int) -> str | None:

@@ -35,6 +35,8 @@ def shown_options(options: Mapping[str, object]) -> dict[str, object]:
 def _shown(option: str, value: object) -> object:
     if isinstance(value, Mapping):
         return shown_options(value)
+    if isinstance(value, list):
+        return [_shown(option, one) for one in value]
     if names_secret(option):
         match = REFERENCE.fullmatch(str(value))
         return "hidden" if match is None else f"{match[1]}:…"

@@ -56,6 +56,8 @@ class SupervisedEngine:
         self._worked = beside
         self._engine: tuple[Engine, int] | None = None if beside else (create(), 0)
         """With the number of times that it came into use again."""
+        self._kept: Engine | None = None
+        """One that is down and comes back by itself."""
         if beside:
             self._reopen(None, 0)
 
@@ -70,6 +72,18 @@ class SupervisedEngine:
         """Tell whether the engine is there, as far as is known; waits for nothing."""
         engine = self._engine
         return engine is not None and bool(getattr(engine[0], "alive", True))
+
+    @property
+    def reason(self) -> str:
+        """Return why the engine is, or was last, not there."""
+        engine = self._engine  # one that died has not been found dead before it is asked
+        return str((engine and getattr(engine[0], "reason", None)) or self._reason)
+
+    @property
+    def inner(self) -> Engine | None:
+        """Return the engine where there is one, also one that comes back by itself; waits for nothing."""
+        engine = self._engine
+        return self._kept if engine is None else engine[0]
 
     @property
     def revision(self) -> str:
@@ -178,13 +192,13 @@ class SupervisedEngine:
 
     def _open(self, lost: Engine | None, number: int) -> None:
         """Bring an engine into use, after a pause where one failed before."""
-        kept = lost if getattr(lost, "reconnects", False) else None
+        kept = self._kept = lost if getattr(lost, "reconnects", False) else None
         if lost is not None and kept is None:
             with suppress(Exception):  # it is dead already
                 lost.close()
         while not self._closed.wait(self._pause()):
             try:
-                engine = kept or self._create()
+                engine = _answering(kept) if kept is not None else self._create()
             except Exception as error:  # noqa: BLE001 - starting fails in many ways; it is tried again
                 with self._changed:
                     self._failures += 1
@@ -231,6 +245,14 @@ class _Feed:
             if request is not None:
                 self.open[request.id] = request
             yield request
+
+
+def _answering(engine: Engine) -> Engine:
+    """Return an engine that reconnects by itself, once it does."""
+    probe = getattr(engine, "probe", None)
+    if callable(probe):
+        probe()
+    return engine
 
 
 def _close(stream: Iterator[Completion]) -> None:

@@ -6,16 +6,26 @@ import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from flightllm.errors import ConfigError, EngineUnavailableError, MissingExtraError
-from flightllm.llm.base import Choice, Completion, JsonSchema, Parameters, PrefixCache, Regex, Request
+from flightllm.llm.base import (
+    Choice,
+    Completion,
+    JsonSchema,
+    KvEventsAddress,
+    Parameters,
+    PrefixCache,
+    Regex,
+    Request,
+    cache_salt,
+)
 from flightllm.llm.models import local_folder, model_digest, model_folder
 from flightllm.llm.options import read_options
 from flightllm.llm.prompts import PromptEncoder, misfit
 from flightllm.llm.shares import Shares
+from flightllm.llm.vllm_events import KvPublishing
 from flightllm.llm.window import LoopThread, Window
 
 if TYPE_CHECKING:
@@ -31,6 +41,8 @@ class VllmOptions:
 
     On CPU the defaults are an explicit KV cache (else vLLM takes most of the memory), 32-token blocks and eager mode.
     `confidence` asks for the probability of each choice; off on CPU by default, where vLLM first compiles for it.
+    `kv_events` has the engine tell what its prefix cache holds, to others in this process or host, or at the ZeroMQ
+    address given, as `tcp://*:5557`; `kv_replay` is then where it tells past events again.
     """
 
     max_model_len: int = 0
@@ -41,7 +53,14 @@ class VllmOptions:
     enforce_eager: bool | None = None
     enable_prefix_caching: bool = True
     confidence: bool | None = None
+    kv_events: bool | str = False
+    kv_replay: str = ""
     engine_args: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        KvPublishing(self.kv_events, self.kv_replay)
+        if self.kv_events and not self.enable_prefix_caching:
+            raise ValueError("kv_events: without enable_prefix_caching there is nothing to tell")
 
 
 class VllmEngine:
@@ -54,7 +73,9 @@ class VllmEngine:
         except ImportError as exc:
             raise MissingExtraError("the engine 'vllm'", "gpu") from exc
         folder = model_folder(model)
-        arguments = _engine_args(str(folder), window, options)
+        self._events = KvPublishing(options.kv_events, options.kv_replay) if options.kv_events else None
+        told = self._events.open() if self._events else {}
+        arguments = _engine_args(str(folder), window, options, told)
         self._name = f"vllm ({model})"
         self._window = window
         self._encoder = PromptEncoder(folder)
@@ -71,7 +92,7 @@ class VllmEngine:
         try:
             self._engine = self._loop.run(start())
         except Exception as exc:  # starting fails in many ways: memory, a bad argument, an unknown architecture
-            self._loop.close()
+            self._end()
             raise EngineUnavailableError(f"the engine {self._name} did not start: {exc}") from exc
         self._limit: int = self._engine.model_config.max_model_len
         self._revision = f"vllm-1 {model_digest(folder)} {self._engine.model_config.dtype}"
@@ -93,6 +114,16 @@ class VllmEngine:
         if not cache.enable_prefix_caching or cache.num_gpu_blocks is None:
             return None
         return PrefixCache(cache.block_size, cache.num_gpu_blocks - 1)
+
+    @property
+    def kv_events(self) -> KvEventsAddress | None:
+        """Return where the engine tells what its prefix cache holds; None where it does not."""
+        return None if self._events is None else self._events.address
+
+    @property
+    def separates_tenants(self) -> bool:
+        """Tell whether tenants' prefixes are kept apart, by `cache_salt`."""
+        return True
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Keep the window's requests in vLLM's scheduler; see `Engine.generate`."""
@@ -129,7 +160,12 @@ class VllmEngine:
         try:
             self._loop.run(stop(), _STOP_SECONDS)
         finally:
-            self._loop.close()
+            self._end()
+
+    def _end(self) -> None:
+        self._loop.close()
+        if self._events is not None:
+            self._events.close()
 
     async def _answer(self, chunk: Sequence[Request]) -> list[Completion]:
         return [await self._answer_one(request) for request in chunk]
@@ -146,10 +182,10 @@ class VllmEngine:
         sampling = _sampling(request.parameters, answer, self._limit - len(ids), self._confidence)
         prompt: dict[str, Any] = {"prompt_token_ids": ids}
         if request.tenant:
-            prompt["cache_salt"] = blake2b(request.tenant.encode(), digest_size=16).hexdigest()
-        final: Any = None
+            prompt["cache_salt"] = cache_salt(request.tenant)
+        name, final = f"f{next(self._numbers)}", None
         try:
-            async for output in self._engine.generate(prompt, sampling, f"f{next(self._numbers)}"):
+            async for output in self._engine.generate(prompt, sampling, name, priority=request.priority):
                 final = output
         except EngineDeadError as exc:
             raise EngineUnavailableError(f"the engine {self._name} died; see its log") from exc
@@ -214,7 +250,7 @@ def _structured(parameters: Parameters) -> Any:
             return None
 
 
-def _engine_args(folder: str, window: int, options: VllmOptions) -> Any:
+def _engine_args(folder: str, window: int, options: VllmOptions, told: Mapping[str, object]) -> Any:
     from vllm.engine.arg_utils import AsyncEngineArgs
 
     arguments: dict[str, object] = {
@@ -223,6 +259,7 @@ def _engine_args(folder: str, window: int, options: VllmOptions) -> Any:
         "max_num_seqs": window,
         "enable_prefix_caching": options.enable_prefix_caching,
         "disable_log_stats": True,
+        "scheduling_policy": "priority",
         # Without optional whitespace, a weak model cannot run on blanks to the token limit. The backend that allows
         # this and knows most of JSON Schema is guidance, the local engine's library too.
         "structured_outputs_config": {"backend": "guidance", "disable_any_whitespace": True},
@@ -234,7 +271,7 @@ def _engine_args(folder: str, window: int, options: VllmOptions) -> Any:
             arguments[name] = getattr(options, name)
     if options.enforce_eager is not None:
         arguments["enforce_eager"] = options.enforce_eager
-    arguments |= options.engine_args
+    arguments |= {**told, **options.engine_args}
     try:
         return AsyncEngineArgs(**arguments)
     except TypeError as exc:

@@ -2,7 +2,7 @@
 
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from flightllm.database import Database
 from flightllm.flight.load import Load
 from flightllm.flight.server import FlightSqlServer
 from flightllm.observe.engine_load import prompts_in_flight
+from flightllm.router.replica import ReplicaStatus
 from flightllm.totals import SECONDS, Totals
 
 _SUMS = {
@@ -29,6 +30,18 @@ _SUMS = {
     "completion_tokens": ("flightllm_completion_tokens", "Tokens of answers."),
 }
 """Name and meaning of each sum of `Totals`."""
+
+_REPLICAS: Mapping[str, tuple[str, Callable[[ReplicaStatus], float]]] = {
+    "up": ("Whether a replica is up.", lambda one: one.state == "up"),
+    "in_flight": ("Prompts that it is answering.", lambda one: one.in_flight),
+    "waiting": ("Prompts that are to be sent to it.", lambda one: one.waiting),
+    "load_seconds": ("How long it will take for both, as predicted.", lambda one: one.load_seconds),
+    "prefix_hit_ratio": (
+        "Part of its prompts' tokens that its prefix cache served.",
+        lambda one: one.cached_tokens / max(1, one.prompt_tokens),
+    ),
+}
+"""Name, meaning and value of each metric of a replica."""
 
 _COUNT_SECONDS = 30.0
 """How old the count of kept answers may be: it goes through all of them."""
@@ -65,6 +78,7 @@ class _ServerCollector(Collector):
         yield from _of_statements(self._database.queries.totals())
         yield from _of_load(self._server.load())
         yield from self._of_engine()
+        yield from _of_replicas(self._database.replicas)
         cache = self._database.cache.stats(_COUNT_SECONDS)
         yield _counter("flightllm_cache_hits", "Answers found in the answer cache.", cache.hits)
         yield _counter("flightllm_cache_misses", "Answers not found in the answer cache.", cache.misses)
@@ -78,7 +92,8 @@ class _ServerCollector(Collector):
         config, in_flight = self._database.config.engine, prompts_in_flight(self._database)
         yield _gauge("flightllm_engine_up", "Whether the engine answers.", self._database.engine_up)
         yield _gauge("flightllm_engine_in_flight", "Prompts that the engine is answering.", in_flight)
-        yield _gauge("flightllm_engine_max_in_flight", "Prompts that it may answer at once.", config.max_in_flight)
+        window = config.max_in_flight * max(1, len(self._database.replicas))
+        yield _gauge("flightllm_engine_max_in_flight", "Prompts that it may answer at once.", window)
 
 
 def _of_statements(totals: Totals) -> Iterator[Metric]:
@@ -99,6 +114,15 @@ def _of_statements(totals: Totals) -> Iterator[Metric]:
     ratio = totals.sums["cached_tokens"] / prompts if prompts else 0.0
     yield _gauge("flightllm_prefix_hit_ratio", "Part of the prompts' tokens that the prefix cache served.", ratio)
     yield _counter("flightllm_cost", "Cost of the model's calls, in the configured currency.", totals.cost)
+
+
+def _of_replicas(replicas: list[tuple[str, ReplicaStatus]]) -> Iterator[Metric]:
+    labels = ["model", "replica"]
+    for name, (text, value) in _REPLICAS.items():
+        family = GaugeMetricFamily(f"flightllm_replica_{name}", text, labels=labels)
+        for model, one in replicas:
+            family.add_metric([model, one.name], value(one))
+        yield family
 
 
 def _of_load(load: Load) -> Iterator[Metric]:

@@ -70,6 +70,7 @@ class Asker:
         self._ended = False
         """A unit went through all steps."""
         self._exhausted = False
+        self._window = self._backing.window * int(getattr(self._backing.engine, "replicas", 1))
         self._trace = Trace()
 
     def answer(self, units: Iterator[Unit], cancelled: Callable[[], bool]) -> Generator[Unit, None, None]:
@@ -137,10 +138,10 @@ class Asker:
             return False
         if self._ranking.learns and self._open and not self._ended:
             return False  # the first unit shows which filter to try first
-        enough = 2 * self._backing.window
+        enough = 2 * self._window
         if self._open_bytes >= _BACKLOG_BYTES and self._open_runs >= enough:
             return False
-        return self._open_runs < max(_BACKLOG_RUNS, _BACKLOG_WINDOWS * self._backing.window)
+        return self._open_runs < max(_BACKLOG_RUNS, _BACKLOG_WINDOWS * self._window)
 
     def _begin(self, unit: Unit) -> None:
         self._open[id(unit)] = unit
@@ -300,6 +301,7 @@ class Asker:
                 ai.instruction,
                 tuple(waiting.fields),
                 self._backing.tenant,
+                self._backing.precedence.now,
             )
             if self._backing.budget is not None:
                 waiting.reservation = self._backing.budget.take(request, waits=bool(self._flying))
@@ -310,6 +312,7 @@ class Asker:
                 self._answered(waiting, None, self._backing.budget.refusal)
                 continue
             self._flying[request.id] = waiting
+            self._backing.precedence.sent()
             site.counters.add(calls=1)
             if self._trace:
                 self._trace.sent(request)

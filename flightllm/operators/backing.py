@@ -7,6 +7,7 @@ from flightllm.llm.cost import Costs
 from flightllm.operators.budget import Budget
 from flightllm.operators.flights import Flights
 from flightllm.operators.overlay import Answers
+from flightllm.operators.precedence import Precedence
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,8 @@ class Backing:
     """Whose prompts may share prefixes in the engine's cache."""
     costs: Costs = field(default_factory=Costs)
     """How long the engine takes."""
+    precedence: Precedence = field(default_factory=Precedence)
+    """Which of the query's prompts go before those of others."""
 
     @property
     def revision(self) -> str:

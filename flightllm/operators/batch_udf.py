@@ -110,6 +110,7 @@ class _Rows:
     def __init__(self, backing: Backing, call: AICall, counters: Counters, count: int) -> None:
         self._budget = backing.budget
         self._tenant = backing.tenant
+        self._precedence = backing.precedence
         self._call = call
         self._counters = counters
         self._trace = Trace()
@@ -127,7 +128,14 @@ class _Rows:
             self._counters.add(distinct_prompts=1)
             prompt = call.prompt(fields)
             request = Request(
-                row, prompt, call.parameters, call.function, call.instruction, tuple(fields), self._tenant
+                row,
+                prompt,
+                call.parameters,
+                call.function,
+                call.instruction,
+                tuple(fields),
+                self._tenant,
+                self._precedence.now,
             )
             if self._budget is not None:
                 while (taken := self._budget.take(request)) is None and self._budget.refusal is None:
@@ -137,6 +145,7 @@ class _Rows:
                     continue
                 self._reservations[row] = taken
             self._counters.add(calls=1)
+            self._precedence.sent()
             self._trace.sent(request)
             yield request
 

@@ -24,27 +24,33 @@ _DECODING_SHARE: Final = 0.9
 
 @dataclass(frozen=True, slots=True)
 class E2Options:
-    """The parts of the policy, each of which can be left out, and where it departs from the paper.
-
-    `load`: what counts as a replica's load, seconds predicted for what it has not answered, or as in the paper for all
-    that it was given in the window, which a scheduler needs that does not hear of answers.
-    `eviction`: what an evicted node costs, its prefill times the share of its requests that were not the first
-    ("reuses"), times their number as in the paper ("requests"), or nothing. It is computed anew once, however many ask
-    for it afterwards.
-    `rebalance`: prompts are redirected where the load is so many times the lightest; 0 for never.
-    `guard`: and only where the loads differ by so many times what it costs to compute elsewhere what is cached here. In
-    the paper, 0. What is computed twice takes from all prompts that come later, the more so the fuller the replicas.
-    `autoscale`: prefixes whose prompts wait twice as long as before get another replica.
-    `decode_balance`: what must be computed goes where only answers are under way, if there it costs less than twice.
-    """
+    """The parts of the policy, each of which can be left out, and where it departs from the paper."""
 
     exploit: bool = True
     load: Literal["open", "window"] = "open"
+    """L: the seconds predicted for what a replica has not answered; or as in the paper for all that it was given in the
+    window, which a scheduler needs that does not hear of answers."""
     eviction: Literal["reuses", "requests", "none"] = "reuses"
+    """M: an evicted node's prefill, times the share of its requests that were not the first, since it is computed anew
+    once, however many ask for it afterwards; or as in the paper times their number; or nothing."""
     rebalance: float = 1.5
-    guard: float = 4.0
+    """Prompts are redirected from a replica with so many times the load of the lightest; 0: never."""
+    guard: float = 8.0
+    """And only where the loads differ by so many times what it costs to compute there what is cached here, which all
+    that come later pay too, the more so the fuller the replicas are. In the paper there is no such guard: 0."""
+    settle: float = 3.0
+    """Of several replicas that hold a prefix, the one that was asked for it most is taken unless its load is higher by
+    so many times the prefix's prefill, so that the others can forget it. In the paper the least loaded one is: 0."""
     autoscale: bool = True
+    """A prefix whose prompts wait twice as long as before gets another replica,"""
+    hot: float = 0.5
+    """if they are so much of what one replica has to answer; else other prefixes can make room. In the paper: 0."""
     decode_balance: bool = True
+    """What must be computed goes where only answers are under way, if there it costs less than its prefill more."""
+
+
+PAPER: Final = E2Options(load="window", eviction="requests", guard=0.0, settle=0.0, hot=0.0)
+"""As Preble has it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +103,9 @@ class E2(OnlineRouter):
         key, matched = _matched(leaf)
         holders = [] if key is None else _least(load, key.replicas())
         asked = _Asked(prompt, leaf, load, holders)
-        if self.options.exploit and holders and 2 * matched * self.fleet.tree.block_tokens > prompt.count:
-            found = self._exploit(asked)
+        mostly = 2 * matched * self.fleet.tree.block_tokens > prompt.count
+        if self.options.exploit and key is not None and holders and mostly:
+            found = self._exploit(asked, key)
         else:
             found = self._explore(asked)
         if self._hot is not None and key is not None:
@@ -108,10 +115,13 @@ class E2(OnlineRouter):
             self._recent.add(found.replica, found.prefill + decode, now)
         return found.replica
 
-    def _exploit(self, asked: _Asked) -> _Cost:
+    def _exploit(self, asked: _Asked, key: Node) -> _Cost:
         """Return the best of the replicas that hold a prompt's prefix, or one that has much less to do."""
-        best = min((self._cost(asked, one) for one in asked.holders), key=lambda cost: (cost.total, cost.replica))
         options = self.options
+        first = max(asked.holders, key=lambda one: (key.recent.get(one, 0), -one))
+        lead = options.settle * self._prefill(key)
+        costs = (self._cost(asked, one) for one in asked.holders)
+        best = min(costs, key=lambda cost: (cost.total - lead * (cost.replica == first), cost.replica))
         if not options.rebalance or best.load <= options.rebalance * asked.load.min():
             return best
         other = self._explore(asked)
@@ -143,14 +153,18 @@ class E2(OnlineRouter):
     def _autoscaled(self, hot: HotPrefixes, asked: _Asked, key: Node, found: _Cost, now: float) -> _Cost:
         """Return where a prompt goes: to a replica more than those that hold its prefix, if that has become hot."""
         held = key.replicas()
-        worth = self.fleet.rates.prefill(key.blocks * self.fleet.tree.block_tokens)
-        if found.replica not in held or not hot.waited(key, found.load, worth, now):
+        if found.replica not in held or not hot.waited(key, found.load, self._prefill(key), now):
             return found
+        fair = self.fleet.recent * len(held) / len(self.fleet.up)
         others = [one for one in _least(asked.load) if one not in held]
-        if not others:
+        if not others or sum(key.recent.values()) < self.options.hot * fair:
             return found
         other = self._cheapest(asked, others)
         return other if other.total < found.total else found
+
+    def _prefill(self, node: Node) -> float:
+        """Return the seconds that computing an edge takes."""
+        return self.fleet.rates.computed * node.blocks * self.fleet.tree.block_tokens
 
     def _cost(self, asked: _Asked, replica: int) -> _Cost:
         """Return a prompt's cost without evictions."""
@@ -171,7 +185,7 @@ class E2(OnlineRouter):
             requests = node.recent.get(replica, 0)
             if requests:
                 times = requests if self.options.eviction == "requests" else (requests - 1) / requests
-                seconds += times * fleet.rates.computed * node.blocks * size
+                seconds += times * self._prefill(node)
         return replace(cost, eviction=seconds)
 
     def _only_decodes(self, replica: int) -> bool:

@@ -73,6 +73,11 @@ class Fleet:
             raise EngineUnavailableError("no replica of the cluster is up")
         return self._up
 
+    @property
+    def recent(self) -> int:
+        """Return how many requests are recent."""
+        return len(self._recent)
+
     def is_up(self, replica: int) -> bool:
         """Tell whether a replica can be asked."""
         return replica in self._up
@@ -91,14 +96,18 @@ class Fleet:
 
     def lose(self, replica: int) -> list[Prompt]:
         """Take a replica out of use and forget what it held; return the prompts that it had not answered."""
-        if replica in self._up:
-            self._up.remove(replica)
+        self.retire(replica)
         lost = [one.prompt for one in self.open.values() if one.replica == replica]
         for prompt in lost:
             self.finished(prompt.key)
         self.caches[replica].clear()
-        self.load[replica] = np.inf
         return lost
+
+    def retire(self, replica: int) -> None:
+        """Choose a replica no more; it keeps what it was given."""
+        if replica in self._up:
+            self._up.remove(replica)
+        self.load[replica] = np.inf
 
     def bring_back(self, replica: int) -> None:
         """Put a replica into use again, with an empty cache."""
@@ -126,6 +135,9 @@ class Fleet:
 
         `share` is what it is queued with, where that is not to be the share of its tokens that are cached by then.
         """
+        self._expire(now)
+        if leaf.unused:
+            leaf = self.insert(prompt)  # it may have been pruned since it was found
         cached = self.cached_tokens(prompt, leaf, replica)
         prefill = self.rates.prefill(prompt.count - cached, cached)
         decode = self.rates.decode(self.answer_tokens(prompt))
@@ -139,7 +151,6 @@ class Fleet:
             node.recent[replica] = node.recent.get(replica, 0) + 1
             node.open[replica] = node.open.get(replica, 0) + 1
         self._recent.append((now + self.window_seconds, leaf, replica))
-        self._expire(now)  # only now: it may prune whatever nobody uses
         self.caches[replica].touch(leaf)
 
     def queued(self, prompts: Iterable[Prompt]) -> list[Assigned]:
@@ -153,10 +164,10 @@ class Fleet:
         self.prefill[replica] -= one.prefill
         self.decode[replica] -= one.decode
         self.requests[replica] -= 1
-        if self.requests[replica]:
+        if not self.requests[replica]:  # what rounding left
+            self.prefill[replica] = self.decode[replica] = 0.0
+        if self.load[replica] < np.inf:
             self.load[replica] = self.prefill[replica] + self.decode[replica]
-        else:  # what rounding left
-            self.prefill[replica] = self.decode[replica] = self.load[replica] = 0.0
         if completion_tokens is not None:
             total, seen = self._answers.get(one.prompt.answer_tokens, (0.0, 0.0))
             self._answers[one.prompt.answer_tokens] = 0.99 * total + completion_tokens, 0.99 * seen + 1

@@ -38,10 +38,11 @@ class KvMirror:
         node, depth = self._tree.root(salt), 0
         if parent is not None:
             place = self._places.get(parent)
-            if place is None:
+            node, depth = (node, 0) if place is None else _at(*place)
+            # What was forgotten of the replica by another way may not be in the tree any more.
+            if place is None or not self._cache.holds(node, depth - 1 - node.start):
                 self.unknown += len(hashes)
                 return
-            node, depth = _at(*place)
         leaf = self._tree.extend(node, depth - node.start, tokens)
         part = leaf
         for end, block in zip(range(leaf.end, depth, -1), reversed(hashes), strict=True):

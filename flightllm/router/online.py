@@ -21,6 +21,7 @@ class OnlineRouter(ABC):
 
     def route(self, prompts: Sequence[Prompt], now: float) -> list[int]:
         """Choose and assign a replica for each prompt; see `Router.route`."""
+        _ = self.fleet.up  # or raise
         chosen = []
         for prompt in prompts:
             leaf = self.fleet.insert(prompt)

@@ -6,6 +6,7 @@ Against a real HTTP server that answers as told; the contract tests run against 
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,11 +14,23 @@ import pytest
 from flightllm.config import EngineConfig
 from flightllm.errors import CancelledError, ConfigError, EngineError, EngineUnavailableError
 from flightllm.llm import Engine, create_engine
-from flightllm.llm.base import Choice, Completion, JsonSchema, Parameters, Regex, Request
+from flightllm.llm.base import (
+    Choice,
+    Completion,
+    JsonSchema,
+    KvEventsAddress,
+    Parameters,
+    PrefixCache,
+    Regex,
+    Request,
+    cache_salt,
+)
 from flightllm.llm.openai_wire import share_out
+from flightllm.llm.predict import tokenizing
 from tests.endpoints import Body, Endpoint, Reply, answer, endpoint_of, refuse
 
 pytest.importorskip("openai", reason="the extra 'openai' is not installed")
+from flightllm.llm.openai import OpenAIEngine
 
 MakeRequests = Callable[..., list[Request]]
 
@@ -245,12 +258,56 @@ def test_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_requests: Ma
         ({"api_key": "sk-1"}, "write env:NAME or file:PATH"),
         ({"api_key": "env:NOT_THERE_AT_ALL"}, "set the environment variable NOT_THERE_AT_ALL"),
         ({"api_key": "file:/not/there"}, r"api_key: the file cannot be read: No such file or directory$"),
+        ({"kv_events": "tcp://localhost:5557"}, "kv_events: tells of tokens, so write .* as tokenizer"),
+        ({"tokenizer": "demo", "kv_events": "tcp://*:5557"}, "kv_events: an address to connect to"),
+        ({"tokenizer": "demo", "kv_replay": "tcp://localhost:5558"}, "kv_replay: .* as kv_events"),
+        ({"block_tokens": 0}, "block_tokens"),
+        ({"tokenizer": "/no/such/model"}, "tokenizer: cannot read that of '/no/such/model'"),
     ],
 )
 def test_wrong_options(options: dict[str, object], message: str) -> None:
     """Options that contradict each other are refused at start."""
     with pytest.raises(ConfigError, match=message):
         create_engine(EngineConfig("openai", "any", 8, options))
+
+
+def test_what_vllm_takes_beside(make_requests: MakeRequests) -> None:
+    """Priorities and tenants' salts are sent where the options say so, beside a constraint, apart where they differ."""
+    choice = Parameters(constraint=Choice(("Yes", "No")))
+    first, second, third = make_requests(3, choice)
+    requests = [replace(first, priority=1, tenant="acme"), replace(second, priority=1, tenant="acme"), third]
+    with serving(lambda path, body, _: answer(path, body), prompts_per_request=3) as (engine, endpoint):
+        run(engine, requests)
+        assert len(endpoint.bodies) == 1
+        assert not {"priority", "cache_salt"} & set(endpoint.bodies[0])
+    options = {"prompts_per_request": 3, "priority": True, "cache_salt": True}
+    with serving(lambda path, body, _: answer(path, body), **options) as (engine, endpoint):
+        run(engine, requests)
+        assert [len(body["prompt"]) if isinstance(body["prompt"], list) else 1 for body in endpoint.bodies] == [2, 1]
+        assert [body["priority"] for body in endpoint.bodies] == [1, 0]
+        assert [body.get("cache_salt") for body in endpoint.bodies] == [cache_salt("acme"), None]
+        assert all(body["structured_outputs"] == {"choice": ["Yes", "No"]} for body in endpoint.bodies)
+
+
+def test_tokens_are_known_only_with_a_tokenizer() -> None:
+    """Without the model's tokenizer tokens are estimated, and nobody takes them for exact."""
+    pytest.importorskip("transformers", reason="the extra 'local' is not installed")
+    text = "What is told here was true."
+    with serving(lambda *_: refuse(500)) as (engine, _):
+        assert isinstance(engine, OpenAIEngine)
+        assert tokenizing(engine) is None
+        assert engine.count_tokens(text) == 7
+        assert (engine.kv_events, engine.separates_tenants) == (None, False)
+        assert engine.prefix_cache == PrefixCache(16, 1_024, at_once=False)
+    options = {"tokenizer": "demo", "kv_events": "tcp://h:1", "kv_replay": "tcp://h:2", "block_tokens": 32}
+    with serving(lambda *_: refuse(500), **options, cache_blocks=9, cache_salt=True) as (engine, _):
+        assert isinstance(engine, OpenAIEngine)
+        exact = tokenizing(engine)
+        assert exact is not None
+        assert len(exact.token_ids([text])[0]) > engine.count_tokens(text)
+        assert exact.context_tokens == 2_048
+        assert (engine.kv_events, engine.separates_tenants) == (KvEventsAddress("tcp://h:1", "tcp://h:2"), True)
+        assert engine.prefix_cache == PrefixCache(32, 9)
 
 
 def test_usage_is_shared_out_in_full(make_requests: MakeRequests) -> None:

@@ -205,3 +205,18 @@ def test_an_address_in_use(server: FlightSqlServer, database: Database) -> None:
             HttpServer(HttpConfig(address), database, server)
     with pytest.raises(ConfigError, match=r"\[http\] listen: expected HOST:PORT"):
         HttpConfig("9090")
+
+
+def test_replicas(tmp_path: Path) -> None:
+    """Of a cluster each replica has its figures, and the engine's window is that of all."""
+    replicas = [{"kind": "fake", "cache_blocks": 50}, {"kind": "fake", "cache_blocks": 50}]
+    with serving(tmp_path, kind="cluster", replicas=replicas, policy="round_robin") as server:
+        database = server._core.database
+        assert isinstance(database, Database)
+        with HttpServer(LOCAL, database, server) as http_server, cursor_of(server) as cursor:
+            ask(cursor, "SELECT ai_gen('Of {n}?', n) FROM t WHERE n <= 20")
+            found = _metrics(http_server)
+    assert found["flightllm_engine_max_in_flight"] == 16
+    assert found["flightllm_replica_up model=default replica=fake 1"] == 1
+    assert found["flightllm_replica_waiting model=default replica=fake 0"] == 0
+    assert found["flightllm_replica_prefix_hit_ratio model=default replica=fake 0"] >= 0

@@ -1,0 +1,109 @@
+"""Several engines, told one by one in the configuration, as one: the engine kind `cluster`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from flightllm.config import EngineConfig
+from flightllm.errors import ConfigError
+from flightllm.llm import check_engine, create_engine
+from flightllm.llm.options import read_options
+from flightllm.router.base import POLICIES
+from flightllm.router.engine import RoutedEngine
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_OWN = frozenset({"kind", "model", "max_in_flight"})
+_MANY = frozenset({"cluster", "ray"})
+_FEW_RETRIES = 1
+"""Of HTTP requests, where another replica can be asked instead."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """Which engines there are, and how prompts are routed to them.
+
+    `replicas` are tables of the keys of `[engine]`, each for one engine; `replica` has those that they have in common.
+    """
+
+    replicas: list[Mapping[str, object]] = field(default_factory=list)
+    replica: Mapping[str, object] = field(default_factory=dict)
+    policy: str = "e2_batch"
+
+    def __post_init__(self) -> None:
+        check_policy(self.policy)
+        if not self.replicas:
+            raise ValueError("replicas: write a section [[engine.replicas]] for each engine")
+
+
+def create(config: EngineConfig) -> RoutedEngine:
+    """Open the engines; see `RoutedEngine`."""
+    options, replicas = replica_configs(config)
+    kinds = ", ".join(dict.fromkeys(one.kind for one in replicas))
+    named = [(name, partial(create_engine, one)) for name, one in zip(_names(replicas), replicas, strict=True)]
+    return RoutedEngine(f"cluster of {kinds} ({config.model})", named, options.policy, config.max_in_flight)
+
+
+def check(config: EngineConfig) -> None:
+    """Read the options, and those of each engine."""
+    _, replicas = replica_configs(config)
+    for one in replicas:
+        check_engine(one)
+
+
+def replica_configs(config: EngineConfig) -> tuple[ClusterOptions, list[EngineConfig]]:
+    """Return the options of a cluster, and the configuration of each of its engines.
+
+    Raises:
+        ConfigError: an option is wrong; those of the engines are not looked at.
+    """
+    options = read_options(ClusterOptions, "cluster", config.options)
+    found = []
+    for table in options.replicas:
+        if not isinstance(table, Mapping):
+            raise ConfigError(f"[engine] replicas: expected sections [[engine.replicas]], got {table!r}")
+        found.append(replica_config(config, {**options.replica, **table}, "[[engine.replicas]]"))
+    return options, found
+
+
+def check_policy(policy: str) -> None:
+    """Raise `ValueError` for an unknown routing policy."""
+    if policy not in POLICIES:
+        raise ValueError(f"policy: expected one of {', '.join(POLICIES)}; got {policy!r}")
+
+
+def replica_config(config: EngineConfig, table: Mapping[str, object], place: str) -> EngineConfig:
+    """Return the configuration of one engine; what `table` does not say of model and window is as in `config`.
+
+    Raises:
+        ConfigError: naming the place of what is wrong.
+    """
+    given: dict[str, Any] = {key: table[key] for key in _OWN & table.keys()}
+    for key, value in given.items():
+        wanted = {f.name: f.type for f in fields(EngineConfig)}[key]
+        if type(value).__name__ != wanted and type(value) is not wanted:
+            raise ConfigError(f"{place} {key}: expected {_type_name(wanted)}, got {value!r}")
+    kind = given.pop("kind", None)
+    if kind is None:
+        raise ConfigError(f'{place} kind: say which kind of engine it is, such as kind = "openai"')
+    if kind in _MANY:
+        raise ConfigError(f"{place} kind: {kind!r} is no single engine")
+    options = {key: value for key, value in table.items() if key not in _OWN}
+    if kind == "openai":
+        options.setdefault("max_retries", _FEW_RETRIES)
+    return EngineConfig(
+        kind, given.get("model", config.model), given.get("max_in_flight", config.max_in_flight), options
+    )
+
+
+def _names(replicas: Sequence[EngineConfig]) -> list[str]:
+    """Return what replicas are called: by their address where they have one."""
+    return [str(one.options.get("base_url") or f"{one.kind} {number}") for number, one in enumerate(replicas)]
+
+
+def _type_name(kind: Any) -> str:
+    return "a whole number" if kind in (int, "int") else "a text"

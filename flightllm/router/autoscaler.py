@@ -1,0 +1,74 @@
+"""Looks after the replicas of a routed engine: how many there are, and that one which dies idle is opened again."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from itertools import count
+from typing import Final
+
+import structlog
+
+from flightllm.errors import EngineUnavailableError
+from flightllm.llm.base import Engine
+from flightllm.router.engine import RoutedEngine
+from flightllm.router.scaling import Load, Scaling, Seen, decide
+
+_LOOK_SECONDS: Final = 0.5
+_log = structlog.get_logger(__name__)
+
+
+class Autoscaler:
+    """A thread that adds and removes replicas of an engine as `decide` says, until it is closed."""
+
+    def __init__(self, engine: RoutedEngine, name: str, create: Callable[[], Engine], scaling: Scaling) -> None:
+        """Begin. Replicas are made by `create` and called `name` and a number, from that of those there are on."""
+        self._engine = engine
+        self._name = name
+        self._create = create
+        self._scaling = scaling
+        self._numbers = count(engine.replicas)
+        self._seen: Seen | None = None
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="autoscaler", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Leave the replicas as they are. Idempotent."""
+        self._closed.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._closed.wait(_LOOK_SECONDS):
+            try:
+                self._find_dead()
+                self._scale()
+            except EngineUnavailableError:
+                continue  # none is up; each is being opened again
+            except Exception:  # noqa: BLE001 - a replica less or more is no reason to stop looking
+                _log.exception("autoscaler failed")
+
+    def _find_dead(self) -> None:
+        """Have those opened again that died while nobody asked them anything: that is learned by asking."""
+        for status in self._engine.status():
+            with suppress(KeyError, EngineUnavailableError):  # it has just gone, or it is dead as was to be expected
+                engine = self._engine.replica(status.number).engine
+                if status.state != "leaving" and not engine.alive:
+                    list(engine.generate(iter(()), lambda: False))
+
+    def _scale(self) -> None:
+        loads = {
+            one.number: Load(one.load_seconds, one.in_flight + one.waiting, one.state == "up")
+            for one in self._engine.status()
+            if one.state != "leaving"
+        }
+        change, self._seen = decide(self._scaling, loads, time.monotonic(), self._seen)
+        for _ in range(change.add):
+            name = f"{self._name} {next(self._numbers)}"
+            self._engine.add(name, self._create)
+            _log.info("replica added", replica=name, replicas=len(loads) + change.add)
+        if change.remove is not None:
+            _log.info("replica removed", replica=self._engine.replica(change.remove).name, replicas=len(loads) - 1)
+            self._engine.remove(change.remove)

@@ -1,0 +1,330 @@
+"""Several engines as one: prompts go to the replica that the policy chooses, and elsewhere where that one dies."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from flightllm.errors import ConfigError, EngineUnavailableError
+from flightllm.llm.base import Completion, Engine, PrefixCache, Request, cache_salt
+from flightllm.llm.cost import Costs
+from flightllm.router.base import Prompt, Router, create_router
+from flightllm.router.call import RoutedCall
+from flightllm.router.fleet import Fleet
+from flightllm.router.mirror import KvMirror
+from flightllm.router.replica import Replica, ReplicaStatus
+from flightllm.router.tokens import packed_tokens
+
+if TYPE_CHECKING:
+    from flightllm.router.kv_events import KvSubscription
+
+_PLAIN: Final = PrefixCache(16, None)
+_HORIZON: Final = 4_096
+_HORIZON_WINDOWS: Final = 4
+"""Prompts that a policy can plan ahead with: so many, or windows of all replicas if these are more."""
+_LEAVE_POLL_SECONDS: Final = 0.1
+_log = structlog.get_logger(__name__)
+
+
+class RoutedEngine:
+    """Replicas of one model behind the protocol of one engine. Safe to use from several threads.
+
+    Each replica is opened again in the background when it dies; what it had not answered is sent to others. Only when
+    none is left does a query fail with `EngineUnavailableError`, or wait, as for any engine that is down.
+    """
+
+    reconnects = True
+    """Replicas come back by themselves."""
+
+    def __init__(
+        self, name: str, replicas: Sequence[tuple[str, Callable[[], Engine]]], policy: str, window: int
+    ) -> None:
+        """Open the replicas, each told by its name and how to make its engine, which keeps `window` prompts in flight.
+
+        Raises:
+            ConfigError: wrong options, or replicas that would answer differently.
+            MissingExtraError: a replica's packages are not installed.
+            EngineUnavailableError: no replica started.
+        """
+        self._name = name
+        self.policy = policy
+        self._window = window
+        self.lock = threading.RLock()
+        """Guards the fleet, the router, the replicas and the queues of all calls."""
+        self.costs = Costs()
+        self.keys = count()
+        self._replicas: dict[int, Replica] = {}
+        self._subscriptions: dict[int, KvSubscription] = {}
+        self._fleet: Fleet | None = None
+        self._router: Router | None = None
+        self._revision: str | None = None
+        self._closed = False
+        try:
+            self._open_all(replicas)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def name(self) -> str:
+        """Return the kind and model, how many replicas there are and how prompts are routed."""
+        return f"{self._name}, {len(self._replicas)} replicas, {self.policy}"
+
+    @property
+    def revision(self) -> str:
+        """Return what all replicas have in common."""
+        return self._known().revision if self._revision is None else self._revision
+
+    @property
+    def prefix_cache(self) -> PrefixCache | None:
+        """Return the prefix cache of one replica: what is routed together is cached together."""
+        return self._known().prefix_cache
+
+    @property
+    def alive(self) -> bool:
+        """Tell whether a replica is up."""
+        return any(replica.engine.alive for replica in self._replicas.values())
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many prompts are being answered."""
+        return sum(replica.in_flight for replica in self._replicas.values())
+
+    @property
+    def replicas(self) -> int:
+        """Return how many replicas there are, up or not."""
+        return len(self._replicas)
+
+    @property
+    def horizon(self) -> int:
+        """Return how many prompts one query has under way at most, sent or not."""
+        return max(_HORIZON, _HORIZON_WINDOWS * self._window * self.replicas)
+
+    @property
+    def fleet(self) -> Fleet:
+        """Return what is known of the replicas; to be used under `lock`."""
+        self._known()
+        if self._fleet is None:
+            raise EngineUnavailableError(f"no replica of {self._name} is up")
+        return self._fleet
+
+    @property
+    def router(self) -> Router:
+        """Return the policy; to be used under `lock`."""
+        if self._router is None:
+            self._router = create_router(self.policy, self.fleet)
+        return self._router
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what else the replicas' engines offer, as their tokenizer."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self._known(), name)
+
+    def count_tokens(self, text: str) -> int:
+        """Count as the replicas do."""
+        return self._known().count_tokens(text)
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Answer each request on one of the replicas; see `Engine.generate`."""
+        return RoutedCall(self, requests, cancelled).stream()
+
+    def probe(self) -> None:
+        """Look whether there is a replica to ask.
+
+        Raises:
+            EngineUnavailableError: there is none.
+        """
+        self._known()
+
+    def prompts(self, requests: Sequence[Request]) -> list[Prompt]:
+        """Return requests as they are routed, under new keys."""
+        engine = self._known()
+        salts = bool(getattr(engine, "separates_tenants", False))
+        packed = packed_tokens(engine, requests)
+        return [
+            Prompt(next(self.keys), ids, one.parameters.max_tokens, _salt(one) if salts else b"", one.priority)
+            for one, ids in zip(requests, packed, strict=True)
+        ]
+
+    def replica(self, number: int) -> Replica:
+        """Return a replica by its number."""
+        return self._replicas[number]
+
+    def refresh(self) -> None:
+        """Take replicas into use that came back, others out of it, and learn how fast they are; under the lock."""
+        for replica in list(self._replicas.values()):
+            alive = replica.engine.alive
+            if alive and not replica.up and not replica.leaving:
+                self._join(replica)
+            elif replica.up and not alive:
+                self.lost(replica.number, replica.engine.reason)
+        if self._fleet is not None:
+            self._fleet.rates = self.costs.rates()
+
+    def lost(self, number: int, reason: str) -> None:
+        """Take a replica out of use."""
+        with self.lock:
+            replica = self._replicas.get(number)
+            if replica is None or not replica.up or self._fleet is None:
+                return
+            replica.up, replica.error = False, reason
+            self._forget(number)
+            self._fleet.lose(number)
+        _log.warning("replica down", replica=replica.name, error=reason)
+
+    def add(self, name: str, create: Callable[[], Engine]) -> int:
+        """Open one more replica in the background and return its number."""
+        with self.lock:
+            number = self.fleet.add(None)
+            self.fleet.lose(number)  # until it is open
+            self._replicas[number] = Replica(number, name, create, beside=True)
+            return number
+
+    def remove(self, number: int) -> None:
+        """Give a replica no more prompts, and close it when it has answered those it has. Idempotent.
+
+        Raises:
+            ValueError: it is the last one.
+        """
+        with self.lock:
+            replica = self._replicas.get(number)
+            if replica is None or replica.leaving:
+                return
+            if sum(not other.leaving for other in self._replicas.values()) == 1:
+                raise ValueError("the last replica stays")
+            replica.leaving = True
+            self.fleet.retire(number)
+        threading.Thread(target=self._leave, args=(replica,), name="replica-leaving", daemon=True).start()
+
+    def status(self) -> list[ReplicaStatus]:
+        """Return each replica as it is now, by number."""
+        with self.lock:
+            self.refresh()
+            return [self._status(self._replicas[number]) for number in sorted(self._replicas)]
+
+    def close(self) -> None:
+        """Release all replicas. Idempotent."""
+        self._closed = True
+        with self.lock:
+            replicas = list(self._replicas.values())
+            subscriptions = list(self._subscriptions.values())
+            self._subscriptions.clear()
+        for subscription in subscriptions:
+            subscription.close()
+        for replica in replicas:
+            with suppress(EngineUnavailableError):  # it is gone already
+                replica.engine.close()
+
+    def _open_all(self, replicas: Sequence[tuple[str, Callable[[], Engine]]]) -> None:
+        """Open replicas one by one; those that do not start are tried again in the background, unless none does."""
+        failure: EngineUnavailableError | None = None
+        for number, (name, create) in enumerate(replicas):
+            try:
+                replica = Replica(number, name, create)
+            except EngineUnavailableError as error:
+                failure = failure or error
+                _log.warning("replica did not start", replica=name, error=str(error))
+                replica = Replica(number, name, create, beside=True)
+            self._replicas[number] = replica
+        if failure is not None and not any(replica.engine.alive for replica in self._replicas.values()):
+            raise failure
+        with self.lock:
+            self.refresh()
+            refused = next((r.error for r in self._replicas.values() if r.engine.alive and not r.up), None)
+        if refused is not None:
+            raise ConfigError(f"[engine] replicas: {refused}")
+
+    def _known(self) -> Engine:
+        """Return the engine of a replica that is up, to ask what all have in common.
+
+        Raises:
+            EngineUnavailableError: there is none.
+        """
+        for replica in list(self._replicas.values()):
+            if replica.up and replica.engine.alive:
+                return replica.engine
+        with self.lock:
+            self.refresh()
+            for replica in self._replicas.values():
+                if replica.up and replica.engine.alive:
+                    return replica.engine
+        reasons = "; ".join(f"{r.name}: {r.error}" for r in self._replicas.values() if r.error)
+        raise EngineUnavailableError(f"no replica of {self._name} is up ({reasons or 'it is closed'})")
+
+    def _join(self, replica: Replica) -> None:
+        """Take a replica into use whose engine is open; the caller holds the lock."""
+        engine = replica.engine
+        revision = str(getattr(engine, "shared_revision", None) or engine.revision)
+        if self._revision is None:
+            self._revision = revision
+        if revision != self._revision:
+            replica.error = f"{replica.name} answers as {revision!r}, others as {self._revision!r}"
+            _log.error("replica refused: its model is another one", replica=replica.name)
+            return
+        cache = engine.prefix_cache or _PLAIN
+        if self._fleet is None:
+            self._fleet = Fleet(cache.block_tokens, self.costs.rates())
+            for _ in self._replicas:
+                self._fleet.lose(self._fleet.add(None))
+        events = getattr(engine, "kv_events", None)
+        kept = self._fleet.caches[replica.number]
+        kept.capacity, kept.exact = cache.blocks, events is not None
+        if events is not None:
+            from flightllm.router.kv_events import KvSubscription
+
+            replica.mirror = KvMirror(self._fleet.tree, kept)
+            self._subscriptions[replica.number] = KvSubscription(events, replica.mirror, self.lock)
+        self._fleet.bring_back(replica.number)
+        replica.up, replica.error = True, None
+        _log.info("replica up", replica=replica.name, engine=engine.name, kv_events=events is not None)
+
+    def _forget(self, number: int) -> None:
+        """Follow a replica's events no longer; the caller holds the lock."""
+        subscription = self._subscriptions.pop(number, None)
+        if subscription is not None:
+            subscription.stop()
+
+    def _leave(self, replica: Replica) -> None:
+        while self._is_busy(replica) and not self._closed:
+            time.sleep(_LEAVE_POLL_SECONDS)
+        with self.lock:
+            self._forget(replica.number)
+            self.fleet.lose(replica.number)
+            del self._replicas[replica.number]
+        replica.engine.close()
+        _log.info("replica gone", replica=replica.name)
+
+    def _is_busy(self, replica: Replica) -> bool:
+        with self.lock:
+            return replica.up and replica.in_flight + replica.waiting > 0
+
+    def _status(self, replica: Replica) -> ReplicaStatus:
+        fleet, number = self._fleet, replica.number
+        cache = None if fleet is None else fleet.caches[number]
+        load = 0.0 if fleet is None else float(fleet.prefill[number] + fleet.decode[number])
+        return ReplicaStatus(
+            number,
+            replica.name,
+            replica.state,
+            replica.error,
+            replica.in_flight,
+            replica.waiting,
+            load,
+            replica.answered,
+            replica.prompt_tokens,
+            replica.cached_tokens,
+            0 if cache is None else cache.used,
+            None if cache is None else cache.capacity,
+            number in self._subscriptions,
+        )
+
+
+def _salt(request: Request) -> bytes:
+    return cache_salt(request.tenant).encode()

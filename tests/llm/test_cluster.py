@@ -1,0 +1,99 @@
+"""The engine kind `cluster`: how its replicas are told, and what is wrong with them."""
+
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from flightllm.config import Config, EngineConfig
+from flightllm.database import Database
+from flightllm.errors import ConfigError
+from flightllm.llm import check_engine, create_engine
+from flightllm.router.engine import RoutedEngine
+from tests.databases import ask
+from tests.endpoint_process import EndpointProcess
+
+FAKE: Mapping[str, object] = {"kind": "fake", "latency_ms": 1.0}
+
+
+def cluster(*replicas: Mapping[str, object], **options: object) -> EngineConfig:
+    """Return the configuration of a cluster."""
+    return EngineConfig("cluster", "demo", 8, {"replicas": list(replicas), **options})
+
+
+def test_common_and_own_keys() -> None:
+    """A replica has the keys that all have in common, and its own before them."""
+    config = cluster({}, {"cache_blocks": 7}, replica={**FAKE, "cache_blocks": 50}, policy="least_loaded")
+    engine = create_engine(config)
+    assert isinstance(engine, RoutedEngine)
+    assert engine.name == "cluster of fake (demo), 2 replicas, least_loaded"
+    assert [one.cache_blocks for one in engine.status()] == [50, 7]
+    assert [one.name for one in engine.status()] == ["fake 0", "fake 1"]
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (cluster(), r"replicas: write a section \[\[engine.replicas\]\] for each engine"),
+        (cluster({}), r'\[\[engine.replicas\]\] kind: say which kind of engine it is, such as kind = "openai"'),
+        (cluster(FAKE, policy="fair"), "policy: expected one of round_robin, .*, e2_batch; got 'fair'"),
+        (cluster({"kind": "cluster"}), "'cluster' is no single engine"),
+        (cluster({"kind": "fake", "speed": 3}), "speed: unknown option of the engine 'fake'"),
+        (cluster({"kind": "fake", "max_in_flight": "many"}), "max_in_flight: expected a whole number, got 'many'"),
+        (cluster({"kind": 3}), "kind: expected a text, got 3"),
+        (cluster({"kind": "fast"}), "kind: expected one of local, "),
+        (EngineConfig("cluster", options={"replicas": ["http://x"]}), r"expected sections \[\[engine.replicas\]\]"),
+        (EngineConfig("cluster", options={"replicas": "http://x"}), "replicas: expected list, got str"),
+        (cluster(FAKE, window=3), "window: unknown option of the engine 'cluster'; valid options: policy, replica, "),
+    ],
+)
+def test_wrong_options(config: EngineConfig, message: str) -> None:
+    """What is wrong with the options is told before anything is opened."""
+    with pytest.raises(ConfigError, match=message):
+        check_engine(config)
+
+
+def test_shipped_file() -> None:
+    """The shipped file's options are right, but for the tokenizer, which it takes from a model hub."""
+    config = Config.load(Path("cluster")).engine
+    replica = {key: value for key, value in dict(config.options["replica"]).items() if key != "tokenizer"}  # type: ignore[call-overload]
+    replicas = [
+        {key: value for key, value in one.items() if not key.startswith("kv_")}
+        for one in config.options["replicas"]  # type: ignore[attr-defined]
+    ]
+    check_engine(EngineConfig("cluster", config.model, 8, {"replica": replica, "replicas": replicas}))
+
+
+def _kill_at(database: Database, answered: int, endpoint: EndpointProcess) -> None:
+    """Kill an endpoint once so many prompts are answered."""
+    with closing(database.session()) as session:
+        while ask(session, "SELECT sum(answered) AS answered FROM system.replicas").rows[0]["answered"] < answered:
+            time.sleep(0.02)
+    endpoint.stop()
+
+
+def test_endpoint_killed(tmp_path: Path) -> None:
+    """A query goes on where one of two endpoints is killed in its middle: all rows are right."""
+    sql = "SELECT value AS n, ai_gen('Say it.', value) AS a FROM generate_series(1, 300)"
+    with EndpointProcess() as one, EndpointProcess() as other:
+        engine = cluster(
+            {"base_url": one.url},
+            {"base_url": other.url},
+            replica={"kind": "openai", "api": "chat"},
+            policy="least_loaded",
+        )
+        database = Database.open(Config(engine=engine, data_folder=tmp_path))
+        result = database.session().execute(sql)
+        killer = threading.Thread(target=_kill_at, args=(database, 20, one))
+        killer.start()
+        rows = [row for batch in result.batches for row in batch.to_pylist()]
+        killer.join()
+        assert sorted(row["n"] for row in rows) == list(range(1, 301))
+        assert all(str(row["n"]) in row["a"] for row in rows)
+        status = ask(database.session(), "SELECT name, state FROM system.replicas ORDER BY number").rows
+        assert [(row["name"], row["state"]) for row in status] == [(one.url, "down"), (other.url, "up")]
+        database.close()

@@ -1,0 +1,212 @@
+"""Several engines as one: every prompt is answered once, wherever replicas die, come, go or are slow."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
+from itertools import count
+from typing import Any, cast
+
+import pytest
+
+from flightllm.config import EngineConfig
+from flightllm.errors import CancelledError, ConfigError, EngineUnavailableError
+from flightllm.llm import create_engine
+from flightllm.llm.base import Completion, Engine, Parameters, Request
+from flightllm.llm.fake import FakeEngine, FakeOptions
+from flightllm.router.base import POLICIES
+from flightllm.router.engine import RoutedEngine
+
+
+def fake(**options: object) -> Callable[[], Engine]:
+    """Return what makes a fake engine that keeps eight prompts in flight."""
+    return partial(create_engine, EngineConfig("fake", "demo", 8, options))
+
+
+def requests_of(groups: int, each: int, **given: Any) -> list[Request]:
+    """Return requests in groups that share a prefix."""
+    texts = [f"{'shared text ' * 20}{group} and number {n}" for group in range(groups) for n in range(each)]
+    return [Request(i, text, Parameters(), "ai_gen", "?", (("t", text),), **given) for i, text in enumerate(texts)]
+
+
+def answers(engine: Engine, requests: Sequence[Request | None]) -> dict[int, str | None]:
+    """Ask all of the requests, and check that each is answered once."""
+    found = list(engine.generate(iter(requests), lambda: False))
+    assert len({completion.id for completion in found}) == len(found)
+    return {completion.id: completion.text for completion in found}
+
+
+@pytest.fixture
+def routed() -> Iterator[Callable[..., RoutedEngine]]:
+    """Return how to make a routed engine, which is closed in the end."""
+    made: list[RoutedEngine] = []
+
+    def make(*replicas: Callable[[], Engine], policy: str = "least_loaded") -> RoutedEngine:
+        named = [(f"replica {n}", create) for n, create in enumerate(replicas)]
+        made.append(RoutedEngine("cluster", named, policy, 8))
+        return made[-1]
+
+    yield make
+    for engine in made:
+        engine.close()
+
+
+Make = Callable[..., RoutedEngine]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_all_are_answered(routed: Make, policy: str) -> None:
+    """Every policy has each prompt answered once, as one engine does, by all replicas."""
+    engine = routed(*(fake(latency_ms=1.0, cache_blocks=200) for _ in range(3)), policy=policy)
+    requests = requests_of(12, 40)
+    assert answers(engine, requests) == answers(fake()(), requests)
+    status = engine.status()
+    assert sum(one.answered for one in status) == len(requests)
+    assert all(one.answered for one in status)
+    assert {(one.in_flight, one.waiting, one.load_seconds) for one in status} == {(0, 0, 0.0)}
+
+
+def test_pauses(routed: Make) -> None:
+    """Requests that pause in between are answered as those that do not."""
+    engine = routed(fake(latency_ms=1.0), fake(latency_ms=1.0))
+    requests = requests_of(3, 5)
+    paused: list[Request | None] = [one for request in requests for one in (request, None, None)]
+    assert answers(engine, paused) == answers(fake()(), requests)
+
+
+def test_more_than_the_horizon(routed: Make) -> None:
+    """More prompts than are routed together are all answered."""
+    engine = routed(fake(), fake(), fake())
+    requests = requests_of(100, 90)
+    assert len(answers(engine, requests)) == 9_000
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_deaths(routed: Make, policy: str) -> None:
+    """Replicas that die again and again, some of them in turn, cost no answer and double none."""
+    engine = routed(fake(die_after=37, latency_ms=1.0), fake(latency_ms=2.0), fake(die_after=60), policy=policy)
+    requests = requests_of(12, 40)
+    assert answers(engine, requests) == answers(fake()(), requests)
+    assert sum(one.answered for one in engine.status()) == len(requests)
+
+
+def test_all_dead(routed: Make) -> None:
+    """Where no replica is left the call fails, naming them; later calls work again."""
+    ready, made = threading.Event(), count()
+
+    def create() -> Engine:
+        if next(made) > 1:
+            ready.wait(30)
+        return fake(die_after=20, latency_ms=1.0)()
+
+    engine = routed(create, create)
+    with pytest.raises(EngineUnavailableError, match="no replica"):
+        answers(engine, requests_of(4, 40))
+    assert {one.state for one in engine.status()} == {"down"}
+    ready.set()
+    deadline = time.monotonic() + 30
+    while not engine.alive and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert len(answers(engine, requests_of(1, 4))) == 4
+
+
+def test_one_does_not_start(routed: Make) -> None:
+    """A replica that does not start is left out until it does; if none starts, that is told."""
+
+    def fails() -> Engine:
+        raise EngineUnavailableError("no memory")
+
+    engine = routed(fails, fake())
+    assert len(answers(engine, requests_of(2, 10))) == 20
+    assert [(one.state, one.error) for one in engine.status()][1] == ("up", None)
+    assert engine.status()[0].state == "down"
+    with pytest.raises(EngineUnavailableError, match="no memory"):
+        routed(fails, fails)
+
+
+class _Other(FakeEngine):
+    """A fake engine that says it is another model."""
+
+    @property
+    def revision(self) -> str:
+        """Return another revision."""
+        return "other"
+
+
+def test_other_model(routed: Make) -> None:
+    """Replicas that would answer differently are refused."""
+    with pytest.raises(ConfigError, match="replica 1 answers as 'other', others as 'fake-1'"):
+        routed(fake(), lambda: _Other("demo", 8, FakeOptions()))
+
+
+def test_cancelled(routed: Make) -> None:
+    """A cancelled call stops, leaves nothing behind on the replicas, and others go on."""
+    engine = routed(fake(latency_ms=200.0), fake(latency_ms=200.0))
+    stop = threading.Event()
+    threading.Timer(0.1, stop.set).start()
+    with pytest.raises(CancelledError):
+        list(engine.generate(iter(requests_of(4, 100)), stop.is_set))
+    assert {(one.in_flight, one.waiting) for one in engine.status()} == {(0, 0)}
+    assert len(answers(engine, requests_of(1, 4))) == 4
+
+
+def test_left_early(routed: Make) -> None:
+    """A call that nobody reads to its end leaves nothing behind."""
+    engine = routed(fake(latency_ms=5.0), fake(latency_ms=5.0))
+    with closing(cast("Any", engine.generate(iter(requests_of(4, 100)), lambda: False))) as completions:
+        assert next(completions).text is not None
+    assert {(one.in_flight, one.waiting, one.load_seconds) for one in engine.status()} == {(0, 0, 0.0)}
+
+
+def test_calls_at_the_same_time(routed: Make) -> None:
+    """Several calls share the replicas, and a death among them costs none of them an answer."""
+    engine = routed(fake(die_after=50, latency_ms=1.0), fake(latency_ms=1.0))
+    requests, expected = requests_of(6, 30), answers(fake()(), requests_of(6, 30))
+    found: list[dict[int, str | None]] = []
+    threads = [threading.Thread(target=lambda: found.append(answers(engine, requests))) for _ in range(5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == [expected] * 5
+
+
+def test_replicas_come_and_go(routed: Make) -> None:
+    """A replica that is added gets prompts; one that is removed ends those it has, and is closed."""
+    engine = routed(fake(latency_ms=2.0), fake(latency_ms=2.0), policy="least_loaded")
+    requests = requests_of(10, 60)
+    seen: list[Completion] = []
+    for completion in engine.generate(iter(requests), lambda: False):
+        seen.append(completion)
+        if len(seen) == 20:
+            number = engine.add("a new one", fake(latency_ms=1.0))
+            engine.remove(0)
+    assert {c.id for c in seen} == set(range(len(requests)))
+    deadline = time.monotonic() + 30
+    while len(engine.status()) > 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert [one.number for one in engine.status()] == [1, number]
+    answers(engine, requests)
+    assert engine.status()[1].answered > 0
+    engine.remove(number)
+    with pytest.raises(ValueError, match="the last replica stays"):
+        engine.remove(1)
+
+
+def test_failing_prompts(routed: Make) -> None:
+    """A prompt that fails by itself fails alone."""
+    engine = routed(fake(fail_containing="number 7"), fake(fail_containing="number 7"))
+    found = list(engine.generate(iter(requests_of(3, 10)), lambda: False))
+    assert sum(completion.error is not None for completion in found) == 3
+
+
+def test_what_requests_raise(routed: Make) -> None:
+    """What goes wrong while requests are made is told as it is."""
+
+    def broken() -> Iterator[Request]:
+        yield from requests_of(1, 3)
+        raise ValueError("no more")
+
+    with pytest.raises(ValueError, match="no more"):
+        list(routed(fake(), fake()).generate(broken(), lambda: False))
