@@ -25,6 +25,8 @@ class Asked:
     """What its answer takes."""
     most_tokens: int
     """What it might take."""
+    call: str
+    """Function and instruction."""
 
 
 class RecordingEngine(FakeEngine):
@@ -71,7 +73,8 @@ class RecordingEngine(FakeEngine):
         ids = self.token_ids([request.prompt for request in requests]) if requests else []
         for request, tokens in zip(requests, ids, strict=True):
             most = request.parameters.max_tokens
-            self.asked.append(Asked(pack(tokens), min(most, self._length(request)), most))
+            call = f"{request.function}: {request.instruction}"
+            self.asked.append(Asked(pack(tokens), min(most, self._length(request)), most, call))
 
     def _length(self, request: Request) -> int:
         """Return the tokens of an answer; text without a constraint goes on as long as it may."""

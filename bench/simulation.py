@@ -47,6 +47,11 @@ class StepRates:
         """Return seconds by kind of work where so many requests share each step."""
         return Rates(0.0, self.computed, 0.0, max(self.least, self.base) / at_once + self.decoding)
 
+    def added(self) -> Rates:
+        """Return what work adds to steps that are full anyway, as they are while many prompts wait."""
+        share = self.base / STEP_TOKENS
+        return Rates(0.0, self.computed + share, 0.0, self.decoding + share)
+
 
 ENGINES: Final = {
     # Preble's fit of SGLang's steps (its model_equations.py): 22 ms up to 192 tokens, 0.115 ms for each from 384 on,
@@ -70,7 +75,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Equal replicas. `learned`: times are predicted from those of answers, else by the engine's true rates."""
+    """Equal replicas. `learned`: times are predicted from those of answers; else by `rates`, or what steps take."""
 
     replicas: int
     cache: PrefixCache
@@ -78,6 +83,7 @@ class Cluster:
     at_once: int = 64
     step_tokens: int = STEP_TOKENS
     learned: bool = False
+    rates: Rates | None = None
     window_seconds: float = WINDOW_SECONDS
 
 
@@ -145,9 +151,8 @@ class _Replica:
 class _Simulation:
     def __init__(self, cluster: Cluster, create: Callable[[Fleet], Router]) -> None:
         self._cluster = cluster
-        self._fleet = Fleet(
-            cluster.cache.block_tokens, cluster.steps.rates(cluster.at_once / 2), cluster.window_seconds
-        )
+        rates = cluster.rates or cluster.steps.rates(cluster.at_once / 2)
+        self._fleet = Fleet(cluster.cache.block_tokens, rates, cluster.window_seconds)
         for _ in range(cluster.replicas):
             self._fleet.add(cluster.cache.blocks)
         self._router = create(self._fleet)

@@ -47,7 +47,7 @@ class E2Batch:
         return [self.fleet.open[prompt.key].replica for prompt in prompts]
 
     def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[Prompt]:
-        """Take the end of the longest queue, as much as balances both; see `Router.steal`."""
+        """Take from the longest queue what balances both; see `Router.steal`."""
         return steal(self.fleet, idle, queues, now)
 
     def _spread(self, prompts: Sequence[Prompt], now: float) -> None:

@@ -116,7 +116,7 @@ def _cut(spent: NDArray[np.float64], again: NDArray[np.float64], start: int, roo
     most = int(np.searchsorted(spent, begun + room, "right")) - 1
     if most >= len(spent) - 1 or most <= start:
         return max(start, most)
-    least = max(start + 1, int(np.searchsorted(spent, begun + (1 - _REACH) * room)))
+    least = min(most, max(start + 1, int(np.searchsorted(spent, begun + (1 - _REACH) * room))))
     worth = (spent - again)[least : most + 1]
     return most - int(np.argmax(worth[::-1]))
 

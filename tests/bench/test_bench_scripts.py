@@ -126,3 +126,12 @@ def test_priorities_measures_a_small_query_beside_a_large_one() -> None:
     """The small query is timed alone, and beside the large one of either kind."""
     figures = run("priorities")
     assert all(figures[kind]["median"] > 0 for kind in ("alone", "equal", "before"))
+
+
+def test_router_batch_compares_all_policies() -> None:
+    """A query's batch over two replicas: knowing it ahead is no worse than hashing, and near the bound."""
+    figures = run("router_batch")
+    (case,) = (value for name, value in figures.items() if name.startswith("movies q1"))
+    assert {"round_robin", "least_loaded", "prefix_hash", "e2", "e2_batch"} <= set(case)
+    assert case["e2_batch"]["makespan"] <= case["prefix_hash"]["makespan"]
+    assert 0.9 < case["e2_batch"]["by_bound"] < 1.3
