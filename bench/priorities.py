@@ -28,7 +28,7 @@ from flightllm.database import Database
 
 IN_FLIGHT: Final = 64
 AT_ONCE: Final = 8
-SMALL: Final = "SELECT ai_filter('Is this film for children?', title) FROM (SELECT title FROM movies LIMIT 8)"
+SMALL: Final = "SELECT ai_filter('Is it short?', movie_info) FROM (SELECT movie_info FROM movies LIMIT 8)"
 LARGE: Final = "q2"
 
 
