@@ -29,7 +29,7 @@ class RayOptions:
     """Which cluster, what runs in each replica, and how many there are.
 
     `replica` has the keys of `[engine]` for the engine in each, `kind` among them. `address` is that of a Ray cluster,
-    as `auto`, `host:6379` or `ray://host:10001`; without one the server starts one on its machine, and stops it. See
+    `auto` or `host:6379`, of which this machine is a node; without one the server starts one here, and stops it. See
     `Scaling` and `Placement` for the others; `max_replicas` of 0 is as many as `min_replicas`.
     """
 
@@ -51,6 +51,10 @@ class RayOptions:
     def __post_init__(self) -> None:
         check_policy(self.policy)
         _ = self.scaling, self.placement
+        if "://" in self.address:  # Ray's client knows no calls beside others
+            raise ValueError(
+                f"address: run the server on a node of the cluster and write 'auto' or HOST:6379; not {self.address!r}"
+            )
         if not self.replica:
             raise ValueError("replica: write a section [engine.replica] with the kind of engine that each one is")
 

@@ -117,7 +117,8 @@ class _Held:
             return
         except Exception as error:  # noqa: BLE001 - no cluster there, no room for one, another version of Ray, ...
             where = f"no Ray cluster at {self.address}" if self.address else "cannot start a local Ray cluster"
-            self._opened.set_exception(EngineUnavailableError(f"{where}: {error}"))
+            why = f"{error}: {error.__cause__}" if error.__cause__ else str(error)
+            self._opened.set_exception(EngineUnavailableError(f"{where}: {why}"))
             return
         _log.info("connected to ray", address=self.address or "local")
         self._opened.set_result(None)
@@ -129,7 +130,7 @@ class _Held:
 
 def _knock(address: str) -> None:
     """Look whether anything listens at an address: Ray goes on trying for minutes."""
-    where = urlsplit(address if "://" in address else f"//{address}")
+    where = urlsplit(f"//{address}")
     if where.hostname is not None and where.port is not None:
         create_connection((where.hostname, where.port), _KNOCK_SECONDS).close()
 

@@ -200,6 +200,7 @@ def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"min_replicas": 0}, r"\[engine\] min_replicas: expected at least 1, got 0"),
         ({"min_replicas": 3, "max_replicas": 2}, r"\[engine\] max_replicas: expected at least min_replicas = 3"),
         ({"num_gpus": -1.0}, r"\[engine\] num_gpus: expected a number from 0 on, got -1"),
+        ({"address": "ray://h:10001"}, r"\[engine\] address: run the server on a node.*'auto' or HOST:6379"),
         ({"address": 3}, r"\[engine\] address: expected str, got int 3"),
     ],
 )
