@@ -1,4 +1,4 @@
-"""What a router expects its replicas to have cached, beside what they say that they had."""
+"""What a router expects its replicas to have cached, to be held against what they had."""
 
 from __future__ import annotations
 
@@ -15,12 +15,10 @@ from flightllm.router.tree import Node
 
 @dataclass
 class Foreseen:
-    """Tokens of the prompts that were answered: all, cached as expected when routed and when sent, and as counted."""
+    """Tokens of the prompts that were answered which were expected to be cached, when routed and when sent."""
 
-    tokens: int = 0
     when_routed: int = 0
     when_sent: int = 0
-    actual: int = 0
 
 
 def watch(engine: RoutedEngine) -> Foreseen:
@@ -72,10 +70,8 @@ class _Watched:
     def _count(self, completion: Completion) -> None:
         with self._owner.lock:
             _, routed, sent = self._flying.pop(completion.id)
-            self._found.tokens += completion.prompt_tokens
             self._found.when_routed += routed
             self._found.when_sent += sent
-            self._found.actual += completion.cached_tokens
 
 
 def _expected(fleet: Fleet, tokens: int, leaf: Node, replica: int, flying: dict[int, tuple[Node, int, int]]) -> int:

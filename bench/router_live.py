@@ -23,7 +23,7 @@ from bench.common import cpu_seconds, machine
 from bench.engines import CACHE_BLOCKS, IN_FLIGHT
 from bench.foreseen import watch
 from bench.models import SHAPES, Shape, model
-from bench.peers.server import MODEL, forget_prefixes, vllm_server
+from bench.peers.server import MODEL, counters, forget_prefixes, vllm_server
 from bench.samples import sample, write
 from bench.setting import announce, open_database
 from bench.suite import suites
@@ -76,18 +76,28 @@ def empty(tables: Tables) -> None:
                 pass
 
 
+def counted(tables: Tables) -> dict[str, int]:
+    """Return the prompt tokens that all servers counted so far, and those of them that were cached; none of fakes."""
+    urls = [str(table["base_url"]).removesuffix("/v1") for table in tables if table["kind"] == "openai"]
+    found = [counters(url) for url in urls]
+    return {name: sum(one[name] for one in found) for name in ("prompt_tokens", "cached_tokens")} if found else {}
+
+
 def run(tables: Tables, policy: str, files: Mapping[str, Path], sql: str) -> Figures:
     """Run the query on a new database with nothing cached anywhere."""
     empty(tables)
     with open_database(cluster(tables, policy), files) as database:
         engine = cast("RoutedEngine", database.engine)  # offers all of it, itself or wrapped
         foreseen = watch(engine)
+        before = counted(tables)
         started, busy = time.perf_counter(), cpu_seconds()
         result = database.session().execute(sql, settings=_SETTINGS)
         for _ in result.batches:
             pass
         seconds, spent = time.perf_counter() - started, cpu_seconds() - busy
-        row = result.query.row()
+        row = dict(result.query.row())
+        if before:  # of a list of prompts vLLM's answer tells only what was cached of the last one
+            row |= {name: after - before[name] for name, after in counted(tables).items()}
         answered = [status.answered for status in engine.status()]
     tokens = max(1, row["prompt_tokens"])
     return {

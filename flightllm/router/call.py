@@ -197,6 +197,8 @@ class RoutedCall:
         """Yield what is queued for a replica, None while it has prompts but no further ones; end where it has none."""
         while True:
             with self._work:
+                if self._stopped:
+                    return
                 queue = self._queues.get(replica)
                 if not queue:
                     self._steal(replica)
@@ -207,7 +209,7 @@ class RoutedCall:
                     self._replicas[replica].sent()
                     self._sent.setdefault(replica, set()).add(prompt.key)
                     request = self._open[prompt.key][0]
-                elif self._stopped or not self._sent.get(replica):
+                elif not self._sent.get(replica):
                     return
             yield None if prompt is None else replace(request, id=prompt.key)
 
