@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
-from functools import partial
 from importlib.util import find_spec
 
 from flightllm.config import EngineConfig
@@ -74,8 +73,13 @@ class RayEngine(RoutedEngine):
     """The replicas, the connection that they need, and who looks after their number."""
 
     def __init__(self, config: EngineConfig, options: RayOptions, replica: EngineConfig) -> None:
-        create = partial(RayReplica, replica, options.placement, tokens_of(replica))
-        self._connection = RayConnection(options.address, options.namespace)
+        tokens = tokens_of(replica)
+        connection = self._connection = RayConnection(options.address, options.namespace)
+
+        def create() -> RayReplica:
+            connection.ensure()
+            return RayReplica(replica, options.placement, tokens)
+
         begun = [_Begun(create) for _ in range(options.min_replicas)]
         self._autoscaler: Autoscaler | None = None
         try:

@@ -1,5 +1,6 @@
 """Replicas on Ray as one engine: in queries, under load, and when actors or the server are killed."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -141,6 +142,20 @@ def test_one_cluster_per_process(cluster: RayConnection) -> None:
     del cluster
     with pytest.raises(ConfigError, match=r"uses the Ray cluster 'of its own' already.*got '127\.0\.0\.1:1'"):
         create_engine(config(address="127.0.0.1:1"))
+
+
+@pytest.mark.slow
+def test_the_cluster_killed(cluster: RayConnection, make_requests: MakeRequests) -> None:
+    """Where Ray itself dies on the server's machine another local cluster is started, and new actors there."""
+    del cluster
+    engine = open_ray(config())
+    before = pids(engine)
+    programs = {pid: Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0] for pid in children(os.getpid())}
+    [raylet] = [pid for pid, program in programs.items() if program.endswith(b"/raylet")]
+    kill(raylet)
+    until(lambda: pids(engine).get(0, before[0]) != before[0])
+    assert len(answered_once(engine, make_requests(20))) == 20
+    engine.close()
 
 
 _DRIVER = """
