@@ -25,7 +25,9 @@ _FIRST: Final = 64
 _PULLED: Final = 256
 """Prompts pulled together; answers are handed on in between."""
 _POLL_SECONDS: Final = 0.05
-_IDLE_SECONDS: Final = 0.5
+_IDLE_SECONDS: Final = 0.1
+_VAIN_SECONDS: Final = 0.1
+"""A replica without prompts looks for some at others no more often: looking goes through all that wait there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ class RoutedCall:
         self._pulled: list[Request] = []
         """Not routed yet."""
         self._wave = 0
+        self._vain: dict[int, float] = {}
+        """When a replica last found nothing worth taking from others."""
         self._horizon = engine.horizon
 
     def stream(self) -> Generator[Completion, None, None]:
@@ -215,16 +219,19 @@ class RoutedCall:
 
     def _steal(self, replica: int) -> bool:
         """Take work from replicas that have more; the caller holds the lock."""
-        if self._stopped or not self._replicas[replica].up:
+        now = time.monotonic()
+        if self._stopped or not self._replicas[replica].up or now - self._vain.get(replica, 0.0) < _VAIN_SECONDS:
             return False
         others = {number: queue for number, queue in self._queues.items() if number != replica and queue}
         if not others:
             return False
         before = {number: len(queue) for number, queue in others.items()}
-        stolen = self._engine.router.steal(replica, others, time.monotonic())
+        stolen = self._engine.router.steal(replica, others, now)
         for number, count in before.items():
             self._replicas[number].waiting -= count - len(others[number])
         self._queue(stolen)
+        if not stolen:
+            self._vain[replica] = now
         return bool(stolen)
 
     def _answered(self, replica: int, completion: Completion) -> None:
