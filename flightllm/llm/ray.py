@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
-from functools import partial
 from importlib.util import find_spec
 
 from flightllm.config import EngineConfig
@@ -29,7 +28,7 @@ class RayOptions:
     """Which cluster, what runs in each replica, and how many there are.
 
     `replica` has the keys of `[engine]` for the engine in each, `kind` among them. `address` is that of a Ray cluster,
-    as `auto`, `host:6379` or `ray://host:10001`; without one the server starts one on its machine, and stops it. See
+    `auto` or `host:6379`, of which this machine is a node; without one the server starts one here, and stops it. See
     `Scaling` and `Placement` for the others; `max_replicas` of 0 is as many as `min_replicas`.
     """
 
@@ -51,6 +50,10 @@ class RayOptions:
     def __post_init__(self) -> None:
         check_policy(self.policy)
         _ = self.scaling, self.placement
+        if "://" in self.address:  # Ray's client knows no calls beside others
+            raise ValueError(
+                f"address: run the server on a node of the cluster and write 'auto' or HOST:6379; not {self.address!r}"
+            )
         if not self.replica:
             raise ValueError("replica: write a section [engine.replica] with the kind of engine that each one is")
 
@@ -70,8 +73,13 @@ class RayEngine(RoutedEngine):
     """The replicas, the connection that they need, and who looks after their number."""
 
     def __init__(self, config: EngineConfig, options: RayOptions, replica: EngineConfig) -> None:
-        create = partial(RayReplica, replica, options.placement, tokens_of(replica))
-        self._connection = RayConnection(options.address, options.namespace)
+        tokens = tokens_of(replica)
+        connection = self._connection = RayConnection(options.address, options.namespace)
+
+        def create() -> RayReplica:
+            connection.ensure()
+            return RayReplica(replica, options.placement, tokens)
+
         begun = [_Begun(create) for _ in range(options.min_replicas)]
         self._autoscaler: Autoscaler | None = None
         try:

@@ -50,8 +50,6 @@ class RayConnection:
             EngineUnavailableError: there is no cluster, or none can be started.
         """
         with _lock:
-            if _shared and _shared[0].is_lost() and _shared[0].address == address:
-                _shared.pop().close()
             if not _shared:
                 _shared.append(_Held(address, namespace))
             self._held: _Held | None = _shared[0]
@@ -62,6 +60,18 @@ class RayConnection:
                 )
             self._held.users += 1
         self.local = not address
+
+    def ensure(self) -> None:
+        """Start the local cluster again where it is gone.
+
+        Raises:
+            EngineUnavailableError: it cannot be started.
+        """
+        with _lock:
+            held = self._held
+            if held is not None and self.local and node_is_lost():
+                _log.warning("the local ray cluster is gone")
+                held.reopen()
 
     def close(self) -> None:
         """Give the connection up; the last one to do so closes it, which ends what was started on it. Idempotent."""
@@ -86,24 +96,25 @@ class _Held:
     def __init__(self, address: str, namespace: str) -> None:
         self.address = address
         self.users = 0
-        self._stop = threading.Event()
-        self._opened: Future[None] = Future()
-        self._thread = threading.Thread(target=self._hold, args=(namespace,), name="ray", daemon=True)
-        self._thread.start()
-        self._opened.result()
+        self._namespace = namespace
+        self._open()
 
-    def is_lost(self) -> bool:
-        """Tell whether the cluster is gone, so that only a new connection helps."""
-        try:
-            _ray().cluster_resources()
-        except Exception:  # noqa: BLE001 - whatever it says, it does not answer
-            return True
-        return False
+    def reopen(self) -> None:
+        """Connect anew."""
+        self.close()
+        self._open()
 
     def close(self) -> None:
         """Disconnect; a local cluster is stopped."""
         self._stop.set()
         self._thread.join(_STOP_SECONDS)
+
+    def _open(self) -> None:
+        self._stop = threading.Event()
+        self._opened: Future[None] = Future()
+        self._thread = threading.Thread(target=self._hold, args=(self._namespace,), name="ray", daemon=True)
+        self._thread.start()
+        self._opened.result()
 
     def _hold(self, namespace: str) -> None:
         try:
@@ -117,7 +128,8 @@ class _Held:
             return
         except Exception as error:  # noqa: BLE001 - no cluster there, no room for one, another version of Ray, ...
             where = f"no Ray cluster at {self.address}" if self.address else "cannot start a local Ray cluster"
-            self._opened.set_exception(EngineUnavailableError(f"{where}: {error}"))
+            why = f"{error}: {error.__cause__}" if error.__cause__ else str(error)
+            self._opened.set_exception(EngineUnavailableError(f"{where}: {why}"))
             return
         _log.info("connected to ray", address=self.address or "local")
         self._opened.set_result(None)
@@ -127,9 +139,19 @@ class _Held:
                 ray.shutdown()
 
 
+def node_is_lost() -> bool:
+    """Tell whether Ray's part on this machine is gone, so that only a new connection helps."""
+    ray = _ray()
+    try:
+        own = ray.get_runtime_context().get_node_id()
+        return not any(node["Alive"] for node in ray.nodes() if node["NodeID"] == own)
+    except Exception:  # noqa: BLE001 - whatever it says, it is not there
+        return True
+
+
 def _knock(address: str) -> None:
     """Look whether anything listens at an address: Ray goes on trying for minutes."""
-    where = urlsplit(address if "://" in address else f"//{address}")
+    where = urlsplit(f"//{address}")
     if where.hostname is not None and where.port is not None:
         create_connection((where.hostname, where.port), _KNOCK_SECONDS).close()
 

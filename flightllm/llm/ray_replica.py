@@ -19,6 +19,7 @@ from flightllm.config import EngineConfig
 from flightllm.errors import EngineUnavailableError, FlightLLMError
 from flightllm.llm.base import Completion, KvEventsAddress, PrefixCache, Request
 from flightllm.llm.ray_actor import Description, Failure, ReplicaActor
+from flightllm.llm.ray_connection import node_is_lost
 from flightllm.llm.ray_tokens import Tokens
 from flightllm.llm.shares import Shares
 from flightllm.llm.window import LoopThread, Window
@@ -26,6 +27,9 @@ from flightllm.llm.window import LoopThread, Window
 _CHARS_PER_TOKEN: Final = 4
 _CLOSE_SECONDS: Final = 2.0
 """Of an engine; then its actor is ended, which takes with it what the engine started, if less politely."""
+_LOOK_SECONDS: Final = 5.0
+_SILENT_SECONDS: Final = 60.0
+"""After which an actor counts as dead: it says at least every ten that there is nothing."""
 _ANSWERS: Final = "answers"
 """The group of calls that Ray makes beside the others."""
 _log = structlog.get_logger(__name__)
@@ -174,7 +178,7 @@ class RayReplica:
         given = config.kind, config.model, config.max_in_flight, dict(config.options)
         call = self._actor.open.remote(node, *given)
         try:
-            found: Description | Failure = await asyncio.wait_for(call, seconds)
+            found: Description | Failure = await asyncio.wait_for(_unless_lost(call), seconds)
         except TimeoutError as error:
             raise EngineUnavailableError(
                 f"the engine {self._name} did not start within start_seconds = {seconds:g}: the cluster may have no"
@@ -218,10 +222,11 @@ class RayReplica:
         """Hand out answers until the actor dies or this is closed."""
         try:
             while True:
-                for group, result in await self._take.remote():
+                for group, result in await asyncio.wait_for(self._take.remote(), _SILENT_SECONDS):
                     self._hand_out(group, result)
         except Exception as error:  # noqa: BLE001 - of the actor, its node, the cluster or the connection
-            self._death = f"the engine {self._name} died: {_reason(error)}"
+            silent = f"no word from it for {_SILENT_SECONDS:g} s"
+            self._death = f"the engine {self._name} died: {silent if type(error) is TimeoutError else _reason(error)}"
             if not self._closed:
                 _log.warning("ray actor lost", engine=self._name, pid=self.pid)
             for answer in list(self._waiting.values()):
@@ -266,6 +271,15 @@ def _actor(placement: Placement) -> Any:
         return ray.remote(**options)(ReplicaActor).remote()
     except Exception as error:
         raise EngineUnavailableError(f"cannot start a replica on Ray: {_reason(error)}") from error
+
+
+async def _unless_lost(call: Any) -> Any:
+    """Wait for a call, which does not always end when the cluster does."""
+    waited = asyncio.ensure_future(call)
+    while not (await asyncio.wait({waited}, timeout=_LOOK_SECONDS))[0]:
+        if await asyncio.to_thread(node_is_lost):
+            raise EngineUnavailableError("the Ray cluster is gone")
+    return await waited
 
 
 def _bare(request: Request) -> Request:

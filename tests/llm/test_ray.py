@@ -1,5 +1,6 @@
 """Replicas on Ray as one engine: in queries, under load, and when actors or the server are killed."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -22,7 +23,7 @@ from tests.rays import children, kill, local_ray, need_ray, runs, until
 NUMBERS = "CREATE TABLE numbers AS SELECT value AS n FROM generate_series(1, 400)"
 TOLD = "SELECT n, ai_gen('Tell of {n}', n) AS told FROM numbers"
 MakeRequests = Callable[..., list[Request]]
-VLLM: dict[str, object] = {"kind": "vllm", "kv_cache_memory_bytes": 16 << 20, "max_model_len": 2_048}
+VLLM: dict[str, object] = {"kind": "vllm", "kv_cache_memory_bytes": 16 << 20, "max_model_len": 2_048, "kv_events": True}
 
 
 @pytest.fixture(scope="module")
@@ -143,6 +144,20 @@ def test_one_cluster_per_process(cluster: RayConnection) -> None:
         create_engine(config(address="127.0.0.1:1"))
 
 
+@pytest.mark.slow
+def test_the_cluster_killed(cluster: RayConnection, make_requests: MakeRequests) -> None:
+    """Where Ray itself dies on the server's machine another local cluster is started, and new actors there."""
+    del cluster
+    engine = open_ray(config())
+    before = pids(engine)
+    programs = {pid: Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")[0] for pid in children(os.getpid())}
+    [raylet] = [pid for pid, program in programs.items() if program.endswith(b"/raylet")]
+    kill(raylet)
+    until(lambda: pids(engine).get(0, before[0]) != before[0])
+    assert len(answered_once(engine, make_requests(20))) == 20
+    engine.close()
+
+
 _DRIVER = """
 import os, sys, time
 from flightllm.config import EngineConfig
@@ -200,6 +215,7 @@ def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"min_replicas": 0}, r"\[engine\] min_replicas: expected at least 1, got 0"),
         ({"min_replicas": 3, "max_replicas": 2}, r"\[engine\] max_replicas: expected at least min_replicas = 3"),
         ({"num_gpus": -1.0}, r"\[engine\] num_gpus: expected a number from 0 on, got -1"),
+        ({"address": "ray://h:10001"}, r"\[engine\] address: run the server on a node.*'auto' or HOST:6379"),
         ({"address": 3}, r"\[engine\] address: expected str, got int 3"),
     ],
 )
@@ -228,7 +244,9 @@ def test_no_cluster() -> None:
 def test_vllm_killed(cluster: RayConnection, model_path: Path, make_requests: MakeRequests) -> None:
     """With two vLLMs in actors, one killed in mid-query: each request is answered once, and nothing of it is left."""
     del cluster
+    pytest.importorskip("zmq", reason="the extra 'cluster' is not installed")
     engine = open_ray(config(VLLM, str(model_path), min_replicas=2, start_seconds=600.0))
+    assert all(one.kv_events for one in engine.status())
     actor = pids(engine)[0]
     started = children(actor)
     requests = make_requests(300, Parameters(max_tokens=2))
@@ -239,5 +257,6 @@ def test_vllm_killed(cluster: RayConnection, model_path: Path, make_requests: Ma
     assert sorted(completion.id for completion in found) == list(range(300))
     assert all(completion.error is None and completion.text is not None for completion in found)
     until(lambda: not any(map(runs, started)))
+    until(lambda: engine.status()[1].held_blocks > 0)  # as its own events say
     until(lambda: len(pids(engine)) == 2)
     engine.close()
