@@ -23,7 +23,7 @@ class Mortal(FakeEngine):
         """Answer, or say that it is dead, also where nothing is asked."""
         if not self.alive:
             raise EngineUnavailableError("it died")
-        return super().generate(requests, cancelled)
+        yield from super().generate(requests, cancelled)
 
 
 def until(condition: Callable[[], bool]) -> None:
