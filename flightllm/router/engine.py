@@ -320,7 +320,7 @@ class RoutedEngine:
             replica.answered,
             replica.prompt_tokens,
             replica.cached_tokens,
-            0 if cache is None else cache.used,
+            0 if cache is None else min(cache.used, cache.capacity or cache.used),  # prompts to come count as held
             None if cache is None else cache.capacity,
             number in self._subscriptions,
         )
