@@ -10,7 +10,7 @@ import heapq
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Final
 
 import numpy as np
@@ -47,6 +47,11 @@ class StepRates:
         """Return seconds by kind of work where so many requests share each step."""
         return Rates(0.0, self.computed, 0.0, max(self.least, self.base) / at_once + self.decoding)
 
+    def added(self) -> Rates:
+        """Return what work adds to steps that are full anyway, as they are while many prompts wait."""
+        share = self.base / STEP_TOKENS
+        return Rates(0.0, self.computed + share, 0.0, self.decoding + share)
+
 
 ENGINES: Final = {
     # Preble's fit of SGLang's steps (its model_equations.py): 22 ms up to 192 tokens, 0.115 ms for each from 384 on,
@@ -70,7 +75,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Equal replicas. `learned`: times are predicted from those of answers, else by the engine's true rates."""
+    """Equal replicas. `learned`: times are predicted from those of answers; else by `rates`, or what steps take."""
 
     replicas: int
     cache: PrefixCache
@@ -78,6 +83,7 @@ class Cluster:
     at_once: int = 64
     step_tokens: int = STEP_TOKENS
     learned: bool = False
+    rates: Rates | None = None
     window_seconds: float = WINDOW_SECONDS
 
 
@@ -145,9 +151,8 @@ class _Replica:
 class _Simulation:
     def __init__(self, cluster: Cluster, create: Callable[[Fleet], Router]) -> None:
         self._cluster = cluster
-        self._fleet = Fleet(
-            cluster.cache.block_tokens, cluster.steps.rates(cluster.at_once / 2), cluster.window_seconds
-        )
+        rates = cluster.rates or cluster.steps.rates(cluster.at_once / 2)
+        self._fleet = Fleet(cluster.cache.block_tokens, rates, cluster.window_seconds)
         for _ in range(cluster.replicas):
             self._fleet.add(cluster.cache.blocks)
         self._router = create(self._fleet)
@@ -168,7 +173,7 @@ class _Simulation:
         self._outcome.first = batch[0].at if batch else 0.0
         while batch or self._events:
             if batch and (not self._events or batch[0].at <= self._events[0][0]):
-                self._arrive(key, batch)
+                self._arrive(key, batch, batch[0].at)
                 key += len(batch)
                 batch = next(batches, None)
             else:
@@ -177,8 +182,20 @@ class _Simulation:
         self._outcome.busy = [replica.busy for replica in self._replicas]
         return self._outcome
 
-    def _arrive(self, key: int, batch: list[Arrival]) -> None:
-        now = batch[0].at
+    def work_off(self, backlog: Iterator[Arrival], horizon: int) -> Outcome:
+        key, now = 0, 0.0
+        while True:
+            open_ = len(self._arrived)
+            if open_ <= horizon // 2 and (pulled := list(islice(backlog, horizon - open_))):
+                self._arrive(key, pulled, now)
+                key += len(pulled)
+            if not self._events:
+                self._outcome.busy = [replica.busy for replica in self._replicas]
+                return self._outcome
+            now, _, replica = heapq.heappop(self._events)
+            self._end(replica, now)
+
+    def _arrive(self, key: int, batch: list[Arrival], now: float) -> None:
         prompts = []
         for number, one in enumerate(batch, key):
             self._arrived[number] = one
@@ -186,16 +203,16 @@ class _Simulation:
         started = time.thread_time()
         chosen = self._router.route(prompts, now)
         self._outcome.deciding += time.thread_time() - started
-        for prompt, replica in zip(prompts, chosen, strict=True):
-            self._push(self._replicas[replica], prompt)
+        self._push(prompts)
         for replica in dict.fromkeys(chosen):
             self._start(self._replicas[replica], now)
         if self._waiting and self._idle:
             self._start(self._replicas[next(iter(self._idle))], now)
 
-    def _push(self, replica: _Replica, prompt: Prompt) -> None:
-        replica.queue.push(prompt, self._fleet.open[prompt.key].cached_tokens / max(1, prompt.count))
-        self._waiting += 1
+    def _push(self, prompts: Iterable[Prompt]) -> None:
+        for one in self._fleet.queued(prompts):
+            self._queues[one.replica].push(one.prompt, one.share)
+            self._waiting += 1
 
     def _start(self, replica: _Replica, now: float) -> None:
         """Begin a replica's next step, unless it is in one or has nothing to do."""
@@ -233,8 +250,7 @@ class _Simulation:
         stolen = self._router.steal(replica.number, self._queues, now)
         self._outcome.deciding += time.thread_time() - started
         self._waiting -= len(stolen)  # they left their queues
-        for prompt in stolen:
-            self._push(replica, prompt)
+        self._push(stolen)
         self._outcome.stolen += len(stolen)
         return bool(stolen)
 
@@ -264,6 +280,14 @@ class _Simulation:
 def simulate(arrivals: Iterable[Arrival], cluster: Cluster, create: Callable[[Fleet], Router]) -> Outcome:
     """Route prompts, which come in the order of their times, and answer them; those of one time are routed together."""
     return _Simulation(cluster, create).run(arrivals)
+
+
+def work_off(backlog: Iterable[Arrival], cluster: Cluster, create: Callable[[Fleet], Router], horizon: int) -> Outcome:
+    """Route prompts that are all there from the beginning, and answer them.
+
+    At most `horizon` of them are with the router at a time; when half of these are answered, it gets further ones.
+    """
+    return _Simulation(cluster, create).work_off(iter(backlog), horizon)
 
 
 def _together(arrivals: Iterable[Arrival]) -> Iterator[list[Arrival]]:

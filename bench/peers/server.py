@@ -29,8 +29,10 @@ _STOP_SECONDS: Final = 20
 
 
 @contextmanager
-def vllm_server(model: Path, kv_bytes: int, in_flight: int) -> Iterator[str]:
+def vllm_server(model: Path, kv_bytes: int, in_flight: int, *further: str) -> Iterator[str]:
     """Start a server on a free port, its block size and arithmetic set for CPU; yield its address, and stop it.
+
+    `further` are arguments of its command.
 
     Raises:
         RuntimeError: it did not start; quotes the end of its log.
@@ -50,7 +52,7 @@ def vllm_server(model: Path, kv_bytes: int, in_flight: int) -> Iterator[str]:
         "--max-num-seqs",
         str(in_flight),
     ]
-    command += ["--enforce-eager", "--enable-prompt-tokens-details"]
+    command += ["--enforce-eager", "--enable-prompt-tokens-details", *further]
     environment = {
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "OMP_NUM_THREADS": "1",

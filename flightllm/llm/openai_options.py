@@ -26,7 +26,8 @@ class OpenAIOptions:
     `kv_events` is the ZeroMQ address at which it tells what its prefix cache holds, `kv_replay` the one at which it
     tells past events again; `block_tokens` and `cache_blocks` are the shape of that cache; `max_model_len` is its own
     limit (0: the tokenizer's); `priority` sends each request's priority, and `cache_salt` keeps tenants' prefixes
-    apart. Other endpoints refuse these two.
+    apart. Other endpoints refuse these two. Of several prompts in one request vLLM 0.32 tells only how many tokens of
+    the last one were cached: with `prompts_per_request` = 1 that is told of each.
     """
 
     base_url: str = _HOSTED

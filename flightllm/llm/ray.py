@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, fields
@@ -87,7 +88,7 @@ class RayEngine(RoutedEngine):
         """End the actors, and the cluster where it is ours. Idempotent."""
         if self._autoscaler is not None:
             self._autoscaler.close()
-        engines = [self.replica(status.number).engine for status in self.status()]
+        engines = [replica.engine for replica in list(self._replicas.values())]
         with ThreadPoolExecutor(max(1, len(engines))) as pool:  # each takes a while
             list(pool.map(SupervisedEngine.close, engines))
         super().close()
@@ -99,14 +100,21 @@ class _Begun:
 
     def __init__(self, create: Callable[[], Engine]) -> None:
         self._create = create
-        with_one = ThreadPoolExecutor(1, "ray-start")
-        self._first: Future[Engine] | None = with_one.submit(create)
-        with_one.shutdown(wait=False)
+        first: Future[Engine] = Future()
+        self._first: Future[Engine] | None = first
+        # No pool's: the interpreter's end waits for those.
+        threading.Thread(target=self._begin, args=(first,), name="ray-start", daemon=True).start()
 
     def __call__(self) -> Engine:
         """Return the first one once it is there; after that make another."""
         first, self._first = self._first, None
         return self._create() if first is None else first.result()
+
+    def _begin(self, first: Future[Engine]) -> None:
+        try:
+            first.set_result(self._create())
+        except BaseException as error:  # noqa: BLE001 - raised where the engine is wanted
+            first.set_exception(error)
 
     def discard(self) -> None:
         """Close the first one, if nobody had it."""

@@ -8,7 +8,9 @@ import threading
 from concurrent.futures import Future
 from contextlib import suppress
 from pathlib import Path
+from socket import create_connection
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 import structlog
 
@@ -21,11 +23,13 @@ _QUIET: Final = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # else it warns that this will change
     "RAY_SCHEDULER_EVENTS": "0",
+    "RAY_DISABLE_FAILURE_SIGNAL_HANDLER": "1",  # else SIGTERM, which drains the server, leaves a stack trace in its log
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # all that it would print to this process's output
     "RAY_ENABLE_AUTO_CONNECT": "0",  # else a call after the end starts a cluster
 }
 _LOOPBACK: Final = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 """What Ray does on desktop systems, a cluster of this machine alone that listens on no other address."""
+_KNOCK_SECONDS: Final = 10.0
 _STOP_SECONDS: Final = 30.0
 _log = structlog.get_logger(__name__)
 _lock = threading.Lock()
@@ -106,6 +110,7 @@ class _Held:
             ray = _quiet_ray(loopback=not self.address)
             theirs = ray.is_initialized()  # by the program that this is a library of
             if not theirs:
+                _knock(self.address)
                 ray.init(**_arguments(self.address, namespace))
         except MissingExtraError as error:
             self._opened.set_exception(error)
@@ -120,6 +125,13 @@ class _Held:
         if not theirs:
             with suppress(Exception):  # the cluster may be gone
                 ray.shutdown()
+
+
+def _knock(address: str) -> None:
+    """Look whether anything listens at an address: Ray goes on trying for minutes."""
+    where = urlsplit(address if "://" in address else f"//{address}")
+    if where.hostname is not None and where.port is not None:
+        create_connection((where.hostname, where.port), _KNOCK_SECONDS).close()
 
 
 def _arguments(address: str, namespace: str) -> dict[str, Any]:

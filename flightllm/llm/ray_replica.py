@@ -111,6 +111,11 @@ class RayReplica:
         return self._death is None
 
     @property
+    def reason(self) -> str | None:
+        """Return why the actor is not there."""
+        return self._death
+
+    @property
     def revision(self) -> str:
         """Return the revision of the engine in the actor."""
         return self._about.revision

@@ -76,7 +76,8 @@ class SupervisedEngine:
     @property
     def reason(self) -> str:
         """Return why the engine is, or was last, not there."""
-        return self._reason
+        engine = self._engine  # one that died has not been found dead before it is asked
+        return str((engine and getattr(engine[0], "reason", None)) or self._reason)
 
     @property
     def inner(self) -> Engine | None:

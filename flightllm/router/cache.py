@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator
+from typing import Final
 
 from flightllm.router.tree import Node, PrefixTree
+
+_STALE: Final = 64
+"""Edges that may be in the order of use though nothing of them is held."""
 
 
 class ReplicaCache:
@@ -24,18 +28,19 @@ class ReplicaCache:
         self.used = 0
         """Blocks held."""
         self._order: OrderedDict[Node, None] = OrderedDict()
-        """Least recently used first. A node that was split off above one of these may be missing."""
+        """Least recently used first. A node that was split off above one of these may be missing, and one be there of
+        which a split left nothing held."""
 
     def touch(self, leaf: Node) -> None:
         """Count the way to a node as used now; without `exact`, as held, and let others go for it."""
         for node in leaf.up():
-            self._order[node] = None
-            self._order.move_to_end(node)
             if not self.exact:
                 self.hold(node, (1 << node.blocks) - 1)
-        if self.exact:
-            self._trim()
-        elif self.capacity is not None:
+            elif self._replica not in node.held:
+                continue
+            self._order[node] = None
+            self._order.move_to_end(node)
+        if not self.exact and self.capacity is not None:
             while self.used > self.capacity and self._evict():
                 pass
 
@@ -49,6 +54,10 @@ class ReplicaCache:
         if bits & ~before:
             node.held[self._replica] = before | bits
             self.used += (bits & ~before).bit_count()
+            if self.exact:
+                self._order.setdefault(node)
+                if len(self._order) > 2 * self.used + _STALE:  # edges of which a split left nothing
+                    self._order = OrderedDict((one, None) for one in self._order if self._replica in one.held)
 
     def drop(self, node: Node, bits: int) -> None:
         """Count some blocks of an edge as gone."""
@@ -58,6 +67,7 @@ class ReplicaCache:
             node.held[self._replica] = before & ~bits
         elif before:
             del node.held[self._replica]
+            self._order.pop(node, None)
             self._tree.prune(node)
 
     def victims(self, blocks: int) -> Iterator[Node]:
@@ -79,14 +89,6 @@ class ReplicaCache:
             if self._replica in node.held:
                 self.drop(node, node.held[self._replica])
         self._order.clear()
-
-    def _trim(self) -> None:
-        """Forget the order of edges that the engine has dropped."""
-        while self._order:
-            node = next(iter(self._order))
-            if self._replica in node.held or self._replica in node.open:
-                return
-            del self._order[node]
 
     def _evict(self) -> bool:
         """Let the least recently used edge go that no prompt under way needs; False where there is none."""

@@ -25,7 +25,9 @@ _FIRST: Final = 64
 _PULLED: Final = 256
 """Prompts pulled together; answers are handed on in between."""
 _POLL_SECONDS: Final = 0.05
-_IDLE_SECONDS: Final = 0.5
+_IDLE_SECONDS: Final = 0.1
+_VAIN_SECONDS: Final = 0.1
+"""A replica without prompts looks for some at others no more often: looking goes through all that wait there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ class RoutedCall:
         self._pulled: list[Request] = []
         """Not routed yet."""
         self._wave = 0
+        self._vain: dict[int, float] = {}
+        """When a replica last found nothing worth taking from others."""
         self._horizon = engine.horizon
 
     def stream(self) -> Generator[Completion, None, None]:
@@ -107,19 +111,24 @@ class RoutedCall:
     def _route(self, prompts: list[Prompt]) -> None:
         """Queue prompts at the replicas that the policy chooses; the caller holds the lock."""
         self._engine.refresh()
-        now = time.monotonic()
-        for prompt, replica in zip(prompts, self._engine.router.route(prompts, now), strict=True):
-            self._queue(prompt, replica)
+        self._engine.router.route(prompts, time.monotonic())
+        self._queue(prompts)
         self._work.notify_all()
 
-    def _queue(self, prompt: Prompt, replica: int) -> None:
-        cached = self._engine.fleet.open[prompt.key].cached_tokens
-        self._queues.setdefault(replica, LocalQueue()).push(prompt, cached / max(1, prompt.count))
-        self._replicas.setdefault(replica, self._engine.replica(replica)).waiting += 1
-        if replica not in self._threads:
-            thread = threading.Thread(target=self._serve, args=(replica,), name=f"replica-{replica}", daemon=True)
-            self._threads[replica] = thread
-            thread.start()
+    def _queue(self, prompts: list[Prompt]) -> None:
+        """Queue prompts where they were assigned to; the caller holds the lock."""
+        for one in self._engine.fleet.queued(prompts):
+            replica = one.replica
+            self._queues.setdefault(replica, LocalQueue()).push(one.prompt, one.share)
+            self._replicas.setdefault(replica, self._engine.replica(replica)).waiting += 1
+            if replica not in self._threads:
+                self._begin(replica)
+
+    def _begin(self, replica: int) -> None:
+        """Start the thread of a replica."""
+        name = f"replica-{replica}"
+        thread = self._threads[replica] = threading.Thread(target=self._serve, args=(replica,), name=name, daemon=True)
+        thread.start()
 
     def _arrived(self, *, patient: bool) -> Iterator[Completion]:
         """Yield the answers that are there; where `patient`, wait a while for the first."""
@@ -192,6 +201,8 @@ class RoutedCall:
         """Yield what is queued for a replica, None while it has prompts but no further ones; end where it has none."""
         while True:
             with self._work:
+                if self._stopped:
+                    return
                 queue = self._queues.get(replica)
                 if not queue:
                     self._steal(replica)
@@ -202,23 +213,25 @@ class RoutedCall:
                     self._replicas[replica].sent()
                     self._sent.setdefault(replica, set()).add(prompt.key)
                     request = self._open[prompt.key][0]
-                elif self._stopped or not self._sent.get(replica):
+                elif not self._sent.get(replica):
                     return
             yield None if prompt is None else replace(request, id=prompt.key)
 
     def _steal(self, replica: int) -> bool:
         """Take work from replicas that have more; the caller holds the lock."""
-        if self._stopped or not self._replicas[replica].up:
+        now = time.monotonic()
+        if self._stopped or not self._replicas[replica].up or now - self._vain.get(replica, 0.0) < _VAIN_SECONDS:
             return False
         others = {number: queue for number, queue in self._queues.items() if number != replica and queue}
         if not others:
             return False
         before = {number: len(queue) for number, queue in others.items()}
-        stolen = self._engine.router.steal(replica, others, time.monotonic())
+        stolen = self._engine.router.steal(replica, others, now)
         for number, count in before.items():
             self._replicas[number].waiting -= count - len(others[number])
-        for prompt in stolen:
-            self._queue(prompt, replica)
+        self._queue(stolen)
+        if not stolen:
+            self._vain[replica] = now
         return bool(stolen)
 
     def _answered(self, replica: int, completion: Completion) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
 import numpy as np
@@ -31,6 +33,10 @@ class Assigned:
     decode: float
     cached_tokens: int
     at: float
+    share: float
+    """How much of it is cached, for its place in the replica's queue."""
+    turn: int
+    """Counts up: the lower one waits before the higher one."""
 
 
 class Fleet:
@@ -54,6 +60,7 @@ class Fleet:
         self.window_seconds = window_seconds
         self._recent: deque[tuple[float, Node, int]] = deque()
         self._answers: dict[int, tuple[float, float]] = {}
+        self._turns = count()
 
     @property
     def up(self) -> list[int]:
@@ -123,12 +130,19 @@ class Fleet:
         total, seen = self._answers.get(prompt.answer_tokens, (0.0, 0.0))
         return total / seen if seen else float(prompt.answer_tokens)
 
-    def assign(self, prompt: Prompt, leaf: Node, replica: int, now: float) -> None:
-        """Count a prompt as given to a replica, which will hold its blocks."""
+    def assign(self, prompt: Prompt, leaf: Node, replica: int, now: float, share: float | None = None) -> None:
+        """Count a prompt as given to a replica, which will hold its blocks.
+
+        `share` is what it is queued with, where that is not to be the share of its tokens that are cached by then.
+        """
+        self._expire(now)
+        if leaf.unused:
+            leaf = self.insert(prompt)  # it may have been pruned since it was found
         cached = self.cached_tokens(prompt, leaf, replica)
         prefill = self.rates.prefill(prompt.count - cached, cached)
         decode = self.rates.decode(self.answer_tokens(prompt))
-        self.open[prompt.key] = Assigned(prompt, leaf, replica, prefill, decode, cached, now)
+        share = cached / max(1, prompt.count) if share is None else share
+        self.open[prompt.key] = Assigned(prompt, leaf, replica, prefill, decode, cached, now, share, next(self._turns))
         self.prefill[replica] += prefill
         self.decode[replica] += decode
         self.load[replica] += prefill + decode
@@ -138,7 +152,10 @@ class Fleet:
             node.open[replica] = node.open.get(replica, 0) + 1
         self._recent.append((now + self.window_seconds, leaf, replica))
         self.caches[replica].touch(leaf)
-        self._expire(now)  # last: the leaf's own earlier requests may be among those, and nobody else need hold it
+
+    def queued(self, prompts: Iterable[Prompt]) -> list[Assigned]:
+        """Return what was made of some prompts just assigned, in the order in which they are to be queued."""
+        return sorted((self.open[prompt.key] for prompt in prompts), key=lambda one: one.turn)
 
     def finished(self, key: int, completion_tokens: int | None = None) -> Assigned:
         """Count a prompt as answered, or as taken away; with the length of its answer where that is known."""

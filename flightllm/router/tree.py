@@ -83,9 +83,14 @@ class Node:
         return found
 
     @property
+    def used(self) -> bool:
+        """Tell whether somebody holds some of it, or went through it lately."""
+        return bool(self.held or self.recent or self.open)
+
+    @property
     def unused(self) -> bool:
         """Tell whether nobody holds it, went through it lately, or has anything below it."""
-        return not (self.children or self.held or self.recent or self.open)
+        return not (self.children or self.used)
 
 
 class PrefixTree:
@@ -174,15 +179,32 @@ class PrefixTree:
         return found
 
     def prune(self, node: Node) -> None:
-        """Remove a node that nobody uses, and those above it that nobody uses any more."""
-        while node.parent is not None and node.unused:
+        """Remove a node if nobody uses it or what is below it, and those above it that nobody uses any more.
+
+        Whoever kept one of them finds it without use, and without children.
+        """
+        while node.parent is not None and (dead := self._dead(node)):
             parent = node.parent
             first = node.tokens[: self._block_bytes]
             if parent.children.get(first) is not node:
                 return  # removed before
             del parent.children[first]
-            self.nodes -= 1
+            for one in dead:
+                one.children.clear()
+            self.nodes -= len(dead)
             node = parent
+
+    def _dead(self, top: Node) -> list[Node]:
+        """Return a node and those below, if nobody uses any: a split may leave some of which nothing is held."""
+        if top.used:
+            return []
+        found = [top]
+        for node in found:
+            for child in node.children.values():
+                if child.used:
+                    return []
+                found.append(child)
+        return found
 
     def _whole(self, tokens: bytes) -> int:
         """Return the bytes of the whole blocks of some tokens."""

@@ -111,3 +111,27 @@ def test_load_provokes_no_error() -> None:
     assert figures["errors not provoked"] == figures["errors in the server's log"] == 0
     assert figures["small query"]["count"] > 0 < figures["ingest"]["count"]
     assert figures["threads"]["last"] > 0 < figures["descriptors"]["last"]
+
+
+def test_router_live_runs_every_policy_in_turn() -> None:
+    """Policies answer the same rows; the expected hit rate stands beside the actual one."""
+    figures = run("router_live", "--policy", "round_robin", "--policy", "e2")
+    policies = figures["policies"]
+    assert list(policies) == ["round_robin", "e2"]
+    assert policies["round_robin"]["rows"] == policies["e2"]["rows"] > 0
+    assert all(0 < policy["expected_when_routed"] <= 1 for policy in policies.values())
+
+
+def test_priorities_measures_a_small_query_beside_a_large_one() -> None:
+    """The small query is timed alone, and beside the large one of either kind."""
+    figures = run("priorities")
+    assert all(figures[kind]["median"] > 0 for kind in ("alone", "equal", "before"))
+
+
+def test_router_batch_compares_all_policies() -> None:
+    """A query's batch over two replicas: knowing it ahead is no worse than hashing, and near the bound."""
+    figures = run("router_batch")
+    (case,) = (value for name, value in figures.items() if name.startswith("movies q1"))
+    assert {"round_robin", "least_loaded", "prefix_hash", "e2", "e2_batch"} <= set(case)
+    assert case["e2_batch"]["makespan"] <= case["prefix_hash"]["makespan"]
+    assert 0.9 < case["e2_batch"]["by_bound"] < 1.3

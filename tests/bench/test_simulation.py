@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 from bench.router_workloads import BLOCK_TOKENS, Tools, poisson
-from bench.simulation import Arrival, Cluster, Outcome, simulate
+from bench.simulation import Arrival, Cluster, Outcome, simulate, work_off
 from flightllm.llm.base import PrefixCache
 from flightllm.router.base import Prompt, create_router
+from flightllm.router.fleet import Fleet
 from flightllm.router.local_queue import LocalQueue
+from flightllm.router.online import OnlineRouter
 from flightllm.router.round_robin import RoundRobin
 from flightllm.router.tree import Node
 
@@ -104,3 +106,31 @@ def test_stolen_prompts_are_answered_once() -> None:
     assert sorted(outcome.keys) == list(range(100))
     assert outcome.stolen > 20
     assert min(outcome.busy) > 0
+
+
+@pytest.mark.parametrize("policy", ["least_loaded", "e2_batch"])
+def test_a_backlog_is_worked_off(policy: str) -> None:
+    """Prompts that are there from the beginning are all answered, with no more than the horizon under way."""
+    asked = [Arrival(0.0, one.tokens, one.answer_tokens) for one in arrivals(300, 40.0)]
+    most = 0
+
+    class Watched(OnlineRouter):
+        def __init__(self, fleet: Fleet) -> None:
+            super().__init__(fleet)
+            self._router = create_router(policy, fleet)
+
+        def choose(self, prompt: Prompt, leaf: Node, now: float) -> int:
+            raise NotImplementedError
+
+        def route(self, prompts: Sequence[Prompt], now: float) -> list[int]:
+            nonlocal most
+            chosen = self._router.route(prompts, now)
+            most = max(most, len(self.fleet.open))
+            return chosen
+
+        def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[Prompt]:
+            return self._router.steal(idle, queues, now)
+
+    outcome = work_off(asked, Cluster(3, PrefixCache(BLOCK_TOKENS, 300), at_once=8), Watched, 100)
+    assert sorted(outcome.keys) == list(range(300))
+    assert most == 100

@@ -27,10 +27,12 @@ from flightllm.llm.base import (
 )
 from flightllm.llm.openai_wire import share_out
 from flightllm.llm.predict import tokenizing
+from tests.endpoint_process import EndpointProcess
 from tests.endpoints import Body, Endpoint, Reply, answer, endpoint_of, refuse
 
 pytest.importorskip("openai", reason="the extra 'openai' is not installed")
 from flightllm.llm.openai import OpenAIEngine
+from flightllm.llm.openai_options import OpenAIOptions
 
 MakeRequests = Callable[..., list[Request]]
 
@@ -320,3 +322,23 @@ def test_usage_is_shared_out_in_full(make_requests: MakeRequests) -> None:
     assert [one.completion_tokens for one in found] == [1, 2, 4]
     found = share_out(requests, ["a", "b" * 50, ""], usage)
     assert [one.completion_tokens for one in found] == [1, 5, 1]
+
+
+def test_probe() -> None:
+    """An endpoint that answers anything but that it is overloaded is there; one that is gone is not."""
+    with EndpointProcess() as process:
+        engine = OpenAIEngine("any", 8, OpenAIOptions(base_url=process.url))
+        engine.probe()  # it knows no list of models, and says so
+        process.stop()
+        with pytest.raises(EngineUnavailableError, match="cannot be reached"):
+            engine.probe()
+        engine.close()
+
+
+def test_shared_revision() -> None:
+    """Endpoints of one model have a revision in common, those of another model or way of asking have not."""
+    revisions = [
+        OpenAIEngine(model, 8, OpenAIOptions(base_url=url, api=api)).shared_revision
+        for model, url, api in (("a", "http://x", "chat"), ("a", "http://y", "chat"), ("a", "http://x", "completions"))
+    ]
+    assert revisions[0] == revisions[1] != revisions[2]

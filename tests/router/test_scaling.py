@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flightllm.router.scaling import Change, Load, Scaling, Seen, decide
@@ -32,6 +32,7 @@ def watch(
     return changes
 
 
+@settings(deadline=None)
 @given(
     st.integers(1, 5),
     st.integers(0, 5),
@@ -57,6 +58,7 @@ def test_bounds(least: int, more: int, looks: list[tuple[float, list[Load]]], re
             assert len(numbers) == scaling.min_replicas
 
 
+@settings(deadline=None)
 @given(st.floats(0, 500), st.integers(1, 12), st.integers(1, 12), st.floats(0.5, 50))
 def test_steady_at_constant_load(work: float, busy: int, replicas: int, backlog: float) -> None:
     """Under a constant load, spread over any of the replicas, the number settles and turns back once at most."""

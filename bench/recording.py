@@ -1,0 +1,109 @@
+"""An engine that answers at once and keeps what it was asked, in order, with the tokens of a real model."""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+from flightllm.config import EngineConfig
+from flightllm.database import Database
+from flightllm.engines import Engines
+from flightllm.llm.base import Choice, Completion, PrefixCache, Request
+from flightllm.llm.fake import FakeEngine, FakeOptions
+from flightllm.llm.prompts import PromptEncoder
+from flightllm.llm.pull import More, pull
+from flightllm.resources import demo_model
+from flightllm.router.tree import pack
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A prompt as it was sent; `tokens` are packed as by `flightllm.router.tree.pack`."""
+
+    tokens: bytes
+    answer_tokens: int
+    """What its answer takes."""
+    most_tokens: int
+    """What it might take."""
+    call: str
+    """Function and instruction."""
+
+
+class RecordingEngine(FakeEngine):
+    """Keep at most `horizon` requests unanswered, as a cluster does: further ones are pulled once half are answered.
+
+    `cache` is what the planner is told of the engine's prefix cache.
+    """
+
+    def __init__(self, horizon: int, cache: PrefixCache) -> None:
+        super().__init__("demo", horizon, FakeOptions())
+        self._horizon = horizon
+        self._shape = cache
+        self._encoder = encoder()
+        self._lengths: dict[str, int] = {}
+        self.asked: list[Asked] = []
+
+    @property
+    def prefix_cache(self) -> PrefixCache:
+        """Return what the planner is to think."""
+        return self._shape
+
+    def count_tokens(self, text: str) -> int:
+        """Count as the demo model does."""
+        return self._encoder.count(text)
+
+    def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
+        """Return the demo model's tokens."""
+        return self._encoder.encode(prompts)
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Answer in the order in which requests came, as late as the horizon allows."""
+        waiting: deque[Request] = deque()
+        more = More.READY
+        while more is not More.ENDED or waiting:
+            if more is not More.ENDED:
+                pulled, more = pull(requests, self._horizon - len(waiting), cancelled)
+                self._record(pulled)
+                waiting += pulled
+            for _ in range(max(1, len(waiting) // 2) if waiting else 0):
+                yield self._answer(waiting.popleft())
+            more = More.ENDED if more is More.ENDED else More.READY
+
+    def _record(self, requests: Sequence[Request]) -> None:
+        ids = self.token_ids([request.prompt for request in requests]) if requests else []
+        for request, tokens in zip(requests, ids, strict=True):
+            most = request.parameters.max_tokens
+            call = f"{request.function}: {request.instruction}"
+            self.asked.append(Asked(pack(tokens), min(most, self._length(request)), most, call))
+
+    def _length(self, request: Request) -> int:
+        """Return the tokens of an answer; text without a constraint goes on as long as it may."""
+        if request.parameters.constraint is None:
+            return request.parameters.max_tokens
+        text = self._answer(request).text or ""
+        if not isinstance(request.parameters.constraint, Choice):
+            return self.count_tokens(text) + 1
+        if text not in self._lengths:
+            self._lengths[text] = self.count_tokens(text) + 1  # and the token that ends it
+        return self._lengths[text]
+
+
+@cache
+def encoder() -> PromptEncoder:
+    """Return the demo model's tokenizer."""
+    return PromptEncoder(demo_model())
+
+
+def asked_by(database: Database, sql: str, horizon: int, cache: PrefixCache) -> tuple[Asked, ...]:
+    """Run a query of a database on an engine that records, without kept answers; return what it was asked."""
+    engine = RecordingEngine(horizon, cache)
+    services = database._services  # noqa: SLF001 - only benchmarks and tests put another engine under a database
+    engines = Engines(services.config.engine, services.objects.engine, create=lambda _: engine)
+    recorded = Database(replace(services, engines=engines), database.queries)
+    for _ in recorded.session().execute(sql, settings={"cache": "off"}).batches:
+        pass
+    return tuple(engine.asked)
+
+
+CONFIG = EngineConfig("fake")
+"""Of the engine that a database has before it records."""

@@ -1,0 +1,175 @@
+"""How soon is a SQL query's whole batch of prompts answered by several simulated replicas, under each routing policy?
+
+    python -m bench.router_batch [--topic NAME …] [--query NAME …] [--rows 15000] [--replicas 2 4 8] [--policy NAME …]
+        [--cache-blocks 4096] [--engine 7b-a6000] [--quick] [--json]
+
+The prompts are those that the planner sends (`bench.prompt_streams`), all there from the beginning: as many as the
+operator hands out at a time are with the router, and further ones come when half of these are answered. Replicas are
+those of `bench.simulation`. The bound on the makespan is the larger one of two: what one replica with the same cache
+takes for the batch in the planner's order, divided by the number of replicas; and the work of the largest group of
+prompts that begin alike beyond what all begin with, if it is not cut.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+
+from bench.common import Options, report
+from bench.prompt_streams import HORIZON, TOPICS, Stream, queries, streams
+from bench.samples import PAPER_ROWS
+from bench.setting import announce
+from bench.simulation import ENGINES, Arrival, Cluster, Outcome, work_off
+from flightllm.llm.base import PrefixCache
+from flightllm.llm.cost import Rates
+from flightllm.router.base import POLICIES, Prompt, create_router
+from flightllm.router.fleet import Fleet
+from flightllm.router.line import Line
+from flightllm.router.online import OnlineRouter
+from flightllm.router.tree import Node
+
+BLOCK_TOKENS: Final = 16
+_CHANCE_BLOCKS: Final = 2
+"""That prompts have in common by the names of fields, or by chance."""
+Figures = dict[str, float]
+
+
+class OneAfterTheOther(OnlineRouter):
+    """The first replica for all, which takes prompts in the order in which they come."""
+
+    def choose(self, prompt: Prompt, leaf: Node, now: float) -> int:
+        """Return the first replica."""
+        del prompt, leaf, now
+        return 0
+
+    def route(self, prompts: Sequence[Prompt], now: float) -> list[int]:
+        """Assign all with one share, so that the queue does not change their order."""
+        for prompt in prompts:
+            self.fleet.assign(prompt, self.fleet.insert(prompt), 0, now, share=1.0)
+        return [0] * len(prompts)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """What no routing can beat, but by having more cache than one replica; in seconds."""
+
+    alone: Outcome
+    longest_group: float
+
+    def seconds(self, replicas: int) -> float:
+        """Return the least makespan."""
+        return max(self.alone.busy[0] / replicas, self.longest_group)
+
+
+def backlog(stream: Stream) -> list[Arrival]:
+    """Return the prompts of a stream, all there from the beginning."""
+    return [Arrival(0.0, one.tokens, one.answer_tokens, one.most_tokens) for one in stream.prompts]
+
+
+def bound(stream: Stream, cluster: Cluster) -> Bound:
+    """Return the bounds of a batch on such a cluster."""
+    alone = work_off(backlog(stream), replace(cluster, replicas=1), OneAfterTheOther, HORIZON)
+    return Bound(alone, max(groups(stream, cluster.steps.added())))
+
+
+def groups(stream: Stream, rates: Rates) -> Iterator[float]:
+    """Yield the work of each group of prompts that share more than all prompts of their call do, the instruction."""
+    calls: defaultdict[str, list[Prompt]] = defaultdict(list)
+    for key, one in enumerate(stream.prompts):
+        calls[one.call].append(Prompt(key, one.tokens, one.answer_tokens))
+    for prompts in calls.values():
+        fleet = Fleet(BLOCK_TOKENS, rates)
+        fleet.add(None)
+        line = Line.of(fleet, prompts)
+        common = line.shared[1:].min() if len(line) > 1 else 0
+        starts = np.flatnonzero(line.shared <= common + _CHANCE_BLOCKS * BLOCK_TOKENS)
+        yield from np.add.reduceat(line.seconds(line.shared), np.union1d([0], starts)).tolist()
+
+
+def compare(stream: Stream, cluster: Cluster, policies: Sequence[str], least: Bound) -> dict[str, Figures]:
+    """Return the figures of each policy, with its makespan by the bound's."""
+    found, arrivals = {}, backlog(stream)
+    for policy in policies:
+        outcome = work_off(arrivals, cluster, partial(create_router, policy), HORIZON)
+        figures = outcome.figures()
+        found[policy] = {name: figures[name] for name in ("makespan", "hit_ratio", "imbalance", "stolen")} | {
+            "by_bound": outcome.last / least.seconds(cluster.replicas),
+            "work": sum(outcome.busy) / least.alone.busy[0],
+            "decisions_per_second": figures["decisions_per_second"],
+        }
+    return found
+
+
+def table(title: str, found: Mapping[str, Figures]) -> str:
+    """Return a Markdown table."""
+    heads: dict[str, Callable[[Figures], str]] = {
+        "makespan s": lambda one: f"{one['makespan']:.2f}",
+        "by the bound": lambda one: f"{one['by_bound']:.3f}",
+        "hits %": lambda one: f"{100 * one['hit_ratio']:.1f}",
+        "work": lambda one: f"{one['work']:.3f}",
+        "imbalance": lambda one: f"{one['imbalance']:.3f}",
+        "stolen": lambda one: f"{one['stolen']:,.0f}",
+        "decisions/s": lambda one: f"{one['decisions_per_second']:,.0f}",
+    }
+    lines = [f"| {title} | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    lines += [f"| {name} | {' | '.join(show(one) for show in heads.values())} |" for name, one in found.items()]
+    return "\n".join([*lines, ""])
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run from the command line."""
+    given = _parser().parse_args(arguments)
+    if given.quick:
+        given.topic, given.query, given.rows, given.replicas = given.topic or ["movies"], ["q1"], 300, [2]
+    announce("router_batch", arguments)
+    figures: dict[str, Any] = {}
+    for topic in given.topic or TOPICS:
+        names = tuple(name for name in queries(topic) if not given.query or name in given.query)
+        for stream in streams(topic, names, given.rows, given.cache_blocks) if names else ():
+            figures |= measure(stream, given)
+    if given.json:
+        report("router_batch", Options(given.json, given.quick, 1), figures)
+
+
+def measure(stream: Stream, given: argparse.Namespace) -> dict[str, Any]:
+    """Compare the policies on one stream; return and print figures by case."""
+    steps = ENGINES[given.engine]
+    cluster = Cluster(1, PrefixCache(BLOCK_TOKENS, given.cache_blocks), steps, given.at_once, rates=steps.added())
+    least = bound(stream, cluster)
+    print(
+        f"{stream.name}: {len(stream.prompts):,} prompts, {least.alone.prompt_tokens:,} tokens; one replica alone "
+        f"{least.alone.busy[0]:.2f} s, {100 * least.alone.hit_ratio:.1f} % cached; longest group "
+        f"{least.longest_group:.2f} s\n"
+    )
+    found: dict[str, Any] = {}
+    for replicas in given.replicas:
+        title = f"{stream.name}, {replicas} replicas"
+        here = compare(stream, replace(cluster, replicas=replicas), given.policy, least)
+        found[title] = {"bound": least.seconds(replicas), "longest_group": least.longest_group, **here}
+        print(table(f"{title}, bound {least.seconds(replicas):.2f} s", here), flush=True)
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--topic", nargs="+", choices=TOPICS, help="(default: all)")
+    parser.add_argument("--query", nargs="+", help="q1 to q5 (default: all of a topic)")
+    parser.add_argument("--rows", type=int, default=PAPER_ROWS, help="of a topic's join, at most (default %(default)s)")
+    parser.add_argument("--replicas", nargs="+", type=int, default=[2, 4, 8])
+    parser.add_argument("--policy", nargs="+", choices=POLICIES, default=list(POLICIES))
+    parser.add_argument("--cache-blocks", type=int, default=4_096, help="of 16 tokens, of each (default %(default)s)")
+    parser.add_argument("--at-once", type=int, default=64, help="prompts in an engine (default %(default)s)")
+    parser.add_argument("--engine", choices=ENGINES, default="7b-a6000", help="whose steps (default 7b-a6000)")
+    parser.add_argument("--quick", action="store_true", help="one query over 300 rows, two replicas")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

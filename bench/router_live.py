@@ -1,0 +1,174 @@
+"""Run a filter over movies on two engines, prompts routed by one policy after the other.
+
+    python -m bench.router_live [--model bench] [--rows 2000] [--repeats 3] [--policy e2_batch] [--quick] [--json]
+
+Two vLLM servers on this machine, each in a process of its own with a prefix cache too small for what the prompts share,
+tell what their caches hold. Policies take turns; each run begins with empty caches and no kept answers. Reported are
+medians, and what share of the prompt tokens the router expected to be cached: when it chose the replica, and when the
+prompt was sent. `--quick` has two fake engines.
+"""
+
+import argparse
+import json
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from bench.common import cpu_seconds, machine
+from bench.engines import CACHE_BLOCKS, IN_FLIGHT
+from bench.foreseen import watch
+from bench.models import SHAPES, Shape, model
+from bench.peers.server import MODEL, counters, forget_prefixes, vllm_server
+from bench.samples import sample, write
+from bench.setting import announce, open_database
+from bench.suite import suites
+from flightllm.config import EngineConfig
+from flightllm.router.base import POLICIES
+
+if TYPE_CHECKING:
+    from flightllm.router.engine import RoutedEngine
+
+REPLICAS: Final = 2
+_BLOCK_TOKENS: Final = 32
+_SETTINGS: Final = {"cache": "off"}
+Figures = dict[str, Any]
+Tables = list[Mapping[str, object]]
+
+
+@contextmanager
+def servers(shape: Shape, blocks: int) -> Iterator[Tables]:
+    """Start a vLLM server for each replica, and yield the replicas' options; stop them at the end."""
+    folder = model(shape)
+    with ExitStack() as stack:
+        sockets = stack.enter_context(tempfile.TemporaryDirectory(prefix="flightllm-kv-"))
+        tables: Tables = []
+        for number in range(REPLICAS):
+            events = {"kv_events": f"ipc://{sockets}/{number}", "kv_replay": f"ipc://{sockets}/{number}-past"}
+            told = {"endpoint": events["kv_events"], "replay_endpoint": events["kv_replay"]}
+            arguments = ("--kv-events-config", json.dumps({"enable_kv_cache_events": True, **told}))
+            kv_bytes = shape.kv_bytes(blocks * _BLOCK_TOKENS)
+            url = stack.enter_context(vllm_server(folder, kv_bytes, IN_FLIGHT, *arguments))
+            common = {"tokenizer": str(folder), "api": "completions", "prompts_per_request": 8}
+            cache = {"block_tokens": _BLOCK_TOKENS, "cache_blocks": blocks - 1}  # one is vLLM's own
+            tables.append({"kind": "openai", "base_url": f"{url}/v1", **common, **cache, **events})
+        yield tables
+
+
+def cluster(tables: Tables, policy: str) -> EngineConfig:
+    """Return the engine that routes prompts to the replicas by a policy."""
+    return EngineConfig("cluster", MODEL, 2 * IN_FLIGHT, {"policy": policy, "replicas": tables})
+
+
+def empty(tables: Tables) -> None:
+    """Empty the servers' prefix caches; they tell of it with the next prompt, so send one."""
+    for table in tables:
+        if table["kind"] == "openai":
+            url = str(table["base_url"])
+            forget_prefixes(url.removesuffix("/v1"))
+            body = json.dumps({"model": MODEL, "prompt": "Warm up. " * 40, "max_tokens": 1}).encode()
+            asked = urllib.request.Request(f"{url}/completions", body, {"Content-Type": "application/json"})  # noqa: S310
+            with urllib.request.urlopen(asked):  # noqa: S310 - our own server's address
+                pass
+
+
+def counted(tables: Tables) -> dict[str, int]:
+    """Return the prompt tokens that all servers counted so far, and those of them that were cached; none of fakes."""
+    urls = [str(table["base_url"]).removesuffix("/v1") for table in tables if table["kind"] == "openai"]
+    found = [counters(url) for url in urls]
+    return {name: sum(one[name] for one in found) for name in ("prompt_tokens", "cached_tokens")} if found else {}
+
+
+def run(tables: Tables, policy: str, files: Mapping[str, Path], sql: str) -> Figures:
+    """Run the query on a new database with nothing cached anywhere."""
+    empty(tables)
+    with open_database(cluster(tables, policy), files) as database:
+        engine = cast("RoutedEngine", database.engine)  # offers all of it, itself or wrapped
+        foreseen = watch(engine)
+        before = counted(tables)
+        started, busy = time.perf_counter(), cpu_seconds()
+        result = database.session().execute(sql, settings=_SETTINGS)
+        for _ in result.batches:
+            pass
+        seconds, spent = time.perf_counter() - started, cpu_seconds() - busy
+        row = dict(result.query.row())
+        if before:  # of a list of prompts vLLM's answer tells only what was cached of the last one
+            row |= {name: after - before[name] for name, after in counted(tables).items()}
+        answered = [status.answered for status in engine.status()]
+    tokens = max(1, row["prompt_tokens"])
+    return {
+        "seconds": round(seconds, 2),
+        "cpu_seconds": round(spent, 2),
+        **{name: row[name] for name in ("rows", "calls", "prompt_tokens", "cached_tokens", "failed_rows")},
+        "computed_tokens": row["prompt_tokens"] - row["cached_tokens"],
+        "hit_rate": round(row["cached_tokens"] / tokens, 4),
+        "expected_when_routed": round(foreseen.when_routed / tokens, 4),
+        "expected_when_sent": round(foreseen.when_sent / tokens, 4),
+        "most_prompts": max(answered),
+    }
+
+
+def medians(runs: Sequence[Figures]) -> Figures:
+    """Return the median of each figure."""
+    return {name: median(run[name] for run in runs) for name in runs[0]}
+
+
+def table(found: Mapping[str, Figures]) -> str:
+    """Return the figures as a Markdown table, a line for each policy."""
+    heads = ["policy", "s", "CPU s", "prompt tokens", "computed", "hit rate", "expected when sent", "when routed"]
+    lines = [[*heads, "prompts of the busier"], ["---"] * (len(heads) + 1)]
+    for policy, figures in found.items():
+        times = [f"{figures['seconds']:.1f}", f"{figures['cpu_seconds']:.0f}"]
+        tokens = [f"{figures[name]:,.0f}" for name in ("prompt_tokens", "computed_tokens")]
+        rates = [f"{100 * figures[f]:.1f} %" for f in ("hit_rate", "expected_when_sent", "expected_when_routed")]
+        lines.append([policy, *times, *tokens, *rates, f"{figures['most_prompts']:,.0f}"])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def measure(tables: Tables, given: argparse.Namespace) -> dict[str, list[Figures]]:
+    """Run the query by each policy in turn, several times."""
+    suite = suites()["movies"]
+    found: dict[str, list[Figures]] = {policy: [] for policy in given.policy}
+    with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
+        files = write(sample(suite.pair, given.rows), Path(folder))
+        for turn in range(given.repeats):
+            for policy, runs in found.items():
+                runs.append(run(tables, policy, files, suite.queries[given.query]))
+                print(f"{policy}, {turn}: {json.dumps(runs[-1])}", flush=True)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the benchmark as the command line says."""
+    parser = argparse.ArgumentParser(description="One query on two engines, routed by each policy.")
+    parser.add_argument("--model", default="bench", choices=tuple(SHAPES))
+    parser.add_argument("--rows", type=int, default=2_000, help="joined rows (default 2000)")
+    parser.add_argument("--query", default="q2", choices=tuple(suites()["movies"].queries))
+    parser.add_argument("--cache-blocks", type=int, default=CACHE_BLOCKS, help="of 32 tokens (default %(default)s)")
+    parser.add_argument("--policy", action="append", choices=POLICIES, help="default: all")
+    parser.add_argument("--repeats", type=int, default=3, help="runs of each policy (default 3)")
+    parser.add_argument("--quick", action="store_true", help="200 rows, once, on fake engines")
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+    given = parser.parse_args(arguments)
+    given.policy = given.policy or list(POLICIES)
+    if given.quick:
+        given.rows, given.repeats = 200, 1
+    announce("router_live", arguments)
+    fakes: Tables = [{"kind": "fake", "cache_blocks": 2 * given.cache_blocks}] * REPLICAS
+    with ExitStack() as stack:
+        tables = fakes if given.quick else stack.enter_context(servers(SHAPES[given.model], given.cache_blocks))
+        found = measure(tables, given)
+    middle = {policy: medians(runs) for policy, runs in found.items()}
+    print(f"\n{given.rows} rows, {given.query}, medians of {given.repeats}\n\n{table(middle)}\n")
+    if given.json:
+        names = ("quick", "rows", "query", "model", "cache_blocks", "repeats")
+        head = {"bench": "router_live", **{name: getattr(given, name) for name in names}}
+        print(json.dumps({**head, "policies": middle, "runs": found, "machine": machine()}))
+
+
+if __name__ == "__main__":
+    main()
