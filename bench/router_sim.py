@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         given.workload = given.workload or ["tools", "nothing shared"]
     options = Options(given.json, given.quick, given.seeds)
     if given.speed:
-        report("router_sim", options, {"speed": speeds(POLICIES, 5_000 if given.quick else 100_000)})
+        report("router_sim", options, speeds(given.policy, 5_000 if given.quick else 100_000))
         return
     creates: Creates = {name: partial(create_router, name) for name in given.policy}
     if given.ablation:

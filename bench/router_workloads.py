@@ -191,7 +191,7 @@ WORKLOADS: Final = {
     "tools, azure code times": Workload(
         partial(drawn, Tools(), partial(azure, "azure_trace_code"), 64), 7.0, _TOOL_BLOCKS, table="azure_trace_code"
     ),
-    "mooncake": Workload(mooncake, 0.7, 430, _MOONCAKE_BLOCK, "mooncake_conversation_trace"),
+    "mooncake": Workload(mooncake, 0.5, 2_000, _MOONCAKE_BLOCK, "mooncake_conversation_trace"),
     "nothing shared": Workload(partial(drawn, Alone(), poisson, 64), 8.0, _TOOL_BLOCKS),
     "mix": Workload(partial(drawn, Mixed(), poisson, 300), 7.0, _TOOL_BLOCKS),
 }
