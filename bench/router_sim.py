@@ -1,7 +1,8 @@
 """Which routing policy is best, on simulated replicas, and how fast does it decide?
 
-    python -m bench.router_sim [--workload NAME …] [--replicas 2 4 8] [--policy NAME …] [--seeds 5] [--prompts 1500]
-        [--load 1.0] [--engine 7b-a6000] [--learned] [--ablation | --speed] [--quick] [--json]
+    python -m bench.router_sim [--workload NAME …] [--replicas 2 4 8] [--policy NAME …] [--seeds 5]
+        [--first-seed 0] [--prompts 1500] [--load 1.0] [--engine 7b-a6000] [--learned] [--ablation | --speed]
+        [--quick] [--json]
 
 Replicas batch continuously and keep an LRU cache of blocks; what a step takes is measured on a real engine
 (`bench.simulation`). The policies are the product's own. Prompts are so many for each replica, rates those of the
@@ -87,7 +88,9 @@ def compare(workload: Workload, replicas: int, creates: Creates, given: argparse
     for name, create in creates.items():
         started = time.perf_counter()
         runs = [
-            simulate(workload.arrivals(seed, given.prompts * replicas, rate), cluster, create).figures()
+            simulate(
+                workload.arrivals(given.first_seed + seed, given.prompts * replicas, rate), cluster, create
+            ).figures()
             for seed in range(given.seeds)
         ]
         found[name] = {figure: median(run[figure] for run in runs) for figure in runs[0]}
@@ -117,6 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--replicas", nargs="+", type=int, default=[2, 4, 8])
     parser.add_argument("--policy", nargs="+", choices=POLICIES, default=list(POLICIES))
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--first-seed", type=int, default=0)
     parser.add_argument("--prompts", type=int, default=1_500, help="for each replica (default 1,500)")
     parser.add_argument("--load", type=float, default=1.0, help="times the workload's rate (default 1)")
     parser.add_argument("--engine", choices=ENGINES, default="7b-a6000", help="whose steps (default 7b-a6000)")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import islice
+from itertools import cycle, islice
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.common import data_table
+from bench.prompt_streams import streams
 from bench.simulation import Arrival
 
 BLOCK_TOKENS: Final = 16
@@ -107,17 +108,32 @@ class Again:
 
 
 @dataclass(frozen=True, slots=True)
-class Mixed:
-    """Half of the prompts tools', a quarter that share nothing, a quarter asked again."""
+class Queries:
+    """Queries that run side by side, from anywhere in them on; each asks its prompts in the planner's order."""
 
-    tools: Tools = Tools()
-    alone: Alone = Alone()
-    again: Again = Again()
+    rows: int = 2_000
+
+    def __call__(self, random: np.random.Generator) -> Iterator[tuple[bytes, int]]:
+        """Yield prompts of the paper's queries: q1 to q4 over movies, q5 over SQuAD."""
+        found = (*streams("movies", ("q1", "q2", "q3", "q4"), self.rows), *streams("squad", ("q5",), self.rows))
+        running = []
+        for stream in found:
+            start = int(random.integers(0, len(stream.prompts)))
+            running.append(cycle((*stream.prompts[start:], *stream.prompts[:start])))
+        while True:
+            asked = next(running[random.integers(0, len(running))])
+            yield asked.tokens, asked.answer_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """Prompts of several kinds, each so many times as often as it is told here."""
+
+    parts: tuple[tuple[Prompts, int], ...]
 
     def __call__(self, random: np.random.Generator) -> Iterator[tuple[bytes, int]]:
         """Yield prompts."""
-        streams = [stream(random) for stream in (self.tools, self.tools, self.alone, self.again)]
-        streams[1] = streams[0]
+        streams = [stream for part, times in self.parts for stream in [part(random)] * times]
         while True:
             yield next(streams[random.integers(0, len(streams))])
 
@@ -193,5 +209,12 @@ WORKLOADS: Final = {
     ),
     "mooncake": Workload(mooncake, 0.5, 2_000, _MOONCAKE_BLOCK, "mooncake_conversation_trace"),
     "nothing shared": Workload(partial(drawn, Alone(), poisson, 64), 8.0, _TOOL_BLOCKS),
-    "mix": Workload(partial(drawn, Mixed(), poisson, 300), 7.0, _TOOL_BLOCKS),
+    "mix": Workload(partial(drawn, Mixed(((Tools(), 2), (Alone(), 1), (Again(), 1))), poisson, 300), 7.0, _TOOL_BLOCKS),
+    "queries": Workload(partial(drawn, Queries(), poisson, 64), 20.0, _TOOL_BLOCKS, table="movies"),
+    "queries and tools": Workload(
+        partial(drawn, Mixed(((Queries(), 3), (Tools(), 1))), partial(azure, "azure_trace_conv"), 64),
+        15.0,
+        _TOOL_BLOCKS,
+        table="movies",
+    ),
 }
