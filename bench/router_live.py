@@ -1,11 +1,13 @@
 """Run a filter over movies on two engines, prompts routed by one policy after the other.
 
-    python -m bench.router_live [--model bench] [--rows 2000] [--repeats 3] [--policy e2_batch] [--quick] [--json]
+    python -m bench.router_live [--model bench] [--rows 2000] [--repeats 3] [--policy e2_batch] [--ray] [--quick]
+        [--json]
 
 Two vLLM servers on this machine, each in a process of its own with a prefix cache too small for what the prompts share,
 tell what their caches hold. Policies take turns; each run begins with empty caches and no kept answers. Reported are
 medians, and what share of the prompt tokens the router expected to be cached: when it chose the replica, and when the
-prompt was sent. `--quick` has two fake engines.
+prompt was sent. With `--ray` the two are actors on a Ray cluster of this machine, started anew for each run. `--quick`
+has two fake engines.
 """
 
 import argparse
@@ -20,7 +22,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from bench.common import cpu_seconds, machine
-from bench.engines import CACHE_BLOCKS, IN_FLIGHT
+from bench.engines import CACHE_BLOCKS, IN_FLIGHT, engine_config
 from bench.foreseen import watch
 from bench.models import SHAPES, Shape, model
 from bench.peers.server import MODEL, counters, forget_prefixes, vllm_server
@@ -64,6 +66,15 @@ def cluster(tables: Tables, policy: str) -> EngineConfig:
     return EngineConfig("cluster", MODEL, 2 * IN_FLIGHT, {"policy": policy, "replicas": tables})
 
 
+def on_ray(shape: Shape, blocks: int, policy: str) -> EngineConfig:
+    """Return the engine that routes prompts by a policy to vLLM in actors."""
+    cache = engine_config("vllm", shape, blocks, prefix_cache=True)
+    replica = {"kind": "vllm", "max_in_flight": 2 * IN_FLIGHT, **cache.options, "kv_events": True}
+    replica["engine_args"] = {**cast("dict[str, object]", replica["engine_args"]), "max_num_seqs": IN_FLIGHT}
+    options = {"policy": policy, "min_replicas": REPLICAS, "num_cpus": 0.5, "replica": replica}
+    return EngineConfig("ray", cache.model, 2 * IN_FLIGHT, options)
+
+
 def empty(tables: Tables) -> None:
     """Empty the servers' prefix caches; they tell of it with the next prompt, so send one."""
     for table in tables:
@@ -83,10 +94,10 @@ def counted(tables: Tables) -> dict[str, int]:
     return {name: sum(one[name] for one in found) for name in ("prompt_tokens", "cached_tokens")} if found else {}
 
 
-def run(tables: Tables, policy: str, files: Mapping[str, Path], sql: str) -> Figures:
-    """Run the query on a new database with nothing cached anywhere."""
+def run(config: EngineConfig, tables: Tables, files: Mapping[str, Path], sql: str) -> Figures:
+    """Run the query on a new database with nothing cached anywhere; `tables` are the servers behind it."""
     empty(tables)
-    with open_database(cluster(tables, policy), files) as database:
+    with open_database(config, files) as database:
         engine = cast("RoutedEngine", database.engine)  # offers all of it, itself or wrapped
         foreseen = watch(engine)
         before = counted(tables)
@@ -137,7 +148,9 @@ def measure(tables: Tables, given: argparse.Namespace) -> dict[str, list[Figures
         files = write(sample(suite.pair, given.rows), Path(folder))
         for turn in range(given.repeats):
             for policy, runs in found.items():
-                runs.append(run(tables, policy, files, suite.queries[given.query]))
+                shape = SHAPES[given.model]
+                config = on_ray(shape, given.cache_blocks, policy) if given.ray else cluster(tables, policy)
+                runs.append(run(config, tables, files, suite.queries[given.query]))
                 print(f"{policy}, {turn}: {json.dumps(runs[-1])}", flush=True)
     return found
 
@@ -151,6 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--cache-blocks", type=int, default=CACHE_BLOCKS, help="of 32 tokens (default %(default)s)")
     parser.add_argument("--policy", action="append", choices=POLICIES, help="default: all")
     parser.add_argument("--repeats", type=int, default=3, help="runs of each policy (default 3)")
+    parser.add_argument("--ray", action="store_true", help="engines in Ray actors")
     parser.add_argument("--quick", action="store_true", help="200 rows, once, on fake engines")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     given = parser.parse_args(arguments)
@@ -160,12 +174,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     announce("router_live", arguments)
     fakes: Tables = [{"kind": "fake", "cache_blocks": 2 * given.cache_blocks}] * REPLICAS
     with ExitStack() as stack:
-        tables = fakes if given.quick else stack.enter_context(servers(SHAPES[given.model], given.cache_blocks))
+        tables = fakes if given.quick else []
+        if not given.quick and not given.ray:
+            tables = stack.enter_context(servers(SHAPES[given.model], given.cache_blocks))
         found = measure(tables, given)
     middle = {policy: medians(runs) for policy, runs in found.items()}
     print(f"\n{given.rows} rows, {given.query}, medians of {given.repeats}\n\n{table(middle)}\n")
     if given.json:
-        names = ("quick", "rows", "query", "model", "cache_blocks", "repeats")
+        names = ("quick", "rows", "query", "model", "cache_blocks", "repeats", "ray")
         head = {"bench": "router_live", **{name: getattr(given, name) for name in names}}
         print(json.dumps({**head, "policies": middle, "runs": found, "machine": machine()}))
 

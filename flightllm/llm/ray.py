@@ -17,7 +17,6 @@ from flightllm.llm.options import read_options
 from flightllm.llm.ray_connection import RayConnection
 from flightllm.llm.ray_replica import Placement, RayReplica
 from flightllm.llm.ray_tokens import tokens_of
-from flightllm.llm.supervised import SupervisedEngine
 from flightllm.router.autoscaler import Autoscaler
 from flightllm.router.engine import RoutedEngine
 from flightllm.router.scaling import Scaling
@@ -98,7 +97,8 @@ class RayEngine(RoutedEngine):
             self._autoscaler.close()
         engines = [replica.engine for replica in list(self._replicas.values())]
         with ThreadPoolExecutor(max(1, len(engines))) as pool:  # each takes a while
-            list(pool.map(SupervisedEngine.close, engines))
+            for engine in engines:
+                pool.submit(engine.close)
         super().close()
         self._connection.close()
 
