@@ -70,7 +70,7 @@ class Asker:
         self._ended = False
         """A unit went through all steps."""
         self._exhausted = False
-        self._window = self._backing.window * int(getattr(self._backing.engine, "replicas", 1))
+        self._window = self._backing.window * self._backing.replicas
         self._trace = Trace()
 
     def answer(self, units: Iterator[Unit], cancelled: Callable[[], bool]) -> Generator[Unit, None, None]:
