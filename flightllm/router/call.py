@@ -110,6 +110,8 @@ class RoutedCall:
         """Pull some requests where there is room for them, and route them once there are enough, or no more."""
         if more is More.READY and (room := min(_PULLED, self._horizon - len(self._open) - len(self._pulled))) > 0:
             pulled, more = pull(self._requests, room, self._cancelled)
+            for request in pulled:
+                request.dispatch.waits = True
             self._pulled += pulled
         wanted = self._wave or min(_FIRST * self._engine.replicas, self._horizon // 2)
         if self._pulled and (more is not More.READY or len(self._pulled) >= wanted or self._runs_dry()):
@@ -234,6 +236,7 @@ class RoutedCall:
                     self._replicas[replica].sent()
                     self._sent.setdefault(replica, set()).add(prompt.key)
                     request = self._open[prompt.key][0]
+                    request.dispatch.waits = False
                 elif not self._sent.get(replica):
                     return
             yield None if prompt is None else replace(request, id=prompt.key)
