@@ -84,6 +84,9 @@ def replica_config(config: EngineConfig, table: Mapping[str, object], place: str
     Raises:
         ConfigError: naming the place of what is wrong.
     """
+    for key in table:
+        if key.startswith("price_"):
+            raise ConfigError(f"{place} {key}: all replicas have the same price; write it in [engine]")
     given: dict[str, Any] = {key: table[key] for key in _OWN & table.keys()}
     for key, value in given.items():
         wanted = {f.name: f.type for f in fields(EngineConfig)}[key]

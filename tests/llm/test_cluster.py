@@ -47,7 +47,15 @@ def test_common_and_own_keys() -> None:
         (cluster({"kind": 3}), "kind: expected a text, got 3"),
         (cluster({"kind": "fast"}), "kind: expected one of local, "),
         (EngineConfig("cluster", options={"replicas": ["http://x"]}), r"expected sections \[\[engine.replicas\]\]"),
-        (EngineConfig("cluster", options={"replicas": "http://x"}), "replicas: expected list, got str"),
+        (
+            EngineConfig("cluster", options={"replicas": "http://x"}),
+            r"expected sections \[\[engine.replicas\]\], got str",
+        ),
+        (cluster(FAKE, replica="x"), r"\[engine\] replica: expected a section \[engine.replica\], got str 'x'"),
+        (
+            cluster({**FAKE, "price_input": 1.0}),
+            r"price_input: all replicas have the same price; write it in \[engine\]",
+        ),
         (
             cluster({"base_url": "http://a:b@h/v1"}, {"base_url": "http://a:b@h/v1/"}, replica={"kind": "openai"}),
             "base_url: the sections 1 and 2 have the same, http://h/v1; write each endpoint once",
