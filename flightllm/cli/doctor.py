@@ -6,7 +6,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -132,12 +132,23 @@ def _extras(config: Config) -> Iterator[Finding]:
         if not missing:
             yield Finding(f"extra {extra}", ", ".join(f"{name} {installed}" for name, installed in versions.items()))
             continue
-        kinds = {engine.kind for _, engine in _engines(config.engine)}
-        needed = extra in {ENGINE_EXTRA.get(kind) for kind in kinds} or needed_by.get(extra) is not None
+        needed = extra in _engine_extras(config.engine) or needed_by.get(extra) is not None
         fix = f"pip install 'flightllm[{extra}]'" + (
             "" if needed else f", if you want {_FOR.get(extra, 'that engine')}"
         )
         yield Finding(f"extra {extra}", f"missing {', '.join(missing)}", not needed, fix)
+
+
+def _engine_extras(config: EngineConfig) -> set[str]:
+    """Return the extras that this machine needs for the engines, and for what others' engines tell it."""
+    engines, actors = [engine for _, engine in _engines(config)], list(_actors(config))
+    here = engines if config.options.get("address") else engines + actors
+    found = {ENGINE_EXTRA[one.kind] for one in here if one.kind in ENGINE_EXTRA}
+    if any(one.options.get("tokenizer") for one in here) or any(
+        one.options.get("kv_events") for one in engines + actors
+    ):
+        found.add("cluster")
+    return found
 
 
 def _data_folder(config: Config) -> Finding:
@@ -193,6 +204,15 @@ def _engines(config: EngineConfig) -> Iterator[tuple[str, EngineConfig]]:
             yield from ((f"replica {number}, engine {one.kind}", one) for number, one in enumerate(replicas))
             return
     yield f"engine {config.kind}", config
+
+
+def _actors(config: EngineConfig) -> Iterator[EngineConfig]:
+    """Yield the engine of which a Ray cluster runs several."""
+    if config.kind == "ray":
+        from flightllm.llm.ray import replica_of
+
+        with suppress(FlightLLMError):  # what is wrong is said when it is checked
+            yield replica_of(config)
 
 
 def _engine(config: EngineConfig) -> tuple[str, str]:

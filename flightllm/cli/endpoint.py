@@ -18,16 +18,17 @@ def ask_endpoint(config: EngineConfig) -> tuple[str, str]:
     """
     from flightllm.llm.openai_options import OpenAIOptions
     from flightllm.llm.options import read_options
+    from flightllm.llm.secrets import shown_address
 
     try:
         import openai
     except ImportError as error:
         raise MissingExtraError("the engine 'openai'", "openai") from error
     options = read_options(OpenAIOptions, "openai", config.options)
-    place = options.base_url
+    place = shown_address(options.base_url)
     try:
         with openai.OpenAI(
-            base_url=place, api_key=options.read_key(), timeout=min(options.timeout, _SECONDS), max_retries=0
+            base_url=options.base_url, api_key=options.read_key(), timeout=min(options.timeout, _SECONDS), max_retries=0
         ) as client:
             listed = getattr(client.models.list(), "data", None) or []
     except openai.APIConnectionError as error:

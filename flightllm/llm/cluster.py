@@ -11,6 +11,7 @@ from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError
 from flightllm.llm import check_engine, create_engine
 from flightllm.llm.options import read_options
+from flightllm.llm.secrets import shown_address
 from flightllm.router.base import POLICIES
 from flightllm.router.engine import RoutedEngine
 
@@ -67,6 +68,7 @@ def replica_configs(config: EngineConfig) -> tuple[ClusterOptions, list[EngineCo
         if not isinstance(table, Mapping):
             raise ConfigError(f"[engine] replicas: expected sections [[engine.replicas]], got {table!r}")
         found.append(replica_config(config, {**options.replica, **table}, "[[engine.replicas]]"))
+    _check_endpoints(found)
     return options, found
 
 
@@ -82,6 +84,9 @@ def replica_config(config: EngineConfig, table: Mapping[str, object], place: str
     Raises:
         ConfigError: naming the place of what is wrong.
     """
+    for key in table:
+        if key.startswith("price_"):
+            raise ConfigError(f"{place} {key}: all replicas have the same price; write it in [engine]")
     given: dict[str, Any] = {key: table[key] for key in _OWN & table.keys()}
     for key, value in given.items():
         wanted = {f.name: f.type for f in fields(EngineConfig)}[key]
@@ -102,7 +107,22 @@ def replica_config(config: EngineConfig, table: Mapping[str, object], place: str
 
 def _names(replicas: Sequence[EngineConfig]) -> list[str]:
     """Return what replicas are called: by their address where they have one."""
-    return [str(one.options.get("base_url") or f"{one.kind} {number}") for number, one in enumerate(replicas)]
+    return [
+        shown_address(str(one.options.get("base_url") or f"{one.kind} {number}")) for number, one in enumerate(replicas)
+    ]
+
+
+def _check_endpoints(replicas: Sequence[EngineConfig]) -> None:
+    """Refuse an endpoint that is there twice: it would count as two caches, and be lost as one."""
+    found: dict[str, int] = {}
+    for number, one in enumerate(replicas, 1):
+        address = str(one.options.get("base_url") or "").rstrip("/")
+        first = found.setdefault(address, number)
+        if address and first != number:
+            raise ConfigError(
+                f"[[engine.replicas]] base_url: the sections {first} and {number} have the same,"
+                f" {shown_address(address)}; write each endpoint once, with its max_in_flight"
+            )
 
 
 def _type_name(kind: Any) -> str:

@@ -12,6 +12,7 @@ from flightllm.llm.openai_options import OpenAIOptions
 from flightllm.llm.openai_wire import share_out, spellings
 from flightllm.llm.options import read_options
 from flightllm.llm.prompts import read_tokenizer
+from flightllm.llm.secrets import shown_address
 from flightllm.llm.shares import Shares
 from flightllm.llm.window import LoopThread, Window
 
@@ -60,7 +61,7 @@ class OpenAIEngine:
     @property
     def name(self) -> str:
         """Return the engine kind, model and endpoint."""
-        return f"openai ({self._model} at {self._options.base_url})"
+        return f"openai ({self._model} at {shown_address(self._options.base_url)})"
 
     @property
     def revision(self) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from flightllm.config.secrets import read_secret
 from flightllm.errors import ConfigError
+from flightllm.llm.kv_addresses import check_heard
 from flightllm.llm.secrets import holds_secret
 
 APIS = ("auto", "chat", "completions")
@@ -70,9 +71,8 @@ class OpenAIOptions:
             raise ValueError("kv_events: tells of tokens, so write the model's folder or hub name as tokenizer too")
         if self.kv_replay and not self.kv_events:
             raise ValueError("kv_replay: tells past events again, so write where new ones are told as kv_events")
-        for name, address in (("kv_events", self.kv_events), ("kv_replay", self.kv_replay)):
-            if address and ("*" in address or not address.startswith(("tcp://", "ipc://"))):
-                raise ValueError(f"{name}: an address to connect to, as tcp://host:5557; not {address!r}")
+        check_heard("kv_events", self.kv_events)
+        check_heard("kv_replay", self.kv_replay)
         if min(self.block_tokens, self.cache_blocks) < 1 or self.max_model_len < 0:
             raise ValueError("block_tokens, cache_blocks, max_model_len: must be positive")
 

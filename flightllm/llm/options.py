@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from flightllm.config import EmbeddingConfig, EngineConfig
 from flightllm.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 OptionsT = TypeVar("OptionsT")
 
@@ -31,11 +29,11 @@ def read_options(
     for key, value in options.items():
         if key not in valid:
             msg = f"[{section}] {key}: unknown option of the engine {kind!r}; valid options: {', '.join(sorted(valid))}"
-            msg += f"; of every engine: {', '.join(_common(section))}"
+            msg += f"; of every engine: {_common(section)}"
             raise ConfigError(msg)
         accepted = _plain_types(hints[key])
         if not _fits(value, accepted):
-            names = " or ".join(sorted(_name(one) for one in accepted))
+            names = _tables(section, key, hints[key]) or " or ".join(sorted(_name(one) for one in accepted))
             msg = f"[{section}] {key}: expected {names}, got {type(value).__name__} {value!r}"
             raise ConfigError(msg)
         values[key] = float(value) if float in accepted and type(value) is int else value
@@ -46,10 +44,22 @@ def read_options(
         raise ConfigError(msg) from exc
 
 
-def _common(section: str) -> list[str]:
+def _common(section: str) -> str:
     """Return the keys of a section that do not depend on its kind."""
     config = EngineConfig if section == "engine" else EmbeddingConfig
-    return [field.name for field in fields(config) if field.name != "options"]
+    names = [field.name for field in fields(config) if field.name != "options"]
+    prices = [name for name in names if name.startswith("price_")]
+    text = ", ".join(name for name in names if name not in prices)
+    return f"{text}; and, but for a replica: {', '.join(prices)}" if prices else text
+
+
+def _tables(section: str, key: str, hint: Any) -> str | None:
+    """Return how TOML spells an option that is a table, or several; None for others."""
+    if get_origin(hint) is Mapping:
+        return f"a section [{section}.{key}]"
+    if get_origin(hint) is list and any(get_origin(one) is Mapping for one in get_args(hint)):
+        return f"sections [[{section}.{key}]]"
+    return None
 
 
 def _plain_types(hint: Any) -> tuple[type, ...]:

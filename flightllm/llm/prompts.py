@@ -54,12 +54,12 @@ def read_tokenizer(model: str, *, chat: bool) -> PromptEncoder:
 
     Raises:
         ConfigError: there is none.
-        MissingExtraError: the extra `local` is not installed.
+        MissingExtraError: the extra `cluster` is not installed.
     """
     try:
         return PromptEncoder(demo_model() if model == "demo" else model, chat=chat)
     except ImportError as exc:
-        raise MissingExtraError(f"the tokenizer {model!r}", "local") from exc
+        raise MissingExtraError(f"the tokenizer {model!r}", "cluster") from exc
     except (OSError, ValueError) as exc:  # what transformers raises for no folder, no hub, and a folder without one
         raise ConfigError(f"[engine] tokenizer: cannot read that of {model!r}: {exc}") from exc
 

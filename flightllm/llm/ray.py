@@ -148,6 +148,15 @@ def check(config: EngineConfig) -> None:
             raise ConfigError(f"[engine.replica] {str(error).removeprefix('[engine] ')}") from error
 
 
+def replica_of(config: EngineConfig) -> EngineConfig:
+    """Return the configuration of the engine in each actor.
+
+    Raises:
+        ConfigError: an option is wrong; those of that engine are not looked at.
+    """
+    return _read(config)[1]
+
+
 def _read(config: EngineConfig) -> tuple[RayOptions, EngineConfig]:
     options = read_options(RayOptions, "ray", config.options)
     return options, replica_config(config, options.replica, "[engine.replica]")

@@ -39,7 +39,7 @@ _shared: list[_Held] = []
 
 
 class RayConnection:
-    """A use of the connection, to be closed. `local` where the cluster was started for it."""
+    """A use of the connection, to be closed."""
 
     def __init__(self, address: str, namespace: str) -> None:
         """Connect to the cluster at `address`; where that is empty, start one on this machine.
@@ -59,18 +59,22 @@ class RayConnection:
                     f" already, and a process can use one; got {address!r}"
                 )
             self._held.users += 1
-        self.local = not address
 
     def ensure(self) -> None:
-        """Start the local cluster again where it is gone.
+        """Connect anew where this machine's part of the cluster is gone; a local cluster is started again.
 
         Raises:
-            EngineUnavailableError: it cannot be started.
+            EngineUnavailableError: there is no cluster, or none can be started.
         """
+        held = self._held
+        if held is None or held.theirs:
+            return
+        times = held.times
+        if not node_is_lost():  # takes long where the head does not answer
+            return
         with _lock:
-            held = self._held
-            if held is not None and self.local and node_is_lost():
-                _log.warning("the local ray cluster is gone")
+            if self._held is not None and held.times == times:  # else another user did it meanwhile
+                _log.warning("ray is gone from this machine", address=held.address or "local")
                 held.reopen()
 
     def close(self) -> None:
@@ -96,6 +100,10 @@ class _Held:
     def __init__(self, address: str, namespace: str) -> None:
         self.address = address
         self.users = 0
+        self.times = 0
+        """How often it was opened."""
+        self.theirs = False
+        """The program that this is a library of opened it."""
         self._namespace = namespace
         self._open()
 
@@ -110,6 +118,7 @@ class _Held:
         self._thread.join(_STOP_SECONDS)
 
     def _open(self) -> None:
+        self.times += 1
         self._stop = threading.Event()
         self._opened: Future[None] = Future()
         self._thread = threading.Thread(target=self._hold, args=(self._namespace,), name="ray", daemon=True)
@@ -119,8 +128,8 @@ class _Held:
     def _hold(self, namespace: str) -> None:
         try:
             ray = _quiet_ray(loopback=not self.address)
-            theirs = ray.is_initialized()  # by the program that this is a library of
-            if not theirs:
+            self.theirs = ray.is_initialized()
+            if not self.theirs:
                 _knock(self.address)
                 ray.init(**_arguments(self.address, namespace))
         except MissingExtraError as error:
@@ -134,7 +143,7 @@ class _Held:
         _log.info("connected to ray", address=self.address or "local")
         self._opened.set_result(None)
         self._stop.wait()
-        if not theirs:
+        if not self.theirs:
             with suppress(Exception):  # the cluster may be gone
                 ray.shutdown()
 

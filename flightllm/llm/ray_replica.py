@@ -214,6 +214,8 @@ class RayReplica:
                 self._actor.ask.remote(group, [request for _, request in some])
 
     def _end(self, group: int) -> None:
+        # Sent after the end they would begin the group anew, and nobody would end it.
+        self._outbox = [one for one in self._outbox if one[0] != group]
         if self._death is None:
             with suppress(Exception):
                 self._actor.end.remote(group)

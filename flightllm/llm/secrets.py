@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from flightllm.config.secrets import REFERENCE
 
@@ -20,6 +20,15 @@ def holds_secret(option: str, value: object) -> bool:
     except ValueError:  # no address after all
         return False
     return "@" in parts.netloc or any(names_secret(name) for name, _ in parse_qsl(parts.query))
+
+
+def shown_address(address: str) -> str:
+    """Return an address without what is secret in it: the user's name and password, and such parameters."""
+    if not holds_secret("", address):
+        return address
+    parts = urlsplit(address)
+    query = [(name, value) for name, value in parse_qsl(parts.query) if not names_secret(name)]
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query=urlencode(query)).geturl()
 
 
 def names_secret(option: str) -> bool:

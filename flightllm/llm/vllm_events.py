@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from flightllm.llm.base import KvEventsAddress
+from flightllm.llm.kv_addresses import check_told
 
 
 class KvPublishing:
@@ -21,8 +22,8 @@ class KvPublishing:
         if replay and not (listen and isinstance(listen, str)):
             raise ValueError('kv_replay: write where events are told too, as kv_events = "tcp://*:5557"')
         if isinstance(listen, str):
-            _check("kv_events", listen)
-            _check("kv_replay", replay)
+            check_told("kv_events", listen)
+            check_told("kv_replay", replay)
             self._bound = KvEventsAddress(listen, replay)
         else:
             self._bound = KvEventsAddress("")
@@ -53,12 +54,6 @@ class KvPublishing:
         """Remove what was made for it. Idempotent."""
         if self._folder is not None:
             self._folder.cleanup()
-
-
-def _check(name: str, address: str) -> None:
-    """Refuse what vLLM would take for somebody else's address, to connect to."""
-    if address and not (address.startswith("ipc://") or (address.startswith("tcp://") and "*" in address)):
-        raise ValueError(f"{name}: an address to listen at, as tcp://*:5557 or ipc:///a/path; not {address!r}")
 
 
 def _reached(address: str) -> str:

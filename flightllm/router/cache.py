@@ -50,6 +50,10 @@ class ReplicaCache:
             while self.used > self.capacity and self._order:
                 self._evict()
 
+    def follow(self, exact: bool) -> None:  # noqa: FBT001 - told by the one who hears the engine
+        """Take what is held from the engine's own account from now on, or estimate it."""
+        self.exact = exact
+
     def holds(self, node: Node, block: int) -> bool:
         """Tell whether a block of an edge is held."""
         return bool(node.held.get(self._replica, 0) >> block & 1)

@@ -290,12 +290,12 @@ class RoutedEngine:
         events = getattr(engine, "kv_events", None)
         kept = self._fleet.caches[replica.number]
         kept.capacity = _UNKNOWN_BLOCKS if cache.blocks is None else cache.blocks
-        kept.exact = events is not None
+        kept.exact = False  # until its events are heard
         if events is not None:
             from flightllm.router.kv_events import KvSubscription
 
             mirror = KvMirror(self._fleet.tree, kept)
-            self._subscriptions[replica.number] = KvSubscription(events, mirror, self.lock)
+            self._subscriptions[replica.number] = KvSubscription(events, mirror, self.lock, kept.follow)
         self._fleet.bring_back(replica.number)
         replica.up, replica.error, replica.joined = True, None, engine
         _log.info("replica up", replica=replica.name, engine=engine.name, kv_events=events is not None)
@@ -337,7 +337,7 @@ class RoutedEngine:
             replica.cached_tokens,
             0 if cache is None else min(cache.used, cache.capacity or cache.used),  # prompts to come count as held
             None if cache is None else cache.capacity,
-            number in self._subscriptions,
+            number in self._subscriptions and self._subscriptions[number].connected,
         )
 
 

@@ -8,7 +8,7 @@ is held is held.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, Final
 
@@ -33,6 +33,8 @@ _REPLAY_SECONDS: Final = 5.0
 _HEARTBEAT_MS: Final = 5_000
 _SILENT_MS: Final = 15_000
 """After which a host that no longer answers counts as gone."""
+_AGAIN_SECONDS: Final = 5.0
+"""Between attempts where there cannot even be a socket to that address."""
 _QUEUED: Final = 100_000
 """Batches that may wait to be read, as many as vLLM's own publisher keeps."""
 _END: Final = (-1).to_bytes(8, "big", signed=True)
@@ -45,31 +47,45 @@ class KvSubscription:
     The engine may come later than this, die and come back: each time the account begins anew.
     """
 
-    def __init__(self, address: KvEventsAddress, mirror: KvMirror, lock: AbstractContextManager[Any]) -> None:
+    def __init__(
+        self,
+        address: KvEventsAddress,
+        mirror: KvMirror,
+        lock: AbstractContextManager[Any],
+        changed: Callable[[bool], object] = lambda _: None,
+    ) -> None:
+        """Begin. `changed` is told under the lock when the connection is made, and when it is lost.
+
+        Both times nothing counts as held at that moment. It is not told of the end of the subscription.
+        """
         self.address = address
-        self.connected = False
-        """The engine is there, as far as is known."""
-        self.batches = 0
-        """Read so far."""
         self.gaps = 0
         """How often something was missed for good, and all was forgotten."""
         self._mirror = mirror
         self._lock = lock
+        self._changed = changed
+        self._connected = False
+        self._failure = "", ""
+        """The last one that was told."""
+        self._misfit: int | None = None
+        """Of which size of blocks it was told that they are left out."""
         self._decoder = Decoder()
         self._next: int | None = None
         """The number of the batch to come; None: any."""
         self._heard = -1
         """The number of the last one that came by itself."""
+        self._lost = False
+        """What became of the connection that is followed, as far as the monitor was read."""
         self._closed = threading.Event()
-        self._anew = threading.Event()
+        self._monitor: zmq.Socket[bytes]
         self._context = zmq.Context()
         self._thread = threading.Thread(target=self._run, name="kv-events", daemon=True)
         self._thread.start()
 
-    def forget(self) -> None:
-        """Count nothing as held, and begin the account anew. Takes the lock."""
-        self._anew.set()
-        self._clear()
+    @property
+    def connected(self) -> bool:
+        """Tell whether the engine's publisher is there, as far as is known: what counts as held is what it says."""
+        return self._connected and not self._closed.is_set()
 
     def stop(self) -> None:
         """Change nothing any more, and end soon. To be called under the lock; idempotent."""
@@ -83,19 +99,43 @@ class KvSubscription:
     def _run(self) -> None:
         with self._context:
             while not self._closed.is_set():
-                self._anew.clear()
-                self._next, self._heard = None, -1
-                # A socket of its own for each connection: none hands out what a dead engine left in its queue.
-                with self._context.socket(zmq.SUB) as events, events.get_monitor_socket() as monitor:
-                    try:
-                        self._follow(events, monitor)
-                    finally:
-                        events.disable_monitor()
-                self.connected = False
-                if not self._closed.is_set():
-                    self._clear()
+                pause = 0.0
+                try:
+                    self._connect()
+                except zmq.ZMQError as error:  # no address after all, or no room for one more socket
+                    self._fail(self.address.endpoint, error)
+                    pause = _AGAIN_SECONDS
+                finally:
+                    self._change(connected=False)
+                self._closed.wait(pause)
 
-    def _follow(self, events: zmq.Socket[bytes], monitor: zmq.Socket[bytes]) -> None:
+    def _connect(self) -> None:
+        """Follow the engine over one connection, on a socket of its own.
+
+        None hands out what a dead engine left in its queue.
+        """
+        self._next, self._heard, self._lost = None, -1, False
+        with self._context.socket(zmq.SUB) as events, events.get_monitor_socket() as self._monitor:
+            try:
+                self._follow(events)
+            finally:
+                events.disable_monitor()
+
+    def _change(self, *, connected: bool) -> None:
+        """Count nothing as held where the connection was made or lost just now, and tell."""
+        with self._lock:
+            before, self._connected = self._connected, connected
+            if connected != before and not self._closed.is_set():
+                self._mirror.cleared()
+                self._changed(connected)
+
+    def _fail(self, endpoint: str, error: zmq.ZMQError) -> None:
+        """Log why an endpoint cannot be used, unless it is as it was the last time."""
+        if self._failure != (endpoint, str(error)):
+            _log.warning("kv events cannot be followed", endpoint=endpoint, error=str(error))
+        self._failure = endpoint, str(error)
+
+    def _follow(self, events: zmq.Socket[bytes]) -> None:
         """Take in what comes until the connection is lost, or this is closed."""
         events.linger = 0
         events.rcvhwm = _QUEUED
@@ -103,25 +143,29 @@ class KvSubscription:
         events.subscribe(self.address.topic)
         events.connect(self.address.endpoint)
         poller = zmq.Poller()
-        poller.register(monitor, zmq.POLLIN)
+        poller.register(self._monitor, zmq.POLLIN)
         poller.register(events, zmq.POLLIN)
-        while not self._ends():
+        while not self._over():
             ready = dict(poller.poll(_POLL_MS))
-            if monitor in ready:
-                change = recv_monitor_message(monitor)["event"]
-                if change == zmq.EVENT_DISCONNECTED:
-                    _log.info("kv events lost", endpoint=self.address.endpoint)
-                    return
-                if change == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-                    self.connected = True
+            if self._monitor in ready:
+                if self._state() == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                    self._change(connected=True)
                     self._catch_up(0)
             elif events in ready:
                 frames = events.recv_multipart()
                 self._hear(int.from_bytes(frames[-2], "big") if len(frames) > 1 else -1, frames[-1])
 
-    def _ends(self) -> bool:
-        """Tell whether this connection is to be given up."""
-        return self._closed.is_set() or self._anew.is_set()
+    def _state(self) -> int:
+        """Read what became of the connection."""
+        state = int(recv_monitor_message(self._monitor)["event"])
+        if state == zmq.EVENT_DISCONNECTED:
+            _log.info("kv events lost", endpoint=self.address.endpoint)
+            self._lost = True
+        return state
+
+    def _over(self) -> bool:
+        """Tell whether the connection was lost, or this is closed."""
+        return self._lost or self._closed.is_set()
 
     def _hear(self, number: int, payload: bytes) -> None:
         """Take in a batch that came by itself."""
@@ -136,9 +180,13 @@ class KvSubscription:
 
     def _catch_up(self, start: int) -> None:
         """Ask for the batches from a number on, where they are kept."""
-        if self.address.replay:
+        if not self.address.replay:
+            return
+        try:
             for number, payload in self._replayed(start):
                 self._take(number, payload)
+        except zmq.ZMQError as error:
+            self._fail(self.address.replay, error)
 
     def _replayed(self, start: int) -> Iterator[tuple[int, bytes]]:
         with self._context.socket(zmq.DEALER) as past:
@@ -147,16 +195,18 @@ class KvSubscription:
             past.connect(self.address.replay)
             past.send_multipart([b"", start.to_bytes(8, "big")])
             silent = 0
-            while silent < _REPLAY_SECONDS * 1_000 and not self._ends():
-                if not past.poll(_POLL_MS):
+            while silent < _REPLAY_SECONDS * 1_000 and not self._over():
+                if self._monitor.poll(0):
+                    self._state()
+                elif not past.poll(_POLL_MS):
                     silent += _POLL_MS
-                    continue
-                silent = 0
-                *_, number, payload = past.recv_multipart()
-                if number == _END:
-                    return
-                yield int.from_bytes(number, "big"), payload
-        if not self._ends():
+                else:
+                    silent = 0
+                    *_, number, payload = past.recv_multipart()
+                    if number == _END:
+                        return
+                    yield int.from_bytes(number, "big"), payload
+        if not self._over():
             _log.warning("kv events not replayed", endpoint=self.address.replay, seconds=_REPLAY_SECONDS)
 
     def _take(self, number: int, payload: bytes) -> None:
@@ -173,10 +223,17 @@ class KvSubscription:
             _log.warning("kv events unreadable", endpoint=self.address.endpoint, error=str(error))
             self._lose()
             return
-        self.batches += 1
         with self._lock:
             for event in () if self._closed.is_set() else told:
                 tell(event, self._mirror)
+            tokens = self._mirror.other_tokens
+        if tokens not in {None, self._misfit}:
+            self._misfit = tokens
+            _log.warning(
+                "kv events of blocks of another size: nothing of them counts as held",
+                endpoint=self.address.endpoint,
+                write=f"block_tokens = {tokens}",
+            )
 
     def _lose(self) -> None:
         self.gaps += 1

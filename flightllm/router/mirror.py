@@ -25,6 +25,8 @@ class KvMirror:
         """Where each block ends: its depth in blocks, and a node that had it once, so that it or one above has it."""
         self.unknown = 0
         """Blocks left out so far."""
+        self.other_tokens: int | None = None
+        """How many tokens those blocks had that were left out because the tree's have more or fewer; None: none was."""
 
     def __len__(self) -> int:
         """Return how many blocks are held."""
@@ -33,7 +35,8 @@ class KvMirror:
     def stored(self, hashes: Sequence[BlockHash], parent: BlockHash | None, tokens: bytes, salt: bytes = b"") -> None:
         """Note that blocks are held: consecutive ones, after `parent` (None: the beginning), with these tokens."""
         if len(tokens) != len(hashes) * self._tree.block_tokens * TOKEN_BYTES:
-            self.unknown += len(hashes)  # blocks of another size
+            self.unknown += len(hashes)
+            self.other_tokens = len(tokens) // (TOKEN_BYTES * max(1, len(hashes)))
             return
         node, depth = self._tree.root(salt), 0
         if parent is not None:

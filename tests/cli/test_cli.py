@@ -12,7 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from flightllm.cli import COMMANDS, main
-from flightllm.cli.doctor import EXTRAS
+from flightllm.cli.doctor import EXTRAS, _engine_extras
+from flightllm.config import EngineConfig
 
 Run = Callable[..., Result]
 
@@ -147,6 +148,29 @@ def test_doctor_names_the_variable_of_a_token(run: Run, tmp_path: Path) -> None:
     result = run("doctor", "--config", str(tmp_path / "c.toml"), "--listen", "127.0.0.1:0")
     assert result.exit_code == 1
     assert "set the environment variable NOT_SET_AT_ALL" in result.output
+
+
+_TOKENS = {"kind": "openai", "tokenizer": "demo"}
+_EVENTS = {"kind": "vllm", "kv_events": True}
+
+
+@pytest.mark.parametrize(
+    ("config", "extras"),
+    [
+        (EngineConfig("openai"), {"openai"}),
+        (EngineConfig("openai", options=_TOKENS), {"openai", "cluster"}),
+        (EngineConfig("cluster", options={"replicas": [{"kind": "fake"}]}), set()),
+        (EngineConfig("cluster", options={"replicas": [{"kind": "local"}, _TOKENS]}), {"local", "openai", "cluster"}),
+        (EngineConfig("ray", options={"replica": {"kind": "local"}}), {"ray", "local"}),
+        (EngineConfig("ray", options={"replica": _EVENTS}), {"ray", "gpu", "cluster"}),
+        (EngineConfig("ray", options={"replica": _EVENTS, "address": "auto"}), {"ray", "cluster"}),
+        (EngineConfig("ray", options={"replica": _TOKENS, "address": "auto"}), {"ray"}),
+        (EngineConfig("ray", options={"replica": {}}), {"ray"}),
+    ],
+)
+def test_doctor_knows_which_extras_engines_need(config: EngineConfig, extras: set[str]) -> None:
+    """Each engine that runs here needs its own, and who counts tokens or hears of caches that for it."""
+    assert _engine_extras(config) == extras
 
 
 def test_doctor_checks_every_package_of_an_extra() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from flightllm.config import Config, EngineConfig
 from flightllm.database import Database
-from flightllm.errors import CancelledError, ConfigError
+from flightllm.errors import CancelledError, ConfigError, EngineUnavailableError
 from flightllm.llm import check_engine, create_engine
 from flightllm.router.engine import RoutedEngine
 from tests.databases import ask
@@ -47,7 +47,19 @@ def test_common_and_own_keys() -> None:
         (cluster({"kind": 3}), "kind: expected a text, got 3"),
         (cluster({"kind": "fast"}), "kind: expected one of local, "),
         (EngineConfig("cluster", options={"replicas": ["http://x"]}), r"expected sections \[\[engine.replicas\]\]"),
-        (EngineConfig("cluster", options={"replicas": "http://x"}), "replicas: expected list, got str"),
+        (
+            EngineConfig("cluster", options={"replicas": "http://x"}),
+            r"expected sections \[\[engine.replicas\]\], got str",
+        ),
+        (cluster(FAKE, replica="x"), r"\[engine\] replica: expected a section \[engine.replica\], got str 'x'"),
+        (
+            cluster({**FAKE, "price_input": 1.0}),
+            r"price_input: all replicas have the same price; write it in \[engine\]",
+        ),
+        (
+            cluster({"base_url": "http://a:b@h/v1"}, {"base_url": "http://a:b@h/v1/"}, replica={"kind": "openai"}),
+            "base_url: the sections 1 and 2 have the same, http://h/v1; write each endpoint once",
+        ),
         (cluster(FAKE, window=3), "window: unknown option of the engine 'cluster'; valid options: policy, replica, "),
     ],
 )
@@ -55,6 +67,20 @@ def test_wrong_options(config: EngineConfig, message: str) -> None:
     """What is wrong with the options is told before anything is opened."""
     with pytest.raises(ConfigError, match=message):
         check_engine(config)
+
+
+def test_password_in_an_address() -> None:
+    """What a replica and its engine are called shows no password."""
+    pytest.importorskip("openai", reason="the extra 'openai' is not installed")
+    config = cluster({"kind": "openai", "base_url": "http://me:secret@127.0.0.1:1/v1"})
+    with closing(create_engine(config)) as engine:
+        assert isinstance(engine, RoutedEngine)
+        [replica] = engine.status()
+        assert replica.name == "http://127.0.0.1:1/v1"
+        with pytest.raises(EngineUnavailableError) as raised:
+            engine.replica(0).engine.probe()
+        assert "http://127.0.0.1:1/v1" in str(raised.value)
+        assert "secret" not in str(raised.value)
 
 
 def test_shipped_file() -> None:

@@ -169,7 +169,10 @@ def test_closed_engine_refuses() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"latency": 3}, "latency: unknown option.*valid options: cache_blocks.*of every engine: kind, model"),
+        (
+            {"latency": 3},
+            "latency: unknown option.*valid options: cache_blocks.*of every engine: .*, but for a replica: price_",
+        ),
         ({"latency_ms": "3"}, "expected float"),
     ],
 )

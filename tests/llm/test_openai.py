@@ -262,6 +262,11 @@ def test_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_requests: Ma
         ({"api_key": "file:/not/there"}, r"api_key: the file cannot be read: No such file or directory$"),
         ({"kv_events": "tcp://localhost:5557"}, "kv_events: tells of tokens, so write .* as tokenizer"),
         ({"tokenizer": "demo", "kv_events": "tcp://*:5557"}, "kv_events: an address to connect to"),
+        ({"tokenizer": "demo", "kv_events": "tcp://host"}, "kv_events: .* as tcp://HOST:PORT or .*; not 'tcp://host'"),
+        (
+            {"tokenizer": "demo", "kv_events": "tcp://h:5557", "kv_replay": "tcp://h:port"},
+            "kv_replay: an address to connect to",
+        ),
         ({"tokenizer": "demo", "kv_replay": "tcp://localhost:5558"}, "kv_replay: .* as kv_events"),
         ({"block_tokens": 0}, "block_tokens"),
         ({"tokenizer": "/no/such/model"}, "tokenizer: cannot read that of '/no/such/model'"),

@@ -61,7 +61,7 @@ def answered_once(engine: Engine, requests: list[Request]) -> list[str | None]:
 
 def test_killed_in_a_query(cluster: RayConnection, tmp_path: Path) -> None:
     """Of a query with one of two actors killed in its midst, every row is right and there once; another actor comes."""
-    assert cluster.local
+    del cluster
     log = tmp_path / "log"
     given = config({"kind": "fake", "latency_ms": 30.0, "log_path": str(log)}, min_replicas=2)
     database = Database.open(Config(engine=given, data_folder=tmp_path / "data"))
@@ -205,6 +205,10 @@ def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"replicas": 2}, r"\[engine\] replicas: unknown option of the engine 'ray'; valid options: address, backlog"),
         ({"replica": {}}, r"\[engine\] replica: write a section \[engine.replica\]"),
         ({"replica": {"latency_ms": 1}}, r"\[engine.replica\] kind: say which kind of engine"),
+        (
+            {"replica": {"kind": "fake", "price_output": 1.0}},
+            r"\[engine.replica\] price_output: .* write it in \[engine\]",
+        ),
         ({"replica": {"kind": "ray"}}, r"\[engine.replica\] kind: 'ray' is no single engine"),
         (
             {"replica": {"kind": "fake", "latency": 1}},

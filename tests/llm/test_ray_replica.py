@@ -1,5 +1,6 @@
 """An engine in a Ray actor answers as it does without one, and its death is known at once."""
 
+import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -108,6 +109,23 @@ def test_cancelled(replica: Make, make_requests: MakeRequests) -> None:
         list(stream)
     until(lambda: engine.in_flight == 0)
     assert len(answers(engine, make_requests(20))) == 20
+
+
+def test_ended_before_it_was_sent(replica: Make, make_requests: MakeRequests) -> None:
+    """What a call asked in the turn of the loop in which it ended is never sent; what others asked is."""
+    engine = replica()
+    ended, other = make_requests(2)
+
+    async def ask() -> list[Completion]:
+        tasks = [asyncio.create_task(engine._answer(group, [one])) for group, one in ((100, ended), (101, other))]
+        await asyncio.sleep(0)
+        tasks[0].cancel()
+        engine._end(100)
+        assert [group for group, _ in engine._outbox] == [101]
+        return await tasks[1]
+
+    [completion] = engine._loop.run(ask())
+    assert completion.id == other.id
 
 
 def test_several_at_once(replica: Make, make_requests: MakeRequests) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from flightllm.llm.secrets import holds_secret, shown_options
+from flightllm.llm.secrets import holds_secret, shown_address, shown_options
 
 
 @pytest.mark.parametrize(
@@ -46,3 +46,17 @@ def test_shown() -> None:
         "base_url": "hidden",
         "engine_args": {"hf_token": "hidden", "seed": 1},
     }
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("http://me:pass@host:8000/v1", "http://host:8000/v1"),
+        ("https://host/v1?api-key=x&api-version=1", "https://host/v1?api-version=1"),
+        ("http://host:8000/v1?api-version=1", "http://host:8000/v1?api-version=1"),
+        ("http://[half", "http://[half"),
+    ],
+)
+def test_shown_address(address: str, shown: str) -> None:
+    """An address is shown without the secrets in it."""
+    assert shown_address(address) == shown

@@ -14,6 +14,7 @@ from flightllm.llm.vllm_events import KvPublishing
     [
         ({"kv_events": "tcp://host:5557"}, r"kv_events: an address to listen at, as tcp://\*:5557"),
         ({"kv_events": "tcp://*:5557", "kv_replay": "host:5558"}, "kv_replay: an address to listen at"),
+        ({"kv_events": "tcp://*"}, "kv_events: an address to listen at"),
         ({"kv_replay": "tcp://*:5558"}, "kv_replay: write where events are told too"),
         ({"kv_events": True, "kv_replay": "tcp://*:5558"}, "kv_replay: write where events are told too"),
         ({"kv_events": True, "enable_prefix_caching": False}, "there is nothing to tell"),

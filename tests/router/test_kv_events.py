@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from flightllm.llm.base import KvEventsAddress
 from flightllm.router.base import Prompt
@@ -30,6 +31,8 @@ class Following:
     fleet: Fleet
     mirror: KvMirror
     subscription: KvSubscription
+    changes: list[bool]
+    """When the connection was made or lost."""
 
     def held(self, *blocks: list[int], salt: bytes = b"") -> int:
         """Return how many blocks of a prompt count as held, from the first on."""
@@ -58,9 +61,10 @@ def following(where: KvEventsAddress) -> Iterator[Following]:
     fleet = Fleet(4)
     fleet.add(None, exact=True)
     mirror = KvMirror(fleet.tree, fleet.caches[0])
-    subscription = KvSubscription(where, mirror, threading.Lock())
+    changes: list[bool] = []
+    subscription = KvSubscription(where, mirror, threading.Lock(), changes.append)
     try:
-        yield Following(fleet, mirror, subscription)
+        yield Following(fleet, mirror, subscription, changes)
     finally:
         subscription.close()
 
@@ -172,20 +176,6 @@ def test_restart_behind_a_lasting_connection(address: MakeAddress) -> None:
         assert replica.held(A) == replica.held(B) == 0
 
 
-def test_forget(address: MakeAddress) -> None:
-    """A replica that is given up holds nothing; if its engine is there after all, it is heard from the beginning."""
-    where = address()
-    with following(where) as replica:
-        with KvPublisher(where) as engine:
-            engine.wait()
-            engine.tell(stored({b"a": A}))
-            replica.until(1, A)
-            replica.subscription.forget()
-            until(lambda: engine.asked == [0, 0])
-            replica.until(1, A)
-        replica.until(0, A)
-
-
 def test_other_tiers_groups_and_kinds(address: MakeAddress) -> None:
     """What is held elsewhere than where prompts find it is passed over, and so is what other versions add."""
     where = address()
@@ -241,3 +231,69 @@ def test_engine_that_never_comes(address: MakeAddress) -> None:
     """A subscription ends also where nobody ever answered."""
     with following(address()) as replica:
         assert not replica.subscription.connected
+        assert not replica.changes
+
+
+@pytest.mark.parametrize("replay", [True, False])
+def test_connected(address: MakeAddress, *, replay: bool) -> None:
+    """It is told when the engine comes, goes and comes back, and what counts as held then is nothing yet."""
+    where = address(replay=replay)
+    with following(where) as replica:
+        for times in (1, 2):
+            assert not replica.subscription.connected
+            with KvPublisher(where) as engine:
+                engine.wait()
+                engine.tell(stored({b"a": A}))
+                replica.until(1, A)
+                assert replica.subscription.connected
+            until(lambda: not replica.subscription.connected)
+            assert replica.held(A) == 0
+            until(lambda wanted=[True, False] * times: replica.changes == wanted)
+        with KvPublisher(where):
+            until(lambda: replica.subscription.connected)
+            with replica.subscription._lock:
+                replica.subscription.stop()
+            assert not replica.subscription.connected
+    assert replica.changes == [True, False, True, False, True]
+
+
+def test_lost_while_past_batches_are_asked_for(tmp_path: Path) -> None:
+    """Where nobody tells past batches, the end of the connection is noted all the same."""
+    where = KvEventsAddress(f"ipc://{tmp_path}/events", f"ipc://{tmp_path}/nobody")
+    with following(where) as replica:
+        with KvPublisher(KvEventsAddress(where.endpoint)) as engine:
+            engine.wait()
+            until(lambda: replica.subscription.connected)
+        until(lambda: replica.changes == [True, False])
+        assert not replica.subscription.connected
+
+
+@pytest.mark.parametrize("replay", [True, False])
+def test_address_that_is_none(tmp_path: Path, *, replay: bool) -> None:
+    """What ZeroMQ refuses is logged once and counts as not connected; where it is past batches', the rest is heard."""
+    where = KvEventsAddress(f"ipc://{tmp_path}/events", "tcp://host") if replay else KvEventsAddress("tcp://host:port")
+    with capture_logs() as logs, following(where) as replica:
+        if replay:
+            with KvPublisher(KvEventsAddress(where.endpoint)) as engine:
+                engine.wait()
+                engine.tell(stored({b"a": A}))
+                replica.until(1, A)
+        until(lambda: bool(logs))
+        assert not replay or replica.changes[:1] == [True]
+        assert replica.subscription._thread.is_alive()
+    found = [log["endpoint"] for log in logs if log["event"] == "kv events cannot be followed"]
+    assert found == [where.replay or where.endpoint]
+    assert not replica.subscription.connected
+
+
+def test_blocks_of_another_size(address: MakeAddress) -> None:
+    """Where the engine's blocks are not as the configuration says, what to write is said once."""
+    where = address(replay=False)
+    with capture_logs() as logs, KvPublisher(where) as engine, following(where) as replica:
+        engine.wait()
+        for number in range(3):
+            engine.tell(stored({b"%d" % number: [number] * 16}))
+        engine.tell(stored({b"a": A}))
+        replica.until(1, A)
+        assert replica.mirror.unknown == 3
+    assert [log["write"] for log in logs if "write" in log] == ["block_tokens = 16"]

@@ -41,9 +41,9 @@ class Replica:
 
     def settle(self) -> None:
         """Wait until all that the engine told is heard."""
-        before = -1
-        while before != self.subscription.batches:
-            before = self.subscription.batches
+        before: int | None = -1
+        while before != self.subscription._next:
+            before = self.subscription._next
             time.sleep(QUIET_SECONDS)
 
     def prompt(self, request: Request) -> Prompt:

@@ -12,6 +12,7 @@ from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraEr
 from flightllm.llm.embed.base import Prefixes, Role, Vectors
 from flightllm.llm.openai_options import OpenAIOptions
 from flightllm.llm.options import read_options
+from flightllm.llm.secrets import shown_address
 
 if TYPE_CHECKING:
     from flightllm.config import EmbeddingConfig
@@ -69,7 +70,7 @@ class OpenAIEmbedder:
             max_retries=options.max_retries,
         )
         self._dimensions = options.dimensions
-        self.name = f"openai ({model} at {options.base_url})"
+        self.name = f"openai ({model} at {shown_address(options.base_url)})"
         self.revision = f"openai-1 {options.base_url} {model} {options.dimensions} {_told(options)}"
 
     @property
