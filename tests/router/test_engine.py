@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import count
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -13,10 +14,11 @@ import pytest
 from flightllm.config import EngineConfig
 from flightllm.errors import CancelledError, ConfigError, EngineUnavailableError
 from flightllm.llm import create_engine
-from flightllm.llm.base import Completion, Engine, Parameters, Request
+from flightllm.llm.base import Completion, Engine, KvEventsAddress, Parameters, PrefixCache, Request
 from flightllm.llm.fake import FakeEngine, FakeOptions
 from flightllm.router.base import POLICIES
 from flightllm.router.engine import RoutedEngine
+from tests.kv_publisher import KvPublisher, stored
 
 
 def fake(**options: object) -> Callable[[], Engine]:
@@ -196,6 +198,43 @@ def test_other_model(routed: Make) -> None:
     """Replicas that would answer differently are refused."""
     with pytest.raises(ConfigError, match="replica 1 answers as 'other', others as 'fake-1'"):
         routed(fake(), lambda: _Other("demo", 8, FakeOptions()))
+
+
+class _Telling(FakeEngine):
+    """A fake engine that tells what its prefix cache holds."""
+
+    kv_events: KvEventsAddress | None = None
+
+    @property
+    def prefix_cache(self) -> PrefixCache:
+        """Return a cache with blocks of four tokens."""
+        return PrefixCache(4, 100)
+
+
+def test_estimated_until_heard(routed: Make, tmp_path: Path) -> None:
+    """What a replica holds is estimated while its engine is not heard, and as the engine says while it is."""
+    address = KvEventsAddress(f"ipc://{tmp_path}/events")
+
+    def create() -> Engine:
+        engine = _Telling("demo", 8, FakeOptions())
+        engine.kv_events = address
+        return engine
+
+    engine = routed(create, policy="e2")
+    answers(engine, requests_of(1, 5))
+    [status] = engine.status()
+    assert not status.kv_events
+    assert status.held_blocks > 0
+    with KvPublisher(address) as publisher:
+        until(lambda: engine.status()[0].kv_events)
+        assert engine.status()[0].held_blocks == 0
+        publisher.tell(stored({b"a": [1, 2, 3, 4]}))
+        until(lambda: engine.status()[0].held_blocks == 1)
+        answers(engine, requests_of(1, 5))
+        assert engine.status()[0].held_blocks == 1
+    until(lambda: not engine.status()[0].kv_events)
+    answers(engine, requests_of(1, 5))
+    assert engine.status()[0].held_blocks > 1
 
 
 def test_cancelled(routed: Make) -> None:
