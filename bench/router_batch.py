@@ -51,7 +51,7 @@ class OneAfterTheOther(OnlineRouter):
     def route(self, prompts: Sequence[Prompt], now: float) -> list[int]:
         """Assign all with one share, so that the queue does not change their order."""
         for prompt in prompts:
-            self.fleet.assign(prompt, self.fleet.insert(prompt), 0, now, share=1.0)
+            self.fleet.assign(prompt, self.fleet.insert(prompt), 0, now)
         return [0] * len(prompts)
 
 

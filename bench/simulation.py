@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from typing import Final
@@ -209,9 +209,10 @@ class _Simulation:
         if self._waiting and self._idle:
             self._start(self._replicas[next(iter(self._idle))], now)
 
-    def _push(self, prompts: Iterable[Prompt]) -> None:
-        for one in self._fleet.queued(prompts):
-            self._queues[one.replica].push(one.prompt, one.share)
+    def _push(self, prompts: Collection[Prompt]) -> None:
+        assigned, share = self._fleet.queued(prompts)
+        for one in assigned:
+            self._queues[one.replica].push(one.prompt, share)
             self._waiting += 1
 
     def _start(self, replica: _Replica, now: float) -> None:

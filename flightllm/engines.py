@@ -34,8 +34,13 @@ class Served:
 
     @property
     def window(self) -> int:
-        """Return how many prompts its engine keeps in flight."""
+        """Return how many prompts its engine, or each replica of it, keeps in flight."""
         return self.config.max_in_flight
+
+    @property
+    def replicas(self) -> int:
+        """Return how many engines it has; waits for none."""
+        return int(getattr(getattr(self.engine, "inner", self.engine), "replicas", 1))
 
 
 @dataclass(slots=True, eq=False)

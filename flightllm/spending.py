@@ -123,6 +123,7 @@ def real_backings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
                 rights.principal.tenant,
                 model.costs,
                 precedence,
+                model.replicas,
             )
             for name, model in models.items()
         }

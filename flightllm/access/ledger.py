@@ -74,15 +74,20 @@ class Ledger:
                 held.add(calls, tokens, cost)
         return above
 
-    def settle(self, date: str, tokens: int, cost: float, *, held_tokens: int, held_cost: float) -> None:
-        """Count what a request took, on the day that it ends, in place of what was held for it on the day `date`."""
+    def settle(
+        self, date: str, tokens: int, cost: float, calls: int = 1, *, held_tokens: int, held_cost: float
+    ) -> None:
+        """Count what a request took, on the day that it ends, in place of what was held for it on the day `date`.
+
+        `calls` is 0 for one that was never sent.
+        """
         with self._lock:
             day = self._today()
             if date == day.date:
-                day.held.add(0, tokens - held_tokens, cost - held_cost)
+                day.held.add(calls - 1, tokens - held_tokens, cost - held_cost)
             else:
-                day.held.add(1, tokens, cost)
-            day.unwritten.add(1, tokens, cost)
+                day.held.add(calls, tokens, cost)
+            day.unwritten.add(calls, tokens, cost)
             if time.monotonic() - self._written > _WRITE_SECONDS:
                 self._write(day)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Literal, Protocol
 
@@ -232,6 +233,7 @@ class SystemSchema:
         return name in self._tables.schemas
 
 
+@cache
 def _empty_table(schema: pa.Schema) -> Table:
     context = SessionContext()
     context.register_record_batches("empty", [[pa.RecordBatch.from_pylist([], schema=schema)]])

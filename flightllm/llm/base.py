@@ -1,7 +1,7 @@
 """What every inference engine offers: requests in, completions out, in any order, within a bounded window."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Protocol
 
@@ -39,6 +39,13 @@ class Parameters:
     constraint: Constraint = None
 
 
+@dataclass(slots=True)
+class Dispatch:
+    """Whether a request that was pulled is only held ready, and has cost nothing yet; engines that do so say it."""
+
+    waits: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Request:
     """One prompt to answer.
@@ -57,6 +64,7 @@ class Request:
     """Prompts of different tenants share no prefix in the engine's cache, where the engine can keep them apart."""
     priority: int = 0
     """Lower ones go first, where the engine knows priorities."""
+    dispatch: Dispatch = field(default_factory=Dispatch, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

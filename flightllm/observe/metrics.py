@@ -12,6 +12,7 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.metrics_core import SummaryMetricFamily
 from prometheus_client.registry import Collector
 
+from flightllm.access.store import DEFAULT_MODEL
 from flightllm.database import Database
 from flightllm.flight.load import Load
 from flightllm.flight.server import FlightSqlServer
@@ -77,8 +78,9 @@ class _ServerCollector(Collector):
         """Yield every metric."""
         yield from _of_statements(self._database.queries.totals())
         yield from _of_load(self._server.load())
-        yield from self._of_engine()
-        yield from _of_replicas(self._database.replicas)
+        replicas = self._database.replicas
+        yield from self._of_engine(sum(model == DEFAULT_MODEL for model, _ in replicas))
+        yield from _of_replicas(replicas)
         cache = self._database.cache.stats(_COUNT_SECONDS)
         yield _counter("flightllm_cache_hits", "Answers found in the answer cache.", cache.hits)
         yield _counter("flightllm_cache_misses", "Answers not found in the answer cache.", cache.misses)
@@ -88,11 +90,11 @@ class _ServerCollector(Collector):
         yield _counter("flightllm_spilled_bytes", "Bytes that DataFusion wrote to disk for lack of memory.", spilled)
         yield _gauge("flightllm_threads", "Threads of the process.", _threads())
 
-    def _of_engine(self) -> Iterator[Metric]:
+    def _of_engine(self, replicas: int) -> Iterator[Metric]:
         config, in_flight = self._database.config.engine, prompts_in_flight(self._database)
         yield _gauge("flightllm_engine_up", "Whether the engine answers.", self._database.engine_up)
         yield _gauge("flightllm_engine_in_flight", "Prompts that the engine is answering.", in_flight)
-        window = config.max_in_flight * max(1, len(self._database.replicas))
+        window = config.max_in_flight * max(1, replicas)
         yield _gauge("flightllm_engine_max_in_flight", "Prompts that it may answer at once.", window)
 
 

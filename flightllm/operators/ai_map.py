@@ -13,7 +13,7 @@ from flightllm.ai import SEARCH
 from flightllm.errors import InternalError
 from flightllm.llm.cost import Work
 from flightllm.operators.arrange import Arguments, Arranged, How, arrange
-from flightllm.operators.asking import Asker, all_at_once
+from flightllm.operators.asking import Asker
 from flightllm.operators.backing import Backing
 from flightllm.operators.batches import growing_sizes
 from flightllm.operators.cache import Keys
@@ -21,7 +21,7 @@ from flightllm.operators.conditions import Conditions
 from flightllm.operators.demand import Demand
 from flightllm.operators.layout import fields_first, reach
 from flightllm.operators.means import Means, Site
-from flightllm.operators.ranking import Ranking
+from flightllm.operators.ranking import Ranking, all_at_once
 from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.searches import Searcher, run_searches
 from flightllm.operators.spool import Room, Spooled, spool

@@ -2,15 +2,16 @@
 
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.errors import CancelledError, InternalError
-from flightllm.llm.base import Completion, Request
+from flightllm.llm.base import Completion, Dispatch, Request
 from flightllm.llm.cost import Work
 from flightllm.operators.batches import Unit
 from flightllm.operators.budget import Reservation
@@ -40,6 +41,7 @@ class _Waiting:
     step: int
     places: list[_Place]
     reservation: Reservation | None = None
+    dispatch: Dispatch | None = None
     new: bool = True
     """The call did not want this key before."""
 
@@ -60,7 +62,7 @@ class Asker:
         """What another query asks; its answer comes to the claims."""
         self._ready: deque[_Waiting] = deque()
         self._failed: dict[bytes, str] = {}
-        self._seen = [set[bytes]() if _repeats(site) else None for site in sites]
+        self._seen = [set[bytes]() if site.repeats else None for site in sites]
         """Keys of the calls whose keys repeat among distinct tuples."""
         self._last: dict[int, bytes] = {}
         self._named: dict[tuple[int, tuple[int, ...]], list[Named]] = {}
@@ -70,7 +72,7 @@ class Asker:
         self._ended = False
         """A unit went through all steps."""
         self._exhausted = False
-        self._window = self._backing.window * int(getattr(self._backing.engine, "replicas", 1))
+        self._window = self._backing.window * self._backing.replicas
         self._trace = Trace()
 
     def answer(self, units: Iterator[Unit], cancelled: Callable[[], bool]) -> Generator[Unit, None, None]:
@@ -88,9 +90,11 @@ class Asker:
                 if watched():
                     raise CancelledError("the query was cancelled")
                 claims.busy = True
-                for completion in self._backing.engine.generate(self._requests(units), watched):
-                    self._settle(completion)
-                    yield from self._finished()
+                stream = self._backing.engine.generate(self._requests(units), watched)
+                with closing(cast("Generator[Completion, None, None]", stream)) as completions:
+                    for completion in completions:
+                        self._settle(completion)
+                        yield from self._finished()
                 if self._flying:
                     raise InternalError(
                         f"{self._backing.engine.name} left {len(self._flying)} prompts without an answer"
@@ -98,10 +102,17 @@ class Asker:
                 yield from self._finished()
         finally:
             for waiting in self._flying.values():
-                if self._backing.budget is not None and waiting.reservation is not None:
-                    self._backing.budget.release(waiting.reservation)
+                self._give_up(waiting)
             claims.close()
             self._backing.cache.flush()
+
+    def _give_up(self, waiting: _Waiting) -> None:
+        """Give back what was held for a prompt without an answer; one that was never sent is no call."""
+        sent = waiting.dispatch is None or not waiting.dispatch.waits
+        if not sent:
+            self._sites[waiting.call].counters.add(calls=-1)
+        if self._backing.budget is not None and waiting.reservation is not None:
+            self._backing.budget.release(waiting.reservation, sent=sent)
 
     def _finished(self) -> Iterator[Unit]:
         while self._done:
@@ -312,6 +323,7 @@ class Asker:
                 self._answered(waiting, None, self._backing.budget.refusal)
                 continue
             self._flying[request.id] = waiting
+            waiting.dispatch = request.dispatch
             self._backing.precedence.sent()
             site.counters.add(calls=1)
             if self._trace:
@@ -384,15 +396,3 @@ class Asker:
             if failure is not None:
                 rows = unit.run == run
                 site.counters.add(failed_rows=int((rows if unit.alive is None else rows & unit.alive).sum()))
-
-
-def _repeats(site: Site) -> bool:
-    """Tell whether distinct tuples can have one key: lists, normalised values, or columns that the call reads not."""
-    read = {place for places in site.arguments for place in places}
-    return len(read) < len(site.order) or bool(site.ai.normalize or site.ai.lists)
-
-
-def all_at_once(calls: int) -> tuple[tuple[BoundStep, ...], Ranking]:
-    """Return the one step that asks all calls for all rows, and its ranking."""
-    steps = (BoundStep((tuple(range(calls)),), None, frozenset()),)
-    return steps, Ranking(steps, [Work()], lambda _: 0.0)

@@ -18,7 +18,7 @@ class Backing:
     cache: Answers
     flights: Flights
     window: int
-    """Prompts the engine keeps in flight."""
+    """Prompts the engine keeps in flight, each of its replicas."""
     budget: Budget | None = None
     reader: str = ""
     """Whose answers these are: of somebody who sees a part of a table only, else those that all share."""
@@ -28,6 +28,8 @@ class Backing:
     """How long the engine takes."""
     precedence: Precedence = field(default_factory=Precedence)
     """Which of the query's prompts go before those of others."""
+    replicas: int = 1
+    """Engines behind `engine`."""
 
     @property
     def revision(self) -> str:

@@ -12,12 +12,13 @@ from datafusion import SessionContext, udf
 from flightllm.ai import SEARCH, AICall
 from flightllm.llm.base import Completion, Request
 from flightllm.normalised import normalised_tuple
-from flightllm.operators.asking import Asker, all_at_once
+from flightllm.operators.asking import Asker
 from flightllm.operators.backing import Backing
 from flightllm.operators.batches import Unit
 from flightllm.operators.budget import Reservation
 from flightllm.operators.cache import Keys
 from flightllm.operators.means import Means, Site
+from flightllm.operators.ranking import all_at_once
 from flightllm.operators.rows import Counters, given_fields, read_answer, sql_value
 from flightllm.operators.searches import QueryColumn, Searcher
 from flightllm.operators.trace import Trace

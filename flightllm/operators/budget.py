@@ -107,15 +107,19 @@ class Account:
             raise BudgetExceededError(f"{self._refusal}; {_INSTEAD}. Answers already received are kept")
         return False
 
-    def settle(self, reservation: Reservation, tokens: int, cost: float) -> None:
-        """Count what a request took in place of what was held for it; nothing where it was stopped."""
+    def settle(self, reservation: Reservation, tokens: int, cost: float, calls: int = 1) -> None:
+        """Count what a request took in place of what was held for it; nothing where it was stopped.
+
+        `calls` is 0 for one that was never sent.
+        """
         with self._lock:
             self._open -= 1
+            self._calls += calls - 1
             self._tokens += tokens - reservation.tokens
             self._cost += cost - reservation.cost
         if self._ledger is not None:
             self._ledger.settle(
-                reservation.day, tokens, cost, held_tokens=reservation.tokens, held_cost=reservation.cost
+                reservation.day, tokens, cost, calls, held_tokens=reservation.tokens, held_cost=reservation.cost
             )
 
     def close(self) -> None:
@@ -174,9 +178,9 @@ class Budget:
         work = Work(1, completion.prompt_tokens, completion.cached_tokens, completion.completion_tokens)
         self._account.settle(reservation, work.tokens, 0.0 if self._prices is None else self._prices.price(work))
 
-    def release(self, reservation: Reservation) -> None:
-        """Give back what was reserved for a request that was stopped before its answer."""
-        self._account.settle(reservation, 0, 0.0)
+    def release(self, reservation: Reservation, *, sent: bool = True) -> None:
+        """Give back what was reserved for a request that was stopped before its answer, or before it was sent."""
+        self._account.settle(reservation, 0, 0.0, int(sent))
 
     def _reservation(self, request: Request) -> Reservation:
         if not self._account.counts_tokens:

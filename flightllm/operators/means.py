@@ -31,6 +31,12 @@ class Site:
     fields_first: bool = False
     """The prompt begins with the fields, which several calls share, instead of the instruction."""
 
+    @property
+    def repeats(self) -> bool:
+        """Tell whether distinct tuples can have one key: lists, normalised values, or columns that it reads not."""
+        read = {place for places in self.arguments for place in places}
+        return len(read) < len(self.order) or bool(self.ai.normalize or self.ai.lists)
+
     def named(self, order: Sequence[int]) -> list[Named]:
         """Return the fields in prompt order. Of a list only the first element must be there."""
         rank = {place: at for at, place in enumerate(order)}

@@ -54,3 +54,9 @@ class Ranking:
         """Learn what a prompt of a step took."""
         if self.learns:
             self._figures[step].cost += self._cost(work)
+
+
+def all_at_once(calls: int) -> tuple[tuple[BoundStep, ...], Ranking]:
+    """Return the one step that asks all calls for all rows, and its ranking."""
+    steps = (BoundStep((tuple(range(calls)),), None, frozenset()),)
+    return steps, Ranking(steps, [Work()], lambda _: 0.0)

@@ -15,9 +15,9 @@ _STALE: Final = 64
 class ReplicaCache:
     """One replica's part of the tree, in blocks. One thread at a time.
 
-    Without `exact` every prompt given to the replica counts as held, and the least recently used edges go when there
-    are more blocks than `capacity`, ends before beginnings. With it only `hold` and `drop` change what is held, and the
-    order of use serves to foresee what will go next.
+    Without `exact` every prompt that the replica answered counts as held, and the least recently used edges go when
+    there are more blocks than `capacity`, ends before beginnings. With it only `hold` and `drop` change what is held,
+    and the order of use serves to foresee what will go next. What prompts under way need does not go.
     """
 
     def __init__(self, tree: PrefixTree, replica: int, capacity: int | None, *, exact: bool = False) -> None:
@@ -31,18 +31,24 @@ class ReplicaCache:
         """Least recently used first. A node that was split off above one of these may be missing, and one be there of
         which a split left nothing held."""
 
-    def touch(self, leaf: Node) -> None:
-        """Count the way to a node as used now; without `exact`, as held, and let others go for it."""
+    def begin(self, leaf: Node) -> None:
+        """Keep the way to a node, which a prompt under way needs, from going."""
         for node in leaf.up():
-            if not self.exact:
-                self.hold(node, (1 << node.blocks) - 1)
-            elif self._replica not in node.held:
-                continue
+            self._order.pop(node, None)
+
+    def end(self, node: Node, *, computed: bool) -> None:
+        """Count an edge as used until now, without `exact` as held if it was computed; `trim` after the last one."""
+        if computed and not self.exact:
+            self.hold(node, (1 << node.blocks) - 1)
+        if self._is_idle(node):
             self._order[node] = None
             self._order.move_to_end(node)
+
+    def trim(self) -> None:
+        """Without `exact`, let the least recently used edges go that are too many."""
         if not self.exact and self.capacity is not None:
-            while self.used > self.capacity and self._evict():
-                pass
+            while self.used > self.capacity and self._order:
+                self._evict()
 
     def holds(self, node: Node, block: int) -> bool:
         """Tell whether a block of an edge is held."""
@@ -54,7 +60,7 @@ class ReplicaCache:
         if bits & ~before:
             node.held[self._replica] = before | bits
             self.used += (bits & ~before).bit_count()
-            if self.exact:
+            if self.exact and self._replica not in node.open:
                 self._order.setdefault(node)
                 if len(self._order) > 2 * self.used + _STALE:  # edges of which a split left nothing
                     self._order = OrderedDict((one, None) for one in self._order if self._replica in one.held)
@@ -77,7 +83,7 @@ class ReplicaCache:
             return
         for node in self._order:
             held = node.held.get(self._replica, 0)
-            if held and self._replica not in node.open:
+            if held:
                 yield node
                 missing -= held.bit_count()
                 if missing <= 0:
@@ -90,17 +96,13 @@ class ReplicaCache:
                 self.drop(node, node.held[self._replica])
         self._order.clear()
 
-    def _evict(self) -> bool:
-        """Let the least recently used edge go that no prompt under way needs; False where there is none."""
-        for node in self._order:
-            if self._replica not in node.open:
-                break
-        else:
-            return False
-        del self._order[node]
+    def _evict(self) -> None:
+        node, _ = self._order.popitem(last=False)
         self.drop(node, node.held.get(self._replica, 0))
         above = node.parent
-        if above is not None and self._replica in above.held and above not in self._order:
+        if above is not None and self._is_idle(above) and above not in self._order:
             self._order[above] = None
             self._order.move_to_end(above, last=False)
-        return True
+
+    def _is_idle(self, node: Node) -> bool:
+        return self._replica in node.held and self._replica not in node.open

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 
 _FIRST: Final = 64
 """Prompts that are routed at first, for each replica, so that all have work soon; later twice as many as before."""
+_WAVE: Final = 1_024
+"""Prompts that are routed together later on: meanwhile no replica is handed anything."""
 _PULLED: Final = 256
 """Prompts pulled together; answers are handed on in between."""
 _POLL_SECONDS: Final = 0.05
 _IDLE_SECONDS: Final = 0.1
+_ENGAGE_SECONDS: Final = 0.5
 _VAIN_SECONDS: Final = 0.1
 """A replica without prompts looks for some at others no more often: looking goes through all that wait there."""
 
@@ -69,6 +72,7 @@ class RoutedCall:
         self._vain: dict[int, float] = {}
         """When a replica last found nothing worth taking from others."""
         self._horizon = engine.horizon
+        self._engaged = time.monotonic()
 
     def stream(self) -> Generator[Completion, None, None]:
         """Yield completions as they arrive; leaving the generator in any way aborts what is under way.
@@ -80,6 +84,7 @@ class RoutedCall:
         more = More.READY
         try:
             while True:
+                self._engage()
                 more = self._pull(more)
                 if not self._open and not self._pulled and more is More.ENDED:
                     return
@@ -88,14 +93,29 @@ class RoutedCall:
         finally:
             self._stop()
 
+    def _engage(self) -> None:
+        """Once in a while, have replicas that came back or are new look for work that waits at others."""
+        now = time.monotonic()
+        if now < self._engaged + _ENGAGE_SECONDS:
+            return
+        self._engaged = now
+        with self._work:
+            self._engine.refresh()
+            if any(self._queues.values()):
+                for replica in self._engine.fleet.numbers:
+                    if replica not in self._threads:
+                        self._begin(replica)
+
     def _pull(self, more: More) -> More:
         """Pull some requests where there is room for them, and route them once there are enough, or no more."""
         if more is More.READY and (room := min(_PULLED, self._horizon - len(self._open) - len(self._pulled))) > 0:
             pulled, more = pull(self._requests, room, self._cancelled)
+            for request in pulled:
+                request.dispatch.waits = True
             self._pulled += pulled
-        wanted = self._wave or _FIRST * self._engine.replicas
+        wanted = self._wave or min(_FIRST * self._engine.replicas, self._horizon // 2)
         if self._pulled and (more is not More.READY or len(self._pulled) >= wanted or self._runs_dry()):
-            self._wave = min(self._horizon // 2, 2 * wanted)
+            self._wave = max(wanted, min(_WAVE, 2 * wanted))
             requests, self._pulled = self._pulled, []
             prompts = self._engine.prompts(requests)
             with self._work:
@@ -111,21 +131,24 @@ class RoutedCall:
     def _route(self, prompts: list[Prompt]) -> None:
         """Queue prompts at the replicas that the policy chooses; the caller holds the lock."""
         self._engine.refresh()
+        self._engine.probe()
         self._engine.router.route(prompts, time.monotonic())
         self._queue(prompts)
         self._work.notify_all()
 
     def _queue(self, prompts: list[Prompt]) -> None:
         """Queue prompts where they were assigned to; the caller holds the lock."""
-        for one in self._engine.fleet.queued(prompts):
+        assigned, share = self._engine.fleet.queued(prompts)
+        for one in assigned:
             replica = one.replica
-            self._queues.setdefault(replica, LocalQueue()).push(one.prompt, one.share)
-            self._replicas.setdefault(replica, self._engine.replica(replica)).waiting += 1
+            self._queues.setdefault(replica, LocalQueue()).push(one.prompt, share)
             if replica not in self._threads:
                 self._begin(replica)
+            self._replicas[replica].waiting += 1
 
     def _begin(self, replica: int) -> None:
         """Start the thread of a replica."""
+        self._replicas[replica] = self._engine.replica(replica)
         name = f"replica-{replica}"
         thread = self._threads[replica] = threading.Thread(target=self._serve, args=(replica,), name=name, daemon=True)
         thread.start()
@@ -156,20 +179,20 @@ class RoutedCall:
         Raises:
             EngineUnavailableError: there is no other replica.
         """
-        self._engine.lost(lost.replica, str(lost.error))
         with self._work:
             queue = self._queues.pop(lost.replica, LocalQueue())
             sent = self._sent.pop(lost.replica, set())
             keys = sent | {prompt.key for prompt in queue.waiting()}
             replica = self._replicas.pop(lost.replica)
             replica.waiting -= len(queue)
+            if not replica.engine.alive:  # else it is back already
+                self._engine.lost(lost.replica, str(lost.error))
             for _ in sent:
                 replica.ended(None, self._engine.costs)
             prompts = [prompt for key, (_, prompt) in self._open.items() if key in keys]
             del self._threads[lost.replica]
             for prompt in prompts:
-                if prompt.key in self._engine.fleet.open:
-                    self._engine.fleet.finished(prompt.key)
+                self._engine.fleet.withdrawn(prompt.key)
             self._route(prompts)
 
     def _serve(self, replica: int) -> None:
@@ -213,6 +236,7 @@ class RoutedCall:
                     self._replicas[replica].sent()
                     self._sent.setdefault(replica, set()).add(prompt.key)
                     request = self._open[prompt.key][0]
+                    request.dispatch.waits = False
                 elif not self._sent.get(replica):
                     return
             yield None if prompt is None else replace(request, id=prompt.key)
@@ -226,9 +250,11 @@ class RoutedCall:
         if not others:
             return False
         before = {number: len(queue) for number, queue in others.items()}
-        stolen = self._engine.router.steal(replica, others, now)
-        for number, count in before.items():
-            self._replicas[number].waiting -= count - len(others[number])
+        try:
+            stolen = self._engine.router.steal(replica, others, now)
+        finally:
+            for number, count in before.items():
+                self._replicas[number].waiting -= count - len(others[number])
         self._queue(stolen)
         if not stolen:
             self._vain[replica] = now
@@ -263,6 +289,5 @@ class RoutedCall:
                     self._replicas[number].ended(None, self._engine.costs)
             self._sent.clear()
             for key in self._open:
-                if key in self._engine.fleet.open:
-                    self._engine.fleet.finished(key)
+                self._engine.fleet.withdrawn(key)
             self._work.notify_all()

@@ -193,14 +193,15 @@ class E2(OnlineRouter):
 
 
 def _matched(leaf: Node) -> tuple[Node | None, int]:
-    """Return the longest edge of what some replica holds of a prompt, and how many blocks that is in all."""
-    key, matched = None, 0
+    """Return the edge of which some replica holds most of a prompt, and how many blocks are held in all."""
+    key, most, matched = None, 0, 0
     for node in leaf.path():
-        if not (node.open or node.held):
+        held = node.blocks if node.open else max(map(node.leading, node.held), default=0)
+        matched += held
+        if held > most:
+            key, most = node, held
+        if held < node.blocks:
             break
-        matched += node.blocks
-        if key is None or node.blocks > key.blocks:
-            key = node
     return key, matched
 
 

@@ -11,8 +11,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import numpy as np
-
 from flightllm.router.base import Prompt, Router, create_router
 from flightllm.router.fleet import Fleet
 from flightllm.router.line import Line
@@ -53,9 +51,8 @@ class E2Batch:
     def _spread(self, prompts: Sequence[Prompt], now: float) -> None:
         fleet = self.fleet
         line = Line.of(fleet, prompts)
-        share = float(np.maximum(line.shared, line.common).sum()) / max(1, sum(prompt.count for prompt in prompts))
         for prompt, replica in zip(line.prompts, spread(line, fleet.up, fleet.load).tolist(), strict=True):
-            fleet.assign(prompt, fleet.insert(prompt), replica, now, share)
+            fleet.assign(prompt, fleet.insert(prompt), replica, now)
 
 
 def create(fleet: Fleet) -> E2Batch:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import structlog
 
@@ -24,7 +24,9 @@ from flightllm.router.tokens import packed_tokens
 if TYPE_CHECKING:
     from flightllm.router.kv_events import KvSubscription
 
-_PLAIN: Final = PrefixCache(16, None)
+_NONE: Final = PrefixCache(16, 0)
+_UNKNOWN_BLOCKS: Final = 1 << 16
+T = TypeVar("T")
 _HORIZON: Final = 4_096
 _HORIZON_WINDOWS: Final = 4
 """Prompts that a policy can plan ahead with: so many, or windows of all replicas if these are more."""
@@ -79,12 +81,12 @@ class RoutedEngine:
     @property
     def revision(self) -> str:
         """Return what all replicas have in common."""
-        return self._known().revision if self._revision is None else self._revision
+        return self._ask(lambda engine: engine.revision) if self._revision is None else self._revision
 
     @property
     def prefix_cache(self) -> PrefixCache | None:
         """Return the prefix cache of one replica: what is routed together is cached together."""
-        return self._known().prefix_cache
+        return self._ask(lambda engine: engine.prefix_cache)
 
     @property
     def alive(self) -> bool:
@@ -109,7 +111,6 @@ class RoutedEngine:
     @property
     def fleet(self) -> Fleet:
         """Return what is known of the replicas; to be used under `lock`."""
-        self._known()
         if self._fleet is None:
             raise EngineUnavailableError(f"no replica of {self._name} is up")
         return self._fleet
@@ -125,11 +126,11 @@ class RoutedEngine:
         """Return what else the replicas' engines offer, as their tokenizer."""
         if name.startswith("_"):
             raise AttributeError(name)
-        return getattr(self._known(), name)
+        return self._ask(lambda engine: getattr(engine, name))
 
     def count_tokens(self, text: str) -> int:
         """Count as the replicas do."""
-        return self._known().count_tokens(text)
+        return self._ask(lambda engine: engine.count_tokens(text))
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Answer each request on one of the replicas; see `Engine.generate`."""
@@ -145,9 +146,8 @@ class RoutedEngine:
 
     def prompts(self, requests: Sequence[Request]) -> list[Prompt]:
         """Return requests as they are routed, under new keys."""
-        engine = self._known()
-        salts = bool(getattr(engine, "separates_tenants", False))
-        packed = packed_tokens(engine, requests)
+        salts = bool(self._ask(lambda engine: getattr(engine, "separates_tenants", False)))
+        packed = self._ask(lambda engine: packed_tokens(engine, requests))
         return [
             Prompt(next(self.keys), ids, one.parameters.max_tokens, _salt(one) if salts else b"", one.priority)
             for one, ids in zip(requests, packed, strict=True)
@@ -160,11 +160,12 @@ class RoutedEngine:
     def refresh(self) -> None:
         """Take replicas into use that came back, others out of it, and learn how fast they are; under the lock."""
         for replica in list(self._replicas.values()):
-            alive = replica.engine.alive
-            if alive and not replica.up and not replica.leaving:
-                self._join(replica)
-            elif replica.up and not alive:
+            inner = replica.engine.inner if replica.engine.alive else None
+            if replica.up and inner is not replica.joined:
                 self.lost(replica.number, replica.engine.reason)
+            if inner is not None and not replica.up and not replica.leaving:
+                with suppress(EngineUnavailableError):  # it has just died
+                    self._join(replica, inner)
         if self._fleet is not None:
             self._fleet.rates = self.costs.rates()
 
@@ -199,8 +200,8 @@ class RoutedEngine:
                 return
             if sum(not other.leaving for other in self._replicas.values()) == 1:
                 raise ValueError("the last replica stays")
-            replica.leaving = True
             self.fleet.retire(number)
+            replica.leaving = True
         threading.Thread(target=self._leave, args=(replica,), name="replica-leaving", daemon=True).start()
 
     def status(self) -> list[ReplicaStatus]:
@@ -241,6 +242,20 @@ class RoutedEngine:
         if refused is not None:
             raise ConfigError(f"[engine] replicas: {refused}")
 
+    def _ask(self, question: Callable[[Engine], T]) -> T:
+        """Ask any replica that is up what is the same for all.
+
+        Raises:
+            EngineUnavailableError: there is none.
+        """
+        while True:
+            engine = self._known()
+            try:
+                return question(engine)
+            except EngineUnavailableError:
+                with self.lock:  # it has just died
+                    self.refresh()
+
     def _known(self) -> Engine:
         """Return the engine of a replica that is up, to ask what all have in common.
 
@@ -258,9 +273,8 @@ class RoutedEngine:
         reasons = "; ".join(f"{r.name}: {r.error}" for r in self._replicas.values() if r.error)
         raise EngineUnavailableError(f"no replica of {self._name} is up ({reasons or 'it is closed'})")
 
-    def _join(self, replica: Replica) -> None:
+    def _join(self, replica: Replica, engine: Engine) -> None:
         """Take a replica into use whose engine is open; the caller holds the lock."""
-        engine = replica.engine
         revision = str(getattr(engine, "shared_revision", None) or engine.revision)
         if self._revision is None:
             self._revision = revision
@@ -268,21 +282,22 @@ class RoutedEngine:
             replica.error = f"{replica.name} answers as {revision!r}, others as {self._revision!r}"
             _log.error("replica refused: its model is another one", replica=replica.name)
             return
-        cache = engine.prefix_cache or _PLAIN
+        cache = engine.prefix_cache or _NONE
         if self._fleet is None:
             self._fleet = Fleet(cache.block_tokens, self.costs.rates())
             for _ in self._replicas:
                 self._fleet.lose(self._fleet.add(None))
         events = getattr(engine, "kv_events", None)
         kept = self._fleet.caches[replica.number]
-        kept.capacity, kept.exact = cache.blocks, events is not None
+        kept.capacity = _UNKNOWN_BLOCKS if cache.blocks is None else cache.blocks
+        kept.exact = events is not None
         if events is not None:
             from flightllm.router.kv_events import KvSubscription
 
-            replica.mirror = KvMirror(self._fleet.tree, kept)
-            self._subscriptions[replica.number] = KvSubscription(events, replica.mirror, self.lock)
+            mirror = KvMirror(self._fleet.tree, kept)
+            self._subscriptions[replica.number] = KvSubscription(events, mirror, self.lock)
         self._fleet.bring_back(replica.number)
-        replica.up, replica.error = True, None
+        replica.up, replica.error, replica.joined = True, None, engine
         _log.info("replica up", replica=replica.name, engine=engine.name, kv_events=events is not None)
 
     def _forget(self, number: int) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import count
 from typing import Final
@@ -33,8 +33,6 @@ class Assigned:
     decode: float
     cached_tokens: int
     at: float
-    share: float
-    """How much of it is cached, for its place in the replica's queue."""
     turn: int
     """Counts up: the lower one waits before the higher one."""
 
@@ -78,6 +76,11 @@ class Fleet:
         """Return how many requests are recent."""
         return len(self._recent)
 
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Return the replicas that can be asked, none where there is none."""
+        return tuple(self._up)
+
     def is_up(self, replica: int) -> bool:
         """Tell whether a replica can be asked."""
         return replica in self._up
@@ -99,7 +102,7 @@ class Fleet:
         self.retire(replica)
         lost = [one.prompt for one in self.open.values() if one.replica == replica]
         for prompt in lost:
-            self.finished(prompt.key)
+            self.withdrawn(prompt.key)
         self.caches[replica].clear()
         return lost
 
@@ -123,26 +126,22 @@ class Fleet:
     def cached_tokens(self, prompt: Prompt, leaf: Node, replica: int) -> int:
         """Return how many tokens of a prompt a replica need not compute; the last one it always does."""
         size = self.tree.block_tokens
-        return min(self.tree.cached_blocks(leaf, replica), (prompt.count - 1) // size) * size
+        return max(0, min(self.tree.cached_blocks(leaf, replica), (prompt.count - 1) // size)) * size
 
     def answer_tokens(self, prompt: Prompt) -> float:
         """Return how many tokens an answer will have: the mean of those seen with the same limit."""
         total, seen = self._answers.get(prompt.answer_tokens, (0.0, 0.0))
         return total / seen if seen else float(prompt.answer_tokens)
 
-    def assign(self, prompt: Prompt, leaf: Node, replica: int, now: float, share: float | None = None) -> None:
-        """Count a prompt as given to a replica, which will hold its blocks.
-
-        `share` is what it is queued with, where that is not to be the share of its tokens that are cached by then.
-        """
+    def assign(self, prompt: Prompt, leaf: Node, replica: int, now: float) -> None:
+        """Count a prompt as given to a replica, which will hold its blocks."""
         self._expire(now)
         if leaf.unused:
             leaf = self.insert(prompt)  # it may have been pruned since it was found
         cached = self.cached_tokens(prompt, leaf, replica)
         prefill = self.rates.prefill(prompt.count - cached, cached)
         decode = self.rates.decode(self.answer_tokens(prompt))
-        share = cached / max(1, prompt.count) if share is None else share
-        self.open[prompt.key] = Assigned(prompt, leaf, replica, prefill, decode, cached, now, share, next(self._turns))
+        self.open[prompt.key] = Assigned(prompt, leaf, replica, prefill, decode, cached, now, next(self._turns))
         self.prefill[replica] += prefill
         self.decode[replica] += decode
         self.load[replica] += prefill + decode
@@ -151,14 +150,31 @@ class Fleet:
             node.recent[replica] = node.recent.get(replica, 0) + 1
             node.open[replica] = node.open.get(replica, 0) + 1
         self._recent.append((now + self.window_seconds, leaf, replica))
-        self.caches[replica].touch(leaf)
+        self.caches[replica].begin(leaf)
 
-    def queued(self, prompts: Iterable[Prompt]) -> list[Assigned]:
-        """Return what was made of some prompts just assigned, in the order in which they are to be queued."""
-        return sorted((self.open[prompt.key] for prompt in prompts), key=lambda one: one.turn)
+    def queued(self, prompts: Collection[Prompt]) -> tuple[list[Assigned], float]:
+        """Return what was made of prompts just assigned, in the order in which they are to be queued, and their share.
+
+        That is the part of the tokens of all of them that was cached: prompts that come together stay in their order,
+        in which they share most.
+        """
+        assigned = sorted((self.open[prompt.key] for prompt in prompts), key=lambda one: one.turn)
+        return assigned, sum(one.cached_tokens for one in assigned) / max(1, sum(prompt.count for prompt in prompts))
 
     def finished(self, key: int, completion_tokens: int | None = None) -> Assigned:
-        """Count a prompt as answered, or as taken away; with the length of its answer where that is known."""
+        """Count a prompt as answered, with the length of its answer where that is known."""
+        if completion_tokens is not None:
+            limit = self.open[key].prompt.answer_tokens
+            total, seen = self._answers.get(limit, (0.0, 0.0))
+            self._answers[limit] = 0.99 * total + completion_tokens, 0.99 * seen + 1
+        return self._ended(key, computed=True)
+
+    def withdrawn(self, key: int) -> None:
+        """Count a prompt as taken away from its replica, unanswered; one that is not there is passed over."""
+        if key in self.open:
+            self._ended(key, computed=False)
+
+    def _ended(self, key: int, *, computed: bool) -> Assigned:
         one = self.open.pop(key)
         replica = one.replica
         self.prefill[replica] -= one.prefill
@@ -168,11 +184,11 @@ class Fleet:
             self.prefill[replica] = self.decode[replica] = 0.0
         if self.load[replica] < np.inf:
             self.load[replica] = self.prefill[replica] + self.decode[replica]
-        if completion_tokens is not None:
-            total, seen = self._answers.get(one.prompt.answer_tokens, (0.0, 0.0))
-            self._answers[one.prompt.answer_tokens] = 0.99 * total + completion_tokens, 0.99 * seen + 1
+        cache = self.caches[replica]
         for node in one.leaf.up():
             _less(node.open, replica)
+            cache.end(node, computed=computed)
+        cache.trim()
         self.tree.prune(one.leaf)
         return one
 

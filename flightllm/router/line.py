@@ -47,7 +47,7 @@ class Line:
         leaves = [fleet.insert(prompt) for prompt in prompts]
         order = _in_order(leaves)
         prompts, leaves = [prompts[i] for i in order], [leaves[i] for i in order]
-        most = np.array([(prompt.count - 1) // size for prompt in prompts])
+        most = np.array([max(0, prompt.count - 1) // size for prompt in prompts])
         shared, common, held, holders = _walk(leaves, frozenset(fleet.up))
         rates = fleet.rates
         return cls(

@@ -10,7 +10,6 @@ from flightllm.config import RecoveryConfig
 from flightllm.llm.base import Completion, Engine
 from flightllm.llm.cost import Costs, Work
 from flightllm.llm.supervised import SupervisedEngine
-from flightllm.router.mirror import KvMirror
 
 _OBSERVED_SECONDS = 1.0
 _FAIL_AT_ONCE = RecoveryConfig(on_engine_down="fail")
@@ -62,7 +61,8 @@ class Replica:
         self.answered = 0
         self.prompt_tokens = 0
         self.cached_tokens = 0
-        self.mirror: KvMirror | None = None
+        self.joined: Engine | None = None
+        """What was open when it came into use."""
         self._busy_since = 0.0
         self._work = Work()
 

@@ -24,7 +24,8 @@ def steal(fleet: Fleet, idle: int, queues: Mapping[int, LocalQueue], now: float)
     if not urgent or not fleet.is_up(idle):
         return []
     urgency = min(urgent.values())
-    waits = {one: fleet.load[one] * len(queues[one]) / fleet.requests[one] for one in urgent if urgent[one] == urgency}
+    chosen = [replica for replica in urgent if urgent[replica] == urgency]
+    waits = {one: fleet.load[one] * len(queues[one]) / max(1, fleet.requests[one]) for one in chosen}
     owner = max(waits, key=lambda one: (waits[one], -one))
     light = float(fleet.load[idle])
     if waits[owner] < light / 2:
@@ -37,10 +38,9 @@ def steal(fleet: Fleet, idle: int, queues: Mapping[int, LocalQueue], now: float)
     if found is None:
         return []
     taken = line.prompts[found.start : found.end]
-    share = float(np.maximum(line.shared, held)[found.start : found.end].sum()) / max(1, sum(p.count for p in taken))
     queues[owner].take(taken)
     for prompt in taken:
-        fleet.finished(prompt.key)
+        fleet.withdrawn(prompt.key)
     for prompt in taken:
-        fleet.assign(prompt, fleet.insert(prompt), idle, now, share)
+        fleet.assign(prompt, fleet.insert(prompt), idle, now)
     return list(taken)

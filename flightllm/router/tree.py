@@ -33,7 +33,7 @@ class Node:
 
     def __init__(self, parent: Node | None, tokens: bytes, start: int, blocks: int) -> None:
         self.parent = parent
-        self.tokens = tokens
+        self.tokens = tokens  # of a root, its salt
         self.start = start
         """Blocks above it."""
         self.blocks = blocks
@@ -127,7 +127,7 @@ class PrefixTree:
         """Return the root of a salt's tree."""
         node = self._roots.get(salt)
         if node is None:
-            node = self._roots[salt] = Node(None, b"", 0, 0)
+            node = self._roots[salt] = Node(None, salt, 0, 0)
         return node
 
     def extend(self, node: Node, within: int, tokens: bytes) -> Node:
@@ -193,6 +193,8 @@ class PrefixTree:
                 one.children.clear()
             self.nodes -= len(dead)
             node = parent
+        if node.parent is None and not node.children:
+            self._roots.pop(node.tokens, None)
 
     def _dead(self, top: Node) -> list[Node]:
         """Return a node and those below, if nobody uses any: a split may leave some of which nothing is held."""

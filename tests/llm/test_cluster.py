@@ -10,7 +10,7 @@ import pytest
 
 from flightllm.config import Config, EngineConfig
 from flightllm.database import Database
-from flightllm.errors import ConfigError, EngineUnavailableError
+from flightllm.errors import CancelledError, ConfigError, EngineUnavailableError
 from flightllm.llm import check_engine, create_engine
 from flightllm.router.engine import RoutedEngine
 from tests.databases import ask
@@ -123,3 +123,18 @@ def test_endpoint_killed(tmp_path: Path) -> None:
         status = ask(database.session(), "SELECT name, state FROM system.replicas ORDER BY number").rows
         assert [(row["name"], row["state"]) for row in status] == [(one.url, "down"), (other.url, "up")]
         database.close()
+
+
+def test_what_is_not_sent_is_no_call(tmp_path: Path) -> None:
+    """Of a query that is cancelled, prompts that waited for a replica count neither as calls nor in a budget."""
+    engine = cluster({"kind": "fake", "latency_ms": 200.0}, {"kind": "fake", "latency_ms": 200.0})
+    with closing(Database.open(Config(engine=engine, data_folder=tmp_path))) as database:
+        session = database.session()
+        sql = "SELECT value AS n, ai_gen('Say it.', value) AS a FROM generate_series(1, 3000)"
+        result = session.execute(sql, settings={"max_calls": "5000"})
+        next(iter(result.batches))
+        result.query.cancelled.set()
+        with pytest.raises(CancelledError):
+            list(result.batches)
+        row = result.query.row()
+        assert row["answered"] <= row["calls"] <= row["answered"] + 16

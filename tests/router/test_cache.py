@@ -48,16 +48,30 @@ def test_victims_are_what_goes() -> None:
 
 
 def test_prompts_under_way_stay() -> None:
-    """What is being answered is no victim, even where there is too much of it."""
+    """What is being answered needs no room yet and is no victim; once answered, what is too much goes."""
     made = fleet(1, 2)
     for key, tokens in enumerate((A, B)):
         assign(made, prompt(key, tokens), 0)
-    assert made.caches[0].used == 4
-    assert list(made.caches[0].victims(2)) == []
+    assert made.caches[0].used == 0
     made.finished(0)
-    made.finished(1)
-    ask(made, 2, C)
     assert made.caches[0].used == 2
+    assign(made, prompt(2, A), 0)
+    assert list(made.caches[0].victims(2)) == []
+    made.finished(1)
+    assert made.caches[0].used == 2
+    assert made.finished(2).cached_tokens == 4
+    ask(made, 3, C)
+    assert made.caches[0].used == 2
+
+
+def test_what_was_never_computed_is_not_held() -> None:
+    """A prompt that is taken away leaves nothing behind."""
+    made = fleet(1, 4)
+    assign(made, prompt(0, A), 0)
+    made.withdrawn(0)
+    made.withdrawn(0)  # it is gone already
+    assert made.caches[0].used == 0
+    assert ask(made, 1, A) == 0
 
 
 def test_exact_caches_hold_what_they_are_told() -> None:

@@ -23,8 +23,9 @@ def films(count: int, reviews: int, priority: int = 0, first: int = 0) -> list[P
 def queues(made: Fleet, prompts: list[Prompt]) -> dict[int, LocalQueue]:
     """Queue prompts as the engine does."""
     found = {replica: LocalQueue() for replica in made.up}
-    for one in made.queued(prompts):
-        found[one.replica].push(one.prompt, one.share)
+    assigned, share = made.queued(prompts)
+    for one in assigned:
+        found[one.replica].push(one.prompt, share)
     return found
 
 

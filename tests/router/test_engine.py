@@ -55,6 +55,14 @@ def routed() -> Iterator[Callable[..., RoutedEngine]]:
 Make = Callable[..., RoutedEngine]
 
 
+def until(true: Callable[[], bool]) -> None:
+    """Wait until something is true."""
+    deadline = time.monotonic() + 30
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 @pytest.mark.parametrize("policy", POLICIES)
 def test_all_are_answered(routed: Make, policy: str) -> None:
     """Every policy has each prompt answered once, as one engine does, by all replicas."""
@@ -91,6 +99,58 @@ def test_deaths(routed: Make, policy: str) -> None:
     assert sum(one.answered for one in engine.status()) == len(requests)
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_death_that_others_see_first(routed: Make, policy: str) -> None:
+    """A call whose client is slow is answered in full where somebody else noticed a death before it did."""
+    engine = routed(fake(die_after=40, latency_ms=2.0), fake(latency_ms=2.0), policy=policy)
+    requests, found = requests_of(12, 60), []
+    for completion in engine.generate(iter(requests), lambda: False):
+        found.append(completion.id)
+        if len(found) == 20:
+            until(lambda: any(one.error for one in engine.status()))
+            for _ in range(10):
+                engine.status()
+                time.sleep(0.02)
+    assert sorted(found) == list(range(len(requests)))
+    assert {(one.in_flight, one.waiting) for one in engine.status()} == {(0, 0)}
+
+
+def test_a_new_replica_takes_over_work(routed: Make) -> None:
+    """A replica that comes while all prompts wait at others gets some of them."""
+    engine = routed(fake(latency_ms=30.0), policy="e2_batch")
+    found = []
+    for completion in engine.generate(iter(requests_of(20, 30)), lambda: False):
+        found.append(completion.id)
+        if len(found) == 20:
+            number = engine.add("a new one", fake(latency_ms=30.0))
+    assert sorted(found) == list(range(600))
+    assert {one.number: one.answered for one in engine.status()}[number] > 100
+
+
+def test_many_replicas(routed: Make) -> None:
+    """More replicas than have room for their first prompts within the horizon are all used."""
+    engine = routed(*(fake(latency_ms=1.0) for _ in range(70)), policy="round_robin")
+    assert engine.horizon < 64 * 70
+    assert len(answers(engine, requests_of(50, 100))) == 5_000
+    assert all(one.answered for one in engine.status())
+
+
+def test_removed_while_all_are_down(routed: Make) -> None:
+    """A replica that is to go while none is up is gone."""
+    made = count()
+
+    def create() -> Engine:
+        if next(made) > 1:
+            raise EngineUnavailableError("no more")
+        return fake(die_after=10, latency_ms=1.0)()
+
+    engine = routed(create, create)
+    with pytest.raises(EngineUnavailableError, match="no replica"):
+        answers(engine, requests_of(4, 40))
+    engine.remove(1)
+    until(lambda: len(engine.status()) == 1)
+
+
 def test_all_dead(routed: Make) -> None:
     """Where no replica is left the call fails, naming them; later calls work again."""
     ready, made = threading.Event(), count()
@@ -105,9 +165,7 @@ def test_all_dead(routed: Make) -> None:
         answers(engine, requests_of(4, 40))
     assert {one.state for one in engine.status()} == {"down"}
     ready.set()
-    deadline = time.monotonic() + 30
-    while not engine.alive and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: engine.alive)
     assert len(answers(engine, requests_of(1, 4))) == 4
 
 
@@ -183,9 +241,7 @@ def test_replicas_come_and_go(routed: Make) -> None:
             number = engine.add("a new one", fake(latency_ms=1.0))
             engine.remove(0)
     assert {c.id for c in seen} == set(range(len(requests)))
-    deadline = time.monotonic() + 30
-    while len(engine.status()) > 2 and time.monotonic() < deadline:
-        time.sleep(0.02)
+    until(lambda: len(engine.status()) == 2)
     assert [one.number for one in engine.status()] == [1, number]
     answers(engine, requests)
     assert engine.status()[1].answered > 0
