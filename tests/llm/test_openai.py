@@ -298,7 +298,7 @@ def test_what_vllm_takes_beside(make_requests: MakeRequests) -> None:
 
 def test_tokens_are_known_only_with_a_tokenizer() -> None:
     """Without the model's tokenizer tokens are estimated, and nobody takes them for exact."""
-    pytest.importorskip("transformers", reason="the extra 'local' is not installed")
+    pytest.importorskip("transformers", reason="the extra 'cluster' is not installed")
     text = "What is told here was true."
     with serving(lambda *_: refuse(500)) as (engine, _):
         assert isinstance(engine, OpenAIEngine)
