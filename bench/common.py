@@ -89,6 +89,13 @@ def machine() -> dict[str, Any]:
     }
 
 
+def markdown(title: str, heads: Mapping[str, Callable[[Any], str]], rows: Mapping[str, object]) -> str:
+    """Return a Markdown table: a line for each row, of which `heads` show a column each."""
+    lines = [f"| {title} | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    lines += [f"| {name} | {' | '.join(show(row) for show in heads.values())} |" for name, row in rows.items()]
+    return "\n".join([*lines, ""])
+
+
 def report(name: str, options: Options, figures: Mapping[str, Any]) -> None:
     """Print the figures for people, and with `--json` one object on the last line."""
     for key, value in figures.items():

@@ -4,10 +4,11 @@
         [--cache-blocks 4096] [--engine 7b-a6000] [--quick] [--json]
 
 The prompts are those that the planner sends (`bench.prompt_streams`), all there from the beginning: as many as the
-operator hands out at a time are with the router, and further ones come when half of these are answered. Replicas are
-those of `bench.simulation`. The bound on the makespan is the larger one of two: what one replica with the same cache
-takes for the batch in the planner's order, divided by the number of replicas; and the work of the largest group of
-prompts that begin alike beyond what all begin with, if it is not cut.
+operator hands out at a time are with the router, which gets them in the waves of the engine. Replicas are
+those of `bench.simulation`. Makespans are told beside a reference, the larger one of two: the busy time of one replica
+with the same cache and the whole batch in the planner's order, divided by the number of replicas; and the work of the
+largest group of prompts that begin alike beyond what all begin with, if it is not cut. It is not a bound: one replica
+evicts across groups what several, with a cache each, keep, and a group can be cut.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from bench.common import Options, report
+from bench.common import Options, markdown, report
 from bench.prompt_streams import HORIZON, TOPICS, Stream, queries, streams
 from bench.samples import PAPER_ROWS
 from bench.setting import announce
@@ -56,14 +57,14 @@ class OneAfterTheOther(OnlineRouter):
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
-    """What no routing can beat, but by having more cache than one replica; in seconds."""
+class Reference:
+    """What makespans are told beside; in seconds."""
 
     alone: Outcome
     longest_group: float
 
     def seconds(self, replicas: int) -> float:
-        """Return the least makespan."""
+        """Return the makespan of equal shares, or of the longest group if that takes longer."""
         return max(self.alone.busy[0] / replicas, self.longest_group)
 
 
@@ -72,10 +73,10 @@ def backlog(stream: Stream) -> list[Arrival]:
     return [Arrival(0.0, one.tokens, one.answer_tokens, one.most_tokens) for one in stream.prompts]
 
 
-def bound(stream: Stream, cluster: Cluster) -> Bound:
-    """Return the bounds of a batch on such a cluster."""
+def reference(stream: Stream, cluster: Cluster) -> Reference:
+    """Return what a batch's makespans on such a cluster are told beside."""
     alone = work_off(backlog(stream), replace(cluster, replicas=1), OneAfterTheOther, HORIZON)
-    return Bound(alone, max(groups(stream, cluster.steps.added())))
+    return Reference(alone, max(groups(stream, cluster.steps.added())))
 
 
 def groups(stream: Stream, rates: Rates) -> Iterator[float]:
@@ -92,15 +93,15 @@ def groups(stream: Stream, rates: Rates) -> Iterator[float]:
         yield from np.add.reduceat(line.seconds(line.shared), np.union1d([0], starts)).tolist()
 
 
-def compare(stream: Stream, cluster: Cluster, policies: Sequence[str], least: Bound) -> dict[str, Figures]:
-    """Return the figures of each policy, with its makespan by the bound's."""
+def compare(stream: Stream, cluster: Cluster, policies: Sequence[str], told: Reference) -> dict[str, Figures]:
+    """Return the figures of each policy, with its makespan by the reference."""
     found, arrivals = {}, backlog(stream)
     for policy in policies:
         outcome = work_off(arrivals, cluster, partial(create_router, policy), HORIZON)
         figures = outcome.figures()
         found[policy] = {name: figures[name] for name in ("makespan", "hit_ratio", "imbalance", "stolen")} | {
-            "by_bound": outcome.last / least.seconds(cluster.replicas),
-            "work": sum(outcome.busy) / least.alone.busy[0],
+            "by_reference": outcome.last / told.seconds(cluster.replicas),
+            "work": sum(outcome.busy) / told.alone.busy[0],
             "decisions_per_second": figures["decisions_per_second"],
         }
     return found
@@ -110,16 +111,14 @@ def table(title: str, found: Mapping[str, Figures]) -> str:
     """Return a Markdown table."""
     heads: dict[str, Callable[[Figures], str]] = {
         "makespan s": lambda one: f"{one['makespan']:.2f}",
-        "by the bound": lambda one: f"{one['by_bound']:.3f}",
+        "by the reference": lambda one: f"{one['by_reference']:.3f}",
         "hits %": lambda one: f"{100 * one['hit_ratio']:.1f}",
         "work": lambda one: f"{one['work']:.3f}",
         "imbalance": lambda one: f"{one['imbalance']:.3f}",
         "stolen": lambda one: f"{one['stolen']:,.0f}",
         "decisions/s": lambda one: f"{one['decisions_per_second']:,.0f}",
     }
-    lines = [f"| {title} | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
-    lines += [f"| {name} | {' | '.join(show(one) for show in heads.values())} |" for name, one in found.items()]
-    return "\n".join([*lines, ""])
+    return markdown(title, heads, found)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -141,18 +140,18 @@ def measure(stream: Stream, given: argparse.Namespace) -> dict[str, Any]:
     """Compare the policies on one stream; return and print figures by case."""
     steps = ENGINES[given.engine]
     cluster = Cluster(1, PrefixCache(BLOCK_TOKENS, given.cache_blocks), steps, given.at_once, rates=steps.added())
-    least = bound(stream, cluster)
+    told = reference(stream, cluster)
     print(
-        f"{stream.name}: {len(stream.prompts):,} prompts, {least.alone.prompt_tokens:,} tokens; one replica alone "
-        f"{least.alone.busy[0]:.2f} s, {100 * least.alone.hit_ratio:.1f} % cached; longest group "
-        f"{least.longest_group:.2f} s\n"
+        f"{stream.name}: {len(stream.prompts):,} prompts, {told.alone.prompt_tokens:,} tokens; one replica alone "
+        f"{told.alone.busy[0]:.2f} s, {100 * told.alone.hit_ratio:.1f} % cached; longest group "
+        f"{told.longest_group:.2f} s\n"
     )
     found: dict[str, Any] = {}
     for replicas in given.replicas:
         title = f"{stream.name}, {replicas} replicas"
-        here = compare(stream, replace(cluster, replicas=replicas), given.policy, least)
-        found[title] = {"bound": least.seconds(replicas), "longest_group": least.longest_group, **here}
-        print(table(f"{title}, bound {least.seconds(replicas):.2f} s", here), flush=True)
+        here = compare(stream, replace(cluster, replicas=replicas), given.policy, told)
+        found[title] = {"reference": told.seconds(replicas), "longest_group": told.longest_group, **here}
+        print(table(f"{title}, reference {told.seconds(replicas):.2f} s", here), flush=True)
     return found
 
 

@@ -15,13 +15,13 @@ import json
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from bench.common import cpu_seconds, machine
+from bench.common import cpu_seconds, machine, markdown
 from bench.engines import CACHE_BLOCKS, IN_FLIGHT, engine_config
 from bench.foreseen import watch
 from bench.models import SHAPES, Shape, model
@@ -130,14 +130,17 @@ def medians(runs: Sequence[Figures]) -> Figures:
 
 def table(found: Mapping[str, Figures]) -> str:
     """Return the figures as a Markdown table, a line for each policy."""
-    heads = ["policy", "s", "CPU s", "prompt tokens", "computed", "hit rate", "expected when sent", "when routed"]
-    lines = [[*heads, "prompts of the busier"], ["---"] * (len(heads) + 1)]
-    for policy, figures in found.items():
-        times = [f"{figures['seconds']:.1f}", f"{figures['cpu_seconds']:.0f}"]
-        tokens = [f"{figures[name]:,.0f}" for name in ("prompt_tokens", "computed_tokens")]
-        rates = [f"{100 * figures[f]:.1f} %" for f in ("hit_rate", "expected_when_sent", "expected_when_routed")]
-        lines.append([policy, *times, *tokens, *rates, f"{figures['most_prompts']:,.0f}"])
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    heads: dict[str, Callable[[Figures], str]] = {
+        "s": lambda one: f"{one['seconds']:.1f}",
+        "CPU s": lambda one: f"{one['cpu_seconds']:.0f}",
+        "prompt tokens": lambda one: f"{one['prompt_tokens']:,.0f}",
+        "computed": lambda one: f"{one['computed_tokens']:,.0f}",
+        "hit rate": lambda one: f"{100 * one['hit_rate']:.1f} %",
+        "expected when sent": lambda one: f"{100 * one['expected_when_sent']:.1f} %",
+        "when routed": lambda one: f"{100 * one['expected_when_routed']:.1f} %",
+        "prompts of the busier": lambda one: f"{one['most_prompts']:,.0f}",
+    }
+    return markdown("policy", heads, found)
 
 
 def measure(tables: Tables, given: argparse.Namespace) -> dict[str, list[Figures]]:
@@ -179,7 +182,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             tables = stack.enter_context(servers(SHAPES[given.model], given.cache_blocks))
         found = measure(tables, given)
     middle = {policy: medians(runs) for policy, runs in found.items()}
-    print(f"\n{given.rows} rows, {given.query}, medians of {given.repeats}\n\n{table(middle)}\n")
+    print(f"\n{given.rows} rows, {given.query}, medians of {given.repeats}\n\n{table(middle)}")
     if given.json:
         names = ("quick", "rows", "query", "model", "cache_blocks", "repeats", "ray")
         head = {"bench": "router_live", **{name: getattr(given, name) for name in names}}

@@ -7,8 +7,10 @@
 Replicas batch continuously and keep an LRU cache of blocks; what a step takes is measured on a real engine
 (`bench.simulation`). The policies are the product's own. Prompts are so many for each replica, rates those of the
 workload times `--load`. Figures are medians of the seeds: seconds from a prompt's coming to the end of its answer, the
-share of prompt tokens that replicas found cached, and the busiest replica's work by the mean. With `--ablation` the
-rows are E2 without each of its parts. `--speed` times decisions alone, with 100,000 prompts in the tree.
+share of prompt tokens that replicas found cached, and the busiest replica's work by the mean; below each table, how
+many times better `e2` is than `round_robin` on the same seed: the median, least and most of the seeds. With
+`--ablation` the rows are E2 without each of its parts. `--speed` times decisions alone, with 100,000 prompts in the
+tree.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-from bench.common import Options, report
+from bench.common import Options, markdown, report
 from bench.router_speed import speeds
 from bench.router_workloads import WORKLOADS, Workload
 from bench.simulation import ENGINES, Cluster, simulate
@@ -31,6 +33,7 @@ from flightllm.router.base import Router, create_router
 from flightllm.router.e2 import E2, PAPER, E2Options
 from flightllm.router.fleet import Fleet
 
+BASE: Final = "round_robin"
 POLICIES: Final = ("round_robin", "least_loaded", "prefix_hash", "e2")
 PARTS: Final[Mapping[str, E2Options]] = {
     "e2": E2Options(),
@@ -39,10 +42,8 @@ PARTS: Final[Mapping[str, E2Options]] = {
     "without autoscaling": E2Options(autoscale=False),
     "without either": E2Options(rebalance=0.0, autoscale=False),
     "without decode balance": E2Options(decode_balance=False),
-    "without eviction costs": E2Options(eviction="none"),
-    "evictions by requests (paper)": E2Options(eviction="requests"),
+    "without eviction costs": E2Options(evictions=False),
     "no guard (paper)": E2Options(guard=0.0),
-    "not settling (paper)": E2Options(settle=0.0),
     "autoscaling what is not hot (paper)": E2Options(hot=0.0),
     "load of the window (paper)": E2Options(load="window"),
     "all as in the paper": PAPER,
@@ -68,15 +69,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
     figures: dict[str, Any] = {}
     for name in given.workload or _available():
         for replicas in given.replicas:
-            found = compare(WORKLOADS[name], replicas, creates, given)
-            figures[f"{name}, {replicas} replicas"] = found
-            print(table(f"{name}, {replicas} replicas", found), flush=True)
+            title = f"{name}, {replicas} replicas"
+            runs = compare(WORKLOADS[name], replicas, creates, given)
+            found = {
+                policy: {figure: median(run[figure] for run in of) for figure in of[0]} for policy, of in runs.items()
+            }
+            figures[title] = found
+            print(table(title, found), flush=True)
+            if BASE in runs and "e2" in runs:
+                figures[f"{title}, e2 and {BASE}"] = beside = ratios(runs["e2"], runs[BASE])
+                print(
+                    ", ".join(
+                        f"{of} {middle:.3f} ({low:.3f} to {high:.3f})" for of, (low, middle, high) in beside.items()
+                    )
+                )
+                print(flush=True)
     if given.json:
         report("router_sim", options, figures)
 
 
-def compare(workload: Workload, replicas: int, creates: Creates, given: argparse.Namespace) -> dict[str, Figures]:
-    """Return the median figures of each policy, over the same prompts."""
+def compare(workload: Workload, replicas: int, creates: Creates, given: argparse.Namespace) -> dict[str, list[Figures]]:
+    """Return the figures of each policy by seed, over the same prompts."""
     cluster = Cluster(
         replicas,
         PrefixCache(workload.block_tokens, workload.cache_blocks),
@@ -84,17 +97,26 @@ def compare(workload: Workload, replicas: int, creates: Creates, given: argparse
         learned=given.learned,
     )
     rate = workload.rate * replicas * given.load * ENGINES["7b-a6000"].computed / ENGINES[given.engine].computed
-    found = {}
+    found: dict[str, list[Figures]] = {}
     for name, create in creates.items():
-        started = time.perf_counter()
-        runs = [
-            simulate(
-                workload.arrivals(given.first_seed + seed, given.prompts * replicas, rate), cluster, create
-            ).figures()
-            for seed in range(given.seeds)
+        found[name] = runs = []
+        for seed in range(given.first_seed, given.first_seed + given.seeds):
+            started = time.perf_counter()
+            arrivals = workload.arrivals(seed, given.prompts * replicas, rate)
+            figures = simulate(arrivals, cluster, create).figures()
+            runs.append({**figures, "wall_seconds": time.perf_counter() - started})
+    return found
+
+
+def ratios(ours: Sequence[Figures], theirs: Sequence[Figures]) -> dict[str, tuple[float, float, float]]:
+    """Return how many times better one policy is than another: the least, the median and the most of the seeds."""
+    found = {}
+    for figure in ("mean", "p99", "makespan", "hit_ratio"):
+        pairs = [(one[figure], other[figure]) for one, other in zip(ours, theirs, strict=True)]
+        better = [
+            (one / other if figure == "hit_ratio" else other / one) if one and other else 1.0 for one, other in pairs
         ]
-        found[name] = {figure: median(run[figure] for run in runs) for figure in runs[0]}
-        found[name]["wall_seconds"] = time.perf_counter() - started
+        found[figure] = min(better), median(better), max(better)
     return found
 
 
@@ -109,9 +131,7 @@ def table(title: str, found: Mapping[str, Figures]) -> str:
         "imbalance": lambda one: f"{one['imbalance']:.3f}",
         "decisions/s": lambda one: f"{one['decisions_per_second']:,.0f}",
     }
-    lines = [f"| {title} | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
-    lines += [f"| {name} | {' | '.join(show(one) for show in heads.values())} |" for name, one in found.items()]
-    return "\n".join([*lines, ""])
+    return markdown(title, heads, found)
 
 
 def _parser() -> argparse.ArgumentParser:

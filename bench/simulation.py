@@ -23,6 +23,7 @@ from flightllm.router.base import Prompt, Router
 from flightllm.router.fleet import WINDOW_SECONDS, Fleet
 from flightllm.router.local_queue import LocalQueue
 from flightllm.router.tree import TOKEN_BYTES
+from flightllm.router.waves import wave_size
 
 _LEARN_CALLS: Final = 32
 """Answers of a replica between two looks at what they took."""
@@ -183,17 +184,27 @@ class _Simulation:
         return self._outcome
 
     def work_off(self, backlog: Iterator[Arrival], horizon: int) -> Outcome:
-        key, now = 0, 0.0
+        key, now, wave, ended = 0, 0.0, 0, False
+        pulled: list[Arrival] = []
         while True:
-            open_ = len(self._arrived)
-            if open_ <= horizon // 2 and (pulled := list(islice(backlog, horizon - open_))):
+            wanted = wave_size(wave, len(self._replicas), horizon)
+            room = max(0, min(wanted, horizon - len(self._arrived)) - len(pulled))
+            more = list(islice(backlog, room))
+            ended = ended or len(more) < room
+            pulled += more
+            if pulled and (ended or len(pulled) >= wanted or self._runs_dry()):
                 self._arrive(key, pulled, now)
-                key += len(pulled)
-            if not self._events:
+                key, wave, pulled = key + len(pulled), wanted, []
+            elif self._events:
+                now, _, replica = heapq.heappop(self._events)
+                self._end(replica, now)
+            else:
                 self._outcome.busy = [replica.busy for replica in self._replicas]
                 return self._outcome
-            now, _, replica = heapq.heappop(self._events)
-            self._end(replica, now)
+
+    def _runs_dry(self) -> bool:
+        """Tell whether a replica that had prompts has none waiting."""
+        return any(replica.busy and not replica.queue for replica in self._replicas)
 
     def _arrive(self, key: int, batch: list[Arrival], now: float) -> None:
         prompts = []
@@ -206,8 +217,9 @@ class _Simulation:
         self._push(prompts)
         for replica in dict.fromkeys(chosen):
             self._start(self._replicas[replica], now)
-        if self._waiting and self._idle:
-            self._start(self._replicas[next(iter(self._idle))], now)
+        for idle in tuple(self._idle):
+            if self._waiting:  # perhaps too many at another
+                self._start(self._replicas[idle], now)
 
     def _push(self, prompts: Collection[Prompt]) -> None:
         assigned, share = self._fleet.queued(prompts)
@@ -286,7 +298,8 @@ def simulate(arrivals: Iterable[Arrival], cluster: Cluster, create: Callable[[Fl
 def work_off(backlog: Iterable[Arrival], cluster: Cluster, create: Callable[[Fleet], Router], horizon: int) -> Outcome:
     """Route prompts that are all there from the beginning, and answer them.
 
-    At most `horizon` of them are with the router at a time; when half of these are answered, it gets further ones.
+    They are routed in waves, as the engine routes a query's prompts (`flightllm.router.call`), with at most `horizon`
+    without an answer at a time; taking them from `backlog` takes no time.
     """
     return _Simulation(cluster, create).work_off(iter(backlog), horizon)
 

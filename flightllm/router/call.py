@@ -15,15 +15,12 @@ from flightllm.llm.base import Completion, Request
 from flightllm.llm.pull import More, pull
 from flightllm.router.base import Prompt
 from flightllm.router.local_queue import LocalQueue
+from flightllm.router.waves import wave_size
 
 if TYPE_CHECKING:
     from flightllm.router.engine import RoutedEngine
     from flightllm.router.replica import Replica
 
-_FIRST: Final = 64
-"""Prompts that are routed at first, for each replica, so that all have work soon; later twice as many as before."""
-_WAVE: Final = 1_024
-"""Prompts that are routed together later on: meanwhile no replica is handed anything."""
 _PULLED: Final = 256
 """Prompts pulled together; answers are handed on in between."""
 _POLL_SECONDS: Final = 0.05
@@ -113,9 +110,9 @@ class RoutedCall:
             for request in pulled:
                 request.dispatch.waits = True
             self._pulled += pulled
-        wanted = self._wave or min(_FIRST * self._engine.replicas, self._horizon // 2)
+        wanted = wave_size(self._wave, self._engine.replicas, self._horizon)
         if self._pulled and (more is not More.READY or len(self._pulled) >= wanted or self._runs_dry()):
-            self._wave = max(wanted, min(_WAVE, 2 * wanted))
+            self._wave = wanted
             requests, self._pulled = self._pulled, []
             prompts = self._engine.prompts(requests)
             with self._work:

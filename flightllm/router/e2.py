@@ -30,17 +30,13 @@ class E2Options:
     load: Literal["open", "window"] = "open"
     """L: the seconds predicted for what a replica has not answered; or as in the paper for all that it was given in the
     window, which a scheduler needs that does not hear of answers."""
-    eviction: Literal["reuses", "requests", "none"] = "reuses"
-    """M: an evicted node's prefill, times the share of its requests that were not the first, since it is computed anew
-    once, however many ask for it afterwards; or as in the paper times their number; or nothing."""
+    evictions: bool = True
+    """M: the prefill of each node that would be evicted, times its requests in the window; else 0."""
     rebalance: float = 1.5
     """Prompts are redirected from a replica with so many times the load of the lightest; 0: never."""
     guard: float = 8.0
     """And only where the loads differ by so many times what it costs to compute there what is cached here, which all
     that come later pay too, the more so the fuller the replicas are. In the paper there is no such guard: 0."""
-    settle: float = 3.0
-    """Of several replicas that hold a prefix, the one that was asked for it most is taken unless its load is higher by
-    so many times the prefix's prefill, so that the others can forget it. In the paper the least loaded one is: 0."""
     autoscale: bool = True
     """A prefix whose prompts wait twice as long as before gets another replica,"""
     hot: float = 0.5
@@ -49,7 +45,7 @@ class E2Options:
     """What must be computed goes where only answers are under way, if there it costs less than its prefill more."""
 
 
-PAPER: Final = E2Options(load="window", eviction="requests", guard=0.0, settle=0.0, hot=0.0)
+PAPER: Final = E2Options(load="window", guard=0.0, hot=0.0)
 """As Preble has it."""
 
 
@@ -105,7 +101,7 @@ class E2(OnlineRouter):
         asked = _Asked(prompt, leaf, load, holders)
         mostly = 2 * matched * self.fleet.tree.block_tokens > prompt.count
         if self.options.exploit and key is not None and holders and mostly:
-            found = self._exploit(asked, key)
+            found = self._exploit(asked)
         else:
             found = self._explore(asked)
         if self._hot is not None and key is not None:
@@ -115,13 +111,11 @@ class E2(OnlineRouter):
             self._recent.add(found.replica, found.prefill + decode, now)
         return found.replica
 
-    def _exploit(self, asked: _Asked, key: Node) -> _Cost:
+    def _exploit(self, asked: _Asked) -> _Cost:
         """Return the best of the replicas that hold a prompt's prefix, or one that has much less to do."""
         options = self.options
-        first = max(asked.holders, key=lambda one: (key.recent.get(one, 0), -one))
-        lead = options.settle * self._prefill(key)
         costs = (self._cost(asked, one) for one in asked.holders)
-        best = min(costs, key=lambda cost: (cost.total - lead * (cost.replica == first), cost.replica))
+        best = min(costs, key=lambda cost: (cost.total, cost.replica))
         if not options.rebalance or best.load <= options.rebalance * asked.load.min():
             return best
         other = self._explore(asked)
@@ -175,17 +169,14 @@ class E2(OnlineRouter):
 
     def _evicting(self, cost: _Cost, asked: _Asked) -> _Cost:
         """Return a cost with the work that evicting others' blocks will cause."""
-        if self.options.eviction == "none":
+        if not self.options.evictions:
             return cost
         fleet, replica = self.fleet, cost.replica
         size = fleet.tree.block_tokens
         seconds = 0.0
         cached = fleet.cached_tokens(asked.prompt, asked.leaf, replica) // size
         for node in fleet.caches[replica].victims(asked.leaf.end - cached):
-            requests = node.recent.get(replica, 0)
-            if requests:
-                times = requests if self.options.eviction == "requests" else (requests - 1) / requests
-                seconds += times * self._prefill(node)
+            seconds += node.recent.get(replica, 0) * self._prefill(node)
         return replace(cost, eviction=seconds)
 
     def _only_decodes(self, replica: int) -> bool:

@@ -33,12 +33,12 @@ def spread(line: Line, up: Sequence[int], load: NDArray[np.float64]) -> NDArray[
 
 def _continue(line: Line, busy: dict[int, float], chosen: NDArray[np.int64]) -> None:
     """Give groups that one replica has more of than others to that one, as far as it has time."""
-    seconds = line.seconds(line.shared)
+    seconds, repeated = line.seconds(line.shared), line.again(line.shared)
     level = _level(list(busy.values()), float(seconds.sum()))
     for start, end, replica in _homes(line, busy):
         known = line.token_seconds * max(0, int(line.held[start] - line.shared[start]))
         spent = np.concatenate(([0.0], np.cumsum(seconds[start:end]) - known))
-        again = np.append(line.again(line.shared)[start:end], 0.0)
+        again = np.append(repeated[start:end], 0.0)
         cut = _cut(spent, again, 0, level - busy[replica])
         chosen[start : start + cut] = replica
         busy[replica] += float(spent[cut])

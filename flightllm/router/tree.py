@@ -109,20 +109,6 @@ class PrefixTree:
         """Return the node at which the whole blocks of some tokens end, made where there is none; the root for none."""
         return self.extend(self.root(salt), 0, tokens)
 
-    def find(self, tokens: bytes, salt: bytes = b"") -> Node:
-        """Return the deepest node whose edge some tokens reach, wholly or in part; change nothing."""
-        node = self.root(salt)
-        offset, end = 0, self._whole(tokens)
-        while offset < end:
-            child = node.children.get(tokens[offset : offset + self._block_bytes])
-            if child is None:
-                break
-            node = child
-            if not tokens.startswith(node.tokens, offset):
-                break
-            offset += len(node.tokens)
-        return node
-
     def root(self, salt: bytes = b"") -> Node:
         """Return the root of a salt's tree."""
         node = self._roots.get(salt)

@@ -129,9 +129,9 @@ def test_priorities_measures_a_small_query_beside_a_large_one() -> None:
 
 
 def test_router_batch_compares_all_policies() -> None:
-    """A query's batch over two replicas: knowing it ahead is no worse than hashing, and near the bound."""
+    """A query's batch over two replicas: knowing it ahead is no worse than hashing, and near the reference."""
     figures = run("router_batch")
     (case,) = (value for name, value in figures.items() if name.startswith("movies q1"))
     assert {"round_robin", "least_loaded", "prefix_hash", "e2", "e2_batch"} <= set(case)
     assert case["e2_batch"]["makespan"] <= case["prefix_hash"]["makespan"]
-    assert 0.9 < case["e2_batch"]["by_bound"] < 1.3
+    assert 0.9 < case["e2_batch"]["by_reference"] < 1.3

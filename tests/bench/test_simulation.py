@@ -110,9 +110,10 @@ def test_stolen_prompts_are_answered_once() -> None:
 
 @pytest.mark.parametrize("policy", ["least_loaded", "e2_batch"])
 def test_a_backlog_is_worked_off(policy: str) -> None:
-    """Prompts that are there from the beginning are all answered, with no more than the horizon under way."""
+    """Prompts that are there from the beginning come in waves, are all answered, and never more than the horizon."""
     asked = [Arrival(0.0, one.tokens, one.answer_tokens) for one in arrivals(300, 40.0)]
     most = 0
+    waves: list[int] = []
 
     class Watched(OnlineRouter):
         def __init__(self, fleet: Fleet) -> None:
@@ -126,6 +127,7 @@ def test_a_backlog_is_worked_off(policy: str) -> None:
             nonlocal most
             chosen = self._router.route(prompts, now)
             most = max(most, len(self.fleet.open))
+            waves.append(len(prompts))
             return chosen
 
         def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[Prompt]:
@@ -134,3 +136,35 @@ def test_a_backlog_is_worked_off(policy: str) -> None:
     outcome = work_off(asked, Cluster(3, PrefixCache(BLOCK_TOKENS, 300), at_once=8), Watched, 100)
     assert sorted(outcome.keys) == list(range(300))
     assert most == 100
+    assert waves[0] == 50
+    assert max(waves) <= 100
+
+
+def test_all_idle_replicas_look_for_work() -> None:
+    """Of prompts that all come to one replica, each idle one gets some at once."""
+
+    class Stealing(RoundRobin):
+        """Gives everything to the first, and others one each."""
+
+        def choose(self, prompt: Prompt, leaf: Node, now: float) -> int:
+            """Return the first."""
+            del prompt, leaf, now
+            return 0
+
+        def steal(self, idle: int, queues: Mapping[int, LocalQueue], now: float) -> list[Prompt]:
+            """Move the last one that waits, once."""
+            if queues[idle] or idle in thieves:
+                return []
+            thieves.append(idle)
+            assert now == 1.0
+            (taken,) = queues[0].waiting()[-1:]
+            queues[0].take([taken])
+            self.fleet.finished(taken.key)
+            self.fleet.assign(taken, self.fleet.insert(taken), idle, now)
+            return [taken]
+
+    thieves: list[int] = []
+    batch = [Arrival(1.0, one.tokens, one.answer_tokens) for one in arrivals(40, 1.0)]
+    outcome = simulate(batch, Cluster(4, PrefixCache(BLOCK_TOKENS, 300), at_once=4), Stealing)
+    assert thieves[:3] == [1, 2, 3]
+    assert min(outcome.busy) > 0
