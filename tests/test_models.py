@@ -197,8 +197,11 @@ def test_broken_one_after_a_restart(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("engine 'fak'", "the option engine of the model 'm' is one of local, vllm, openai, fake; not 'fak'"),
-        ("model 'x'", "one of local, vllm, openai, fake; and must be given"),
+        (
+            "engine 'fak'",
+            "the option engine of the model 'm' is one of local, vllm, openai, cluster, ray, fake; not 'fak'",
+        ),
+        ("model 'x'", "one of local, vllm, openai, cluster, ray, fake; and must be given"),
         ("engine 'local'", "needs the option model"),
         (
             "engine 'fake', latency 3",

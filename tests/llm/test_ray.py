@@ -250,7 +250,7 @@ def test_vllm_killed(cluster: RayConnection, model_path: Path, make_requests: Ma
     del cluster
     pytest.importorskip("zmq", reason="the extra 'cluster' is not installed")
     engine = open_ray(config(VLLM, str(model_path), min_replicas=2, start_seconds=600.0))
-    assert all(one.kv_events for one in engine.status())
+    until(lambda: all(one.kv_events for one in engine.status()))
     actor = pids(engine)[0]
     started = children(actor)
     requests = make_requests(300, Parameters(max_tokens=2))
