@@ -7,7 +7,7 @@ from socket import create_server
 
 import pytest
 
-from tests.rays import kill, need_ray
+from tests.rays import kill, need_ray, until
 
 _CONNECTED = """
 import os, sys
@@ -32,7 +32,8 @@ connection.close()
 
 def _start_ray(*arguments: str) -> None:
     ray = [str(Path(sys.executable).with_name("ray")), "start", "--num-cpus=1", "--object-store-memory=100000000"]
-    subprocess.run([*ray, *arguments], capture_output=True, check=True, timeout=120)
+    # What was killed a moment ago may still hold its ports.
+    until(lambda: subprocess.run([*ray, *arguments], capture_output=True, check=False, timeout=120).returncode == 0)
 
 
 def _parts(folder: Path) -> dict[int, str]:
