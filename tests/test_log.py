@@ -1,20 +1,12 @@
 """Logging goes to standard error, in the form and from the level that the configuration says."""
 
 import json
-from collections.abc import Iterator
 
 import pytest
 import structlog
 
 from flightllm.config import LogConfig
 from flightllm.log import configure_logging
-
-
-@pytest.fixture(autouse=True)
-def _structlog_as_found() -> Iterator[None]:
-    """Leave structlog as the other tests expect it."""
-    yield
-    structlog.reset_defaults()
 
 
 def test_json_lines_carry_bound_values_and_respect_the_level(capsys: pytest.CaptureFixture[str]) -> None:

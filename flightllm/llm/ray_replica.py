@@ -157,8 +157,7 @@ class RayReplica:
         try:
             yield from window.stream(requests, cancelled)
         finally:
-            if not self._loop.closed:
-                self._loop.call(partial(self._end, group))
+            self._loop.call(partial(self._end, group))
 
     def close(self) -> None:
         """Release the engine and end the actor. Idempotent."""

@@ -28,6 +28,8 @@ class LoopThread:
 
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()
+        self._closed = False
         self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
         self._thread.start()
 
@@ -35,14 +37,19 @@ class LoopThread:
         """Run one coroutine on the loop and wait for its result."""
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
 
-    def call(self, function: Callable[[], object]) -> None:
-        """Schedule a plain function on the loop."""
-        self._loop.call_soon_threadsafe(function)
+    def call(self, function: Callable[[], object]) -> bool:
+        """Schedule a plain function on the loop; return whether it will run: not once the loop was closed."""
+        with self._lock:
+            if not self._closed:
+                self._loop.call_soon_threadsafe(function)
+            return not self._closed
 
     def close(self) -> None:
         """Cancel what still runs, stop the loop and wait for its thread. Idempotent."""
-        if self._loop.is_closed():
-            return
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True  # whatever was scheduled before runs before what follows, and is cancelled by it
         asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result(_JOIN_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_JOIN_SECONDS)
@@ -52,7 +59,7 @@ class LoopThread:
     @property
     def closed(self) -> bool:
         """Say whether `close` was called."""
-        return self._loop.is_closed()
+        return self._closed
 
 
 class Window:
@@ -101,8 +108,7 @@ class Window:
                 more = More.ENDED if more is More.ENDED else More.READY
         finally:
             self._share.close()
-            if not self._loop.closed:
-                self._loop.call(self._abort)
+            self._loop.call(self._abort)
 
     def _room(self, most: int) -> int:
         """Take room for some requests, not many: while they are pulled, which may take long, others cannot have it."""
@@ -121,11 +127,9 @@ class Window:
 
     def _submit(self, pulled: Sequence[Request]) -> None:
         chunks = [pulled[start : start + self._chunk] for start in range(0, len(pulled), self._chunk)]
-        if self._loop.closed:
+        if not self._loop.call(lambda: self._start(chunks)):
             self._share.give_back(len(pulled))
             raise EngineUnavailableError("the engine is closed")
-        if chunks:
-            self._loop.call(lambda: self._start(chunks))
 
     def _start(self, chunks: Sequence[Sequence[Request]]) -> None:
         """Start a task per chunk; runs on the loop, as do `_run` and `_abort`, so `_tasks` needs no lock."""
@@ -141,13 +145,12 @@ class Window:
         """Give the place of a chunk to others, however it ended: a task may be cancelled before it runs at all."""
         self._tasks.discard(task)
         self._share.give_back(count)
+        if task.cancelled():
+            self._results.put(EngineUnavailableError("the engine was closed while it was answering"))
 
     async def _run(self, chunk: Sequence[Request]) -> None:
         try:
             self._results.put(await self._answer(chunk))
-        except asyncio.CancelledError:
-            self._results.put(EngineUnavailableError("the engine was closed while it was answering"))
-            raise
         except Exception as exc:  # noqa: BLE001 - carried over to the thread that waits, and raised there
             self._results.put(exc)
 

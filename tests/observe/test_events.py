@@ -1,12 +1,10 @@
 """Log events: each says whose it is, in every thread that works for a statement, and none shows what is in rows."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import structlog
 from adbc_driver_manager import Error
 
 from flightllm.config import LimitsConfig, LogConfig
@@ -14,13 +12,6 @@ from flightllm.log import configure_logging
 from tests.servers import ask, cursor_of, serving
 
 Events = list[dict[str, Any]]
-
-
-@pytest.fixture(autouse=True)
-def _structlog_as_found() -> Iterator[None]:
-    """Leave structlog as the other tests expect it."""
-    yield
-    structlog.reset_defaults()
 
 
 def _events(capsys: pytest.CaptureFixture[str]) -> Events:

@@ -1,7 +1,6 @@
 """Prompts and answers in the log at debug level."""
 
 import logging
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,13 +10,6 @@ from structlog.testing import capture_logs
 from flightllm.config import LogConfig
 from flightllm.log import configure_logging
 from tests.databases import ask, small_database
-
-
-@pytest.fixture(autouse=True)
-def _restored() -> Iterator[None]:
-    """Leave logging as it was."""
-    yield
-    structlog.reset_defaults()
 
 
 @pytest.mark.parametrize("optimizer", ["on", "off"])
@@ -41,7 +33,6 @@ def test_levels(tmp_path: Path, level: str, optimizer: str) -> None:
 
 def test_unconfigured(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Where nobody set logging up, nothing is printed of prompts, although structlog prints every level then."""
-    structlog.reset_defaults()
     assert structlog.get_logger().bind().is_enabled_for(logging.DEBUG)
     database = small_database(tmp_path)
     ask(database.session(), "SELECT ai_gen('x', note) FROM people")
