@@ -184,17 +184,17 @@ class _Simulation:
         return self._outcome
 
     def work_off(self, backlog: Iterator[Arrival], horizon: int) -> Outcome:
-        key, now, wave, ended = 0, 0.0, 0, False
+        key, now, ended = 0, 0.0, False
         pulled: list[Arrival] = []
         while True:
-            wanted = wave_size(wave, len(self._replicas), horizon)
+            wanted = wave_size(len(self._replicas), horizon, first=not key)
             room = max(0, min(wanted, horizon - len(self._arrived)) - len(pulled))
             more = list(islice(backlog, room))
             ended = ended or len(more) < room
             pulled += more
             if pulled and (ended or len(pulled) >= wanted or self._runs_dry()):
                 self._arrive(key, pulled, now)
-                key, wave, pulled = key + len(pulled), wanted, []
+                key, pulled = key + len(pulled), []
             elif self._events:
                 now, _, replica = heapq.heappop(self._events)
                 self._end(replica, now)

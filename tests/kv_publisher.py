@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -37,15 +37,6 @@ def removed(*hashes: bytes, **further: Any) -> dict[str, Any]:
 
 
 CLEARED = {"type": "AllBlocksCleared"}
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait until something holds."""
-    end = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        if time.monotonic() > end:
-            raise AssertionError("it did not happen")
-        time.sleep(0.005)
 
 
 class KvPublisher:

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from flightllm.llm.ray_connection import RayConnection
+from tests.servers import await_true
 
 WAIT_SECONDS = 120
 
@@ -39,10 +39,7 @@ def kill(pid: int) -> None:
 
 def until(condition: Callable[[], bool]) -> None:
     """Wait until something is so."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come to pass"
-        time.sleep(0.05)
+    await_true(condition, WAIT_SECONDS)
 
 
 def runs(pid: int) -> bool:

@@ -12,7 +12,7 @@ from flightllm.errors import ConfigError
 from flightllm.llm import check_engine, create_engine
 from flightllm.llm.options import read_options
 from flightllm.llm.secrets import shown_address
-from flightllm.router.base import POLICIES
+from flightllm.router.base import check_policy
 from flightllm.router.engine import RoutedEngine
 
 if TYPE_CHECKING:
@@ -70,12 +70,6 @@ def replica_configs(config: EngineConfig) -> tuple[ClusterOptions, list[EngineCo
         found.append(replica_config(config, {**options.replica, **table}, "[[engine.replicas]]"))
     _check_endpoints(found)
     return options, found
-
-
-def check_policy(policy: str) -> None:
-    """Raise `ValueError` for an unknown routing policy."""
-    if policy not in POLICIES:
-        raise ValueError(f"policy: expected one of {', '.join(POLICIES)}; got {policy!r}")
 
 
 def replica_config(config: EngineConfig, table: Mapping[str, object], place: str) -> EngineConfig:

@@ -12,12 +12,13 @@ from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError, MissingExtraError
 from flightllm.llm import check_engine
 from flightllm.llm.base import Engine
-from flightllm.llm.cluster import check_policy, replica_config
+from flightllm.llm.cluster import replica_config
 from flightllm.llm.options import read_options
 from flightllm.llm.ray_connection import RayConnection
 from flightllm.llm.ray_replica import Placement, RayReplica
 from flightllm.llm.ray_tokens import tokens_of
 from flightllm.router.autoscaler import Autoscaler
+from flightllm.router.base import check_policy
 from flightllm.router.engine import RoutedEngine
 from flightllm.router.scaling import Scaling
 

@@ -50,8 +50,13 @@ class Router(Protocol):
         """Take prompts out of other replicas' queues for one that has run dry, assign them to it and return them."""
 
 
-def create_router(policy: str, fleet: Fleet) -> Router:
-    """Make the policy of this name, by the module of that name here."""
+def check_policy(policy: str) -> None:
+    """Raise `ValueError` for an unknown routing policy."""
     if policy not in POLICIES:
         raise ValueError(f"policy: expected one of {', '.join(POLICIES)}; got {policy!r}")
+
+
+def create_router(policy: str, fleet: Fleet) -> Router:
+    """Make the policy of this name, by the module of that name here."""
+    check_policy(policy)
     return cast("Router", import_module(f"flightllm.router.{policy}").create(fleet))

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 _PULLED: Final = 256
 """Prompts pulled together; answers are handed on in between."""
 _POLL_SECONDS: Final = 0.05
-_IDLE_SECONDS: Final = 0.1
 _ENGAGE_SECONDS: Final = 0.5
 _VAIN_SECONDS: Final = 0.1
 """A replica without prompts looks for some at others no more often: looking goes through all that wait there."""
@@ -65,7 +64,8 @@ class RoutedCall:
         self._stopped = False
         self._pulled: list[Request] = []
         """Not routed yet."""
-        self._wave = 0
+        self._first = True
+        """Nothing was routed yet."""
         self._vain: dict[int, float] = {}
         """When a replica last found nothing worth taking from others."""
         self._horizon = engine.horizon
@@ -110,9 +110,9 @@ class RoutedCall:
             for request in pulled:
                 request.dispatch.waits = True
             self._pulled += pulled
-        wanted = wave_size(self._wave, self._engine.replicas, self._horizon)
+        wanted = wave_size(self._engine.replicas, self._horizon, first=self._first)
         if self._pulled and (more is not More.READY or len(self._pulled) >= wanted or self._runs_dry()):
-            self._wave = wanted
+            self._first = False
             requests, self._pulled = self._pulled, []
             prompts = self._engine.prompts(requests)
             with self._work:
@@ -214,7 +214,7 @@ class RoutedCall:
             while not self._stopped and not self._queues.get(replica):
                 if self._steal(replica):
                     break
-                self._work.wait(_IDLE_SECONDS)
+                self._work.wait(_VAIN_SECONDS)
             return not self._stopped
 
     def _feed(self, replica: int) -> Iterator[Request | None]:

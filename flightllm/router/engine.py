@@ -335,7 +335,7 @@ class RoutedEngine:
             replica.answered,
             replica.prompt_tokens,
             replica.cached_tokens,
-            0 if cache is None else min(cache.used, cache.capacity or cache.used),  # prompts to come count as held
+            0 if cache is None else min(cache.used, cache.capacity or cache.used),  # which may be told too small
             None if cache is None else cache.capacity,
             number in self._subscriptions and self._subscriptions[number].connected,
         )

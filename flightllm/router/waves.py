@@ -8,9 +8,9 @@ _FIRST: Final = 64
 """Prompts that are routed at first, for each replica, so that all have work soon."""
 
 
-def wave_size(before: int, replicas: int, horizon: int) -> int:
-    """Return how many prompts to route together after so many the time before; 0: none were.
+def wave_size(replicas: int, horizon: int, *, first: bool) -> int:
+    """Return how many prompts to route together.
 
-    Later ones are half of what may be open: the more a policy sees at once, the better it divides them.
+    Later waves are half of what may be open: the more a policy sees at once, the better it divides them.
     """
-    return horizon // 2 if before else min(_FIRST * replicas, horizon // 2)
+    return min(_FIRST * replicas, horizon // 2) if first else horizon // 2

@@ -86,7 +86,7 @@ def test_events_and_tenants(server: tuple[str, dict[str, object]], make_requests
     """What the endpoint tells of its cache is what it then finds there, for the tenant who sent it."""
     pytest.importorskip("zmq", reason="the extra 'cluster' is not installed")
     from flightllm.router.kv_events import KvSubscription
-    from tests.kv_publisher import until
+    from tests.servers import await_true
 
     engine: Any = create_engine(EngineConfig("openai", "demo", 2, {**server[1], "api": "completions"}))
     parameters = Parameters(max_tokens=2, constraint=Choice(("Yes", "No")))
@@ -105,7 +105,7 @@ def test_events_and_tenants(server: tuple[str, dict[str, object]], make_requests
         with subscription._lock:
             return fleet.cached_tokens(prompt, fleet.insert(prompt), 0)
 
-    until(lambda: expected("acme") > 0)
+    await_true(lambda: expected("acme") > 0)
     assert expected("other") == 0
     predicted = expected("acme")
     [completion] = engine.generate(iter([second]), lambda: False)

@@ -1,6 +1,5 @@
 """What runs in a Ray actor, here without one: calls that come bit by bit, and errors on their way."""
 
-import time
 from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 
@@ -10,6 +9,7 @@ from flightllm.errors import ConfigError, EngineError, MissingExtraError
 from flightllm.llm.base import Completion, KvEventsAddress, Request
 from flightllm.llm.fake import FakeEngine, FakeOptions
 from flightllm.llm.ray_actor import Answer, Failure, Group, published, reached
+from tests.servers import await_true
 
 MakeRequests = Callable[..., list[Request]]
 LONG_MS = 3_600_000.0
@@ -18,14 +18,6 @@ LONG_MS = 3_600_000.0
 def engine(**options: float) -> FakeEngine:
     """Return a fake engine that keeps eight prompts in flight."""
     return FakeEngine("demo", 8, FakeOptions(**options))  # type: ignore[arg-type]
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def test_requests_come_bit_by_bit(make_requests: MakeRequests) -> None:
@@ -48,9 +40,9 @@ def test_the_end_aborts_what_is_in_flight(make_requests: MakeRequests) -> None:
     fake = engine(latency_ms=LONG_MS)
     group = Group(1, fake, lambda _: None)
     group.ask(make_requests(20))
-    until(lambda: fake.in_flight == 8)
+    await_true(lambda: fake.in_flight == 8)
     group.end()
-    until(lambda: fake.in_flight == 0)
+    await_true(lambda: fake.in_flight == 0)
     fake.close()
 
 

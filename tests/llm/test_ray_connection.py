@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 from socket import create_server
 
 import pytest
 
-from tests.rays import kill, need_ray, until
+from tests.rays import WAIT_SECONDS, kill, need_ray
 
 _CONNECTED = """
 import os, sys
@@ -32,8 +33,14 @@ connection.close()
 
 def _start_ray(*arguments: str) -> None:
     ray = [str(Path(sys.executable).with_name("ray")), "start", "--num-cpus=1", "--object-store-memory=100000000"]
-    # What was killed a moment ago may still hold its ports.
-    until(lambda: subprocess.run([*ray, *arguments], capture_output=True, check=False, timeout=120).returncode == 0)
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        said = subprocess.run([*ray, *arguments], capture_output=True, text=True, check=False, timeout=WAIT_SECONDS)
+        if said.returncode == 0:
+            return
+        # What was killed a moment ago may still hold its ports.
+        assert time.monotonic() < deadline, said.stdout + said.stderr
+        time.sleep(1)
 
 
 def _parts(folder: Path) -> dict[int, str]:

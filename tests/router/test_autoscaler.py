@@ -1,6 +1,5 @@
 """The thread that looks after replicas, on fake engines: it adds, removes and revives them."""
 
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -12,6 +11,7 @@ from flightllm.llm.fake import FakeEngine, FakeOptions
 from flightllm.router.autoscaler import Autoscaler
 from flightllm.router.engine import RoutedEngine
 from flightllm.router.scaling import Scaling
+from tests.servers import await_true
 
 
 class Mortal(FakeEngine):
@@ -24,14 +24,6 @@ class Mortal(FakeEngine):
         if not self.alive:
             raise EngineUnavailableError("it died")
         yield from super().generate(requests, cancelled)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + 60
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def requests_of(count: int) -> list[Request]:
@@ -50,7 +42,7 @@ def test_out_and_in() -> None:
             break
     stream.close()  # type: ignore[attr-defined]
     assert [one.name for one in engine.status()] == ["one 0", "one 1", "one 2"]
-    until(lambda: engine.replicas == 1)
+    await_true(lambda: engine.replicas == 1, 60)
     scaler.close()
     scaler.close()
     engine.close()
@@ -68,7 +60,7 @@ def test_dead_while_idle() -> None:
     scaler = Autoscaler(engine, "one", create, Scaling())
     made[0].close()
     made[0].alive = False
-    until(lambda: len(made) == 2 and engine.alive)
+    await_true(lambda: len(made) == 2 and engine.alive, 60)
     assert len(list(engine.generate(iter(requests_of(5)), lambda: False))) == 5
     scaler.close()
     engine.close()

@@ -19,6 +19,7 @@ from flightllm.llm.fake import FakeEngine, FakeOptions
 from flightllm.router.base import POLICIES
 from flightllm.router.engine import RoutedEngine
 from tests.kv_publisher import KvPublisher, stored
+from tests.servers import await_true
 
 
 def fake(**options: object) -> Callable[[], Engine]:
@@ -55,14 +56,6 @@ def routed() -> Iterator[Callable[..., RoutedEngine]]:
 
 
 Make = Callable[..., RoutedEngine]
-
-
-def until(true: Callable[[], bool]) -> None:
-    """Wait until something is true."""
-    deadline = time.monotonic() + 30
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -109,7 +102,7 @@ def test_a_death_that_others_see_first(routed: Make, policy: str) -> None:
     for completion in engine.generate(iter(requests), lambda: False):
         found.append(completion.id)
         if len(found) == 20:
-            until(lambda: any(one.error for one in engine.status()))
+            await_true(lambda: any(one.error for one in engine.status()))
             for _ in range(10):
                 engine.status()
                 time.sleep(0.02)
@@ -150,7 +143,7 @@ def test_removed_while_all_are_down(routed: Make) -> None:
     with pytest.raises(EngineUnavailableError, match="no replica"):
         answers(engine, requests_of(4, 40))
     engine.remove(1)
-    until(lambda: len(engine.status()) == 1)
+    await_true(lambda: len(engine.status()) == 1)
 
 
 def test_all_dead(routed: Make) -> None:
@@ -167,7 +160,7 @@ def test_all_dead(routed: Make) -> None:
         answers(engine, requests_of(4, 40))
     assert {one.state for one in engine.status()} == {"down"}
     ready.set()
-    until(lambda: engine.alive)
+    await_true(lambda: engine.alive)
     assert len(answers(engine, requests_of(1, 4))) == 4
 
 
@@ -226,13 +219,13 @@ def test_estimated_until_heard(routed: Make, tmp_path: Path) -> None:
     assert not status.kv_events
     assert status.held_blocks > 0
     with KvPublisher(address) as publisher:
-        until(lambda: engine.status()[0].kv_events)
+        await_true(lambda: engine.status()[0].kv_events)
         assert engine.status()[0].held_blocks == 0
         publisher.tell(stored({b"a": [1, 2, 3, 4]}))
-        until(lambda: engine.status()[0].held_blocks == 1)
+        await_true(lambda: engine.status()[0].held_blocks == 1)
         answers(engine, requests_of(1, 5))
         assert engine.status()[0].held_blocks == 1
-    until(lambda: not engine.status()[0].kv_events)
+    await_true(lambda: not engine.status()[0].kv_events)
     answers(engine, requests_of(1, 5))
     assert engine.status()[0].held_blocks > 1
 
@@ -280,7 +273,7 @@ def test_replicas_come_and_go(routed: Make) -> None:
             number = engine.add("a new one", fake(latency_ms=1.0))
             engine.remove(0)
     assert {c.id for c in seen} == set(range(len(requests)))
-    until(lambda: len(engine.status()) == 2)
+    await_true(lambda: len(engine.status()) == 2)
     assert [one.number for one in engine.status()] == [1, number]
     answers(engine, requests)
     assert engine.status()[1].answered > 0

@@ -18,7 +18,8 @@ from flightllm.router.tree import pack
 pytest.importorskip("msgspec", reason="the extra 'cluster' is not installed")
 pytest.importorskip("zmq", reason="the extra 'cluster' is not installed")
 from flightllm.router.kv_events import KvSubscription
-from tests.kv_publisher import CLEARED, KvPublisher, removed, stored, until
+from tests.kv_publisher import CLEARED, KvPublisher, removed, stored
+from tests.servers import await_true
 
 A, B, C, D = ([n] * 4 for n in range(1, 5))
 MakeAddress = Callable[..., KvEventsAddress]
@@ -42,7 +43,7 @@ class Following:
 
     def until(self, expected: int, *blocks: list[int], salt: bytes = b"") -> None:
         """Wait until so many blocks count as held."""
-        until(lambda: self.held(*blocks, salt=salt) == expected)
+        await_true(lambda: self.held(*blocks, salt=salt) == expected)
 
 
 @pytest.fixture
@@ -153,8 +154,8 @@ def test_restart(address: MakeAddress, *, replay: bool) -> None:
             engine.tell(stored({b"a": A}))
             engine.tell(stored({b"b": B}))
             replica.until(1, B)
-        until(lambda: not replica.held(A) and not replica.held(B))
-        until(lambda: not replica.subscription.connected)
+        await_true(lambda: not replica.held(A) and not replica.held(B))
+        await_true(lambda: not replica.subscription.connected)
         with KvPublisher(where) as engine:
             engine.wait()
             engine.tell(stored({b"c": C}))
@@ -246,11 +247,11 @@ def test_connected(address: MakeAddress, *, replay: bool) -> None:
                 engine.tell(stored({b"a": A}))
                 replica.until(1, A)
                 assert replica.subscription.connected
-            until(lambda: not replica.subscription.connected)
+            await_true(lambda: not replica.subscription.connected)
             assert replica.held(A) == 0
-            until(lambda wanted=[True, False] * times: replica.changes == wanted)
+            await_true(lambda wanted=[True, False] * times: replica.changes == wanted)
         with KvPublisher(where):
-            until(lambda: replica.subscription.connected)
+            await_true(lambda: replica.subscription.connected)
             with replica.subscription._lock:
                 replica.subscription.stop()
             assert not replica.subscription.connected
@@ -263,8 +264,8 @@ def test_lost_while_past_batches_are_asked_for(tmp_path: Path) -> None:
     with following(where) as replica:
         with KvPublisher(KvEventsAddress(where.endpoint)) as engine:
             engine.wait()
-            until(lambda: replica.subscription.connected)
-        until(lambda: replica.changes == [True, False])
+            await_true(lambda: replica.subscription.connected)
+        await_true(lambda: replica.changes == [True, False])
         assert not replica.subscription.connected
 
 
@@ -278,7 +279,7 @@ def test_address_that_is_none(tmp_path: Path, *, replay: bool) -> None:
                 engine.wait()
                 engine.tell(stored({b"a": A}))
                 replica.until(1, A)
-        until(lambda: bool(logs))
+        await_true(lambda: bool(logs))
         assert not replay or replica.changes[:1] == [True]
         assert replica.subscription._thread.is_alive()
     found = [log["endpoint"] for log in logs if log["event"] == "kv events cannot be followed"]
