@@ -30,11 +30,12 @@ class E2Options:
     load: Literal["open", "window"] = "open"
     """L: the seconds predicted for what a replica has not answered; or as in the paper for all that it was given in the
     window, which a scheduler needs that does not hear of answers."""
-    evictions: bool = True
-    """M: the prefill of each node that would be evicted, times its requests in the window; else 0."""
+    eviction: Literal["reuses", "requests", "none"] = "reuses"
+    """M: the prefill of each node that would be evicted, times the share of its requests in the window that were not
+    the first, since it is computed anew once, however many ask for it then; or as in the paper times their number."""
     rebalance: float = 1.5
     """Prompts are redirected from a replica with so many times the load of the lightest; 0: never."""
-    guard: float = 8.0
+    guard: float = 16.0
     """And only where the loads differ by so many times what it costs to compute there what is cached here, which all
     that come later pay too, the more so the fuller the replicas are. In the paper there is no such guard: 0."""
     autoscale: bool = True
@@ -45,7 +46,7 @@ class E2Options:
     """What must be computed goes where only answers are under way, if there it costs less than its prefill more."""
 
 
-PAPER: Final = E2Options(load="window", guard=0.0, hot=0.0)
+PAPER: Final = E2Options(load="window", eviction="requests", guard=0.0, hot=0.0)
 """As Preble has it."""
 
 
@@ -169,14 +170,17 @@ class E2(OnlineRouter):
 
     def _evicting(self, cost: _Cost, asked: _Asked) -> _Cost:
         """Return a cost with the work that evicting others' blocks will cause."""
-        if not self.options.evictions:
+        if self.options.eviction == "none":
             return cost
         fleet, replica = self.fleet, cost.replica
         size = fleet.tree.block_tokens
         seconds = 0.0
         cached = fleet.cached_tokens(asked.prompt, asked.leaf, replica) // size
         for node in fleet.caches[replica].victims(asked.leaf.end - cached):
-            seconds += node.recent.get(replica, 0) * self._prefill(node)
+            requests = node.recent.get(replica, 0)
+            if requests:
+                times = requests if self.options.eviction == "requests" else (requests - 1) / requests
+                seconds += times * self._prefill(node)
         return replace(cost, eviction=seconds)
 
     def _only_decodes(self, replica: int) -> bool:

@@ -77,10 +77,10 @@ def test_redirects_from_the_overloaded() -> None:
     made.finished(0)
     cost = made.rates.computed * 76
     router = E2(made, E2Options(autoscale=False))
-    busy(made, 0, 4 * cost)
+    busy(made, 0, 8 * cost)
     assert one(router, 1, LONG) == 0
     made.finished(1)
-    busy(made, 0, 8 * cost)
+    busy(made, 0, 16 * cost)
     assert one(E2(made, PLAIN), 2, LONG) == 0
     assert one(router, 3, LONG) == 1
 
@@ -96,6 +96,20 @@ def test_evicts_where_it_costs_least() -> None:
         made.finished(key)
     made.load[:] = 0.0
     assert one(E2(made, PLAIN), 10, list(range(900, 980))) == 1
+
+
+def test_what_an_eviction_costs() -> None:
+    """What was asked for once need not come back; in the paper one request counts as one to come."""
+    for parts, expected in (
+        (PLAIN, 1),
+        (replace(PLAIN, eviction="requests"), 0),
+        (replace(PLAIN, eviction="none"), 1),
+    ):
+        made = fleet(2, 20)
+        assign(made, prompt(0, list(range(300, 380))), 1)
+        made.finished(0)
+        busy(made, 0, made.rates.computed * 20)
+        assert one(E2(made, parts), 10, list(range(900, 980))) == expected
 
 
 def test_hot_prefixes_get_another_replica() -> None:
