@@ -12,11 +12,12 @@ import pytest
 from click.testing import CliRunner, Result
 
 from flightllm.cli import main
-from flightllm.config import Config, EngineConfig, ServerConfig
+from flightllm.config import Config, EngineConfig, LogConfig, ServerConfig
 from flightllm.database import Database
 from flightllm.demo.process import RunningServer, running_server
 from flightllm.errors import EngineUnavailableError
 from flightllm.flight.server import FlightSqlServer
+from flightllm.log import configure_logging
 from tests.databases import open_database
 from tests.engines import Scripted, using
 
@@ -203,6 +204,7 @@ def test_a_file_gets_every_row_of_a_table(run: Run, tmp_path: Path) -> None:
 def test_rows_without_an_answer_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Failed rows are counted on standard error, away from the result; a query that asks for the reason is not told."""
     call = "ai_gen('What of {{x}}?', x{0}) AS a FROM (VALUES ('unlucky'), ('unlucky 2'), ('y')) AS t(x)"
+    configure_logging(LogConfig(level="error"))  # the server's warnings go elsewhere
     engine = EngineConfig(kind="fake", options={"fail_containing": "unlucky"})
     with closing(Database.open(Config(engine=engine, data_folder=tmp_path))) as database:
         server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"), functions=["ai_gen"])

@@ -8,6 +8,7 @@ from socket import create_server
 
 import pytest
 
+from flightllm.llm.ray_connection import _LOOPBACK
 from tests.rays import WAIT_SECONDS, kill, need_ray
 
 _CONNECTED = """
@@ -61,6 +62,8 @@ def test_the_node_restarted(tmp_path_factory: pytest.TempPathFactory, monkeypatc
     """Where Ray on this machine is killed and started again, the cluster that it is a part of is used as before."""
     need_ray()
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    for name in _LOOPBACK:  # which a local cluster of this process may have left: with it nothing joins a cluster
+        monkeypatch.delenv(name, raising=False)
     folder = tmp_path_factory.mktemp("r")
     with create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
