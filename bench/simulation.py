@@ -285,7 +285,7 @@ class _Simulation:
             outcome.last = now
         if self._cluster.learned and replica.work.calls >= _LEARN_CALLS:
             self._costs.observe(replica.work, replica.worked)
-            self._fleet.rates = self._costs.rates()
+            self._fleet.learn(self._costs.rates())
             replica.work, replica.worked = Work(), 0.0
         self._start(replica, now)
 

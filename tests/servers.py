@@ -123,7 +123,13 @@ class SupervisedServer:
         command = [sys.executable, "-m", "flightllm", "serve", "--config", str(config), "--listen", "127.0.0.1:0"]
         self.log = folder / "log"
         with self.log.open("w") as log:
-            self.process = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=log, text=True)
+            self.process = subprocess.Popen(
+                [*command, *arguments],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                env={**os.environ, "PYTHONFAULTHANDLER": "1"},
+            )
         line = self.process.stdout.readline() if self.process.stdout else ""
         self.uri = line.removeprefix("listening ").strip()
 
@@ -154,9 +160,14 @@ class SupervisedServer:
                 time.sleep(0.05)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
-        """Send a signal and return the exit code."""
+        """Send a signal and return the exit code; where the process does not end, tell what its threads are at."""
         self.process.send_signal(number)
-        return self.process.wait(60)
+        try:
+            return self.process.wait(60)
+        except subprocess.TimeoutExpired:
+            self.process.send_signal(signal.SIGABRT)
+            self.process.wait(60)
+            raise AssertionError(self.log.read_text()) from None
 
     def __enter__(self) -> Self:
         """Return itself."""

@@ -166,8 +166,9 @@ class RoutedEngine:
             if inner is not None and not replica.up and not replica.leaving:
                 with suppress(EngineUnavailableError):  # it has just died
                     self._join(replica, inner)
-        if self._fleet is not None:
-            self._fleet.rates = self.costs.rates()
+        rates = self.costs.rates()
+        if self._fleet is not None and rates != self._fleet.rates:
+            self._fleet.learn(rates)
 
     def lost(self, number: int, reason: str) -> None:
         """Take a replica out of use."""

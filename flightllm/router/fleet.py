@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
 
@@ -139,8 +139,7 @@ class Fleet:
         if leaf.unused:
             leaf = self.insert(prompt)  # it may have been pruned since it was found
         cached = self.cached_tokens(prompt, leaf, replica)
-        prefill = self.rates.prefill(prompt.count - cached, cached)
-        decode = self.rates.decode(self.answer_tokens(prompt))
+        prefill, decode = self._seconds(prompt, cached)
         self.open[prompt.key] = Assigned(prompt, leaf, replica, prefill, decode, cached, now, next(self._turns))
         self.prefill[replica] += prefill
         self.decode[replica] += decode
@@ -151,6 +150,17 @@ class Fleet:
             node.open[replica] = node.open.get(replica, 0) + 1
         self._recent.append((now + self.window_seconds, leaf, replica))
         self.caches[replica].begin(leaf)
+
+    def learn(self, rates: Rates) -> None:
+        """Predict anew what all open prompts take, by these rates and by the answers seen since they were assigned."""
+        self.rates = rates
+        self.prefill[:] = self.decode[:] = 0.0
+        for key, one in self.open.items():
+            prefill, decode = self._seconds(one.prompt, one.cached_tokens)
+            self.open[key] = replace(one, prefill=prefill, decode=decode)
+            self.prefill[one.replica] += prefill
+            self.decode[one.replica] += decode
+        self.load = np.where(np.isinf(self.load), np.inf, self.prefill + self.decode)
 
     def queued(self, prompts: Collection[Prompt]) -> tuple[list[Assigned], float]:
         """Return what was made of prompts just assigned, in the order in which they are to be queued, and their share.
@@ -173,6 +183,11 @@ class Fleet:
         """Count a prompt as taken away from its replica, unanswered; one that is not there is passed over."""
         if key in self.open:
             self._ended(key, computed=False)
+
+    def _seconds(self, prompt: Prompt, cached_tokens: int) -> tuple[float, float]:
+        """Return what a prompt takes until its answer begins, and what its answer takes."""
+        prefill = self.rates.prefill(prompt.count - cached_tokens, cached_tokens)
+        return prefill, self.rates.decode(self.answer_tokens(prompt))
 
     def _ended(self, key: int, *, computed: bool) -> Assigned:
         one = self.open.pop(key)

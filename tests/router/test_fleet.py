@@ -45,6 +45,23 @@ def test_answers_are_as_long_as_those_before() -> None:
     assert made.answer_tokens(prompt(2, TOKENS, 32)) == 32
 
 
+def test_what_is_open_is_predicted_anew() -> None:
+    """New rates, and answers shorter than they might be, count for the prompts under way too; who is down stays so."""
+    made = Fleet(BLOCK, Rates(call=1.0, computed=0.5, cached=0.0, completion=2.0))
+    for _ in range(2):
+        made.add(None)
+    for key in range(2):
+        assign(made, prompt(key, TOKENS, 64), 0)
+    made.finished(0, 4)
+    assert made.load[0] == 1 + 4 * 0.5 + 128
+    made.retire(1)
+    made.learn(Rates(call=2.0, computed=1.0, cached=0.0, completion=1.0))
+    assert (made.prefill[0], made.decode[0], made.load[0]) == (6.0, 4.0, 10.0)
+    assert made.load[1] == np.inf
+    made.finished(1, 4)
+    assert made.load[0] == 0
+
+
 def test_requests_are_recent_for_the_window() -> None:
     """Requests are counted on their way through the tree until the window has passed."""
     made = fleet(1, window_seconds=10.0)
