@@ -18,6 +18,8 @@ from flightllm.flight.sockets import keep_alive
 from flightllm.observe.http import HttpServer
 from flightllm.recovery.watch import Watch
 
+_SIGNAL_SECONDS = 1.0
+"""Python's part of a signal handler runs between two waits: not every signal interrupts one, as others' threads run."""
 _log = structlog.get_logger(__name__)
 
 
@@ -61,7 +63,8 @@ def run(
             if server.certified_port is not None:
                 _log.info("listening to clients with certificates", port=server.certified_port)
             listening(server.uri)
-            stop.wait()
+            while not stop.wait(_SIGNAL_SECONDS):
+                pass
             seconds = config.recovery.drain_seconds
             _log.info("draining", seconds=seconds)
             ended = server.drain(seconds)
