@@ -210,7 +210,7 @@ WORKLOADS: Final = {
     "mooncake": Workload(mooncake, 0.5, 2_000, _MOONCAKE_BLOCK, "mooncake_conversation_trace"),
     "nothing shared": Workload(partial(drawn, Alone(), poisson, 64), 8.0, _TOOL_BLOCKS),
     "mix": Workload(partial(drawn, Mixed(((Tools(), 2), (Alone(), 1), (Again(), 1))), poisson, 300), 7.0, _TOOL_BLOCKS),
-    "queries": Workload(partial(drawn, Queries(), poisson, 64), 20.0, _TOOL_BLOCKS, table="movies"),
+    "queries": Workload(partial(drawn, Queries(), poisson, 64), 35.0, _TOOL_BLOCKS, table="movies"),
     "queries and tools": Workload(
         partial(drawn, Mixed(((Queries(), 3), (Tools(), 1))), partial(azure, "azure_trace_conv"), 64),
         15.0,
