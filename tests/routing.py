@@ -9,9 +9,9 @@ from flightllm.router.tree import pack
 BLOCK = 4
 
 
-def prompt(key: int, tokens: Sequence[int], answer_tokens: int = 8, salt: bytes = b"") -> Prompt:
+def prompt(key: int, tokens: Sequence[int], answer_tokens: int = 8, salt: bytes = b"", priority: int = 0) -> Prompt:
     """Return a prompt of some tokens."""
-    return Prompt(key, pack(tokens), answer_tokens, salt)
+    return Prompt(key, pack(tokens), answer_tokens, salt, priority)
 
 
 def fleet(replicas: int, capacity: int | None = None, window_seconds: float = 180.0) -> Fleet:

@@ -165,6 +165,9 @@ class SupervisedServer:
         try:
             return self.process.wait(60)
         except subprocess.TimeoutExpired:
+            for child in self.children():  # first: they end with their supervisor
+                os.kill(child, signal.SIGABRT)
+            time.sleep(1)
             self.process.send_signal(signal.SIGABRT)
             self.process.wait(60)
             raise AssertionError(self.log.read_text()) from None

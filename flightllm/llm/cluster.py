@@ -43,6 +43,7 @@ class ClusterOptions:
 
 def create(config: EngineConfig) -> RoutedEngine:
     """Open the engines; see `RoutedEngine`."""
+    check(config)
     options, replicas = replica_configs(config)
     kinds = ", ".join(dict.fromkeys(one.kind for one in replicas))
     named = [(name, partial(create_engine, one)) for name, one in zip(_names(replicas), replicas, strict=True)]
@@ -52,8 +53,8 @@ def create(config: EngineConfig) -> RoutedEngine:
 def check(config: EngineConfig) -> None:
     """Read the options, and those of each engine."""
     _, replicas = replica_configs(config)
-    for one in replicas:
-        check_engine(one)
+    for number, one in enumerate(replicas, 1):
+        check_replica(one, f"[[engine.replicas]] {number}:")
 
 
 def replica_configs(config: EngineConfig) -> tuple[ClusterOptions, list[EngineConfig]]:
@@ -97,6 +98,18 @@ def replica_config(config: EngineConfig, table: Mapping[str, object], place: str
     return EngineConfig(
         kind, given.get("model", config.model), given.get("max_in_flight", config.max_in_flight), options
     )
+
+
+def check_replica(config: EngineConfig, place: str) -> None:
+    """Check what can be checked of one engine; see `check_engine`.
+
+    Raises:
+        ConfigError: naming the place of what is wrong.
+    """
+    try:
+        check_engine(config)
+    except ConfigError as error:
+        raise ConfigError(f"{place} {str(error).removeprefix('[engine] ')}") from error
 
 
 def _names(replicas: Sequence[EngineConfig]) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from flightllm.config.secrets import read_secret
 from flightllm.errors import ConfigError
 from flightllm.llm.kv_addresses import check_heard
-from flightllm.llm.secrets import holds_secret
+from flightllm.llm.secrets import holds_secret, shown_address
 
 APIS = ("auto", "chat", "completions")
 _HOSTED = "https://api.openai.com/v1"
@@ -54,6 +54,8 @@ class OpenAIOptions:
     def __post_init__(self) -> None:
         if self.api_key and holds_secret("api_key", self.api_key):
             raise ValueError("api_key: write env:NAME or file:PATH, never the key itself")
+        if not self.base_url.startswith(("http://", "https://")):
+            raise ValueError(f"base_url: expected http(s)://HOST:PORT/v1, got {shown_address(self.base_url)!r}")
         if self.api not in APIS:
             raise ValueError(f"api: expected one of {', '.join(APIS)}, got {self.api!r}")
         if self.prompts_per_request < 1:

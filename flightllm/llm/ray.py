@@ -9,10 +9,9 @@ from dataclasses import dataclass, field, fields
 from importlib.util import find_spec
 
 from flightllm.config import EngineConfig
-from flightllm.errors import ConfigError, MissingExtraError
-from flightllm.llm import check_engine
+from flightllm.errors import MissingExtraError
 from flightllm.llm.base import Engine
-from flightllm.llm.cluster import replica_config
+from flightllm.llm.cluster import check_replica, replica_config
 from flightllm.llm.options import read_options
 from flightllm.llm.ray_connection import RayConnection
 from flightllm.llm.ray_replica import Placement, RayReplica
@@ -133,6 +132,7 @@ class _Begun:
 
 def create(config: EngineConfig) -> RayEngine:
     """Connect to the cluster, or start one, and start the replicas there."""
+    check(config)
     options, replica = _read(config)
     return RayEngine(config, options, replica)
 
@@ -143,10 +143,7 @@ def check(config: EngineConfig) -> None:
     if find_spec("ray") is None:
         raise MissingExtraError("the engine 'ray'", "ray")
     if not options.address:
-        try:
-            check_engine(replica)
-        except ConfigError as error:
-            raise ConfigError(f"[engine.replica] {str(error).removeprefix('[engine] ')}") from error
+        check_replica(replica, "[engine.replica]")
 
 
 def replica_of(config: EngineConfig) -> EngineConfig:

@@ -34,8 +34,17 @@ class LoopThread:
         self._thread.start()
 
     def run(self, work: Coroutine[Any, Any, T], timeout: float | None = None) -> T:
-        """Run one coroutine on the loop and wait for its result."""
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(timeout)
+        """Run one coroutine on the loop and wait for its result.
+
+        Raises:
+            EngineUnavailableError: the loop was closed.
+        """
+        with self._lock:
+            if self._closed:
+                work.close()
+                raise EngineUnavailableError("the engine is closed")
+            running = asyncio.run_coroutine_threadsafe(work, self._loop)
+        return running.result(timeout)
 
     def call(self, function: Callable[[], object]) -> bool:
         """Schedule a plain function on the loop; return whether it will run: not once the loop was closed."""
@@ -50,11 +59,13 @@ class LoopThread:
             if self._closed:
                 return
             self._closed = True  # whatever was scheduled before runs before what follows, and is cancelled by it
-        asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result(_JOIN_SECONDS)
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(_JOIN_SECONDS)
-        if not self._thread.is_alive():
-            self._loop.close()
+        try:
+            asyncio.run_coroutine_threadsafe(_cancel_others(), self._loop).result(_JOIN_SECONDS)
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(_JOIN_SECONDS)
+            if not self._thread.is_alive():
+                self._loop.close()
 
     @property
     def closed(self) -> bool:
@@ -127,7 +138,7 @@ class Window:
 
     def _submit(self, pulled: Sequence[Request]) -> None:
         chunks = [pulled[start : start + self._chunk] for start in range(0, len(pulled), self._chunk)]
-        if not self._loop.call(lambda: self._start(chunks)):
+        if not (self._loop.call(lambda: self._start(chunks)) if chunks else not self._loop.closed):
             self._share.give_back(len(pulled))
             raise EngineUnavailableError("the engine is closed")
 

@@ -105,12 +105,13 @@ class RoutedCall:
 
     def _pull(self, more: More) -> More:
         """Pull some requests where there is room for them, and route them once there are enough, or no more."""
-        if more is More.READY and (room := min(_PULLED, self._horizon - len(self._open) - len(self._pulled))) > 0:
+        wanted = wave_size(self._engine.replicas, self._horizon, first=self._first)
+        room = min(_PULLED, min(wanted, self._horizon - len(self._open)) - len(self._pulled))
+        if more is More.READY and room > 0:
             pulled, more = pull(self._requests, room, self._cancelled)
             for request in pulled:
                 request.dispatch.waits = True
             self._pulled += pulled
-        wanted = wave_size(self._engine.replicas, self._horizon, first=self._first)
         if self._pulled and (more is not More.READY or len(self._pulled) >= wanted or self._runs_dry()):
             self._first = False
             requests, self._pulled = self._pulled, []
@@ -121,9 +122,9 @@ class RoutedCall:
         return more
 
     def _runs_dry(self) -> bool:
-        """Tell whether a replica that had prompts of this call has none left to send."""
+        """Tell whether a replica that had prompts of this call, and is to get more, has none left to send."""
         with self._work:
-            return any(not queue for queue in self._queues.values())
+            return any(not queue for replica, queue in self._queues.items() if self._engine.fleet.is_up(replica))
 
     def _route(self, prompts: list[Prompt]) -> None:
         """Queue prompts at the replicas that the policy chooses; the caller holds the lock."""

@@ -49,9 +49,11 @@ class E2Batch:
         return steal(self.fleet, idle, queues, now)
 
     def _spread(self, prompts: Sequence[Prompt], now: float) -> None:
+        """Divide prompts of one priority, which go before those of lower ones."""
         fleet = self.fleet
         line = Line.of(fleet, prompts)
-        for prompt, replica in zip(line.prompts, spread(line, fleet.up, fleet.load).tolist(), strict=True):
+        ahead = fleet.ahead(prompts[0].priority)
+        for prompt, replica in zip(line.prompts, spread(line, fleet.up, ahead).tolist(), strict=True):
             fleet.assign(prompt, fleet.insert(prompt), replica, now)
 
 

@@ -9,6 +9,7 @@ from contextlib import suppress
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import numpy as np
 import structlog
 
 from flightllm.errors import ConfigError, EngineUnavailableError
@@ -31,6 +32,8 @@ _HORIZON: Final = 4_096
 _HORIZON_WINDOWS: Final = 4
 """Prompts that a policy can plan ahead with: so many, or windows of all replicas if these are more."""
 _LEAVE_POLL_SECONDS: Final = 0.1
+_NEWS: Final = 0.05
+"""By how much a rate must have changed for what is under way to be predicted anew, which takes microseconds each."""
 _log = structlog.get_logger(__name__)
 
 
@@ -167,7 +170,7 @@ class RoutedEngine:
                 with suppress(EngineUnavailableError):  # it has just died
                     self._join(replica, inner)
         rates = self.costs.rates()
-        if self._fleet is not None and rates != self._fleet.rates:
+        if self._fleet is not None and not np.allclose(rates, self._fleet.rates, rtol=_NEWS, atol=0.0):
             self._fleet.learn(rates)
 
     def lost(self, number: int, reason: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection
+from collections import Counter, deque
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Final
@@ -36,6 +36,11 @@ class Assigned:
     turn: int
     """Counts up: the lower one waits before the higher one."""
 
+    @property
+    def seconds(self) -> float:
+        """Return what it takes in all, as predicted."""
+        return self.prefill + self.decode
+
 
 class Fleet:
     """Replicas by number, from 0 on, and the tree of what they share. One thread at a time.
@@ -58,6 +63,8 @@ class Fleet:
         self.window_seconds = window_seconds
         self._recent: deque[tuple[float, Node, int]] = deque()
         self._answers: dict[int, tuple[float, float]] = {}
+        self._levels: Counter[int] = Counter()
+        """Open prompts by priority."""
         self._turns = count()
 
     @property
@@ -145,11 +152,26 @@ class Fleet:
         self.decode[replica] += decode
         self.load[replica] += prefill + decode
         self.requests[replica] += 1
+        self._levels[prompt.priority] += 1
         for node in leaf.up():
             node.recent[replica] = node.recent.get(replica, 0) + 1
             node.open[replica] = node.open.get(replica, 0) + 1
         self._recent.append((now + self.window_seconds, leaf, replica))
         self.caches[replica].begin(leaf)
+
+    def known(self, prompts: Iterable[Prompt]) -> list[Assigned]:
+        """Return what was made of those of some prompts that are open."""
+        return [self.open[prompt.key] for prompt in prompts if prompt.key in self.open]
+
+    def ahead(self, priority: int) -> NDArray[np.float64]:
+        """Return the predicted seconds of each replica's open prompts of this priority or more urgent ones."""
+        if all(level <= priority for level in self._levels):
+            return self.prefill + self.decode
+        seconds = np.zeros(len(self.load))
+        for one in self.open.values():
+            if one.prompt.priority <= priority:
+                seconds[one.replica] += one.seconds
+        return seconds
 
     def learn(self, rates: Rates) -> None:
         """Predict anew what all open prompts take, by these rates and by the answers seen since they were assigned."""
@@ -195,6 +217,9 @@ class Fleet:
         self.prefill[replica] -= one.prefill
         self.decode[replica] -= one.decode
         self.requests[replica] -= 1
+        self._levels[one.prompt.priority] -= 1
+        if not self._levels[one.prompt.priority]:
+            del self._levels[one.prompt.priority]
         if not self.requests[replica]:  # what rounding left
             self.prefill[replica] = self.decode[replica] = 0.0
         if self.load[replica] < np.inf:

@@ -27,15 +27,6 @@ class LocalQueue:
         """Return how many prompts wait."""
         return sum(len(groups) for groups in self._levels.values())
 
-    @property
-    def urgency(self) -> int:
-        """Return the priority of the next prompt.
-
-        Raises:
-            ValueError: none waits.
-        """
-        return min(priority for priority, groups in self._levels.items() if len(groups))
-
     def push(self, prompt: Prompt, cached_share: float) -> None:
         """Add a prompt of whose tokens this share is cached, from 0 to 1."""
         self._levels.setdefault(prompt.priority, _Groups()).push(prompt, cached_share)

@@ -18,12 +18,12 @@ class Stretch(NamedTuple):
 
 
 def find_stretch(
-    seconds: NDArray[np.float64], again: NDArray[np.float64], heavy: float, light: float, least: float = 0.0
+    seconds: NDArray[np.float64], again: NDArray[np.float64], heavy: float, light: float
 ) -> Stretch | None:
     """Return the neighbours after whose move both replicas are done soonest, `heavy` and `light` seconds before it.
 
     `seconds` is what each prompt takes behind its neighbour, `again` what is computed twice where it loses that one.
-    None where no move makes both be done earlier by more than it adds to their work, and by more than `least`.
+    None where no move makes both be done earlier by more than it adds to their work.
     """
     count = len(seconds)
     spent = np.concatenate(([0.0], np.cumsum(seconds)))
@@ -32,7 +32,7 @@ def find_stretch(
     wanted = np.maximum(0.0, (heavy - light - cut[:-1]) / 2)
     near = np.searchsorted(spent, spent[:-1] + wanted)
     best: Stretch | None = None
-    done = heavy - least
+    done = heavy
     for ends in (np.clip(near - 1, starts + 1, count), np.clip(near, starts + 1, count)):
         less = spent[ends] - spent[:-1] - cut[ends]
         more = spent[ends] - spent[:-1] + cut[:-1]

@@ -42,7 +42,10 @@ def test_common_and_own_keys() -> None:
         (cluster({}), r'\[\[engine.replicas\]\] kind: say which kind of engine it is, such as kind = "openai"'),
         (cluster(FAKE, policy="fair"), "policy: expected one of round_robin, .*, e2_batch; got 'fair'"),
         (cluster({"kind": "cluster"}), "'cluster' is no single engine"),
-        (cluster({"kind": "fake", "speed": 3}), "speed: unknown option of the engine 'fake'"),
+        (
+            cluster(FAKE, {"kind": "fake", "speed": 3}),
+            r"\[\[engine.replicas\]\] 2: speed: unknown option of the engine 'fake'",
+        ),
         (cluster({"kind": "fake", "max_in_flight": "many"}), "max_in_flight: expected a whole number, got 'many'"),
         (cluster({"kind": 3}), "kind: expected a text, got 3"),
         (cluster({"kind": "fast"}), "kind: expected one of local, "),

@@ -255,6 +255,7 @@ def test_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_requests: Ma
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"base_url": "127.0.0.1:8000/v1"}, "base_url: expected http"),
         ({"api": "soap"}, "api: expected one of"),
         ({"api": "chat", "prompts_per_request": 3}, "one prompt at a time"),
         ({"api_key": "sk-1"}, "write env:NAME or file:PATH"),

@@ -42,10 +42,10 @@ def test_closed_before_a_chunk_is_begun(make_requests: MakeRequests) -> None:
         except EngineUnavailableError as error:
             told.append(str(error))
 
-    asking = threading.Thread(target=ask)
+    asking = threading.Thread(target=ask, daemon=True)
     asking.start()
     assert submitted.wait(30)
-    closing = threading.Thread(target=loop.close)
+    closing = threading.Thread(target=loop.close, daemon=True)
     closing.start()
     await_true(lambda: loop.closed)
     gate.set()

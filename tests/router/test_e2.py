@@ -1,6 +1,7 @@
 """`e2`: to what is cached, elsewhere when that is better, and each part of it by itself."""
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -85,31 +86,19 @@ def test_redirects_from_the_overloaded() -> None:
     assert one(router, 3, LONG) == 1
 
 
-def test_evicts_where_it_costs_least() -> None:
-    """Of two full replicas, what must be computed goes where less is asked for again."""
+@pytest.mark.parametrize(
+    ("eviction", "asked", "expected"),
+    [("reuses", 1, 1), ("reuses", 3, 0), ("requests", 1, 0), ("requests", 3, 0), ("none", 1, 1), ("none", 3, 1)],
+)
+def test_what_an_eviction_costs(eviction: Literal["reuses", "requests", "none"], asked: int, expected: int) -> None:
+    """What was asked for once need not come back, what was asked for again does; in the paper each request counts."""
     made = fleet(2, 20)
-    for key in range(3):
-        assign(made, prompt(key, LONG), 0)
+    for key in range(asked):
+        assign(made, prompt(key, list(range(300, 380))), 1)
         made.finished(key)
-    for key in range(3, 6):
-        assign(made, prompt(key, [key * 100 + place for place in range(27)]), 1)
-        made.finished(key)
-    made.load[:] = 0.0
-    assert one(E2(made, PLAIN), 10, list(range(900, 980))) == 1
-
-
-def test_what_an_eviction_costs() -> None:
-    """What was asked for once need not come back; in the paper one request counts as one to come."""
-    for parts, expected in (
-        (PLAIN, 1),
-        (replace(PLAIN, eviction="requests"), 0),
-        (replace(PLAIN, eviction="none"), 1),
-    ):
-        made = fleet(2, 20)
-        assign(made, prompt(0, list(range(300, 380))), 1)
-        made.finished(0)
-        busy(made, 0, made.rates.computed * 20)
-        assert one(E2(made, parts), 10, list(range(900, 980))) == expected
+    busy(made, 0, made.rates.computed * 20)
+    parts = replace(PLAIN, eviction=eviction)
+    assert one(E2(made, parts), 10, list(range(900, 980))) == expected
 
 
 def test_hot_prefixes_get_another_replica() -> None:

@@ -10,7 +10,7 @@ from flightllm.router.e2_batch import FEW, E2Batch
 from flightllm.router.fleet import Fleet
 from flightllm.router.least_loaded import LeastLoaded
 from flightllm.router.local_queue import LocalQueue
-from tests.routing import BLOCK, fleet, prompt
+from tests.routing import BLOCK, assign, fleet, prompt
 
 
 def films(count: int, reviews: int, priority: int = 0, first: int = 0) -> list[Prompt]:
@@ -68,6 +68,20 @@ def test_urgent_prompts_are_spread_by_themselves() -> None:
     assert all(key >= 100 for keys in firsts for key in keys)
 
 
+def test_urgent_prompts_do_not_mind_bulk_ones() -> None:
+    """However unevenly bulk prompts lie, each replica gets half of the urgent ones, and one without any takes half."""
+    made = fleet(2)
+    router = create_router("e2_batch", made)
+    for one in films(20, 6, first=1_000):
+        assign(made, one, int(one.key > 1_030))
+    urgent = films(8, 6, priority=-1)
+    assert sorted(router.route(urgent, 0.0)) == [0] * 24 + [1] * 24
+    waiting = queues(made, urgent)
+    for key in drained(waiting[1]):
+        made.finished(key)
+    assert 9 <= len(router.steal(1, waiting, 1.0)) <= 15
+
+
 def test_who_runs_dry_gets_the_end_of_the_longest_queue() -> None:
     """A replica that comes back finds work: whole films from the end, which leave the queue."""
     made = fleet(2)
@@ -107,6 +121,35 @@ def test_nothing_is_stolen_for_a_replica_with_work() -> None:
     assert not router.steal(1, {0: waiting[0]}, 1.0)
     made.lose(1)
     assert not router.steal(1, {0: waiting[0]}, 1.0)
+
+
+def test_who_gives_is_half_through_with_what_it_answers() -> None:
+    """Where the rest that a replica has in answers and in its queue is more than the idle one's, some is moved."""
+    counts = {}
+    for answering in (0, 12):
+        made = fleet(2)
+        router = create_router("e2_batch", made)
+        for one in films(4, 6, first=1_000)[: 2 * answering]:
+            assign(made, one, int(one.key >= 1_000 + answering))
+        prompts = films(1, 24, first=100)
+        for one in prompts:
+            assign(made, one, 0)
+        counts[answering] = len(router.steal(1, queues(made, prompts), 1.0))
+    assert counts == {0: 12, 12: 9}
+
+
+def test_a_replica_that_leaves_gives() -> None:
+    """What waits at a replica that gets no more prompts is taken over; what a lost one leaves is not."""
+    made = fleet(2)
+    router = create_router("e2_batch", made)
+    prompts = films(8, 6)
+    for one in prompts:
+        assign(made, one, 0)
+    waiting = queues(made, prompts)
+    made.retire(0)
+    assert len(router.steal(1, waiting, 1.0)) == 24
+    made.lose(0)
+    assert not router.steal(1, waiting, 2.0)
 
 
 def test_nobody_is_there() -> None:

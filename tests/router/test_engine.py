@@ -16,7 +16,7 @@ from flightllm.errors import CancelledError, ConfigError, EngineUnavailableError
 from flightllm.llm import create_engine
 from flightllm.llm.base import Completion, Engine, KvEventsAddress, Parameters, PrefixCache, Request
 from flightllm.llm.fake import FakeEngine, FakeOptions
-from flightllm.router.base import POLICIES
+from flightllm.router.base import POLICIES, Prompt, Router
 from flightllm.router.engine import RoutedEngine
 from tests.kv_publisher import KvPublisher, stored
 from tests.servers import await_true
@@ -178,6 +178,19 @@ def test_one_does_not_start(routed: Make) -> None:
         routed(fails, fails)
 
 
+class _Counting:
+    """A policy, and how many prompts it was given together."""
+
+    def __init__(self, router: Router) -> None:
+        self._router = router
+        self.steal = router.steal
+        self.sizes: list[int] = []
+
+    def route(self, prompts: Sequence[Prompt], now: float) -> list[int]:
+        self.sizes.append(len(prompts))
+        return self._router.route(prompts, now)
+
+
 class _Other(FakeEngine):
     """A fake engine that says it is another model."""
 
@@ -280,6 +293,22 @@ def test_replicas_come_and_go(routed: Make) -> None:
     engine.remove(number)
     with pytest.raises(ValueError, match="the last replica stays"):
         engine.remove(1)
+
+
+def test_waves(routed: Make) -> None:
+    """Prompts are routed by the wave, also once a replica has gone, and what is open is predicted as answers tell."""
+    engine = routed(*(fake(latency_ms=5.0) for _ in range(3)))
+    router = _Counting(engine.router)
+    engine._router = router
+    loads = []
+    for answered, _ in enumerate(engine.generate(iter(requests_of(50, 80)), lambda: False)):
+        if answered == 500:
+            engine.remove(0)
+        if answered in {0, 2_000}:
+            loads.append(sum(one.load_seconds for one in engine.status()))
+    assert router.sizes[0] == 3 * 64
+    assert len(router.sizes) < 12
+    assert loads[1] < loads[0]
 
 
 def test_failing_prompts(routed: Make) -> None:

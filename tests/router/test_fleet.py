@@ -50,16 +50,30 @@ def test_what_is_open_is_predicted_anew() -> None:
     made = Fleet(BLOCK, Rates(call=1.0, computed=0.5, cached=0.0, completion=2.0))
     for _ in range(2):
         made.add(None)
-    for key in range(2):
+    for key in range(3):
         assign(made, prompt(key, TOKENS, 64), 0)
     made.finished(0, 4)
-    assert made.load[0] == 1 + 4 * 0.5 + 128
+    assert made.load[0] == 2 * (1 + 4 * 0.5 + 128)
     made.retire(1)
     made.learn(Rates(call=2.0, computed=1.0, cached=0.0, completion=1.0))
-    assert (made.prefill[0], made.decode[0], made.load[0]) == (6.0, 4.0, 10.0)
+    assert (made.prefill[0], made.decode[0], made.load[0]) == (12.0, 8.0, 20.0)
     assert made.load[1] == np.inf
     made.finished(1, 4)
-    assert made.load[0] == 0
+    assert made.load[0] == 10
+
+
+def test_what_is_ahead_of_a_priority() -> None:
+    """Less urgent prompts are not in the way of more urgent ones."""
+    made = Fleet(BLOCK, Rates(call=1.0, computed=0.0, cached=0.0, completion=0.0))
+    for _ in range(2):
+        made.add(None)
+    for key, (priority, replica) in enumerate(((0, 0), (0, 0), (0, 1), (-1, 1))):
+        assign(made, prompt(key, TOKENS, priority=priority), replica)
+    assert made.ahead(0).tolist() == [2, 2]
+    assert made.ahead(-1).tolist() == [0, 1]
+    assert made.ahead(-2).tolist() == [0, 0]
+    made.finished(3)
+    assert made.ahead(-1).tolist() == [0, 0]
 
 
 def test_requests_are_recent_for_the_window() -> None:
