@@ -88,6 +88,7 @@ class RayReplica:
         self._loop = LoopThread("ray-replica")
         try:
             self._actor = _actor(placement)
+            _log.info("starting an actor, once the cluster has room", engine=self._name, within=placement.start_seconds)
             self._take = self._actor.take.options(concurrency_group=_ANSWERS)
             self._about = self._loop.run(self._open(config, placement.start_seconds))
         except BaseException:
