@@ -43,18 +43,18 @@ class ClusterOptions:
 
 def create(config: EngineConfig) -> RoutedEngine:
     """Open the engines; see `RoutedEngine`."""
-    check(config)
-    options, replicas = replica_configs(config)
+    options, replicas = check(config)
     kinds = ", ".join(dict.fromkeys(one.kind for one in replicas))
     named = [(name, partial(create_engine, one)) for name, one in zip(_names(replicas), replicas, strict=True)]
     return RoutedEngine(f"cluster of {kinds} ({config.model})", named, options.policy, config.max_in_flight)
 
 
-def check(config: EngineConfig) -> None:
-    """Read the options, and those of each engine."""
-    _, replicas = replica_configs(config)
+def check(config: EngineConfig) -> tuple[ClusterOptions, list[EngineConfig]]:
+    """Return the options and the configuration of each engine, whose own options are looked at too."""
+    options, replicas = replica_configs(config)
     for number, one in enumerate(replicas, 1):
         check_replica(one, f"[[engine.replicas]] {number}:")
+    return options, replicas
 
 
 def replica_configs(config: EngineConfig) -> tuple[ClusterOptions, list[EngineConfig]]:

@@ -132,18 +132,20 @@ class _Begun:
 
 def create(config: EngineConfig) -> RayEngine:
     """Connect to the cluster, or start one, and start the replicas there."""
-    check(config)
-    options, replica = _read(config)
-    return RayEngine(config, options, replica)
+    return RayEngine(config, *check(config))
 
 
-def check(config: EngineConfig) -> None:
-    """Read the options, and those of the engines where they run on this machine and its models and packages."""
+def check(config: EngineConfig) -> tuple[RayOptions, EngineConfig]:
+    """Return the options and the configuration of the engine in each actor.
+
+    Its own options are looked at where the actors run on this machine, with its models and packages.
+    """
     options, replica = _read(config)
     if find_spec("ray") is None:
         raise MissingExtraError("the engine 'ray'", "ray")
     if not options.address:
         check_replica(replica, "[engine.replica]")
+    return options, replica
 
 
 def replica_of(config: EngineConfig) -> EngineConfig:

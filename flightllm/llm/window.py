@@ -138,7 +138,8 @@ class Window:
 
     def _submit(self, pulled: Sequence[Request]) -> None:
         chunks = [pulled[start : start + self._chunk] for start in range(0, len(pulled), self._chunk)]
-        if not (self._loop.call(lambda: self._start(chunks)) if chunks else not self._loop.closed):
+        closed = not self._loop.call(lambda: self._start(chunks)) if chunks else self._loop.closed
+        if closed:
             self._share.give_back(len(pulled))
             raise EngineUnavailableError("the engine is closed")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from itertools import count
@@ -63,8 +63,6 @@ class Fleet:
         self.window_seconds = window_seconds
         self._recent: deque[tuple[float, Node, int]] = deque()
         self._answers: dict[int, tuple[float, float]] = {}
-        self._levels: Counter[int] = Counter()
-        """Open prompts by priority."""
         self._turns = count()
 
     @property
@@ -152,7 +150,6 @@ class Fleet:
         self.decode[replica] += decode
         self.load[replica] += prefill + decode
         self.requests[replica] += 1
-        self._levels[prompt.priority] += 1
         for node in leaf.up():
             node.recent[replica] = node.recent.get(replica, 0) + 1
             node.open[replica] = node.open.get(replica, 0) + 1
@@ -165,8 +162,6 @@ class Fleet:
 
     def ahead(self, priority: int) -> NDArray[np.float64]:
         """Return the predicted seconds of each replica's open prompts of this priority or more urgent ones."""
-        if all(level <= priority for level in self._levels):
-            return self.prefill + self.decode
         seconds = np.zeros(len(self.load))
         for one in self.open.values():
             if one.prompt.priority <= priority:
@@ -217,9 +212,6 @@ class Fleet:
         self.prefill[replica] -= one.prefill
         self.decode[replica] -= one.decode
         self.requests[replica] -= 1
-        self._levels[one.prompt.priority] -= 1
-        if not self._levels[one.prompt.priority]:
-            del self._levels[one.prompt.priority]
         if not self.requests[replica]:  # what rounding left
             self.prefill[replica] = self.decode[replica] = 0.0
         if self.load[replica] < np.inf:
