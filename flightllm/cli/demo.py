@@ -11,7 +11,7 @@ import click
 from rich.console import Console
 
 from flightllm.config import ENGINES
-from flightllm.demo.process import ending_on_signals, running_server
+from flightllm.demo.process import ending_on_signals, holding_signals, running_server
 from flightllm.errors import EngineError
 
 _END_SECONDS = 5.0
@@ -63,8 +63,9 @@ def _tour(uri: str, console: Console, afterwards: contextlib.ExitStack) -> None:
     """
     done: Future[None] = Future()
     thread = Thread(target=_run, args=(uri, console, done), daemon=True)
-    afterwards.callback(thread.join, _END_SECONDS)
-    thread.start()
+    with holding_signals():
+        thread.start()
+        afterwards.callback(thread.join, _END_SECONDS)
     while not done.done():
         time.sleep(_LOOK_SECONDS)
     done.result()

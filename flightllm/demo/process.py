@@ -47,7 +47,7 @@ def running_server(
     """
     open_things = ExitStack()
     try:
-        with _holding_signals():
+        with holding_signals():
             folder = Path(open_things.enter_context(tempfile.TemporaryDirectory(prefix="flightllm-")))
             config = folder / "server.toml"
             config.write_text(_settings(sample_tables() if tables is None else tables), encoding="utf-8")
@@ -59,7 +59,7 @@ def running_server(
             open_things.callback(stop, process)
         yield RunningServer(_await_ready(process, log, ready_seconds), process, folder / "log")
     finally:
-        with _holding_signals():
+        with holding_signals():
             open_things.close()
 
 
@@ -107,7 +107,7 @@ _held = _Held()
 
 
 @contextmanager
-def _holding_signals() -> Iterator[None]:
+def holding_signals() -> Iterator[None]:
     """Let a signal wait that `ending_on_signals` acts on, so that nothing is opened or closed by half."""
     _held.depth += 1
     try:
