@@ -73,6 +73,14 @@ class CancelledError(FlightLLMError):
     """The query was cancelled by its client or by an administrator."""
 
 
+class BitstreamError(FlightLLMError):
+    """A coded KV cache cannot be read: it is cut short, damaged, or of another codec, model or version."""
+
+
+class StoreUnavailableError(FlightLLMError):
+    """The store of KV caches cannot be reached, or refuses; what it holds can be computed again."""
+
+
 class EngineError(FlightLLMError):
     """The inference engine refused or failed; the message names the engine."""
 

@@ -1,0 +1,1 @@
+"""KV caches outside an engine: coded as bitstreams, kept in a store, streamed to whichever engine needs them."""

@@ -1,0 +1,1 @@
+"""Codecs of KV caches: a tensor in, a bitstream out, and back."""

@@ -1,0 +1,1 @@
+"""The store of KV chunks: a Flight service, and its client."""
