@@ -4,7 +4,7 @@ import torch
 
 from flightllm.errors import InvalidInputError
 
-_LARGEST = 1e30
+_LARGEST = 1e15
 
 
 def codable(numbers: torch.Tensor) -> torch.Tensor:

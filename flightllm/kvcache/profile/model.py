@@ -102,7 +102,7 @@ class Profile:
         """
         again = f"make it anew: python -m flightllm.kvcache.profile MODEL --output {path}"
         try:
-            with np.load(path, allow_pickle=False) as found:
+            with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as found:
                 about = json.loads(str(found["about"]))
                 arrays = {name: found[name] for name in cls._names()}
         except FileNotFoundError as error:
