@@ -130,12 +130,12 @@ class _Counts:
             for level in range(len(LEVELS)):
                 width = bins.widths(len(profiles), level)[index]
                 numbers = quantise(layer, profile, width).numbers
-                self.differences[level, index] += _histogram(numbers[:, :, others])
+                self.differences[level, index] += histogram(numbers[:, :, others])
             # Any token could be an anchor, and anchors alone are few to learn from.
-            self.anchors[index] += _histogram(quantise_anchors(to_channels(layer, profile.rotation))[0])
+            self.anchors[index] += histogram(quantise_anchors(to_channels(layer, profile.rotation))[0])
 
 
-def _histogram(numbers: torch.Tensor) -> NDArray[np.int64]:
+def histogram(numbers: torch.Tensor) -> NDArray[np.int64]:
     """Return how often each symbol comes in each channel (2 × channels × 256)."""
     keys, channels, _ = numbers.shape
     symbols = torch.where(numbers.abs() > LARGEST, ESCAPE, numbers + LARGEST).long().flatten(0, 1)
