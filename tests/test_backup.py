@@ -39,7 +39,7 @@ def test_kv_caches_stay(tmp_path: Path, database: Database) -> None:
         store.put("0" * 40, "raw", b"x")
         assert back_up(tmp_path / "data", tmp_path / "copy") == []
     assert not (tmp_path / "copy" / "kvstore").exists()
-    assert (tmp_path / "copy" / "tables").exists()
+    assert (tmp_path / "copy" / "answers.sqlite").exists()
 
 
 def test_everything_is_there(tmp_path: Path, database: Database) -> None:

@@ -20,9 +20,9 @@ from flightllm.errors import (
     NotFoundError,
     StoreUnavailableError,
 )
-from flightllm.kvcache.store.disk import Held, StoreStatus
 from flightllm.kvcache.store.messages import DATA, batch_of, packed, parts_of, unpacked
 from flightllm.kvcache.store.names import PART_BYTES, check_keys, check_names
+from flightllm.kvcache.store.status import Held, StoreStatus
 
 _STATUS = re.compile(r"Flight returned [\w ]+ error, with message: ")
 """What Arrow puts before a message."""

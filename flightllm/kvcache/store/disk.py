@@ -5,7 +5,6 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
@@ -19,35 +18,11 @@ from flightllm.files import make_private
 from flightllm.kvcache.store.eviction import Policy, least_recently_used
 from flightllm.kvcache.store.index import Entry, Index
 from flightllm.kvcache.store.names import PART_BYTES, check_keys, check_names
+from flightllm.kvcache.store.status import Held, StoreStatus
 from flightllm.storage.lock import FolderLock
 
 _CHECK_BYTES = 16
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Held:
-    """How many bitstreams there are of a codec, and their bytes."""
-
-    bitstreams: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class StoreStatus:
-    """What a store holds, and what became of requests since it was opened."""
-
-    chunks: int
-    """Of which anything is held; of one there may be several bitstreams."""
-    bytes: int
-    max_bytes: int
-    codecs: Mapping[str, Held]
-    hits: int
-    """Bitstreams that were found to be read."""
-    misses: int
-    """Chunks that a lookup found nothing of, and bitstreams that were not there to be read."""
-    evicted: int
-    damaged: int
 
 
 class DiskStore:

@@ -17,7 +17,8 @@ CREATE INDEX IF NOT EXISTS by_last_use ON chunks (used);
 """
 _COLUMNS = "key, codec, file, size, checksums"
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
-"""What SQLite says of a file that is no database, or not ours: SQLITE_ERROR is a table of another shape."""
+"""What SQLite says of a file that is no database, or not ours: SQLITE_ERROR is a table of another shape. The lower
+byte of a code; the rest says why."""
 _log = structlog.get_logger(__name__)
 
 
@@ -43,7 +44,7 @@ class Index:
         try:
             self._database = _opened(path)
         except sqlite3.DatabaseError as error:
-            if (getattr(error, "sqlite_errorcode", 0) & 0xFF) not in _DAMAGED:  # the rest of the code says why
+            if (getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF) not in _DAMAGED:
                 raise
             _log.warning("the index of KV chunks is damaged, an empty one is begun", error=str(error))
             for end in ("", "-wal", "-shm"):
@@ -125,7 +126,15 @@ def _opened(path: Path) -> sqlite3.Connection:
         database.execute("PRAGMA synchronous = NORMAL")
         database.executescript(_SCHEMA)
         database.execute(f"SELECT {_COLUMNS}, used FROM chunks LIMIT 1").fetchone()
+        _check(database)
     except BaseException:
         database.close()
         raise
     return database
+
+
+def _check(database: sqlite3.Connection) -> None:
+    """Raise `sqlite3.DatabaseError` where a page is damaged."""
+    found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if found != "ok":
+        raise sqlite3.DatabaseError(found)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -215,11 +216,21 @@ def test_a_file_of_another_size(store: DiskStore, tmp_path: Path, way: str) -> N
     assert files(tmp_path / "kv") == []
 
 
-def test_a_damaged_index(tmp_path: Path) -> None:
+@pytest.mark.parametrize("way", ["no database", "pages", "another table"])
+def test_a_damaged_index(tmp_path: Path, way: str) -> None:
     """An empty store is begun, without the files that nobody knows any more."""
     with DiskStore(tmp_path, MIB) as store:
-        store.put(key_of(1), "raw", b"x")
-    (tmp_path / "index.sqlite").write_bytes(b"no database" * 1000)
+        for number in range(100):
+            store.put(key_of(number), "raw", b"x")
+    index = tmp_path / "index.sqlite"
+    if way == "no database":
+        index.write_bytes(b"no database" * 1000)
+    elif way == "pages":
+        index.write_bytes(index.read_bytes()[:8192] + b"\xff" * (index.stat().st_size - 8192))
+    else:
+        index.unlink()
+        with closing(sqlite3.connect(index)) as database:
+            database.execute("CREATE TABLE chunks (a)")
     with DiskStore(tmp_path, MIB) as store:
         assert store.status().chunks == 0
         assert files(tmp_path) == []
