@@ -4,13 +4,20 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+import trustme
 from click.testing import CliRunner
+from pyarrow import flight
 
+from flightllm.access.store import AccessStore, User
 from flightllm.cli import main
+from flightllm.cli.common import PASSWORD
 from flightllm.kvcache.store.client import FlightStore
+from flightllm.kvcache.store.messages import DATA, batch_of, packed
+from tests.certificates import certified_config
 from tests.chunks import key_of
 from tests.kv_servers import KvProcess
 
@@ -75,6 +82,26 @@ def test_sigterm(server: KvProcess, tmp_path: Path) -> None:
         assert b"".join(store.get(key_of(1), "raw")) == b"abc"
 
 
+@pytest.mark.parametrize("does", ["neither reads", "nor sends"])
+def test_sigterm_with_a_client_that_hangs(tmp_path: Path, does: str) -> None:
+    """The command ends all the same, well; half of an upload is gone when the store is opened next."""
+    with KvProcess(tmp_path) as server, FlightStore(server.uri) as store, flight.FlightClient(server.uri) as client:
+        store.put(key_of(1), "raw", bytes(64 << 20))
+        if does == "neither reads":
+            next(store.get(key_of(1), "raw"))
+            hanging: object = client.do_get(flight.Ticket(packed(key=key_of(1), codec="raw")))
+        else:
+            about = flight.FlightDescriptor.for_command(packed(key=key_of(2), codec="raw", bytes=10))
+            writer, hanging = client.do_put(about, DATA)
+            writer.write_batch(batch_of(memoryview(b"half")))
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(60) == 0
+        del hanging
+    with KvProcess(tmp_path) as again, FlightStore(again.uri) as store:
+        assert store.lookup([key_of(1), key_of(2)]) == [{"raw": 64 << 20}, {}]
+        assert len(list((tmp_path / "data" / "kvstore" / "chunks").glob("*/*"))) == 1
+
+
 def test_what_is_wrong_is_one_line(server: KvProcess, tmp_path: Path) -> None:
     """A folder in use, an address that others reach, no server, a wrong token: each in a line, without a traceback."""
     config = tmp_path / "other.toml"
@@ -92,6 +119,25 @@ def test_what_is_wrong_is_one_line(server: KvProcess, tmp_path: Path) -> None:
         assert result.stderr.startswith("error: ")
         assert expected in result.stderr
     assert server.process.poll() is None
+
+
+def test_tls_and_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The certificate of [server], and the users of the data folder; the command line trusts by --tls-ca."""
+    certified_config(tmp_path, trustme.CA())
+    config = tmp_path / "tls.toml"
+    config.write_text(
+        f'data_folder = "{tmp_path}"\n[server]\ntls_certificate = "certificate.pem"\ntls_key = "key.pem"\n'
+    )
+    with closing(AccessStore(tmp_path / "access.sqlite")) as users:
+        users.add_user(User("root", "admin"), "a long password")
+    monkeypatch.setenv(PASSWORD, "a long password")
+    with KvProcess(tmp_path, "--config", str(config)) as server:
+        assert server.uri.startswith("grpc+tls://127.0.0.1:")
+        trusted = ("--tls-ca", str(tmp_path / "authority.pem"))
+        code, text = said("status", server.uri, "--user", "root", *trusted)
+        assert (code, text.splitlines()[0]) == (0, "0 chunks, 0 of 10,737,418,240 bytes")
+        assert "asks who you are" in said("status", server.uri, *trusted)[1]
+        assert "speaks no TLS that is trusted here" in said("status", server.uri, "--user", "root")[1]
 
 
 def test_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

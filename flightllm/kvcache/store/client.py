@@ -83,7 +83,7 @@ class FlightStore:
         """Return what is held of each chunk; see `ChunkStore.lookup`."""
         check_keys(keys)
         held = self._ask("lookup", keys=list(keys)).get("held")
-        if not isinstance(held, list) or len(held) != len(keys):
+        if not isinstance(held, list) or len(held) != len(keys) or not all(isinstance(one, dict) for one in held):
             raise self._no_store()
         return [MappingProxyType(one) for one in held]
 
@@ -113,11 +113,11 @@ class FlightStore:
     def delete(self, keys: Sequence[str]) -> int:
         """Forget all that is held of some chunks; return how many bitstreams that were."""
         check_keys(keys)
-        return int(self._ask("delete", keys=list(keys))["deleted"])
+        return int(self._ask("delete", keys=list(keys)).get("deleted", 0))
 
     def clear(self) -> int:
         """Forget all that is held; return how many bitstreams that were."""
-        return int(self._ask("delete", all=True)["deleted"])
+        return int(self._ask("delete", all=True).get("deleted", 0))
 
     def status(self) -> StoreStatus:
         """Return what is held, and what became of requests since the store was opened."""
@@ -152,6 +152,8 @@ class FlightStore:
             if not isinstance(error.__context__, flight.FlightCancelledError):
                 raise
             raise StoreUnavailableError(f"the KV store at {self._uri} is shutting down") from error
+        except InvalidInputError as error:  # of a bitstream that is none
+            raise self._no_store() from error
         except pa.ArrowKeyError as error:
             raise NotFoundError(plain(str(error))) from error
         except (flight.FlightError, pa.ArrowException, OSError) as error:

@@ -386,6 +386,42 @@ def test_kill_9(tmp_path: Path, lines: int) -> None:
         assert len(files(tmp_path)) == sum(map(len, held))
 
 
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from flightllm.kvcache.store.disk import DiskStore
+from tests.chunks import key_of
+def die(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
+def parts():
+    yield memoryview(b"newer")
+    if sys.argv[2] == "while the file is written":
+        die()
+    yield memoryview(b" one")
+store = DiskStore(Path(sys.argv[1]), 10)
+store.put(key_of(1), "raw", b"old")
+store.put(key_of(2), "raw", b"other")
+if sys.argv[2] == "before the commit":
+    DiskStore._keep = die
+if sys.argv[2] == "after the commit":
+    DiskStore._unlink = die
+store.put_parts(key_of(1), "raw", 9, parts())
+"""
+
+
+@pytest.mark.parametrize("moment", ["while the file is written", "before the commit", "after the commit"])
+def test_kill_9_in_a_put(tmp_path: Path, moment: str) -> None:
+    """It was done, with what it replaced and evicted gone, or it was not done at all."""
+    process = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path), moment], check=False)
+    assert process.returncode == -signal.SIGKILL
+    assert len(files(tmp_path)) == 3
+    done = moment == "after the commit"
+    with DiskStore(tmp_path, 10) as store:
+        assert store.lookup([key_of(1), key_of(2)]) == [{"raw": 9 if done else 3}, {} if done else {"raw": 5}]
+        assert b"".join(store.get(key_of(1), "raw")) == (b"newer one" if done else b"old")
+        assert store.status().bytes == sum(path.stat().st_size for path in files(tmp_path)) == (9 if done else 8)
+
+
 def test_leftovers_are_removed(tmp_path: Path) -> None:
     """A file that was being written when the process was killed goes when the store is opened."""
     with DiskStore(tmp_path, MIB) as store:
