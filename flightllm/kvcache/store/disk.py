@@ -5,7 +5,6 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from hashlib import blake2b
 from pathlib import Path
 from types import MappingProxyType
 from typing import Self
@@ -18,10 +17,10 @@ from flightllm.files import make_private
 from flightllm.kvcache.store.eviction import Policy, least_recently_used
 from flightllm.kvcache.store.index import Entry, Index
 from flightllm.kvcache.store.names import PART_BYTES, check_keys, check_names
+from flightllm.kvcache.store.parts import CHECK_BYTES, checksum, write
 from flightllm.kvcache.store.status import Held, StoreStatus
 from flightllm.storage.lock import FolderLock
 
-_CHECK_BYTES = 16
 _log = structlog.get_logger(__name__)
 
 
@@ -107,12 +106,12 @@ class DiskStore:
         check_names(key, codec)
         entry, descriptor = self._open(key, codec)
         with os.fdopen(descriptor, "rb") as file:
-            for place in range(0, len(entry.checksums), _CHECK_BYTES):
+            for place in range(0, len(entry.checksums), CHECK_BYTES):
                 try:
                     part = file.read(PART_BYTES)
                 except OSError:
                     part = b""
-                if _checksum(part) != entry.checksums[place : place + _CHECK_BYTES]:
+                if checksum(part) != entry.checksums[place : place + CHECK_BYTES]:
                     raise self._drop_damaged(entry)
                 yield memoryview(part)
 
@@ -158,7 +157,7 @@ class DiskStore:
         path = self._files / name
         try:
             with _usable():
-                entry = Entry(key, codec, name, size, _write(path, size, parts))
+                entry = Entry(key, codec, name, size, write(path, size, parts))
                 with self._mutex:
                     gone = self._keep(entry)
         except BaseException:
@@ -267,54 +266,6 @@ class DiskStore:
             _log.warning("KV chunks are lost", count=len(lost))
             self._index.change(lost)
             self._unlink(lost)
-
-
-class _Checksums:
-    """The checksums of a bitstream's parts of 1 MiB, the last one shorter, of pieces of any size."""
-
-    def __init__(self) -> None:
-        self.whole = b""
-        self._part, self._filled = blake2b(digest_size=_CHECK_BYTES), 0
-
-    def add(self, piece: memoryview) -> None:
-        """Go on with these bytes."""
-        while piece:
-            taken, piece = piece[: PART_BYTES - self._filled], piece[PART_BYTES - self._filled :]
-            self._part.update(taken)
-            self._filled += len(taken)
-            if self._filled == PART_BYTES:
-                self.end()
-
-    def end(self) -> None:
-        """End the part that was begun."""
-        if self._filled:
-            self.whole += self._part.digest()
-            self._part, self._filled = blake2b(digest_size=_CHECK_BYTES), 0
-
-
-def _write(path: Path, size: int, parts: Iterable[memoryview]) -> bytes:
-    """Write a bitstream, and return its checksums.
-
-    Raises:
-        InvalidInputError: it does not have `size` bytes.
-    """
-    path.parent.mkdir(exist_ok=True)
-    written, checksums = 0, _Checksums()
-    with path.open("xb") as file:
-        for part in parts:
-            written += len(part)
-            if written > size:
-                break
-            file.write(part)
-            checksums.add(part)
-    if written != size:
-        raise InvalidInputError(f"a KV chunk of {size:,} bytes came as {written:,}: nothing of it is kept")
-    checksums.end()
-    return checksums.whole
-
-
-def _checksum(part: bytes) -> bytes:
-    return blake2b(part, digest_size=_CHECK_BYTES).digest()
 
 
 @contextmanager
