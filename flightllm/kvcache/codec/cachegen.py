@@ -5,7 +5,7 @@ layer's streams in words, then the streams. A stream has the numbers of 32 chann
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
@@ -21,6 +21,7 @@ from flightllm.kvcache.codec.container import Header, seal, unseal
 from flightllm.kvcache.codec.levels import DEFAULT_LEVEL, GROUP_TOKENS, level_name
 from flightllm.kvcache.codec.quantise import SCALE_DTYPE, Quantised, dequantise, quantise
 from flightllm.kvcache.codec.rans import Order, decode_stream, encode_stream
+from flightllm.kvcache.codec.rans_torch import decode_streams
 from flightllm.kvcache.profile.model import Profile
 
 STREAM_CHANNELS: Final = 32
@@ -82,14 +83,41 @@ class CacheGenCodec:
         header, payload = unseal(data, self.name, self._profile.digest)
         layout = self._layout(header.shape)
         parts = _split(payload, layout)
+        decoded = self._on_cpu(parts, layout) if torch.device(device).type == "cpu" else self._on(device, parts, layout)
+        for index, numbers in enumerate(decoded):
+            quantised = Quantised(numbers, *parts[index].scales.to(device))
+            yield self._restored(index, quantised, layout.shape)
+
+    def _on_cpu(self, parts: Sequence["_Part"], layout: _Layout) -> Iterator[torch.Tensor]:
+        """Yield each layer's whole numbers (2 × channels × tokens), decoded by several threads."""
         with ThreadPoolExecutor(_WORKERS, "decode") as pool:
             decoded = [pool.submit(self._decode_layer, *part, layout) for part in enumerate(parts)]
             try:
-                for index, numbers in enumerate(decoded):
-                    quantised = Quantised(numbers.result().to(device), *parts[index].scales.to(device))
-                    yield self._restored(index, quantised, layout.shape)
+                for numbers in decoded:
+                    yield numbers.result()
             finally:
                 pool.shutdown(cancel_futures=True)
+
+    def _on(self, device: str, parts: Sequence["_Part"], layout: _Layout) -> torch.Tensor:
+        """Return all layers' whole numbers, decoded on an accelerator."""
+        found = torch.empty(len(parts), 2, layout.shape.channels, layout.shape.tokens, dtype=torch.int16, device=device)
+        tables = torch.stack(
+            [torch.from_numpy(self._profile.tables(index, self._level)) for index in range(len(parts))]
+        )
+        widths = {channels.stop - channels.start for _, channels in layout.streams}
+        for width in widths:  # streams of a last few channels are decoded by themselves
+            places = [
+                (index, number, kind, channels)
+                for index in range(len(parts))
+                for number, (kind, channels) in enumerate(layout.streams)
+                if channels.stop - channels.start == width
+            ]
+            words = [parts[index].streams[number] for index, number, _, _ in places]
+            of_streams = torch.stack([tables[index, kind, :, channels] for index, _, kind, channels in places])
+            decoded = decode_streams(words, of_streams, layout.order, device)
+            for (index, _, kind, channels), numbers in zip(places, decoded, strict=True):
+                found[index, kind, channels] = numbers
+        return found
 
     def restored(self, cache: torch.Tensor) -> torch.Tensor:
         """Return what comes back of a chunk: the loss without the bitstream."""

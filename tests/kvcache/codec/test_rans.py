@@ -6,26 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 
 from flightllm.errors import BitstreamError
-from flightllm.kvcache.codec.rans import ESCAPE, LARGEST, SYMBOLS, Order, decode_stream, encode_stream, lanes_of
-from flightllm.kvcache.profile.tables import frequencies
-
-
-def normal_tables(channels: int, spread: float) -> NDArray[np.uint16]:
-    """Return tables of normal distributions, anchors' ten times as wide."""
-    places = np.arange(SYMBOLS) - LARGEST
-    counts = [1e6 * np.exp(-((places / width) ** 2) / 2) for width in (10 * spread, spread)]
-    for count in counts:
-        count[ESCAPE] = 0
-    return frequencies(np.stack([np.tile(count.astype(np.int64), (channels, 1)) for count in counts]))
-
-
-def anchors_first(tokens: int, every: int = 10) -> Order:
-    """Return an order in which each tenth token is an anchor."""
-    others = np.arange(tokens) % every > 0
-    return Order(np.argsort(others, kind="stable"), int((~others).sum()))
+from flightllm.kvcache.codec.rans import ESCAPE, LARGEST, Order, decode_stream, encode_stream, lanes_of
+from tests.kvcache.codec.streams import anchors_first, normal_tables
 
 
 @settings(deadline=None, max_examples=100)
