@@ -6,13 +6,14 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import structlog
 
 from flightllm.errors import BitstreamError, NotFoundError, StoreUnavailableError
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.stream.base import TEXT, Costs, HeldChunk, Situation
+from flightllm.kvcache.stream.items import Reason, Recompute
 from flightllm.kvcache.stream.transfer import Transfer
 
 if TYPE_CHECKING:
@@ -21,18 +22,7 @@ if TYPE_CHECKING:
 _LOOK_SECONDS: Final = 0.02
 """How often a transfer under way is held against what could be done instead."""
 
-Reason = Literal["sooner", "missing", "store", "damaged"]
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Recompute:
-    """Compute the tokens `start` to `stop` of the prompt: the last item of a fetch that does not bring all of them."""
-
-    start: int
-    stop: int
-    reason: Reason
-    """It is sooner, the store does not hold them or cannot be reached, or what came of them cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +106,7 @@ class Ahead:
         if not self._source.link.up:
             return "store"
         trips = 2 * self._source.link.meter.round_trip(time.monotonic())  # the question, and the first chunk's
-        return "sooner" if self._text_seconds <= trips else None
+        return "chosen" if self._text_seconds <= trips else None
 
     def _ask(self) -> list[HeldChunk]:
         """Return what is held of each chunk, in codecs that can be decoded here."""
@@ -136,7 +126,7 @@ class Ahead:
             chunk, sizes = left[0].chunk, left[0].sizes
             codec = self._source.policy.choose(self._situation(left, link.meter.transfers + 1))
             if codec == TEXT:
-                return Recompute(chunk.start, self._chunks[-1].stop, "sooner" if sizes else "missing")
+                return Recompute(chunk.start, self._chunks[-1].stop, "chosen" if sizes else "missing")
             transfer = link.transfer(chunk.key, codec, sizes[codec])
             try:
                 if self._arrives(transfer, left, codec):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Self
 
@@ -14,8 +14,9 @@ import structlog
 from flightllm.errors import BitstreamError, FlightLLMError
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.codec.base import Codec
-from flightllm.kvcache.stream.ahead import Ahead, Arrived, Reason, Recompute
+from flightllm.kvcache.stream.ahead import Ahead, Arrived
 from flightllm.kvcache.stream.base import Policy
+from flightllm.kvcache.stream.items import FetchFigures, Loaded, Recompute
 from flightllm.kvcache.stream.link import Link
 from flightllm.kvcache.stream.prefill import Prefill
 
@@ -36,39 +37,6 @@ class Source:
     prefill: Prefill
     device: str = "cpu"
     """Where layers are decoded to."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A chunk's keys and values."""
-
-    chunk: Chunk
-    codec: str
-    layers: Iterator[torch.Tensor]
-    """Decoded as they are taken: for each layer keys and values, of shape (2, tokens, heads, head_dim)."""
-
-
-@dataclass(frozen=True, slots=True)
-class FetchFigures:
-    """What a fetch did until now."""
-
-    chunks: Mapping[str, int] = field(default_factory=dict)
-    """Chunks that were loaded, by codec."""
-    bytes: Mapping[str, int] = field(default_factory=dict)
-    """What came of these, by codec."""
-    wasted_bytes: int = 0
-    """What came of transfers that were given up, or was damaged."""
-    given_up: int = 0
-    """Transfers ended because something else was sooner."""
-    text_chunks: int = 0
-    text_tokens: int = 0
-    """What is to be computed instead."""
-    reason: Reason | None = None
-    """Why that is so."""
-    lookup_seconds: float = 0.0
-    waited_seconds: float = 0.0
-    """For the network, with nothing to decode; the lookup is among it."""
-    decode_seconds: float = 0.0
 
 
 class Fetch:
