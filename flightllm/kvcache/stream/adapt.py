@@ -7,6 +7,9 @@ from flightllm.kvcache.stream.base import TEXT, Ladder, Situation
 
 _GAIN: Final = 1.1
 """A transfer goes on unless something else is sooner by more than this factor: estimates are no better."""
+_HOPE: Final = 4.0
+"""The same where that would be late too: links recover, and only by that can the SLO still be met. Of the factors from
+1.1 to infinity this one had nearly the fewest prompts late on random traces, and bounds what a dead link costs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +50,5 @@ class Adaptive:
         staying = now.fetch_seconds(later, self.ladder, (codec, rest))
         if now.slo is None:
             return staying <= _GAIN * now.text_seconds()
-        return now.fits(staying) or staying <= _GAIN * min(now.text_seconds(), now.fetch_seconds(later, self.ladder))
+        instead = min(now.text_seconds(), now.fetch_seconds(later, self.ladder))
+        return now.fits(staying) or staying <= (_GAIN if now.fits(instead) else _HOPE) * instead

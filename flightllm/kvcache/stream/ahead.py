@@ -121,19 +121,19 @@ class Ahead:
 
     def _bring(self, left: Sequence[HeldChunk]) -> Arrived | Recompute | None:
         """Return the next chunk, or that all from it on is to be computed; None once closed."""
-        link = self._source.link
+        link, chunk, missing = self._source.link, left[0].chunk, not left[0].sizes
         while not self._closed:
-            chunk, sizes = left[0].chunk, left[0].sizes
+            sizes = left[0].sizes
             codec = self._source.policy.choose(self._situation(left, link.meter.transfers + 1))
             if codec == TEXT:
-                return Recompute(chunk.start, self._chunks[-1].stop, "chosen" if sizes else "missing")
+                return Recompute(chunk.start, self._chunks[-1].stop, "missing" if missing else "chosen")
             transfer = link.transfer(chunk.key, codec, sizes[codec])
             try:
                 if self._arrives(transfer, left, codec):
                     return Arrived(chunk, codec, transfer.result())
             except NotFoundError:  # no longer held
-                others = {name: size for name, size in sizes.items() if name != codec}
-                left = [HeldChunk(chunk, others), *left[1:]]
+                missing = len(sizes) == 1
+            left = [left[0].without(codec), *left[1:]]  # what was given up once is not begun again
         return None
 
     def _arrives(self, transfer: Transfer, left: Sequence[HeldChunk], codec: str) -> bool:

@@ -39,6 +39,10 @@ class HeldChunk:
     chunk: Chunk
     sizes: Mapping[str, int]
 
+    def without(self, codec: str) -> "HeldChunk":
+        """Return the chunk with one codec less to choose from."""
+        return HeldChunk(self.chunk, {name: size for name, size in self.sizes.items() if name != codec})
+
 
 @dataclass(frozen=True, slots=True)
 class Costs:

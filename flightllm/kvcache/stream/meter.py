@@ -100,11 +100,12 @@ class Meter:
         with self._lock:
             flows = len(self._flows)
             stalled = sum(self._stalled(flow, now) for flow in self._flows.values()) / max(1, flows)
-            if not self._bytes:
-                return _PART_BYTES / stalled if stalled > _WINDOW_SECONDS else None
             seconds = self._seconds + stalled
-            known = seconds >= _LEAST_SECONDS and (flows or now - self._sampled <= _STALE_SECONDS)
-            return self._bytes / seconds if known else None
+            if not flows and now - self._sampled > _STALE_SECONDS:
+                return None
+            if not self._bytes:
+                return _PART_BYTES / seconds if seconds > _WINDOW_SECONDS else None
+            return self._bytes / seconds if seconds >= _LEAST_SECONDS else None
 
     def asked(self, seconds: float, now: float) -> None:
         """Learn how long a question without bytes took."""
@@ -133,14 +134,15 @@ class Meter:
         self._bytes += size
         self._seconds += share
         self._sampled = now
-        while self._seconds - self._samples[0][1] >= _WINDOW_SECONDS:
+        while self._seconds - self._samples[0][1] >= _WINDOW_SECONDS and self._bytes > self._samples[0][0]:
             size, share = self._samples.popleft()
             self._bytes -= size
             self._seconds -= share
 
     def _stalled(self, flow: _Flow, now: float) -> float:
         """Return how much longer than usual nothing has come; the caller holds the lock."""
-        usual = self._seconds / len(self._samples) * len(self._flows) if self._samples else 0.0
+        gap = self._seconds / len(self._samples) * len(self._flows) if self._samples else 0.0
+        usual = min(gap, _WINDOW_SECONDS)
         if not flow.parts:
             usual += min((seconds for seconds, _ in self._trips), default=0.0)
         return max(0.0, now - flow.last - usual)

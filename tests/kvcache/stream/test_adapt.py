@@ -97,6 +97,8 @@ def test_gives_up_what_comes_too_late() -> None:
     assert not policy.keeps(now, "raw", 10_000_000)
     assert policy.keeps(now, "raw", 1_000_000)
     assert policy.keeps(replace(now, slo=5.0), "raw", 10_000_000)
+    assert policy.keeps(replace(now, slo=0.1), "small", 1_000_000)  # nothing is in time, unless the link recovers
+    assert not policy.keeps(replace(now, slo=0.1), "raw", 16_000_000)
     assert Adaptive(LADDER, fallback=False).keeps(now, "raw", 10_000_000)
 
 

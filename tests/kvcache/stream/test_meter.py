@@ -94,9 +94,13 @@ def test_transfers_of_one_part() -> None:
 def test_nothing_ever_came() -> None:
     """Where a first transfer brings nothing for long, the link is known to be no faster than a part in that time."""
     meter = Meter()
-    meter.begin(0.0)
+    number = meter.begin(0.0)
     assert meter.throughput(0.1) is None
     assert meter.throughput(10.0) == pytest.approx(2**20 / 10.0)
+    meter.end(number, 10.0)
+    assert meter.throughput(10.0) == pytest.approx(2**20 / 10.0)
+    meter.end(meter.begin(10.0), 20.0)
+    assert meter.throughput(20.0) == pytest.approx(2**20 / 20.0, rel=0.5)
 
 
 def test_what_is_old_is_forgotten() -> None:
