@@ -31,7 +31,8 @@ from flightllm.kvcache.stream.items import FetchFigures, Loaded, Recompute
 
 POLICIES: Final[Mapping[str, Policy]] = {
     "adaptive": Adaptive(LADDER),
-    "adaptive, transfers never given up (paper)": Adaptive(LADDER, fallback=False),
+    "adaptive, no transfer given up": Adaptive(LADDER, fallback=False),
+    "adaptive, as in the paper": Adaptive(LADDER, fallback=False, headroom=1.0),
     "cachegen-2 (no adaptation)": Fixed(LADDER, "cachegen-2"),
     "cachegen-4 (smallest)": Fixed(LADDER, "cachegen-4"),
     "int8": Fixed(LADDER, "int8"),

@@ -40,8 +40,14 @@ def test_text_where_it_fits() -> None:
 
 @pytest.mark.parametrize(("rate", "codec"), [(1e9, "raw"), (2e7, "int8"), (9e6, "good"), (4.5e6, "medium")])
 def test_best_that_fits(rate: float, codec: str) -> None:
-    """The best codec is taken of which all that is left comes in time."""
-    assert Adaptive(LADDER).choose(situation(throughput=rate, slo=1.0)) == codec
+    """The best codec is taken of which all that is left comes in time, and would on a link half as fast."""
+    assert Adaptive(LADDER, headroom=1.0).choose(situation(throughput=rate, slo=1.0)) == codec
+    assert Adaptive(LADDER).choose(situation(throughput=2 * rate, slo=1.0)) == codec
+
+
+def test_soonest_where_it_is_close() -> None:
+    """What would be in time only while the link stays as fast as it is, is not risked where something is sooner."""
+    assert Adaptive(LADDER).choose(situation(throughput=3.5e6, slo=1.0)) == "small"
 
 
 def test_soonest_where_nothing_fits() -> None:
@@ -66,7 +72,7 @@ def test_without_slo() -> None:
 
 def test_shared_link() -> None:
     """Of a link that others use as well a transfer may expect its part."""
-    assert Adaptive(LADDER).choose(situation(throughput=2e7, slo=1.0, transfers=2)) == "good"
+    assert Adaptive(LADDER).choose(situation(throughput=4e7, slo=1.0, transfers=2)) == "good"
 
 
 def test_later_tokens_cost_more() -> None:
@@ -145,11 +151,11 @@ def test_never_later_than_text(now: Situation) -> None:
         assert now.fits(taken) or taken == min(every)
 
 
-@given(situations)
-def test_slo_met_where_it_can_be(now: Situation) -> None:
+@given(situations, st.sampled_from([1.0, 2.0]))
+def test_slo_met_where_it_can_be(now: Situation, headroom: float) -> None:
     """On a steady link that is known, choosing chunk by chunk is in time whenever any one choice for all is."""
     assume(now.slo is not None)
-    policy = Adaptive(LADDER)
+    policy = Adaptive(LADDER, headroom=headroom)
     could = any(now.fits(seconds(now, choice) * 1.000001) for choice in (TEXT, *LADDER.codecs))
     while now.left:
         choice = policy.choose(now)
