@@ -25,7 +25,7 @@ from statistics import median
 from typing import Any, Final, Self
 
 from bench.common import Options, report
-from bench.traces import GIGABIT, STEP_SECONDS, UNLIMITED, Bucket, Trace
+from bench.traces import GIGABIT, STEP_SECONDS, UNLIMITED, Bucket, Trace, random_trace
 
 _BUFFER_BYTES: Final = 128 * 1024
 _MOST_BYTES: Final = 512 * 1024
@@ -190,17 +190,39 @@ def measure(seconds: float) -> dict[str, float]:
         with Network(f"127.0.0.1:{server.getsockname()[1]}") as network:
             for gigabits in (0.1, 0.3, 1.0, 2.0, UNLIMITED):
                 network.limit(gigabits)
-                windows = list(_windows(network.address, seconds))
+                windows = [passed / (stop - start) for start, stop, passed in _windows(network.address, seconds)]
                 name = f"{gigabits:g} Gbit/s"
                 found[f"{name}: median Gbit/s"] = median(windows)
                 if not math.isinf(gigabits):
-                    off = [100 * abs(window / gigabits - 1) for window in windows]
-                    found[f"{name}: median % off"], found[f"{name}: most % off"] = median(off), max(off)
+                    found |= _off(name, [window / gigabits for window in windows])
+            trace = random_trace(0, high=2.0)
+            network.follow(trace)
+            began = time.monotonic()
+            found |= _off(
+                "random trace, 0.1 to 2 Gbit/s",
+                [
+                    passed / _expected(trace, start - began, stop - began)
+                    for start, stop, passed in _windows(network.address, 2 * seconds)
+                ],
+            )
     return found
 
 
-def _windows(address: str, seconds: float) -> Iterator[float]:
-    """Yield the Gbit/s of each 0.2 s in which a server sends as much as it can; the first ones do not count."""
+def _off(name: str, shares: Sequence[float]) -> dict[str, float]:
+    """Return by how much shares of what should have come are not 1."""
+    off = [100 * abs(share - 1) for share in shares]
+    return {f"{name}: median % off": median(off), f"{name}: most % off": max(off)}
+
+
+def _expected(trace: Trace, start: float, stop: float) -> float:
+    """Return the gigabits that a link passes from one time to another."""
+    steps = 1_000
+    width = (stop - start) / steps
+    return sum(trace.rate(start + (step + 0.5) * width) for step in range(steps)) / GIGABIT * width
+
+
+def _windows(address: str, seconds: float) -> Iterator[tuple[float, float, float]]:
+    """Yield beginning, end and gigabits of each 0.2 s in which a server sends as much as it can, but the first ones."""
     host, _, port = address.rpartition(":")
     buffer = bytearray(_MOST_BYTES)
     with socket.create_connection((host, int(port))) as connection:
@@ -211,7 +233,7 @@ def _windows(address: str, seconds: float) -> Iterator[float]:
             now = time.monotonic()
             if now >= since + 0.2:
                 if since > began + 0.3:
-                    yield count / GIGABIT / (now - since)
+                    yield since, now, count / GIGABIT
                 since, count = now, 0
 
 
