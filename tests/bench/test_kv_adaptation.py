@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+pytest.importorskip("torch", reason="the extra 'local' is not installed")
+
 from bench.kv_adaptation import POLICIES, live
 from bench.kv_simulation import LADDER, MODELS, simulate
 from bench.network import Network

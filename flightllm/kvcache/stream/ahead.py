@@ -70,13 +70,13 @@ class Ahead:
                 self._closed = True
                 self._fail(0, "store", StoreUnavailableError("the KV store did not answer in time"))
                 return self._rest(0, "store")
-            self._changed.wait_for(lambda: self._ready is not None)
+            while self._ready is None:
+                self._changed.wait()
             taken, self._ready = self._ready, None
             if isinstance(taken, Arrived):
                 self._decoded_by = time.monotonic() + self._costs.decode(taken.codec, taken.chunk.tokens)
             self._changed.notify_all()
-        assert taken is not None  # noqa: S101 - it was waited for
-        return taken
+            return taken
 
     def close(self) -> None:
         """Bring nothing more. Idempotent."""
@@ -97,6 +97,8 @@ class Ahead:
                 if item is None or not self._hand(item):
                     return
         except Exception as error:  # noqa: BLE001 - an engine can always compute instead
+            if self._closed:
+                return
             reason = "damaged" if isinstance(error, BitstreamError) else "store"
             self._fail(position, reason, error)
             self._hand(self._rest(position, reason))

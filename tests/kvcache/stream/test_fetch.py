@@ -7,6 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
+pytest.importorskip("torch", reason="the extra 'local' is not installed")
+
 import torch
 from structlog.testing import capture_logs
 
@@ -210,12 +213,18 @@ def test_store_that_cannot_be_asked(store: MemoryStore, prompt: Kept) -> None:
 def test_store_that_does_not_answer(store: MemoryStore, prompt: Kept) -> None:
     """An answer is waited for no longer than computing all would take."""
     answer = threading.Event()
-    store.asked = lambda: answer.wait(60)
-    try:
+
+    def fail_late() -> None:
+        answer.wait(60)
+        raise StoreUnavailableError("too late")
+
+    store.asked = fail_late
+    with capture_logs() as logs:
         check(prompt, fetch(prompt.chunks, source(store, prefill=CHEAP)), 0, "store")
-        assert not store.gets
-    finally:
         answer.set()
+        await_true(lambda: not kv_threads())
+    assert not store.gets
+    assert len(logs) == 1
 
 
 def test_short_prompt(store: MemoryStore, prompt: Kept) -> None:

@@ -4,6 +4,9 @@ from collections.abc import Iterator
 from contextlib import closing
 
 import pytest
+
+pytest.importorskip("torch", reason="the extra 'local' is not installed")
+
 import torch
 
 from bench.network import Network
