@@ -29,6 +29,8 @@ from bench.traces import GIGABIT, STEP_SECONDS, UNLIMITED, Bucket, Trace, random
 
 _BUFFER_BYTES: Final = 128 * 1024
 _MOST_BYTES: Final = 512 * 1024
+_FLYING_PARTS: Final = 1_024
+"""The most that is on its way at once where there is latency; what the link passes in that time is less."""
 _LOOK_SECONDS: Final = 0.1
 """A limit that is lifted is seen so soon by what waits for it."""
 
@@ -78,27 +80,24 @@ class _Proxy:
             return await self._delayed(source, sink, bucket)
         buffer = memoryview(bytearray(_MOST_BYTES))
         while True:
-            part = buffer[: self._step(bucket)]
-            try:
-                count, waited = source.recv_into(part), True
-            except BlockingIOError:
-                count, waited = await loop.sock_recv_into(source, part), False
+            count, passed = await self._receive(source, buffer, bucket)
             if not count:
                 return _end(sink)
-            await self._until(bucket.passed(count, self._now(), waited=waited))
-            await loop.sock_sendall(sink, part[:count])
+            await self._until(passed)
+            await loop.sock_sendall(sink, buffer[:count])
 
     async def _delayed(self, source: socket.socket, sink: socket.socket, bucket: Bucket) -> None:
         """Pass on what arrives some time after it has passed, with as much on its way as that takes."""
         loop = asyncio.get_running_loop()
-        flying: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(2 + math.ceil(self._latency / STEP_SECONDS))
+        flying: asyncio.Queue[tuple[float, bytes]] = asyncio.Queue(_FLYING_PARTS)
+        buffer = memoryview(bytearray(_MOST_BYTES))
 
         async def receive() -> None:
-            while data := await loop.sock_recv(source, self._step(bucket)):
-                passed = bucket.passed(len(data), self._now())
-                await flying.put((time.monotonic() + passed - self._now() + self._latency, data))
+            count = 1
+            while count:
+                count, passed = await self._receive(source, buffer, bucket)
+                await flying.put((time.monotonic() + passed - self._now() + self._latency, bytes(buffer[:count])))
                 await self._until(passed)
-            await flying.put((0.0, b""))
 
         async def send() -> None:
             while True:
@@ -110,13 +109,19 @@ class _Proxy:
 
         await asyncio.gather(receive(), send())
 
+    async def _receive(self, source: socket.socket, buffer: memoryview, bucket: Bucket) -> tuple[int, float]:
+        """Take some bytes; return how many, and when they will have passed."""
+        part = buffer[: int(max(1_500, min(_MOST_BYTES, bucket.trace.rate(self._now()) * STEP_SECONDS)))]
+        try:
+            count, waited = source.recv_into(part), True
+        except BlockingIOError:
+            count, waited = await asyncio.get_running_loop().sock_recv_into(source, part), False
+        return count, bucket.passed(count, self._now(), waited=waited) if count else self._now()
+
     async def _until(self, when: float) -> None:
         began = self._began
         while (early := when - self._now()) > 0 and began == self._began:  # noqa: ASYNC110 - a time, no event
             await asyncio.sleep(min(early, _LOOK_SECONDS))
-
-    def _step(self, bucket: Bucket) -> int:
-        return int(max(1_500, min(_MOST_BYTES, bucket.trace.rate(self._now()) * STEP_SECONDS)))
 
 
 class Network:

@@ -58,7 +58,7 @@ def test_link_that_becomes_slow(prompt_behind: tuple[Kept, Network, FlightStore]
     assert isinstance(rest[-1], Recompute)
     assert rest[-1].reason == "chosen"
     assert rest[-1].stop == prompt.chunks[-1].stop
-    assert fetching.figures.given_up == 1
+    assert fetching.figures.given_up >= 1
     assert fetching.figures.text_chunks == 4 - len(rest)
 
 
