@@ -317,23 +317,3 @@ def test_one_transfer_for_all(store: MemoryStore, prompt: Kept) -> None:
     assert len(found) == count
     assert all(torch.equal(cache, prompt.caches[0]) for cache in found)
     assert store.gets.count(name) == 1
-
-
-def test_who_leaves_ends_nothing_for_others(store: MemoryStore, prompt: Kept) -> None:
-    """A transfer goes on while one still waits for it, and ends when nobody does."""
-    go = threading.Event()
-    store.before = lambda _key, _part: go.wait(60)
-    link, key = Link(store), prompt.chunks[0].key
-    size = len(store.held[key, "raw"])
-    first, second = link.transfer(key, "raw", size), link.transfer(key, "raw", size)
-    assert first is second
-    first.leave()
-    go.set()
-    assert second.wait(60)
-    assert bytes(second.result()) == store.held[key, "raw"]
-    go.clear()
-    lonely = link.transfer(key, "raw", size)
-    lonely.leave()
-    assert link.transfer(key, "raw", size) is not lonely
-    go.set()
-    await_true(lambda: key in store.closed)
