@@ -95,7 +95,8 @@ class Loading:
                 for chunk, data in self._fetched(job):
                     self._put(job, chunk, data)
         except Exception as error:  # noqa: BLE001 - whatever it is, what is missing is computed
-            _log.warning("kv_load_failed", request=job.load.request, reason=str(error) or type(error).__name__)
+            if not job.abandoned:
+                _log.warning("kv_load_failed", request=job.load.request, reason=str(error) or type(error).__name__)
         finally:
             with job.lock:
                 job.ended = True
@@ -124,10 +125,10 @@ class Loading:
         """Yield the chunks of a job with their bytes, fetching each while the one before is decoded."""
         coming = self._fetch(job, job.load.chunks[:1])
         for number, chunk in enumerate(job.load.chunks):
-            data = coming.get()
-            coming = self._fetch(job, job.load.chunks[number + 1 : number + 2])
+            data = coming.get(timeout=max(0.0, job.deadline - time.monotonic()))
             if isinstance(data, Exception):
                 raise data
+            coming = self._fetch(job, job.load.chunks[number + 1 : number + 2])
             if job.abandoned:
                 return
             yield chunk, data

@@ -78,11 +78,15 @@ class Lookups:
             answer = self._answers.get(keys)
             return frozenset() if answer is None or answer.held is None else self._without_avoided(answer.held)
 
-    def avoid(self, keys: Iterable[str]) -> None:
-        """Take chunks as not held for a while: what is held of them is damaged, or gone."""
+    def failed(self, keys: Iterable[str]) -> None:
+        """Take note that chunks could not be loaded: they are taken as not held a while, and the store is left alone.
+
+        What is held of them may be damaged, or gone, or the store may be.
+        """
         with self._lock:
             until = self._clock() + _AVOID_SECONDS
             self._avoided |= dict.fromkeys(keys, until)
+            self._fail("a load failed")
 
     def _ask(self, keys: tuple[str, ...], answer: _Answer) -> None:
         try:

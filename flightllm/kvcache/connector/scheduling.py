@@ -137,7 +137,7 @@ class Scheduling:
             load = self._loading.pop(request, None)
             if load is not None and not invalid.isdisjoint(load.blocks):
                 self._computed_instead.add(request)
-                self._lookups.avoid(chunk.key for chunk in load.chunks)
+                self._lookups.failed(chunk.key for chunk in load.chunks)
 
     def finished(self, request: str) -> None:
         """Forget a request."""
