@@ -41,10 +41,15 @@ class Hints:
 
     def extra_args(self, request: Request, ids: Sequence[int]) -> dict[str, Any] | None:
         """Return the arguments that go with a request whose prompt has the tokens `ids`."""
+        recurring = self.recurring(request, ids)
+        return {HINT: recurring} if recurring else None
+
+    def recurring(self, request: Request, ids: Sequence[int]) -> int:
+        """Return how many of the prompt's tokens `ids` at their start the prompts around it have too."""
         if not request.recurs:
-            return None
+            return 0
         start = request.prompt[: request.recurs]
         if self._last[0] != start:
             [tokens] = self._encoder.encode([start])
             self._last = start, tokens
-        return {HINT: shared_length(ids, self._last[1])}
+        return shared_length(ids, self._last[1])
