@@ -82,15 +82,18 @@ class _Layer:
         kind = type(attention.impl).__name__
         if cache.dtype not in _DTYPES:
             raise UnsupportedError(f"a KV cache of {cache.dtype} numbers cannot be kept; set kv_cache_dtype to 'auto'")
-        if not hasattr(attention.impl, "do_kv_cache_update"):
-            raise UnsupportedError(f"the attention of {name} ({kind}) writes its KV cache in a way that is not known")
         self.cache = cache
         self._attention = attention
         self._axis = _block_axis(cache, shape, f"{name} ({kind})")
         self._shape = shape
         block = cache.select(self._axis, 0)
         self._tokens = block.numel() // shape.token
-        self._places = self._measure(f"{name} ({kind})")
+        try:
+            self._places = self._measure(f"{name} ({kind})")
+        except (AttributeError, NotImplementedError) as error:
+            raise UnsupportedError(
+                f"the attention of {name} ({kind}) writes its KV cache in a way that is not known"
+            ) from error
 
     def read(self, slots: torch.Tensor) -> torch.Tensor:
         blocks, which = torch.unique_consecutive(slots // self._tokens, return_inverse=True)

@@ -49,9 +49,12 @@ class Saving:
             if self._background.full or time.monotonic() < self._paused_until:
                 self.counts.dropped += 1
                 continue
-            slots = self._memory.slots(save.blocks, self._block_tokens, save.chunk.start, save.chunk.stop)
-            with torch.inference_mode():
-                cache, arrived = _to_host(self._memory.read(slots))
+            try:
+                cache, arrived = self._copied(save)
+            except RuntimeError as error:  # no memory for the copy: the step goes on
+                self.counts.failed += 1
+                _log.warning("kv_save_failed", reason=str(error))
+                continue
             if not self._background.submit(partial(self._keep, save.chunk.key, cache, arrived)):
                 self.counts.dropped += 1
 
@@ -62,6 +65,12 @@ class Saving:
         if self.counts.dropped or self.counts.failed:
             _log.warning("kv_saves_lost", dropped=self.counts.dropped, failed=self.counts.failed)
         return self.counts
+
+    def _copied(self, save: Save) -> tuple[torch.Tensor, Callable[[], None]]:
+        """Return a chunk in the host's memory, and a function that waits until it is there."""
+        slots = self._memory.slots(save.blocks, self._block_tokens, save.chunk.start, save.chunk.stop)
+        with torch.inference_mode():
+            return _to_host(self._memory.read(slots))
 
     def _keep(self, key: str, cache: torch.Tensor, arrived: Callable[[], None]) -> None:
         if time.monotonic() < self._paused_until:
