@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import structlog
 from vllm.distributed.kv_transfer.kv_connector.v1.base import (
     KVConnectorBase_V1,
     KVConnectorMetadata,
@@ -20,6 +21,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import (
 )
 from vllm.v1.kv_cache_interface import FullAttentionSpec
 
+from flightllm.config import LogConfig
 from flightllm.errors import ConfigError, UnsupportedError
 from flightllm.kvcache.connector.loading import Loading
 from flightllm.kvcache.connector.lookups import Lookups
@@ -32,9 +34,12 @@ from flightllm.kvcache.connector.scheduling import Prompt, Scheduling
 from flightllm.kvcache.connector.tasks import Load, Save
 from flightllm.kvcache.store.base import ChunkStore
 from flightllm.llm.models import model_digest
+from flightllm.log import configure_logging
 
 if TYPE_CHECKING:
     import torch
+
+_log = structlog.get_logger(__name__)
 
 
 @dataclass
@@ -55,6 +60,8 @@ class FlightLLMConnector(KVConnectorBase_V1):
 
     def __init__(self, vllm_config: Any, role: KVConnectorRole, kv_cache_config: Any) -> None:
         super().__init__(vllm_config=vllm_config, role=role, kv_cache_config=kv_cache_config)
+        if not structlog.is_configured():  # in a process of vLLM's own
+            configure_logging(LogConfig())
         self._options = read_connector_options(self._kv_transfer_config.kv_connector_extra_config)
         self._spec = _attention(vllm_config, kv_cache_config)
         self._codec = open_codec(self._options.codec)
@@ -168,8 +175,11 @@ class FlightLLMConnector(KVConnectorBase_V1):
         """Wait a moment for what is being saved."""
         if self._loading is not None:
             self._loading.close()
-        if self._saving is not None:
-            self._saving.close(self._options.flush_seconds)
+        if self._saving is not None and self._loading is not None:
+            counts = self._saving.close(self._options.flush_seconds)
+            _log.info(
+                "kv_store_left", tokens_loaded=self._loading.tokens, chunks_saved=counts.saved, bytes=counts.bytes
+            )
 
     def _start_scheduling(self) -> Scheduling:
         options = self._options
@@ -220,6 +230,8 @@ def _attention(vllm_config: Any, kv_cache_config: Any) -> Any:
         raise UnsupportedError(
             f"the KV store serves models with full attention in every layer; this one has {type(spec).__name__}"
         )
+    if getattr(spec, "non_causal", False):
+        raise UnsupportedError("the KV store serves models in which a token's keys and values follow from those before")
     if spec.head_size_v != spec.head_size:
         raise UnsupportedError("the KV store serves models whose keys and values are equally long")
     return spec
@@ -230,4 +242,6 @@ def _revision(vllm_config: Any) -> str:
     model = vllm_config.model_config
     folder = Path(model.model)
     name = model_digest(folder) if folder.is_dir() else f"{model.model} {model.revision}"
+    if "longrope" in str(getattr(model.hf_text_config, "rope_parameters", "")):  # rotates by the longest prompt allowed
+        name = f"{name} {model.max_model_len}"
     return f"{name} {model.quantization or ''} {model.hf_overrides or ''}".strip()

@@ -45,6 +45,7 @@ def test_refused() -> None:
         (lambda: attention(SLIDING), UnsupportedError, "SlidingWindowSpec"),
         (lambda: attention(LATENT), UnsupportedError, "MLAAttentionSpec"),
         (lambda: attention(replace(FULL, sliding_window=128)), UnsupportedError, "full attention in every layer"),
+        (lambda: attention(replace(FULL, non_causal=True)), UnsupportedError, "those before"),
         (lambda: attention(replace(FULL, head_size_v=32)), UnsupportedError, "equally long"),
         (lambda: attention(FULL, SLIDING), UnsupportedError, "2 kinds"),
         (lambda: attention(FULL, gpus=2), UnsupportedError, "one engine for each"),
