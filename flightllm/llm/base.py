@@ -65,6 +65,8 @@ class Request:
     priority: int = 0
     """Lower ones go first, where the engine knows priorities."""
     dispatch: Dispatch = field(default_factory=Dispatch, compare=False, repr=False)
+    recurs: int = field(default=0, compare=False)
+    """How many characters at the prompt's start the prompts around it have too; engines may keep what they compute."""
 
 
 @dataclass(frozen=True, slots=True)

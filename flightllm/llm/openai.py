@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
+from flightllm.kvcache.connector.options import HINT
 from flightllm.llm.base import Completion, KvEventsAddress, PrefixCache, Request, cache_salt
 from flightllm.llm.openai_options import OpenAIOptions
 from flightllm.llm.openai_wire import share_out, spellings
@@ -14,6 +15,7 @@ from flightllm.llm.options import read_options
 from flightllm.llm.prompts import read_tokenizer
 from flightllm.llm.secrets import shown_address
 from flightllm.llm.shares import Shares
+from flightllm.llm.vllm_kv import Hints
 from flightllm.llm.window import LoopThread, Window
 
 if TYPE_CHECKING:
@@ -183,7 +185,7 @@ class OpenAIEngine:
     async def _post(self, group: Sequence[Request], constraint: dict[str, Any]) -> list[Completion]:
         await self._await_limits(group)
         arguments = {"temperature": group[0].parameters.temperature, **constraint}
-        further = self._further(group[0])
+        further = self._further(group[0]) | self._hint(group)
         if further:
             arguments["extra_body"] = {**further, **constraint.get("extra_body", {})}
         try:
@@ -207,6 +209,11 @@ class OpenAIEngine:
         if self._options.cache_salt and request.tenant:
             further["cache_salt"] = cache_salt(request.tenant)
         return further
+
+    def _hint(self, group: Sequence[Request]) -> dict[str, Any]:
+        """Return what tells vLLM how much of the prompts' starts recurs, where that is to be sent."""
+        del group
+        return {}
 
     async def _call(self, group: Sequence[Request], arguments: dict[str, Any]) -> list[Completion]:
         client: Any = self._client  # what it takes depends on the endpoint, not on the package's overloads
@@ -259,6 +266,7 @@ class TokenizingOpenAIEngine(OpenAIEngine):
 
     def __init__(self, model: str, window: int, options: OpenAIOptions) -> None:
         self._encoder = read_tokenizer(options.tokenizer, chat=not options.completions)
+        self._hints = Hints(self._encoder)
         super().__init__(model, window, options)
 
     def count_tokens(self, text: str) -> int:
@@ -269,6 +277,13 @@ class TokenizingOpenAIEngine(OpenAIEngine):
     def context_tokens(self) -> int:
         """Return how many tokens a prompt may have together with its answer."""
         return self._options.max_model_len or int(self._encoder.tokenizer.model_max_length)
+
+    def _hint(self, group: Sequence[Request]) -> dict[str, Any]:
+        if not self._options.kv_hints:
+            return {}
+        tokens = self._encoder.encode([request.prompt for request in group])
+        recurring = min(map(self._hints.recurring, group, tokens))
+        return {"vllm_xargs": {HINT: recurring}} if recurring else {}
 
     def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of each prompt as the endpoint makes them, chat template and special tokens included."""

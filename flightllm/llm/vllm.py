@@ -26,6 +26,7 @@ from flightllm.llm.options import read_options
 from flightllm.llm.prompts import PromptEncoder, misfit
 from flightllm.llm.shares import Shares
 from flightllm.llm.vllm_events import KvPublishing
+from flightllm.llm.vllm_kv import Hints, kv_transfer
 from flightllm.llm.window import LoopThread, Window
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _CPU_KV_BYTES = 256 << 20
 _STOP_SECONDS = 20.0
+_EXACT = "raw"
+"""The codec of a KV store with which answers are those of an engine that computes everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,9 @@ class VllmOptions:
     `confidence` asks for the probability of each choice; off on CPU by default, where vLLM first compiles for it.
     `kv_events` has the engine tell what its prefix cache holds, to others in this process or host, or at the ZeroMQ
     address given, as `tcp://*:5557`; `kv_replay` is then where it tells past events again.
+
+    `kv_store` is where starts of prompts that recur are kept, as `grpc://host:port`, for this engine's next life and
+    for others of the same model, coded by `kv_codec`; `kv_options` are further ones of `ConnectorOptions`.
     """
 
     max_model_len: int = 0
@@ -55,12 +61,22 @@ class VllmOptions:
     confidence: bool | None = None
     kv_events: bool | str = False
     kv_replay: str = ""
+    kv_store: str = ""
+    kv_codec: str = ""
+    kv_token: str | None = None
+    kv_options: Mapping[str, object] = field(default_factory=dict)
     engine_args: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         KvPublishing(self.kv_events, self.kv_replay)
+        _ = self.kv_transfer
         if self.kv_events and not self.enable_prefix_caching:
             raise ValueError("kv_events: without enable_prefix_caching there is nothing to tell")
+
+    @property
+    def kv_transfer(self) -> dict[str, Any] | None:
+        """Return vLLM's argument for the KV store; None without one."""
+        return kv_transfer(self.kv_store, self.kv_codec, self.kv_token, self.kv_options)
 
 
 class VllmEngine:
@@ -79,6 +95,8 @@ class VllmEngine:
         self._name = f"vllm ({model})"
         self._window = window
         self._encoder = PromptEncoder(folder)
+        keeping = arguments.kv_transfer_config
+        self._hints = Hints(self._encoder) if keeping is not None else None
         self._confidence = options.confidence if options.confidence is not None else not on_cpu()
         self._choice_tokens: dict[Choice, int] = {}
         self._numbers = count()
@@ -95,7 +113,9 @@ class VllmEngine:
             self._end()
             raise EngineUnavailableError(f"the engine {self._name} did not start: {exc}") from exc
         self._limit: int = self._engine.model_config.max_model_len
-        self._revision = f"vllm-1 {model_digest(folder)} {self._engine.model_config.dtype}"
+        codec = keeping.kv_connector_extra_config.get("codec", _EXACT) if keeping is not None else _EXACT
+        kept = "" if codec == _EXACT else f" {codec}"
+        self._revision = f"vllm-1 {model_digest(folder)} {self._engine.model_config.dtype}{kept}"
 
     @property
     def name(self) -> str:
@@ -180,6 +200,8 @@ class VllmEngine:
         if error:
             return Completion(request.id, None, error, len(ids))
         sampling = _sampling(request.parameters, answer, self._limit - len(ids), self._confidence)
+        if self._hints is not None:
+            sampling.extra_args = self._hints.extra_args(request, ids)
         prompt: dict[str, Any] = {"prompt_token_ids": ids}
         if request.tenant:
             prompt["cache_salt"] = cache_salt(request.tenant)
@@ -272,10 +294,20 @@ def _engine_args(folder: str, window: int, options: VllmOptions, told: Mapping[s
     if options.enforce_eager is not None:
         arguments["enforce_eager"] = options.enforce_eager
     arguments |= {**told, **options.engine_args}
+    _keep_kv(arguments, options.kv_transfer)
     try:
         return AsyncEngineArgs(**arguments)
     except TypeError as exc:
         raise ConfigError(f"[engine] engine_args: {exc}") from exc
+
+
+def _keep_kv(arguments: dict[str, object], transfer: Mapping[str, Any] | None) -> None:
+    """Add the KV store to the arguments, in the form that vLLM takes; what `engine_args` says of it goes first."""
+    from vllm.config import KVTransferConfig
+
+    found = arguments.get("kv_transfer_config", transfer)
+    if isinstance(found, Mapping):
+        arguments["kv_transfer_config"] = KVTransferConfig(**found)
 
 
 def prepare_environment() -> None:

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import count
+from itertools import count, islice
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -16,6 +16,7 @@ from flightllm.llm.cost import Work
 from flightllm.operators.batches import Unit
 from flightllm.operators.budget import Reservation
 from flightllm.operators.means import Means, Site
+from flightllm.operators.neighbours import Neighbours
 from flightllm.operators.ranking import Ranking
 from flightllm.operators.rows import Named, given_fields, read_answer, sql_value
 from flightllm.operators.trace import Trace
@@ -56,6 +57,7 @@ class Asker:
         self._steps = steps
         self._ranking = ranking
         self._ids = count()
+        self._neighbours = Neighbours()
         self._flying: dict[int, _Waiting] = {}
         self._asked: dict[bytes, _Waiting] = {}
         self._foreign: dict[bytes, _Waiting] = {}
@@ -302,17 +304,18 @@ class Asker:
         while self._ready:
             waiting = self._ready[0]
             site = self._sites[waiting.call]
-            prompt = site.ai.prompt(waiting.fields, fields_first=site.fields_first)
-            ai = site.ai
+            prompt = site.prompt(waiting.fields)
+            following = (self._sites[after.call].prompt(after.fields) for after in islice(self._ready, 1, 2))
             request = Request(
                 next(self._ids),
                 prompt,
-                ai.parameters,
-                ai.function,
-                ai.instruction,
+                site.ai.parameters,
+                site.ai.function,
+                site.ai.instruction,
                 tuple(waiting.fields),
                 self._backing.tenant,
                 self._backing.precedence.now,
+                recurs=self._neighbours.recurs(prompt, *following),
             )
             if self._backing.budget is not None:
                 waiting.reservation = self._backing.budget.take(request, waits=bool(self._flying))

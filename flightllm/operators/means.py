@@ -37,6 +37,10 @@ class Site:
         read = {place for places in self.arguments for place in places}
         return len(read) < len(self.order) or bool(self.ai.normalize or self.ai.lists)
 
+    def prompt(self, fields: Sequence[tuple[str, str]]) -> str:
+        """Return the text of the call's prompt for named values in prompt order."""
+        return self.ai.prompt(fields, fields_first=self.fields_first)
+
     def named(self, order: Sequence[int]) -> list[Named]:
         """Return the fields in prompt order. Of a list only the first element must be there."""
         rank = {place: at for at, place in enumerate(order)}

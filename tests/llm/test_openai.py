@@ -25,6 +25,7 @@ from flightllm.llm.base import (
     Request,
     cache_salt,
 )
+from flightllm.llm.local_plan import shared_length
 from flightllm.llm.openai_wire import share_out
 from flightllm.llm.predict import tokenizing
 from tests.endpoint_process import EndpointProcess
@@ -295,6 +296,20 @@ def test_what_vllm_takes_beside(make_requests: MakeRequests) -> None:
         assert [body["priority"] for body in endpoint.bodies] == [1, 0]
         assert [body.get("cache_salt") for body in endpoint.bodies] == [cache_salt("acme"), None]
         assert all(body["structured_outputs"] == {"choice": ["Yes", "No"]} for body in endpoint.bodies)
+
+
+def test_hints_for_a_kv_store(make_requests: MakeRequests) -> None:
+    """Where vLLM keeps what recurs, it is told how many tokens that is: of prompts sent together, of all of them."""
+    pytest.importorskip("transformers", reason="the extra 'cluster' is not installed")
+    requests = [replace(one, recurs=length) for one, length in zip(make_requests(3), (100, 60, 0), strict=True)]
+    options = {"tokenizer": "demo", "kv_hints": True, "prompts_per_request": 2}
+    with serving(lambda path, body, _: answer(path, body), **options) as (engine, endpoint):
+        run(engine, requests)
+        exact = tokenizing(engine)
+        assert exact is not None
+        shorter, longer = exact.token_ids([requests[1].prompt[:60], requests[1].prompt])
+        hints = [body.get("vllm_xargs") for body in endpoint.bodies]
+        assert hints == [{"flightllm_kv_prefix": shared_length(shorter, longer)}, None]
 
 
 def test_tokens_are_known_only_with_a_tokenizer() -> None:

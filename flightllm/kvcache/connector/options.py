@@ -1,0 +1,70 @@
+"""What the connector is told, in vLLM's `kv_connector_extra_config`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Final, Literal, get_args
+
+from flightllm.config.secrets import check_reference
+from flightllm.errors import ConfigError
+
+HINT: Final = "flightllm_kv_prefix"
+"""The key of `SamplingParams.extra_args` for how many tokens at a prompt's start other prompts have too."""
+
+_KINDS: Final[Mapping[str, tuple[type, ...]]] = {"int": (int,), "float": (int, float)}
+
+Saved = Literal["hinted", "all", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorOptions:
+    """Where KV chunks are kept, how they are coded, and how long the engine waits for them.
+
+    `save`: `hinted` keeps the starts of prompts that other prompts have too, as the request says; `all` keeps whole
+    prompts. Starts shorter than `min_tokens` are computed: that is quicker. A load that is not done after
+    `load_seconds` is given up and computed, and a store that failed is left alone for `pause_seconds`. At most
+    `save_queue` chunks wait to be saved; the engine's end waits `flush_seconds` for them.
+    """
+
+    store: str
+    token: str | None = None
+    codec: str = "raw"
+    revision: str = ""
+    save: Saved = "hinted"
+    chunk_tokens: int = 256
+    min_tokens: int = 64
+    lookup_seconds: float = 0.5
+    load_seconds: float = 5.0
+    pause_seconds: float = 5.0
+    save_queue: int = 16
+    flush_seconds: float = 5.0
+
+    def __post_init__(self) -> None:
+        if not self.store:
+            raise ConfigError("KV store: say where it is, as 'grpc://host:port'")
+        check_reference("KV store, token", self.token)
+        if self.save not in get_args(Saved):
+            raise ConfigError(f"KV store, save: expected {', '.join(get_args(Saved))}, got {self.save!r}")
+        for name in ("chunk_tokens", "min_tokens", "save_queue"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"KV store, {name}: expected at least 1, got {getattr(self, name)}")
+        for name in ("lookup_seconds", "load_seconds", "pause_seconds", "flush_seconds"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"KV store, {name}: expected no negative time, got {getattr(self, name)}")
+
+
+def read_connector_options(given: Mapping[str, Any]) -> ConnectorOptions:
+    """Return the options of a mapping.
+
+    Raises:
+        ConfigError: one is unknown, missing, or of a wrong type or value.
+    """
+    valid = {field.name: field.type for field in fields(ConnectorOptions)}
+    for name, value in given.items():
+        if name not in valid:
+            raise ConfigError(f"KV store, {name}: unknown option; valid options: {', '.join(sorted(valid))}")
+        kind = _KINDS.get(str(valid[name]), (str, type(None)))
+        if not isinstance(value, kind) or isinstance(value, bool):
+            raise ConfigError(f"KV store, {name}: {value!r} is of a wrong type")
+    return ConnectorOptions(**{"store": "", **given})

@@ -1,0 +1,172 @@
+"""The scheduler's side: what of a prompt is loaded from the store, and what is saved there, request by request."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from flightllm.kvcache.chunks import Chunk
+from flightllm.kvcache.connector.lookups import Lookups
+from flightllm.kvcache.connector.options import Saved
+from flightllm.kvcache.connector.prefixes import Cutting, Prefixes
+from flightllm.kvcache.connector.tasks import Load, Save
+
+_PLANNED_SECONDS = 60.0
+"""How long a chunk that was sent to be saved is not sent again; after that the store is asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """What counts of a request: its tokens, how many of the first others have too, and the salt of its tenant."""
+
+    request: str
+    tokens: Sequence[int]
+    recurring: int = 0
+    salt: str = ""
+
+
+@dataclass(slots=True)
+class _Wanted:
+    prefixes: Prefixes
+    load: tuple[Chunk, ...] = ()
+    start: int = 0
+    stop: int = 0
+
+
+@dataclass(slots=True)
+class _Saving:
+    chunks: list[Chunk]
+    blocks: list[int] = field(default_factory=list)
+
+
+class Scheduling:
+    """Decides for each request. Used by the scheduler's thread alone.
+
+    Requests that want the chunks another is loading wait for it where they find its blocks afterwards (`sharing`).
+    """
+
+    def __init__(
+        self,
+        cutting: Cutting,
+        lookups: Lookups,
+        saved: Saved,
+        *,
+        sharing: bool,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._cutting, self._lookups = cutting, lookups
+        self._saved, self._sharing, self._clock = saved, sharing, clock
+        self._wanted: dict[str, _Wanted] = {}
+        self._loading: dict[str, Load] = {}
+        self._saving: dict[str, _Saving] = {}
+        self._loads: list[Load] = []
+        self._computed_instead: set[str] = set()
+        self._planned: dict[str, float] = {}
+
+    def matched(self, prompt: Prompt, computed: int) -> int | None:
+        """Return how many tokens beyond those `computed` can be loaded; None: not known yet, ask again.
+
+        The prompt's last token is always computed: the answer's first depends on it.
+        """
+        if prompt.request in self._computed_instead:
+            return 0
+        wanted = self._wanted.get(prompt.request)
+        if wanted is None:
+            prefixes = self._cutting.prefixes(prompt.tokens, self._recurring(prompt), prompt.salt)
+            wanted = self._wanted[prompt.request] = _Wanted(prefixes)
+        wanted.load = ()
+        most = len(prompt.tokens) - 1
+        if min(wanted.prefixes.tokens, most) - computed < self._cutting.min_tokens:
+            return 0
+        held = self._lookups.held(wanted.prefixes.keys)
+        if held is None:
+            return None
+        chunks = wanted.prefixes.leading(held)
+        stop = min(chunks[-1].stop, most) if chunks else 0
+        if stop - computed < self._cutting.min_tokens:
+            return 0
+        needed = tuple(chunk for chunk in chunks if computed < chunk.stop and chunk.start < stop)
+        if self._sharing and self._loads_any({chunk.key for chunk in needed}):
+            return None
+        wanted.load, wanted.start, wanted.stop = needed, computed, stop
+        return stop - computed
+
+    def allocated(self, prompt: Prompt, blocks: Sequence[int], loaded: int) -> None:
+        """Take note that a request has its blocks; `loaded` tokens are to come from the store."""
+        wanted = self._wanted.get(prompt.request)
+        if loaded and wanted is not None and wanted.load:
+            start = wanted.start
+            load = Load(prompt.request, wanted.load, start, start + loaded, tuple(blocks))
+            self._loading[prompt.request] = load
+            self._loads.append(load)
+            return
+        chunks = [chunk for chunk in self._worth_saving(prompt) if not self._known(chunk.key, wanted)]
+        if chunks:
+            self._saving[prompt.request] = _Saving(chunks)
+
+    def step(
+        self, started: Mapping[str, Sequence[int]], added: Mapping[str, Sequence[int]], ends: Mapping[str, int]
+    ) -> tuple[list[Load], list[Save]]:
+        """Return what is to be loaded and saved in a step.
+
+        `started` has all blocks of requests that begin or resume in it, `added` further ones of others, and `ends`
+        how many tokens of each request are computed when it ends.
+        """
+        saves: list[Save] = []
+        for request, end in ends.items():
+            saving = self._saving.get(request)
+            if saving is None:
+                continue
+            if request in started:
+                saving.blocks = list(started[request])
+            saving.blocks += added.get(request, ())
+            while saving.chunks and saving.chunks[0].stop <= end:
+                chunk = saving.chunks.pop(0)
+                if not self._is_planned(chunk.key):
+                    self._planned[chunk.key] = self._clock() + _PLANNED_SECONDS
+                    saves.append(Save(chunk, tuple(saving.blocks)))
+            if not saving.chunks:
+                del self._saving[request]
+        loads, self._loads = self._loads, []
+        return loads, saves
+
+    def loaded(self, requests: Iterable[str], invalid: set[int]) -> None:
+        """Take note that the loads of requests ended, and which blocks they failed to fill."""
+        for request in requests:
+            load = self._loading.pop(request, None)
+            if load is not None and not invalid.isdisjoint(load.blocks):
+                self._computed_instead.add(request)
+                self._lookups.failed(chunk.key for chunk in load.chunks)
+
+    def finished(self, request: str) -> None:
+        """Forget a request."""
+        self._wanted.pop(request, None)
+        self._saving.pop(request, None)
+        self._computed_instead.discard(request)
+
+    def _recurring(self, prompt: Prompt) -> int:
+        return len(prompt.tokens) if self._saved == "all" else min(prompt.recurring, len(prompt.tokens))
+
+    def _worth_saving(self, prompt: Prompt) -> Sequence[Chunk]:
+        if self._saved == "none":
+            return ()
+        return self._cutting.recurring(prompt.tokens, self._recurring(prompt), prompt.salt)
+
+    def _known(self, key: str, wanted: _Wanted | None) -> bool:
+        """Tell whether a chunk is in the store as far as was seen, or on its way there."""
+        held = self._lookups.seen(wanted.prefixes.keys) if wanted is not None else frozenset()
+        return key in held or self._is_planned(key)
+
+    def _is_planned(self, key: str) -> bool:
+        until = self._planned.get(key)
+        if until is None:
+            return False
+        if until > self._clock():
+            return True
+        now = self._clock()
+        self._planned = {other: end for other, end in self._planned.items() if end > now}
+        return False
+
+    def _loads_any(self, keys: set[str]) -> bool:
+        return any(chunk.key in keys for load in self._loading.values() for chunk in load.chunks)

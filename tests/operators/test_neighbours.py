@@ -1,0 +1,42 @@
+"""How much of a prompt's start the prompts around it have too."""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from flightllm.operators.neighbours import Neighbours, shared_start
+from tests.databases import ask, small_database
+from tests.engines import Scripted, using
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "shared"),
+    [("", "", 0), ("a", "", 0), ("abc", "abc", 3), ("abc", "abd", 2), ("xbc", "abc", 0), ("ab", "abcd", 2)],
+)
+def test_shared_start(left: str, right: str, shared: int) -> None:
+    """Texts are compared character by character, in either order."""
+    assert shared_start(left, right) == shared_start(right, left) == shared
+
+
+def test_before_and_after() -> None:
+    """The longer of both starts counts, also for the first prompt and the last; one held back counts as itself."""
+    neighbours = Neighbours()
+    assert neighbours.recurs("story one", "story two") == 6
+    assert neighbours.recurs("story two", "strange") == 6
+    assert neighbours.recurs("story two", "strange") == 6
+    assert neighbours.recurs("strange", "strangers") == 7
+    assert neighbours.recurs("strangers") == 7
+    assert neighbours.recurs("other") == 0
+
+
+def test_prompts_of_a_query(tmp_path: Path) -> None:
+    """Every prompt that a query sends says how much of it recurs: what it has with the one before or after it."""
+    engine = Scripted(lambda _: "a note")
+    database = using(small_database(tmp_path / "data", {}), engine)
+    ask(database.session(), "SELECT ai_gen('Tell what this note is about.', note) FROM people")
+    prompts = [request.prompt for request in engine.asked]
+    assert len(prompts) == 4
+    with_next = [shared_start(one, other) for one, other in pairwise(prompts)]
+    assert [request.recurs for request in engine.asked] == list(map(max, [0, *with_next], [*with_next, 0]))
+    assert min(with_next) > len("Tell what this note is about.")
