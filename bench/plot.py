@@ -1,6 +1,6 @@
 """Draw figures with matplotlib, which the extra `bench` installs."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,4 +34,28 @@ def plot_steps(
         axis.set(title=topic.capitalize(), xlabel=measure.replace("_", " ").replace("cpu", "CPU"))
         axis.spines[["top", "right"]].set_visible(False)
         axis.legend(frameon=False, loc="lower right")
+    figure.savefig(path, dpi=120)
+
+
+Curve = Sequence[tuple[float, float]]
+
+
+def plot_curves(panels: Mapping[str, Mapping[str, Curve]], path: Path, across: str) -> None:
+    """Draw one picture per panel, named by what it shows: a line for each curve, of (x, y); `across` names x.
+
+    Raises:
+        MissingExtraError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("--plot", "bench") from error
+    figure = Figure(figsize=(4.6 * len(panels), 3.6), layout="constrained")
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axis, (name, curves) in zip(axes, panels.items(), strict=True):
+        for colour, (label, points) in zip(_COLOURS, curves.items(), strict=False):
+            axis.plot(*zip(*points, strict=True), color=colour, label=label, marker="o", markersize=4)
+        axis.set(title=name, xlabel=across)
+        axis.spines[["top", "right"]].set_visible(False)
+    axes[0].legend(frameon=False)
     figure.savefig(path, dpi=120)

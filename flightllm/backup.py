@@ -13,7 +13,7 @@ from flightllm.errors import InternalError, InvalidInputError
 from flightllm.files import sync
 from flightllm.storage.folder import FILES, MANIFEST
 
-_TABLES, _VECTORS = "tables", "vectors"
+_TABLES, _VECTORS, _KV_CACHES = "tables", "vectors", "kvstore"
 _SQLITE = (".sqlite", ".sqlite-wal", ".sqlite-shm")
 _MOST_TRIES = 1_000
 _Files: TypeAlias = Mapping[Path, int]
@@ -23,8 +23,8 @@ _Files: TypeAlias = Mapping[Path, int]
 def back_up(source: Path, target: Path) -> list[str]:
     """Copy the data folder `source` to `target`, which must not exist; return what in it was damaged already.
 
-    Tables, indexes and databases are each copied as they were at one moment, while a server changes them too. The
-    copy appears when it is complete and on disk.
+    Tables, indexes and databases are each copied as they were at one moment, while a server changes them too; KV
+    caches are not. The copy appears when it is complete and on disk.
 
     Raises:
         InvalidInputError: there is no such data folder, `target` exists or lies in it, or a database cannot be read.
@@ -59,6 +59,8 @@ def _copy(source: Path, target: Path) -> list[str]:
         elif path.name == _VECTORS:
             for index in sorted(one for one in path.iterdir() if (one / MANIFEST).exists()):
                 damaged += _copy_named(index, target / path.name / index.name, _files_of_index)
+        elif path.name == _KV_CACHES:  # large, changing, and engines can compute them again
+            continue
         elif path.suffix == _SQLITE[0]:
             _copy_database(path, target / path.name)
         elif path.is_dir():

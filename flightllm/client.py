@@ -77,7 +77,7 @@ class Client:
         pairs = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
         self._query_id: str | None = None
         self._affected: int | None = None
-        self._uri = _checked(uri)
+        self._uri = checked_uri(uri)
         self._login = login
         self._sends_token = "authorization" in {name.lower() for name in headers or {}}
         with self._our_errors():
@@ -205,7 +205,7 @@ class Client:
             # pyarrow takes a status CANCELLED from the server for Ctrl-C.
             if not isinstance(exc.__context__, flight.FlightCancelledError):
                 raise
-            raise CancelledError(_plain(str(exc.__context__))) from exc
+            raise CancelledError(plain(str(exc.__context__))) from exc
         except (flight.FlightError, pa.ArrowException) as exc:
             raise self._ours(exc) from exc
 
@@ -229,14 +229,15 @@ class Client:
                     " runs it; try again, and if that fails see `flightllm quarantine`"
                 )
         kind = next((ours for status, ours in _KINDS if isinstance(error, status)), FlightLLMError)
-        return kind(_plain(text))
+        return kind(plain(text))
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """Return the message of a status without what gRPC and Arrow add to it."""
     return _NOISE.sub("", text).strip()
 
 
-def _checked(uri: str) -> str:
+def checked_uri(uri: str) -> str:
     """Return the address of a server as it is; raise `InvalidInputError` where it is none."""
     try:
         parts = urlsplit(uri)

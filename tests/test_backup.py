@@ -15,6 +15,7 @@ from flightllm.cli import main
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
 from flightllm.database import Database
 from flightllm.errors import InvalidInputError
+from flightllm.kvcache.store.disk import DiskStore
 from tests.databases import ask, rows
 
 
@@ -29,6 +30,16 @@ def database(tmp_path: Path) -> Iterator[Database]:
 def opened_in(folder: Path) -> Database:
     """Open a database that has embeddings without a model."""
     return Database.open(Config(engine=EngineConfig("fake"), embedding=EmbeddingConfig("fake"), data_folder=folder))
+
+
+def test_kv_caches_stay(tmp_path: Path, database: Database) -> None:
+    """They are large, change all the time, and engines can compute them again."""
+    del database
+    with DiskStore(tmp_path / "data" / "kvstore", 1000) as store:
+        store.put("0" * 40, "raw", b"x")
+        assert back_up(tmp_path / "data", tmp_path / "copy") == []
+    assert not (tmp_path / "copy" / "kvstore").exists()
+    assert (tmp_path / "copy" / "answers.sqlite").exists()
 
 
 def test_everything_is_there(tmp_path: Path, database: Database) -> None:

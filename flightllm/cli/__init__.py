@@ -11,6 +11,7 @@ from flightllm.cli.doctor import doctor
 from flightllm.cli.grant import grant, revoke
 from flightllm.cli.index import index
 from flightllm.cli.inspect import cancel, functions, queries, tables
+from flightllm.cli.kvstore import kvstore
 from flightllm.cli.query import query
 from flightllm.cli.recovery import drain, quarantine
 from flightllm.cli.serve import serve
@@ -19,7 +20,7 @@ from flightllm.cli.user import token, user
 
 COMMANDS = (
     serve, query, demo, tables, functions, queries, stats, index, cancel, user, token, grant, revoke, backup, drain,
-    quarantine, cluster, doctor,
+    quarantine, cluster, kvstore, doctor,
 )  # fmt: skip
 
 

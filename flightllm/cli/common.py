@@ -144,6 +144,14 @@ class Server:
 
 def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say which server to ask, and pass them on as the argument `server`; see `connect`."""
+    uri = click.option(
+        "--uri", envvar="FLIGHTLLM_URI", default=DEFAULT_URI, show_default=True, show_envvar=True, help="Server to ask."
+    )
+    return login_options(command, uri)
+
+
+def login_options(command: Callable[..., Any], uri: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say who asks, beside `uri`, the one that says which server; see `server_options`."""
 
     @wraps(command)
     def with_server(
@@ -152,8 +160,7 @@ def server_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*args, server=Server(uri, token, user, tls_ca), **given)
 
     options = [
-        click.option("--uri", envvar="FLIGHTLLM_URI", default=DEFAULT_URI, show_default=True, show_envvar=True,
-                     help="Server to ask."),
+        uri,
         click.option("--user", envvar="FLIGHTLLM_USER", show_envvar=True,
                      help=f"Who asks; the password is asked for, or read from {PASSWORD}."),
         click.option("--token", envvar="FLIGHTLLM_TOKEN", show_envvar=True, help="Bearer token, in place of a user."),
@@ -173,11 +180,12 @@ def connect(server: Server, settings: Mapping[str, str] | None = None) -> Iterat
     if server.token and not server.user:
         headers["authorization"] = f"Bearer {server.token}"
     trusted = None if server.tls_ca is None else server.tls_ca.read_bytes()
-    with Client(server.uri, headers, login=_login(server.user), trusted=trusted) as client:
+    with Client(server.uri, headers, login=read_login(server.user), trusted=trusted) as client:
         yield client
 
 
-def _login(user: str | None) -> tuple[str, str] | None:
+def read_login(user: str | None) -> tuple[str, str] | None:
+    """Return a user with its password, from the environment or else from who sits here; None without a user."""
     if not user:
         return None
     password = os.environ.get(PASSWORD)

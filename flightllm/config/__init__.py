@@ -1,6 +1,7 @@
 """Settings: frozen dataclasses, read from TOML and checked once at start, then passed to constructors."""
 
 from flightllm.config.auth import AuthConfig
+from flightllm.config.kvstore import KvStoreConfig
 from flightllm.config.limits import CacheConfig, LimitsConfig
 from flightllm.config.load import Config, default_data_folder
 from flightllm.config.models import EMBEDDERS, ENGINES, EmbeddingConfig, EngineConfig, FunctionsConfig
@@ -19,6 +20,7 @@ __all__ = [
     "EngineConfig",
     "FunctionsConfig",
     "HttpConfig",
+    "KvStoreConfig",
     "LimitsConfig",
     "LogConfig",
     "ObjectStoreConfig",

@@ -11,6 +11,7 @@ from typing import Any, Self, get_args, get_type_hints
 from platformdirs import user_data_path
 
 from flightllm.config.auth import AuthConfig
+from flightllm.config.kvstore import KvStoreConfig
 from flightllm.config.limits import CacheConfig, LimitsConfig
 from flightllm.config.models import EmbeddingConfig, EngineConfig, FunctionsConfig
 from flightllm.config.observe import HttpConfig, TracingConfig
@@ -41,6 +42,7 @@ class Config:
     functions: FunctionsConfig = field(default_factory=FunctionsConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
     cache: CacheConfig = field(default_factory=CacheConfig)
+    kvstore: KvStoreConfig = field(default_factory=KvStoreConfig)
     recovery: RecoveryConfig = field(default_factory=RecoveryConfig)
     log: LogConfig = field(default_factory=LogConfig)
     http: HttpConfig = field(default_factory=HttpConfig)

@@ -14,6 +14,7 @@ import structlog
 from pyarrow import flight
 
 from flightllm.errors import (
+    BitstreamError,
     BusyError,
     CancelledError,
     EngineError,
@@ -25,6 +26,7 @@ from flightllm.errors import (
     NotFoundError,
     PermissionDeniedError,
     StatementTimeoutError,
+    StoreUnavailableError,
     UnauthenticatedError,
     UnsupportedError,
 )
@@ -84,6 +86,8 @@ _STATUSES: tuple[tuple[type[FlightLLMError], type[Exception]], ...] = (
     (CancelledError, flight.FlightCancelledError),
     (StatementTimeoutError, flight.FlightTimedOutError),
     (BusyError, flight.FlightUnavailableError),
+    (StoreUnavailableError, flight.FlightUnavailableError),
+    (BitstreamError, flight.FlightServerError),
     (EngineUnavailableError, flight.FlightUnavailableError),
     (EngineError, flight.FlightServerError),
     (InternalError, flight.FlightInternalError),

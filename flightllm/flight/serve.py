@@ -1,22 +1,19 @@
 """Run the server in this process until it is told to stop."""
 
 import os
-import signal
-import threading
 from collections.abc import Callable
-from types import FrameType
 
-import pyarrow as pa
 import structlog
 
 from flightllm.config import Config
 from flightllm.database import Database
-from flightllm.errors import ConfigError
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.server import FlightSqlServer
-from flightllm.flight.sockets import keep_alive
+from flightllm.flight.sockets import keep_alive, told_where
+from flightllm.kvcache.store.serving import open_server
 from flightllm.observe.http import HttpServer
 from flightllm.recovery.watch import Watch
+from flightllm.stopping import stop_by_signals
 
 _SIGNAL_SECONDS = 1.0
 """Python's part of a signal handler runs between two waits: not every signal interrupts one, as others' threads run."""
@@ -42,21 +39,14 @@ def run(
         ConfigError: the address cannot be listened on, or a setting is wrong.
         FlightLLMError: the engine did not start.
     """
-    stop = threading.Event()
-
-    def on_signal(number: int, _frame: FrameType | None) -> None:
-        if stop.is_set():
-            raise SystemExit(128 + number)
-        stop.set()
-
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, on_signal)
+    stop = stop_by_signals()
     os.umask(0o077)  # what the server writes is for it alone
     if config.limits.spill_folder is not None:  # DataFusion spills to the process's temporary folder
         os.environ["TMPDIR"] = str(config.limits.spill_folder)
     database = Database.open(config, watch=watch, restarted=restarted)
     try:
         server = _server(database, config, stop.set)
+        kvstore = open_server(config, database.access.login)
         with HttpServer(config.http, database, server, server_config=config.server) as http:
             if http.port is not None:
                 keep_alive(http.port, config.recovery.dead_peer_seconds)
@@ -68,6 +58,8 @@ def run(
             seconds = config.recovery.drain_seconds
             _log.info("draining", seconds=seconds)
             ended = server.drain(seconds)
+            if kvstore is not None:  # what ran may have used it
+                ended = kvstore.stop() and ended
     finally:
         database.close()
     if not ended:
@@ -77,7 +69,7 @@ def run(
 
 def _server(database: Database, config: Config, stop: Callable[[], None]) -> FlightSqlServer:
     names = [function.name for function in database.functions]
-    try:
+    with told_where(config.server.listen, "--listen"):
         server = FlightSqlServer(
             database,
             config.server,
@@ -87,13 +79,6 @@ def _server(database: Database, config: Config, stop: Callable[[], None]) -> Fli
             stop=stop,
             login=database.access.login,
         )
-    except pa.ArrowException as error:
-        if "did not start" not in str(error):
-            raise
-        address = config.server.listen
-        raise ConfigError(
-            f"cannot listen on {address}: in use, or not an address of this machine; see --listen"
-        ) from error
     for port in (server.port, server.certified_port):
         if port is not None:
             keep_alive(port, config.recovery.dead_peer_seconds)

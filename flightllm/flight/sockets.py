@@ -1,13 +1,35 @@
-"""Close connections whose other end is gone without a word; gRPC's own options for that cannot be set from Python."""
+"""What gRPC's own options do not do from Python: say why a port cannot be had, close connections that are gone."""
 
 import os
 import socket
 import stat
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow as pa
+
+from flightllm.errors import ConfigError
+
 _PROBES = 3
+
+
+@contextmanager
+def told_where(listen: str, option: str) -> Iterator[None]:
+    """Say which address cannot be listened on where a server does not start, and the option that names it.
+
+    Raises:
+        ConfigError: it did not.
+    """
+    try:
+        yield
+    except pa.ArrowException as error:
+        if "did not start" not in str(error):
+            raise
+        raise ConfigError(
+            f"cannot listen on {listen}: in use, or not an address of this machine; see {option}"
+        ) from error
 
 
 def keep_alive(port: int, seconds: int) -> None:

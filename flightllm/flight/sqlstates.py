@@ -4,6 +4,7 @@ import re
 
 from flightllm.errors import (
     AICallError,
+    BitstreamError,
     BudgetExceededError,
     BusyError,
     CancelledError,
@@ -17,6 +18,7 @@ from flightllm.errors import (
     PermissionDeniedError,
     SqlError,
     StatementTimeoutError,
+    StoreUnavailableError,
     UnauthenticatedError,
     UnsupportedError,
 )
@@ -61,6 +63,8 @@ _BY_CLASS: tuple[tuple[type[FlightLLMError], str], ...] = (
     (StatementTimeoutError, "57014"),
     (BusyError, "53300"),
     (EngineUnavailableError, "08006"),
+    (StoreUnavailableError, "08006"),
+    (BitstreamError, "XX001"),
     (EngineError, "38000"),
 )
 """Most particular first; the first class that fits decides."""

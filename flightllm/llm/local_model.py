@@ -51,6 +51,18 @@ class PrefixModel:
         return str(self._model.dtype).removeprefix("torch.")
 
     @torch.inference_mode()
+    def kv_cache(self, ids: Sequence[int], start: int = 0) -> torch.Tensor:
+        """Return keys and values of the tokens from `start` on (layers × 2 × tokens × heads × head_dim).
+
+        They are kept like those of any prefix; what an earlier prompt has in common with this one is not computed.
+        """
+        self._ensure_prefix(list(ids))
+        layers = [
+            torch.stack([keys[0, :, start : len(ids)], values[0, :, start : len(ids)]]) for keys, values in self._kept
+        ]
+        return torch.stack(layers).transpose(2, 3)
+
+    @torch.inference_mode()
     def prefill(self, prompts: Sequence[Sequence[int]], prefix: int) -> tuple[Rows, int]:
         """Read `prompts`, whose first `prefix` tokens are equal; each is longer than that.
 

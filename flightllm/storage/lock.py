@@ -14,8 +14,10 @@ class FolderLock:
     Processes forked meanwhile do not hold it: one that outlives a killed server must not keep the next one out.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, kept: str = "tables", setting: str = "data_folder") -> None:
         """Take the lock; makes the folder where there is none.
+
+        `kept` is what the folder is for, `setting` the one that names it.
 
         Raises:
             ConfigError: another server holds it, or the folder cannot be used.
@@ -26,14 +28,14 @@ class FolderLock:
             self._descriptor = os.open(folder / ".lock", os.O_RDWR | os.O_CREAT, 0o600)
         except OSError as error:
             raise ConfigError(
-                f"the folder {folder} cannot be used for tables: {error.strerror}; set data_folder, or FLIGHTLLM_HOME"
+                f"the folder {folder} cannot be used for {kept}: {error.strerror}; set {setting}, or FLIGHTLLM_HOME"
             ) from error
         try:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self.close()
             raise ConfigError(
-                f"another server uses the folder {folder}: stop it, or give this one a data_folder of its own"
+                f"another server uses the folder {folder}: stop it, or give this one a {setting} of its own"
             ) from error
         _held.add(self)
 

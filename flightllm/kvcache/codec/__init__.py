@@ -1,1 +1,43 @@
 """Codecs of KV caches: a tensor in, a bitstream out, and back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from flightllm.errors import ConfigError, MissingExtraError
+from flightllm.kvcache.codec.levels import DEFAULT_LEVEL, LEVELS, level_name, read_level
+
+if TYPE_CHECKING:
+    from flightllm.kvcache.codec.base import Codec
+
+CODECS: Final = ("raw", "int8", *(level_name(level) for level in range(len(LEVELS))))
+"""The names of all codecs; those of CacheGen's levels from the largest to the smallest."""
+DEFAULT_CODEC: Final = level_name(DEFAULT_LEVEL)
+
+
+def open_codec(name: str, profile: Path | None = None) -> Codec:
+    """Return the codec of this name; `profile` is the file of the model's, which CacheGen's levels need.
+
+    Raises:
+        ConfigError: there is no such codec, or no such profile.
+        MissingExtraError: the extra that codes KV caches is not installed.
+    """
+    if name not in CODECS:
+        raise ConfigError(f"there is no codec {name!r} for KV caches; there are {', '.join(CODECS)}")
+    try:
+        if name == "raw":
+            from flightllm.kvcache.codec.raw import RawCodec
+
+            return RawCodec()
+        if name == "int8":
+            from flightllm.kvcache.codec.int8 import Int8Codec
+
+            return Int8Codec()
+        from flightllm.kvcache.codec.cachegen import CacheGenCodec
+        from flightllm.kvcache.profile.model import Profile
+    except ImportError as error:
+        raise MissingExtraError("coding KV caches", "kvcache") from error
+    if profile is None:
+        raise ConfigError(f"the codec {name!r} needs the model's profile: python -m flightllm.kvcache.profile MODEL")
+    return CacheGenCodec(Profile.load(profile), read_level(name))

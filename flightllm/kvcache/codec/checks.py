@@ -4,13 +4,15 @@ import torch
 
 from flightllm.errors import InvalidInputError
 
+_LARGEST = 1e15
 
-def finite(numbers: torch.Tensor) -> torch.Tensor:
-    """Return the numbers, all of which are finite.
+
+def codable(numbers: torch.Tensor) -> torch.Tensor:
+    """Return the numbers, which can all be scaled and squared.
 
     Raises:
-        InvalidInputError: one is not; quantised, it would take its neighbours with it.
+        InvalidInputError: one cannot; quantised, it would take its neighbours with it.
     """
-    if not bool(torch.isfinite(numbers).all()):
-        raise InvalidInputError("a KV cache with infinities or NaN cannot be quantised; code it as 'raw'")
+    if not bool((numbers.abs() <= _LARGEST).all()):
+        raise InvalidInputError(f"a KV cache with NaN or beyond {_LARGEST:g} cannot be quantised; code it as 'raw'")
     return numbers

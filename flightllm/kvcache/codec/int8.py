@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 
 from flightllm.kvcache.codec.base import Bitstream, shape_of
-from flightllm.kvcache.codec.checks import finite
+from flightllm.kvcache.codec.checks import codable
 from flightllm.kvcache.codec.container import Header, misses, seal, unseal
 
 _LARGEST = 127
@@ -22,7 +22,7 @@ class Int8Codec:
         shape = shape_of(cache)
         parts = []
         for layer in cache.detach():
-            vectors = finite(layer).flatten(2).float()
+            vectors = codable(layer).flatten(2).float()
             scales = (vectors.abs().amax(2, keepdim=True) / _LARGEST).to(_SCALE)
             quantised = (vectors / scales.float().clamp(min=torch.finfo(_SCALE).tiny)).round()
             parts += [_bytes(scales), _bytes(quantised.clamp(-_LARGEST, _LARGEST).to(torch.int8))]

@@ -17,7 +17,7 @@ class RawCodec:
     def encode(self, cache: torch.Tensor) -> bytes:
         """Return the bitstream of a chunk; see `Codec.encode`."""
         numbers = cache.detach().cpu().contiguous().flatten().view(torch.uint8)
-        return seal(Header(self.name, shape_of(cache)), memoryview(numbers.numpy()))
+        return seal(Header(self.name, shape_of(cache)), numbers.numpy().data)
 
     def layers(self, data: Bitstream, device: str = "cpu") -> Iterator[torch.Tensor]:
         """Yield each layer's keys and values; see `Codec.layers`."""

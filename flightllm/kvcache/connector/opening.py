@@ -1,26 +1,26 @@
 """Open the store and the codec that an engine is configured with."""
 
+from pathlib import Path
+
 from flightllm.config.secrets import read_secret
 from flightllm.errors import ConfigError
+from flightllm.kvcache.codec import open_codec
 from flightllm.kvcache.codec.base import Codec
+from flightllm.kvcache.profile.place import profile_path
 from flightllm.kvcache.store.base import ChunkStore
+from flightllm.kvcache.store.client import FlightStore
 
 
-def open_codec(name: str) -> Codec:
-    """Return the codec of a name.
+def open_model_codec(name: str, profile: str, model: str) -> Codec:
+    """Return the codec of a name; `profile` is the model's file, by default the one beside the model.
 
     Raises:
-        ConfigError: there is none of this name.
+        ConfigError: there is none of this name, or no profile where the codec needs one.
+        MissingExtraError: the extra that codes KV caches is not installed.
     """
-    from flightllm.kvcache.codec.int8 import Int8Codec
-    from flightllm.kvcache.codec.raw import RawCodec
-
-    match name:
-        case "raw":
-            return RawCodec()
-        case "int8":
-            return Int8Codec()
-    raise ConfigError(f"KV store, codec: no codec {name!r}; write 'raw' or 'int8'")
+    beside = profile_path(Path(model))
+    path = Path(profile).expanduser() if profile else beside if beside.is_file() else None
+    return open_codec(name, path)
 
 
 def open_store(address: str, token: str | None = None) -> ChunkStore:
@@ -31,10 +31,4 @@ def open_store(address: str, token: str | None = None) -> ChunkStore:
     """
     if not address.startswith(("grpc://", "grpc+tcp://", "grpc+tls://")):
         raise ConfigError(f"KV store: no address {address!r}; write 'grpc://host:port' or 'grpc+tls://host:port'")
-    secret = read_secret("KV store, token", token) if token else None
-    try:
-        from flightllm.kvcache.store.client import FlightStore  # type: ignore[import-not-found,import-untyped,unused-ignore]
-    except ImportError as error:
-        raise ConfigError("KV store: this installation has no client of a KV store") from error
-    store: ChunkStore = FlightStore(address, token=secret)
-    return store
+    return FlightStore(address, token=read_secret("KV store, token", token) if token else None)

@@ -21,6 +21,8 @@ Saved = Literal["hinted", "all", "none"]
 class ConnectorOptions:
     """Where KV chunks are kept, how they are coded, and how long the engine waits for them.
 
+    `profile` is the model's file that CacheGen's codecs need, by default the one beside the model.
+
     `save`: `hinted` keeps the starts of prompts that other prompts have too, as the request says; `all` keeps whole
     prompts. Starts shorter than `min_tokens` are computed: that is quicker. A load that is not done after
     `load_seconds` is given up and computed, and a store that failed is left alone for `pause_seconds`. At most
@@ -30,6 +32,7 @@ class ConnectorOptions:
     store: str
     token: str | None = None
     codec: str = "raw"
+    profile: str = ""
     revision: str = ""
     save: Saved = "hinted"
     chunk_tokens: int = 256

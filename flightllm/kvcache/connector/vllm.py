@@ -25,7 +25,7 @@ from flightllm.config import LogConfig
 from flightllm.errors import ConfigError, UnsupportedError
 from flightllm.kvcache.connector.loading import Loading
 from flightllm.kvcache.connector.lookups import Lookups
-from flightllm.kvcache.connector.opening import open_codec, open_store
+from flightllm.kvcache.connector.opening import open_model_codec, open_store
 from flightllm.kvcache.connector.options import HINT, read_connector_options
 from flightllm.kvcache.connector.paged import PagedMemory, PagedShape
 from flightllm.kvcache.connector.prefixes import Cutting
@@ -64,7 +64,7 @@ class FlightLLMConnector(KVConnectorBase_V1):
             configure_logging(LogConfig())
         self._options = read_connector_options(self._kv_transfer_config.kv_connector_extra_config)
         self._spec = _attention(vllm_config, kv_cache_config)
-        self._codec = open_codec(self._options.codec)
+        self._codec = open_model_codec(self._options.codec, self._options.profile, vllm_config.model_config.model)
         self._store = self.open_store()
         self._scheduling = self._start_scheduling() if role == KVConnectorRole.SCHEDULER else None
         self._loading: Loading | None = None

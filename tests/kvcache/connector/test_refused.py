@@ -12,7 +12,7 @@ import torch
 from vllm.v1.kv_cache_interface import FullAttentionSpec, MLAAttentionSpec, SlidingWindowSpec
 
 from flightllm.errors import ConfigError, FlightLLMError, UnsupportedError
-from flightllm.kvcache.connector.opening import open_codec, open_store
+from flightllm.kvcache.connector.opening import open_model_codec, open_store
 from flightllm.kvcache.connector.options import read_connector_options
 from flightllm.kvcache.connector.vllm import _attention
 
@@ -79,6 +79,8 @@ def test_no_such_store_or_codec() -> None:
     """An address of no store, and a codec of no name, say what to write."""
     with pytest.raises(ConfigError, match="grpc://host:port"):
         open_store("http://here")
-    with pytest.raises(ConfigError, match=r"zip.*'raw'"):
-        open_codec("zip")
-    assert [open_codec(name).name for name in ("raw", "int8")] == ["raw", "int8"]
+    with pytest.raises(ConfigError, match=r"zip.*raw"):
+        open_model_codec("zip", "", "demo")
+    with pytest.raises(ConfigError, match="profile"):
+        open_model_codec("cachegen-2", "", "/no/model")
+    assert [open_model_codec(name, "", "demo").name for name in ("raw", "int8")] == ["raw", "int8"]

@@ -1,0 +1,184 @@
+"""How small and how fast is the KV codec, and what does each of its parts bring?
+
+    python -m bench.kv_codec [--repeats 5] [--json] [--quick]
+
+Sizes: the demo model with the profile beside it, on texts that were not learned from: rows of sample tables, and long
+chats where there are any. Parts: bits an element at equal error, one part added after the other, from the numbers' own
+entropies; the error is that of the whole codec at its default level, relative in each layer, the mean over layers.
+Speed: bytes of 16-bit numbers a second, on a chunk of 1,500 tokens of a made-up cache in the shape of a model.
+"""
+
+import statistics
+import time
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+
+from bench.common import Options, markdown, parse_options, report
+from bench.kv_quality import long_chats
+from flightllm.kvcache.chunks import CHUNK_TOKENS
+from flightllm.kvcache.codec.base import Codec, decode
+from flightllm.kvcache.codec.cachegen import CacheGenCodec
+from flightllm.kvcache.codec.int8 import Int8Codec
+from flightllm.kvcache.codec.levels import DEFAULT_LEVEL, GROUP_TOKENS, Bins
+from flightllm.kvcache.codec.quantise import dequantise, quantise
+from flightllm.kvcache.codec.raw import RawCodec
+from flightllm.kvcache.profile.learn import histogram, learn
+from flightllm.kvcache.profile.model import Profile
+from flightllm.kvcache.profile.place import profile_path
+from flightllm.kvcache.profile.report import LevelReport
+from flightllm.kvcache.profile.report import report as report_sizes
+from flightllm.kvcache.profile.texts import contexts, sample_texts
+from flightllm.llm.local_model import PrefixModel
+from flightllm.llm.prompts import PromptEncoder
+from flightllm.resources import demo_model
+
+_SHAPES = {"demo: 6 layers, 2 heads of 64": (6, 2, 64), "8 layers, 8 heads of 128": (8, 8, 128)}
+_EVEN = Bins((1.0, 1.0, 1.0))
+_HELD_OUT = 4
+
+
+def main() -> None:
+    """Measure, and print tables."""
+    options = parse_options(__doc__ or "")
+    learned, texts = _chunks(12 if options.quick else 40)
+    profile = Profile.load(profile_path(demo_model()))
+    figures: dict[str, Any] = {}
+    for name, chunks in texts.items():
+        found = {f"cachegen-{one.level}": one for one in report_sizes(profile, chunks)}
+        print(markdown(name, _SIZES, found))
+        figures |= {f"{name}, {level}, by int8": one.by_int8 for level, one in found.items()}
+        figures |= {f"{name}, {level}, over entropy": one.bits / one.entropy_bits for level, one in found.items()}
+    parts = ablation(learned, next(iter(texts.values())))
+    print(markdown("parts", {"bits/element at equal error": lambda bits: f"{bits:.2f}"}, parts))
+    figures |= parts
+    for name, shape in _SHAPES.items():
+        speeds = speed(shape, options.repeats)
+        print(
+            markdown(
+                f"{name}, MB/s", {"encode": lambda one: f"{one[0]:.0f}", "decode": lambda one: f"{one[1]:.0f}"}, speeds
+            )
+        )
+        figures |= {f"{name}, {codec}": one for codec, one in speeds.items()}
+    report("kv_codec", Options(options.json, options.quick, options.repeats), figures)
+
+
+_SIZES: Mapping[str, Callable[[LevelReport], str]] = {
+    "bits/element": lambda one: f"{one.bits:.3f}",
+    "entropy": lambda one: f"{one.entropy_bits:.3f}",
+    "over it": lambda one: f"{one.bits / one.entropy_bits - 1:.1%}",
+    "smaller than int8": lambda one: f"{one.by_int8:.2f}×",
+}
+
+
+def _chunks(count: int) -> tuple[list[torch.Tensor], dict[str, list[torch.Tensor]]]:
+    """Return chunks that the profile was learned from, and others by the kind of text."""
+    model, encoder = PrefixModel(demo_model(), "cpu", "auto"), PromptEncoder(demo_model(), chat=False)
+    rows = (encoder.encode([text])[0] for text in sample_texts())
+    samples = [model.kv_cache(ids) for ids in contexts(rows, CHUNK_TOKENS, count)]
+    found = {"sample tables": samples[_HELD_OUT - 1 :: _HELD_OUT]}
+    chats = long_chats(encoder, count // _HELD_OUT)
+    if chats:
+        found["long chats"] = [model.kv_cache(ids[:CHUNK_TOKENS]) for ids in chats]
+    return [chunk for place, chunk in enumerate(samples) if (place + 1) % _HELD_OUT], found
+
+
+def ablation(learned: Sequence[torch.Tensor], chunks: Sequence[torch.Tensor]) -> dict[str, float]:
+    """Return the bits an element at equal error, with one part after the other."""
+    whole = learn(lambda: learned)
+    error = _coded(whole, chunks, 1.0)[0]
+    plain = partial(learn, lambda: learned, _EVEN, rotate=False)
+    alone = plain(weight=0.0)
+    return {
+        "vectors scaled, one distribution for all": _bits_at(error, alone, chunks, by_channel=False),
+        "a distribution for each layer and channel": _bits_at(error, alone, chunks),
+        "differences to the anchor (the paper's)": _bits_at(error, plain(weight=1.0), chunks),
+        "… weighted for each channel": _bits_at(error, plain(), chunks),
+        "… in rotated channels": _bits_at(error, learn(lambda: learned, _EVEN), chunks),
+        "bins that grow with depth": _bits_at(error, whole, chunks),
+    }
+
+
+def _bits_at(error: float, profile: Profile, chunks: Sequence[torch.Tensor], *, by_channel: bool = True) -> float:
+    """Return the bits at which the relative error is as given: the bins' width is sought."""
+    low, high = 0.05, 20.0
+    for _ in range(9):
+        middle = (low * high) ** 0.5
+        low, high = (middle, high) if _coded(profile, chunks, middle)[0] < error else (low, middle)
+    return _coded(profile, chunks, (low * high) ** 0.5, by_channel=by_channel)[1]
+
+
+def _coded(
+    profile: Profile, chunks: Sequence[torch.Tensor], factor: float, *, by_channel: bool = True
+) -> tuple[float, float]:
+    """Return the relative error, the mean over layers, and the bits an element with bins so many times as wide."""
+    widths = [factor * width for width in profile.bins.widths(profile.layers, DEFAULT_LEVEL)]
+    counts = np.zeros((2, profile.layers, 2, profile.mean.shape[2], 256), np.int64)
+    scales, errors, squares = 0, torch.zeros(profile.layers), torch.zeros(profile.layers)
+    for chunk in chunks:
+        others = torch.arange(chunk.shape[2]) % GROUP_TOKENS > 0
+        for index, layer in enumerate(chunk):
+            known = profile.layer(index, "cpu")
+            quantised = quantise(layer, known, widths[index])
+            counts[0, index] += histogram(quantised.numbers[:, :, ~others])
+            counts[1, index] += histogram(quantised.numbers[:, :, others])
+            scales += 16 * (quantised.anchor_scales.numel() + quantised.group_scales.numel())
+            errors[index] += (dequantise(quantised, known, widths[index], profile.heads) - layer).square().sum()
+            squares[index] += layer.square().sum()
+    grouped = counts.reshape(-1, 256) if by_channel else counts.sum((1, 2, 3))
+    totals = grouped.sum(1, keepdims=True)
+    shares = np.divide(grouped, totals, out=np.ones(grouped.shape), where=grouped > 0)
+    bits = scales - float((grouped * np.log2(shares)).sum())
+    return float((errors / squares).sqrt().mean()), bits / sum(chunk.numel() for chunk in chunks)
+
+
+def speed(shape: tuple[int, int, int], repeats: int) -> dict[str, tuple[float, float]]:
+    """Return MB/s of encoding and decoding by codec, medians, the codecs taking turns."""
+    layers, heads, head_dim = shape
+    cache = _made_up(layers, heads, head_dim)
+    codec = CacheGenCodec(learn(lambda: [cache[:, :, :500]]))
+    runs: dict[str, tuple[Callable[[], bytes], Callable[[bytes], object]]] = {
+        one.name: (partial(one.encode, cache), partial(decode, one)) for one in (codec, Int8Codec(), RawCodec())
+    }
+    runs["int8 + zlib"] = (
+        partial(_zipped, Int8Codec(), cache),
+        lambda data: decode(Int8Codec(), zlib.decompress(data)),
+    )
+    seconds: dict[str, list[tuple[float, float]]] = {name: [] for name in runs}
+    for _ in range(repeats + 1):
+        for name, (encode, read) in runs.items():
+            started = time.perf_counter()
+            data = encode()
+            between = time.perf_counter()
+            read(data)
+            seconds[name].append((between - started, time.perf_counter() - between))
+    size = 2 * cache.numel() / 1e6
+    return {
+        name: (
+            size / statistics.median(encoding for encoding, _ in islice(spent, 1, None)),
+            size / statistics.median(decoding for _, decoding in islice(spent, 1, None)),
+        )
+        for name, spent in seconds.items()
+    }
+
+
+def _zipped(codec: Codec, cache: torch.Tensor) -> bytes:
+    return zlib.compress(codec.encode(cache))
+
+
+def _made_up(layers: int, heads: int, head_dim: int) -> torch.Tensor:
+    """Return a chunk whose neighbours are alike and whose channels differ."""
+    random = torch.Generator().manual_seed(0)
+    noise = torch.randn(layers, 2, CHUNK_TOKENS, heads, head_dim, generator=random)
+    channels = torch.randn(layers, 2, 1, heads, head_dim, generator=random)
+    walk = noise.cumsum(2) / torch.arange(1, CHUNK_TOKENS + 1).sqrt()[:, None, None]
+    return ((walk + noise) * channels.exp() + channels).half()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""One prompt's KV chunks over a link that changes, in arithmetic: the product's own policies and meter, no bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from bench.traces import Trace
+from flightllm.kvcache.chunks import CHUNK_TOKENS, Chunk
+from flightllm.kvcache.stream.base import TEXT, Costs, HeldChunk, Ladder, Policy, Situation
+from flightllm.kvcache.stream.meter import Meter
+from flightllm.kvcache.stream.prefill import Prefill
+from flightllm.llm.cost import Rates
+
+LADDER: Final = Ladder(("int8", *(f"cachegen-{level}" for level in range(5))), "cachegen-2")
+_PART_BYTES: Final = 2**20
+_LOOK_SECONDS: Final = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model on its machine, as far as KV caches go."""
+
+    elements: int
+    """Numbers in a token's keys and values, over all layers."""
+    bits: Mapping[str, float]
+    """Of a number, by codec; `TEXT` stands for what is exact."""
+    prefill: Prefill
+    decode_seconds: float
+    """For a token, of any codec."""
+
+    def held(self, tokens: int) -> list[HeldChunk]:
+        """Return the chunks of a prompt, held in every codec."""
+        chunks = [
+            Chunk(str(start), start, min(tokens, start + CHUNK_TOKENS)) for start in range(0, tokens, CHUNK_TOKENS)
+        ]
+        sizes = {codec: self.elements * bits / 8 for codec, bits in self.bits.items() if codec != TEXT}
+        return [
+            HeldChunk(chunk, {codec: int(size * chunk.tokens) for codec, size in sizes.items()}) for chunk in chunks
+        ]
+
+
+MODELS: Final = {
+    # 32 layers of 8 heads of 128 (Mistral-7B). Bits: int8 and the default are CacheGen's own figures (section 7.2:
+    # 622 and 176 MB for 9,400 tokens), the other levels assumed about them. Prefill: Preble's fit of an A6000.
+    "7b": Model(
+        2 * 32 * 8 * 128,
+        {
+            TEXT: 16.0,
+            "int8": 8.0,
+            "cachegen-0": 4.0,
+            "cachegen-1": 3.0,
+            "cachegen-2": 2.3,
+            "cachegen-3": 1.7,
+            "cachegen-4": 1.2,
+        },
+        Prefill.of(Rates(call=0.022, computed=0.115e-3, cached=0.0), 32, 4_096, 7_000_000_000),
+        decode_seconds=1 / 50_000,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of one prompt."""
+
+    seconds: float
+    """Until all of it was there."""
+    bits: float
+    """Of a number, the mean over its tokens; 16 is exact."""
+    text: float
+    """The share of its tokens that were computed."""
+    given_up: int
+
+
+def simulate(model: Model, tokens: int, policy: Policy, trace: Trace, slo: float, trip: float) -> Outcome:
+    """Fetch a prompt that comes as the trace begins; every question takes a round trip of `trip` seconds."""
+    meter, left = Meter(), model.held(tokens)
+    costs = Costs(model.prefill, lambda _, count: count * model.decode_seconds)
+    meter.asked(trip, trip)
+    now, done, bits, given_up = trip, 0.0, 0.0, 0
+
+    def situation(at: float) -> Situation:
+        rate, busy = meter.throughput(at), max(0.0, done - at)
+        return Situation(left, costs, rate, round_trip=meter.round_trip(at), elapsed=at, slo=slo, busy=busy)
+
+    while left:
+        chunk, sizes = left[0].chunk, left[0].sizes
+        codec = policy.choose(situation(now))
+        if codec == TEXT:
+            rest = tokens - chunk.start
+            seconds = max(now, done) + model.prefill(chunk.start, tokens)
+            return Outcome(seconds, (bits + rest * model.bits[TEXT]) / tokens, rest / tokens, given_up)
+        number, last, look, rest = meter.begin(now), now + trip, now + _LOOK_SECONDS, sizes[codec]
+        kept = True
+        while rest and kept:
+            part = min(_PART_BYTES, rest)
+            arrival = trace.arrival(last, part)
+            while kept and look < arrival:
+                kept = policy.keeps(situation(look), codec, rest)
+                look += _LOOK_SECONDS * kept
+            if kept:
+                last, rest = arrival, rest - part
+                meter.part(number, part, last)
+        now = last if kept else look
+        meter.end(number, now)
+        given_up += not kept
+        if kept:
+            now = max(now, done)
+            done = now + costs.decode(codec, chunk.tokens)
+            bits += chunk.tokens * model.bits[codec]
+            left = left[1:]
+        else:
+            left = [left[0].without(codec), *left[1:]]
+    return Outcome(done, bits / tokens, 0.0, given_up)

@@ -1,0 +1,97 @@
+"""`flightllm kvstore`: serve a store of KV caches, and look into one."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import pyarrow as pa
+
+from flightllm.cli.common import OneLineErrors, Server, login_options, read_login
+from flightllm.cli.render import as_table, console_of, put
+from flightllm.config import Config, KvStoreConfig
+from flightllm.kvcache.store.client import FlightStore
+from flightllm.log import configure_logging
+
+_DEFAULT_URI = "grpc://127.0.0.1:31339"
+_COLUMNS = pa.schema([("codec", pa.string()), ("bitstreams", pa.int64()), ("bytes", pa.int64())])
+
+
+def _store_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    uri = click.argument("uri", metavar="[URI]", envvar="FLIGHTLLM_KVSTORE_URI", default=_DEFAULT_URI)
+    return login_options(command, uri)
+
+
+@click.group(cls=OneLineErrors)
+def kvstore() -> None:
+    """Serve a store of KV caches, and look into one.
+
+    \b
+    flightllm kvstore serve --folder /data/kv --max-bytes 500000000000
+    flightllm kvstore status grpc://127.0.0.1:31339
+    """
+
+
+@kvstore.command()
+@click.option("--config", "config_file", type=click.Path(path_type=Path), metavar="FILE",
+              help="TOML file whose [kvstore], [server] and [auth] hold here.")  # fmt: skip
+@click.option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 takes any free one.")
+@click.option("--folder", type=click.Path(path_type=Path, file_okay=False), help="Where the caches are kept.")
+@click.option("--max-bytes", type=click.IntRange(1), help="What is kept at most; the least recently used go first.")
+@click.option("--insecure", is_flag=True, help="Listen beyond this machine without TLS or without users.")
+def serve(
+    config_file: Path | None, listen: str | None, folder: Path | None, max_bytes: int | None, *, insecure: bool
+) -> None:
+    """Serve a store of KV caches over Arrow Flight.
+
+    Prints `listening grpc://HOST:PORT` once it is ready, and runs until it is told to stop. It has the token and
+    certificate that [server] names in the file, and asks for the users in its data folder.
+    """
+    from flightllm.kvcache.store.serving import serve as run
+
+    config = Config.load(config_file)
+    kept = KvStoreConfig(
+        listen or config.kvstore.listen,
+        folder.absolute() if folder else config.kvstore.folder,
+        max_bytes or config.kvstore.max_bytes,
+    )
+    server = replace(config.server, insecure=True) if insecure else config.server
+    configure_logging(config.log)
+    run(replace(config, kvstore=kept, server=server))
+
+
+@kvstore.command()
+@_store_options
+def status(server: Server) -> None:
+    """Show what a store holds, by codec, and how often it had what it was asked for.
+
+    Without URI the one that FLIGHTLLM_KVSTORE_URI names, or else one on this machine.
+    """
+    with _store(server) as store:
+        told = store.status()
+    rows = [(codec, held.bitstreams, held.bytes) for codec, held in told.codecs.items()]
+    if rows:
+        put(console_of(), as_table(_COLUMNS, rows))
+    click.echo(f"{told.chunks:,} chunks, {told.bytes:,} of {told.max_bytes:,} bytes")
+    click.echo(f"{told.hits:,} hits, {told.misses:,} misses, {told.evicted:,} evicted, {told.damaged:,} damaged")
+
+
+@kvstore.command()
+@_store_options
+@click.confirmation_option(prompt="Forget all that the store holds?")
+def clear(server: Server) -> None:
+    """Forget all that a store holds."""
+    with _store(server) as store:
+        click.echo(f"forgot {store.clear():,} bitstreams")
+
+
+@contextmanager
+def _store(server: Server) -> Iterator[FlightStore]:
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # else gRPC writes its own lines beside our messages
+    login = read_login(server.user)
+    token = server.token if login is None else None
+    with FlightStore(server.uri, token=token, login=login, tls_ca=server.tls_ca) as store:
+        yield store

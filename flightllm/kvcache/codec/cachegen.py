@@ -1,0 +1,191 @@
+"""CacheGen: quantised differences to anchor tokens, entropy-coded with the model's own distributions.
+
+A payload has, for each layer, the scales of its anchors and of its groups (keys, then values), then the lengths of the
+layer's streams in words, then the streams. A stream has the numbers of 32 channels of the keys or values.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from flightllm.errors import BitstreamError
+from flightllm.kvcache.codec.base import Bitstream, KvShape, shape_of
+from flightllm.kvcache.codec.checks import codable
+from flightllm.kvcache.codec.container import Header, seal, unseal
+from flightllm.kvcache.codec.levels import DEFAULT_LEVEL, GROUP_TOKENS, level_name
+from flightllm.kvcache.codec.quantise import SCALE_DTYPE, Quantised, dequantise, quantise
+from flightllm.kvcache.codec.rans import Order, decode_stream, encode_stream
+from flightllm.kvcache.codec.rans_torch import decode_streams
+from flightllm.kvcache.profile.model import Profile
+
+STREAM_CHANNELS: Final = 32
+_WORKERS = os.cpu_count() or 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Layout:
+    """Where the parts of a layer are, for one shape of chunk."""
+
+    shape: KvShape
+
+    @property
+    def groups(self) -> int:
+        return -(-self.shape.tokens // GROUP_TOKENS)
+
+    @property
+    def scale_bytes(self) -> int:
+        """Of anchors' and groups' scales, keys' and values'."""
+        return 2 * 2 * self.groups * SCALE_DTYPE.itemsize
+
+    @property
+    def streams(self) -> list[tuple[int, slice]]:
+        """Keys or values, and the channels, of each stream."""
+        channels = self.shape.channels
+        starts = range(0, channels, STREAM_CHANNELS)
+        return [(kind, slice(start, min(start + STREAM_CHANNELS, channels))) for kind in range(2) for start in starts]
+
+    @property
+    def order(self) -> Order:
+        """Tokens as they are coded."""
+        tokens = np.arange(self.shape.tokens)
+        return Order(np.argsort(tokens % GROUP_TOKENS > 0, kind="stable"), self.groups)
+
+
+class CacheGenCodec:
+    """One level of one model's profile."""
+
+    def __init__(self, profile: Profile, level: int = DEFAULT_LEVEL) -> None:
+        self._profile = profile
+        self._level = level
+        self._widths = profile.bins.widths(profile.layers, level)
+
+    @property
+    def name(self) -> str:
+        """Return `cachegen-` and the level."""
+        return level_name(self._level)
+
+    def encode(self, cache: torch.Tensor) -> bytes:
+        """Return the bitstream of a chunk; see `Codec.encode`."""
+        layout = self._layout(shape_of(cache))
+        with ThreadPoolExecutor(_WORKERS, "encode") as pool:
+            coded = [pool.submit(self._encode_layer, *layer, layout) for layer in enumerate(self._quantised(cache))]
+            payload = b"".join([layer.result() for layer in coded])
+        return seal(Header(self.name, layout.shape, self._profile.digest), payload)
+
+    def layers(self, data: Bitstream, device: str = "cpu") -> Iterator[torch.Tensor]:
+        """Yield each layer's keys and values; see `Codec.layers`."""
+        header, payload = unseal(data, self.name, self._profile.digest)
+        layout = self._layout(header.shape)
+        parts = _split(payload, layout)
+        decoded = self._on_cpu(parts, layout) if torch.device(device).type == "cpu" else self._on(device, parts, layout)
+        for index, numbers in enumerate(decoded):
+            quantised = Quantised(numbers, *parts[index].scales.to(device))
+            yield self._restored(index, quantised, layout.shape)
+
+    def _on_cpu(self, parts: Sequence["_Part"], layout: _Layout) -> Iterator[torch.Tensor]:
+        """Yield each layer's whole numbers (2 × channels × tokens), decoded by several threads."""
+        with ThreadPoolExecutor(_WORKERS, "decode") as pool:
+            decoded = [pool.submit(self._decode_layer, *part, layout) for part in enumerate(parts)]
+            try:
+                for numbers in decoded:
+                    yield numbers.result()
+            finally:
+                pool.shutdown(cancel_futures=True)
+
+    def _on(self, device: str, parts: Sequence["_Part"], layout: _Layout) -> torch.Tensor:
+        """Return all layers' whole numbers, decoded on an accelerator."""
+        found = torch.empty(len(parts), 2, layout.shape.channels, layout.shape.tokens, dtype=torch.int16, device=device)
+        tables = torch.stack(
+            [torch.from_numpy(self._profile.tables(index, self._level)) for index in range(len(parts))]
+        )
+        widths = {channels.stop - channels.start for _, channels in layout.streams}
+        for width in widths:  # streams of a last few channels are decoded by themselves
+            places = [
+                (index, number, kind, channels)
+                for index in range(len(parts))
+                for number, (kind, channels) in enumerate(layout.streams)
+                if channels.stop - channels.start == width
+            ]
+            words = [parts[index].streams[number] for index, number, _, _ in places]
+            of_streams = torch.stack([tables[index, kind, :, channels] for index, _, kind, channels in places])
+            decoded = decode_streams(words, of_streams, layout.order, device)
+            for (index, _, kind, channels), numbers in zip(places, decoded, strict=True):
+                found[index, kind, channels] = numbers
+        return found
+
+    def restored(self, cache: torch.Tensor) -> torch.Tensor:
+        """Return what comes back of a chunk: the loss without the bitstream."""
+        shape = self._layout(shape_of(cache)).shape
+        return torch.stack([self._restored(*layer, shape) for layer in enumerate(self._quantised(cache))])
+
+    def _layout(self, shape: KvShape) -> _Layout:
+        self._profile.check(shape)
+        return _Layout(shape)
+
+    def _quantised(self, cache: torch.Tensor) -> Iterator[Quantised]:
+        for index, layer in enumerate(cache.detach().cpu()):
+            yield quantise(codable(layer), self._profile.layer(index, "cpu"), self._widths[index])
+
+    def _restored(self, index: int, quantised: Quantised, shape: KvShape) -> torch.Tensor:
+        profile = self._profile.layer(index, quantised.numbers.device)
+        found = dequantise(quantised, profile, self._widths[index], shape.heads)
+        dtype: torch.dtype = getattr(torch, shape.dtype)
+        largest = torch.finfo(dtype).max
+        return found.clamp(-largest, largest).to(dtype)  # what is rounded up beyond the largest must not be infinite
+
+    def _encode_layer(self, index: int, quantised: Quantised, layout: _Layout) -> bytes:
+        numbers = quantised.numbers.numpy()
+        tables, order = self._profile.tables(index, self._level), layout.order
+        streams = [
+            encode_stream(numbers[kind, channels], tables[kind][:, channels], order)
+            for kind, channels in layout.streams
+        ]
+        lengths = np.array([len(words) for words in streams], "<u4")
+        scales = torch.stack([quantised.anchor_scales, quantised.group_scales]).view(torch.uint8).numpy()
+        return b"".join([scales.tobytes(), lengths.tobytes(), *(words.astype("<u2").tobytes() for words in streams)])
+
+    def _decode_layer(self, index: int, part: "_Part", layout: _Layout) -> torch.Tensor:
+        """Return a layer's whole numbers (2 × channels × tokens)."""
+        numbers = np.empty((2, layout.shape.channels, layout.shape.tokens), np.int16)
+        tables, order = self._profile.tables(index, self._level), layout.order
+        for (kind, channels), words in zip(layout.streams, part.streams, strict=True):
+            decode_stream(words, tables[kind][:, channels], order, numbers[kind, channels])
+        return torch.from_numpy(numbers)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A layer as it was coded: scales (2 × 2 × groups), and the words of its streams."""
+
+    scales: torch.Tensor
+    streams: list[NDArray[np.uint16]]
+
+
+def _split(payload: memoryview, layout: _Layout) -> list[_Part]:
+    """Cut a payload into layers and streams, all of which are there."""
+    count, place = len(layout.streams), 0
+
+    def take(size: int) -> memoryview:
+        nonlocal place
+        if place + size > len(payload):
+            raise BitstreamError("the streams of this KV chunk are longer than the chunk")
+        place += size
+        return payload[place - size : place]
+
+    parts = []
+    for _ in range(layout.shape.layers):
+        scales = torch.frombuffer(bytearray(take(layout.scale_bytes)), dtype=SCALE_DTYPE)
+        if not bool(torch.isfinite(scales).all()):
+            raise BitstreamError("a scale of this KV chunk is no number")
+        lengths = np.frombuffer(take(4 * count), "<u4")
+        streams = [np.frombuffer(take(2 * int(length)), "<u2") for length in lengths]
+        parts.append(_Part(scales.view(2, 2, layout.groups), streams))
+    if place != len(payload):
+        raise BitstreamError("this KV chunk is longer than its streams")
+    return parts

@@ -1,0 +1,121 @@
+"""Quantise a layer of a KV cache as CacheGen does: anchors to 8 bits, other tokens by what anchors do not foretell.
+
+A token's keys, or values, in one layer are first turned by the profile's rotation, head by head, into channels that
+vary independently. In each group of ten tokens the first is the anchor: its vector is scaled by its largest number and
+quantised to 8 bits. What a channel of another token is expected to be is the profile's mean, and a share (the
+profile's weight) of how far the anchor lies from it; the difference is divided by the bin's width and rounded. Widths
+are in units of the group's root mean square, so there is one scale for each vector of anchors and one for each group.
+
+Source: Liu et al. 2024, CacheGen, section 5.2. There the whole anchor is subtracted; a weight of one is the same.
+"""
+
+from dataclasses import dataclass
+
+import torch
+
+from flightllm.kvcache.codec.levels import ANCHOR_LARGEST, GROUP_TOKENS
+
+SCALE_DTYPE = torch.bfloat16  # two bytes that reach as far as any number
+_OUTLIERS = 8
+"""A group's scale is its median token's, lest one far out coarsens the rest; but at least this part of the whole's."""
+_TINY = torch.finfo(torch.float32).tiny
+_INT16 = torch.iinfo(torch.int16)
+
+
+@dataclass(frozen=True, slots=True)
+class LayerProfile:
+    """What is known of a layer before it comes: keys' and values' rotation, mean and weight.
+
+    `rotation` (2 × heads × head_dim × head_dim, or None) has the channels in columns; `mean` and `weight` are of shape
+    (2, channels, 1).
+    """
+
+    rotation: torch.Tensor | None
+    mean: torch.Tensor
+    weight: torch.Tensor
+
+
+@dataclass(frozen=True, slots=True)
+class Quantised:
+    """A layer in whole numbers (2 × channels × tokens, 16 bits), the scales of its anchors and of its groups.
+
+    Scales are of shape (2, groups).
+    """
+
+    numbers: torch.Tensor
+    anchor_scales: torch.Tensor
+    group_scales: torch.Tensor
+
+
+def quantise(layer: torch.Tensor, profile: LayerProfile, width: float) -> Quantised:
+    """Return a layer (2 × tokens × heads × head_dim) in whole numbers."""
+    channels = to_channels(layer, profile.rotation)
+    quantised, anchor_scales = quantise_anchors(channels[:, :, ::GROUP_TOKENS])
+    expected = _expected(quantised, anchor_scales, profile)
+    tokens = channels.shape[2]
+    differences = _grouped(channels - _spread(expected, tokens))
+    group_scales = _group_scales(differences, tokens)
+    steps = (group_scales.float() * width).clamp(min=_TINY)
+    numbers = (differences / steps[:, None, :, None]).round().clamp(_INT16.min, _INT16.max)
+    numbers[..., 0] = quantised
+    return Quantised(numbers.flatten(2)[:, :, :tokens].to(torch.int16), anchor_scales, group_scales)
+
+
+def quantise_anchors(channels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return tokens (2 × channels × tokens) as anchors, in whole numbers of 8 bits, and their scales (2 × tokens)."""
+    scales = (channels.abs().amax(1) / ANCHOR_LARGEST).to(SCALE_DTYPE)
+    numbers = (channels / scales.float().clamp(min=_TINY)[:, None]).round()
+    return numbers.clamp(-ANCHOR_LARGEST, ANCHOR_LARGEST), scales
+
+
+def dequantise(quantised: Quantised, profile: LayerProfile, width: float, heads: int) -> torch.Tensor:
+    """Return the layer (2 × tokens × heads × head_dim, 32 bits) that whole numbers stand for."""
+    numbers = quantised.numbers
+    tokens = numbers.shape[2]
+    anchors = numbers[:, :, ::GROUP_TOKENS].float()
+    expected = _expected(anchors, quantised.anchor_scales, profile)
+    steps = _spread((quantised.group_scales.float() * width)[:, None], tokens)
+    channels = numbers.float().mul_(steps).add_(_spread(expected, tokens))
+    channels[:, :, ::GROUP_TOKENS] = anchors * quantised.anchor_scales.float()[:, None]
+    return _from_channels(channels, profile.rotation, heads)
+
+
+def to_channels(layer: torch.Tensor, rotation: torch.Tensor | None) -> torch.Tensor:
+    """Return a layer (2 × tokens × heads × head_dim) by channels (2 × channels × tokens, 32 bits), rotated."""
+    by_head = layer.float().permute(0, 2, 3, 1)
+    turned = by_head if rotation is None else rotation.transpose(-1, -2) @ by_head
+    return turned.flatten(1, 2).contiguous()
+
+
+def _from_channels(channels: torch.Tensor, rotation: torch.Tensor | None, heads: int) -> torch.Tensor:
+    by_head = channels.view(2, heads, -1, channels.shape[2]).transpose(-1, -2)
+    turned = by_head if rotation is None else by_head @ rotation.transpose(-1, -2)
+    return turned.transpose(1, 2)
+
+
+def _expected(anchors: torch.Tensor, scales: torch.Tensor, profile: LayerProfile) -> torch.Tensor:
+    """Return what other tokens of each group are expected to be (2 × channels × groups)."""
+    return (anchors * scales.float()[:, None] - profile.mean) * profile.weight + profile.mean
+
+
+def _spread(by_group: torch.Tensor, tokens: int) -> torch.Tensor:
+    """Repeat what holds for a group for each of its tokens."""
+    return by_group[..., None].expand(*by_group.shape, GROUP_TOKENS).flatten(2)[:, :, :tokens]
+
+
+def _grouped(channels: torch.Tensor) -> torch.Tensor:
+    """Return (2 × channels × groups × ten), the last group filled up with zeros."""
+    padded = torch.nn.functional.pad(channels, (0, -channels.shape[2] % GROUP_TOKENS))
+    return padded.view(*channels.shape[:2], -1, GROUP_TOKENS)
+
+
+def _group_scales(differences: torch.Tensor, tokens: int) -> torch.Tensor:
+    """Return the root mean square of each group's differences (2 × groups), of the median token."""
+    by_token = differences.square().mean(1)[:, :, 1:]
+    missing = -tokens % GROUP_TOKENS
+    if missing:
+        by_token = by_token.clone()
+        by_token[:, -1, GROUP_TOKENS - 1 - missing :] = torch.nan
+    middle = by_token.nanmedian(2).values.sqrt()
+    whole = by_token.nanmean(2).sqrt() / _OUTLIERS
+    return torch.maximum(middle, whole).nan_to_num(0.0).to(SCALE_DTYPE)

@@ -1,0 +1,163 @@
+"""Interleaved range asymmetric numeral systems (rANS) with one table of frequencies per channel, compiled by numba.
+
+The numbers of some channels make one stream. Its lanes, states of 32 bits each, take turns: lane n codes the numbers
+n, n + lanes, … of every channel, and all read 16-bit words from one place. A stream begins with the lanes' states; the
+numbers of a channel follow one another, so a coder needs one table at a time.
+
+A table has 256 frequencies that add up to 4,096: of the numbers -127 to 127, and of the escape, after which a number
+stands as a word of its own. Numbers that a table gives no frequency are escaped too.
+
+Source: Duda 2013 (arXiv 1311.2540); interleaving after Giesen 2014 (arXiv 1402.3392).
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flightllm.errors import BitstreamError, MissingExtraError
+
+try:
+    import numba
+except ImportError as exc:
+    raise MissingExtraError("coding KV caches", "kvcache") from exc
+
+SYMBOLS: Final = 256
+ESCAPE: Final = 255
+LARGEST: Final = 127
+"""The largest number that has a symbol; symbol s stands for s - 127."""
+SCALE_BITS: Final = 12
+TOTAL: Final = 1 << SCALE_BITS
+LOWEST: Final = 1 << 16
+"""States are at least this, and where a stream begins exactly this."""
+
+_MOST_LANES = 32
+_LANE_NUMBERS = 512
+
+
+def lanes_of(numbers: int) -> int:
+    """Return how many lanes code a stream of so many numbers: a lane costs two bytes, so each has enough to do."""
+    lanes = 1
+    while lanes < _MOST_LANES and numbers // (2 * lanes) >= _LANE_NUMBERS:
+        lanes *= 2
+    return lanes
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """The order in which a channel's tokens are coded: all anchors, which are so many, then the others."""
+
+    tokens: NDArray[np.intp]
+    anchors: int
+
+
+def encode_stream(numbers: NDArray[np.int16], tables: NDArray[np.uint16], order: Order) -> NDArray[np.uint16]:
+    """Return the words of one stream of `numbers` (channels × tokens).
+
+    `tables` (2 × channels × 256) has the frequencies for anchors, then those for the others.
+    """
+    lanes = lanes_of(numbers.size)
+    buffer = np.empty(2 * numbers.size + 2 * lanes, dtype=np.uint16)
+    start = _encode(numbers, tables, order.tokens, order.anchors, lanes, buffer)
+    return buffer[start:]
+
+
+def decode_stream(words: NDArray[np.uint16], tables: NDArray[np.uint16], order: Order, out: NDArray[np.int16]) -> None:
+    """Fill `out` (channels × tokens) with the numbers of one stream; see `encode_stream`.
+
+    Raises:
+        BitstreamError: the words are not what the encoder made with these tables.
+    """
+    lanes = lanes_of(out.size)
+    if len(words) < 2 * lanes or not _decode(words, tables, order.tokens, order.anchors, lanes, out):
+        raise BitstreamError("a stream of this KV chunk does not end where its numbers do")
+
+
+@numba.njit(nogil=True, cache=True)
+def _encode(numbers, tables, order, first, lanes, buffer):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    """Write a stream to the end of `buffer`, the last number first; return where it begins."""
+    channels, tokens = numbers.shape
+    states = np.full(lanes, LOWEST, dtype=np.uint64)
+    starts = np.empty(SYMBOLS, dtype=np.uint64)
+    place = len(buffer)
+    for channel in range(channels - 1, -1, -1):
+        for kind in (1, 0):
+            begin, end = (first, tokens) if kind == 1 else (0, first)
+            table = tables[kind, channel]
+            total = np.uint64(0)
+            for symbol in range(SYMBOLS):
+                starts[symbol] = total
+                total += np.uint64(table[symbol])
+            for index in range(end - begin - 1, -1, -1):
+                number = numbers[channel, order[begin + index]]
+                symbol = number + LARGEST if -LARGEST <= number <= LARGEST else ESCAPE
+                if symbol == ESCAPE or table[symbol] == 0:
+                    symbol = ESCAPE
+                    place -= 1
+                    buffer[place] = np.uint16(number)
+                frequency = np.uint64(table[symbol])
+                lane = index & (lanes - 1)
+                state = states[lane]
+                if state >= frequency << np.uint64(32 - SCALE_BITS):
+                    place -= 1
+                    buffer[place] = np.uint16(state & np.uint64(0xFFFF))
+                    state >>= np.uint64(16)
+                quotient = state // frequency
+                states[lane] = (quotient << np.uint64(SCALE_BITS)) + (state - quotient * frequency) + starts[symbol]
+    for lane in range(lanes - 1, -1, -1):
+        place -= 2
+        buffer[place] = np.uint16(states[lane] & np.uint64(0xFFFF))
+        buffer[place + 1] = np.uint16(states[lane] >> np.uint64(16))
+    return place
+
+
+@numba.njit(nogil=True, cache=True)
+def _decode(words, tables, order, first, lanes, out):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    """Read a stream; return whether it ends as it must. Reads no word beyond the last, whatever the words are."""
+    states = np.empty(lanes, dtype=np.uint32)
+    for lane in range(lanes):
+        states[lane] = np.uint32(words[2 * lane]) | (np.uint32(words[2 * lane + 1]) << np.uint32(16))
+    place = 2 * lanes
+    slots = np.empty(TOTAL, dtype=np.uint32)
+    for channel in range(out.shape[0]):
+        for kind in (0, 1):
+            part = order[first:] if kind == 1 else order[:first]
+            if len(part):
+                _spread(tables[kind, channel], slots)
+                place = _decode_channel(words, place, slots, states, part, out[channel])
+    return place == len(words) and np.all(states == np.uint32(LOWEST))
+
+
+@numba.njit(nogil=True, cache=True)
+def _decode_channel(words, place, slots, states, tokens, out):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    """Read the numbers of some tokens of a channel; return where the next ones begin."""
+    last, lanes, mask = len(words) - 1, len(states), np.uint32(TOTAL - 1)
+    for base in range(0, len(tokens), lanes):
+        for lane in range(min(lanes, len(tokens) - base)):
+            slot = slots[states[lane] & mask]
+            frequency = ((slot >> np.uint32(SCALE_BITS)) & mask) + np.uint32(1)
+            state = np.uint32(frequency * (states[lane] >> np.uint32(SCALE_BITS)) + (slot & mask))
+            if state < np.uint32(LOWEST):
+                state = (state << np.uint32(16)) | np.uint32(words[min(place, last)])
+                place += 1
+            states[lane] = state
+            symbol = slot >> np.uint32(2 * SCALE_BITS)
+            if symbol == ESCAPE:
+                out[tokens[base + lane]] = np.int16(words[min(place, last)])
+                place += 1
+            else:
+                out[tokens[base + lane]] = np.int16(symbol) - np.int16(LARGEST)
+    return place
+
+
+@numba.njit(nogil=True, cache=True)
+def _spread(table, slots):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    """Fill the slots of a table: symbol (8 bits), its frequency less one, and the slot's place in it (12 bits each)."""
+    slot = np.int64(0)
+    for symbol in range(SYMBOLS):
+        frequency = np.uint32(table[symbol])
+        head = (np.uint32(symbol) << np.uint32(2 * SCALE_BITS)) | ((frequency - np.uint32(1)) << np.uint32(SCALE_BITS))
+        for place in range(frequency):
+            slots[slot + place] = head | np.uint32(place)
+        slot += frequency

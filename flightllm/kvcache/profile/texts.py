@@ -1,0 +1,53 @@
+"""Texts to learn a profile from: the user's files, or the sample tables."""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flightllm.errors import ConfigError
+from flightllm.resources import sample_folder
+
+
+def read_texts(paths: Iterable[Path]) -> Iterator[str]:
+    """Yield the texts of files: a Parquet file's rows, of any other file all of it.
+
+    Raises:
+        ConfigError: a file cannot be read.
+    """
+    for path in paths:
+        try:
+            if path.suffix == ".parquet":
+                yield from _rows(path)
+            else:
+                yield path.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError, pa.ArrowInvalid) as error:
+            raise ConfigError(f"--texts: {path} is no Parquet file or text that can be read: {error}") from error
+
+
+def sample_texts() -> Iterator[str]:
+    """Yield the rows of the packaged sample tables, the tables taking turns."""
+    tables = [list(_rows(path)) for path in sorted(sample_folder().glob("*.parquet"))]
+    for place in range(max(map(len, tables))):
+        yield from (rows[place] for rows in tables if place < len(rows))
+
+
+def _rows(path: Path) -> Iterator[str]:
+    """Yield each row of a Parquet file as prompts have it, without what is NULL."""
+    for batch in pq.ParquetFile(path).iter_batches():
+        for row in batch.to_pylist():
+            yield "\n".join(f"{name}: {value}" for name, value in row.items() if value is not None)
+
+
+def contexts(texts: Iterable[list[int]], tokens: int, count: int) -> Iterator[list[int]]:
+    """Yield at most `count` contexts of `tokens` tokens each, cut from texts put one after the other."""
+    held: list[int] = []
+    for text in texts:
+        held += text
+        while len(held) >= tokens:
+            if not count:
+                return
+            yield held[:tokens]
+            held = held[tokens:]
+            count -= 1

@@ -1,0 +1,279 @@
+"""KV chunks on the disk of this machine, as many as fit into a given size."""
+
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from types import MappingProxyType
+from typing import Self
+from uuid import uuid4
+
+import structlog
+
+from flightllm.errors import InvalidInputError, LimitExceededError, NotFoundError, StoreUnavailableError
+from flightllm.files import make_private
+from flightllm.kvcache.store.eviction import Policy, least_recently_used
+from flightllm.kvcache.store.index import Entry, Index
+from flightllm.kvcache.store.names import PART_BYTES, check_keys, check_names
+from flightllm.kvcache.store.parts import CHECK_BYTES, checksum, write
+from flightllm.kvcache.store.status import Held, StoreStatus
+from flightllm.storage.lock import FolderLock
+
+_log = structlog.get_logger(__name__)
+
+
+class DiskStore:
+    """Bitstreams as files in `folder`, at most `max_bytes` of them. Safe for several threads; one process at a time.
+
+    A bitstream is written to a file of its own, and held from the commit of its row in the index on: after `kill -9` at
+    any moment all that was put is there, whole, and what was half-written is removed when the store is opened.
+    Nothing waits for the disk, so a power cut may lose or damage what was put last. Each part is compared with its
+    checksum before it is handed out, so what is damaged is lost, and never taken for a chunk.
+    `max_bytes` bounds what is held; files being written, or evicted while they are read, come on top.
+    """
+
+    def __init__(self, folder: Path, max_bytes: int, policy: Policy = least_recently_used) -> None:
+        """Open the store, making its folder where there is none.
+
+        Raises:
+            ConfigError: another process uses the folder, or it cannot be used.
+            StoreUnavailableError: the index cannot be read.
+        """
+        if max_bytes < 1:
+            raise InvalidInputError(f"a store of {max_bytes} bytes holds nothing: give max_bytes of at least 1")
+        self.max_bytes = max_bytes
+        self._policy = policy
+        self._files = folder / "chunks"
+        self._mutex = threading.Lock()
+        """Guards what follows."""
+        self._hits = self._misses = self._evicted = self._damaged = 0
+        with suppress(OSError):  # the lock says what is wrong
+            make_private(folder)
+        self._lock = FolderLock(folder, "KV caches", "folder under [kvstore]")
+        try:
+            with _usable():
+                make_private(self._files)
+                self._index = Index(folder / "index.sqlite")
+                try:
+                    self._remove_leftovers()
+                    self._make_room()
+                except BaseException:
+                    self._index.close()
+                    raise
+        except BaseException:
+            self._lock.close()
+            raise
+
+    def close(self) -> None:
+        """Close the files and let others use the folder; what is being read can be read to its end. Idempotent."""
+        with self._mutex, _usable():
+            self._index.close()
+        self._lock.close()
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    # --- reading
+
+    def lookup(self, keys: Sequence[str]) -> list[Mapping[str, int]]:
+        """Return the bytes of what is held of each chunk; see `ChunkStore.lookup`. That is no use of it.
+
+        Raises:
+            InvalidInputError: one is no key.
+        """
+        check_keys(keys)
+        with self._mutex, _usable():
+            found = self._index.sizes(keys)
+            self._misses += sum(1 for held in found if not held)
+        return [MappingProxyType(held) for held in found]
+
+    def get(self, key: str, codec: str) -> Iterator[memoryview]:
+        """Yield a bitstream in parts of at most 1 MiB, each checked; see `ChunkStore.get`.
+
+        One that is evicted or replaced meanwhile is yielded to its end, as it was.
+
+        Raises:
+            InvalidInputError: no bitstream can be called so.
+            NotFoundError: it is not held; or a part is damaged, in which case it is dropped.
+        """
+        check_names(key, codec)
+        entry, descriptor = self._open(key, codec)
+        with os.fdopen(descriptor, "rb") as file:
+            for place in range(0, len(entry.checksums), CHECK_BYTES):
+                try:
+                    part = file.read(PART_BYTES)
+                except OSError:
+                    part = b""
+                if checksum(part) != entry.checksums[place : place + CHECK_BYTES]:
+                    raise self._drop_damaged(entry)
+                yield memoryview(part)
+
+    def status(self) -> StoreStatus:
+        """Return what is held, and what became of requests since the store was opened."""
+        with self._mutex, _usable():
+            return StoreStatus(
+                self._index.chunks(),
+                self._index.bytes,
+                self.max_bytes,
+                MappingProxyType({codec: Held(*held) for codec, held in self._index.by_codec().items()}),
+                self._hits,
+                self._misses,
+                self._evicted,
+                self._damaged,
+            )
+
+    # --- writing
+
+    def put(self, key: str, codec: str, data: bytes) -> None:
+        """Keep a bitstream; see `ChunkStore.put`.
+
+        Raises:
+            InvalidInputError: no bitstream can be called so.
+        """
+        whole = memoryview(data).cast("B")
+        self.put_parts(key, codec, len(whole), (whole,))
+
+    def put_parts(self, key: str, codec: str, size: int, parts: Iterable[memoryview]) -> None:
+        """Keep a bitstream of `size` bytes that comes in parts; where they are more or fewer, none of it.
+
+        Raises:
+            InvalidInputError: no bitstream can be called so, or the parts are not of that size together.
+            LimitExceededError: it is larger than the store; no part was taken.
+            StoreUnavailableError: the disk is full, or the store was closed.
+        """
+        check_names(key, codec)
+        if size > self.max_bytes:
+            raise LimitExceededError(
+                f"a KV chunk of {size:,} bytes; the store holds {self.max_bytes:,}: raise max_bytes under [kvstore]"
+            )
+        name = f"{key[:2]}/{key}.{codec}.{uuid4().hex}"
+        path = self._files / name
+        try:
+            with _usable():
+                entry = Entry(key, codec, name, size, write(path, size, parts))
+                with self._mutex:
+                    gone = self._keep(entry)
+        except BaseException:
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+            raise
+        self._unlink(gone)
+
+    def delete(self, keys: Sequence[str]) -> int:
+        """Forget all that is held of some chunks; return how many bitstreams that were.
+
+        Raises:
+            InvalidInputError: one is no key.
+        """
+        check_keys(keys)
+        return self._forget(lambda: self._index.of_keys(keys))
+
+    def clear(self) -> int:
+        """Forget all that is held; return how many bitstreams that were."""
+        return self._forget(lambda: list(self._index.by_last_use()))
+
+    # --- how it is done
+
+    def _open(self, key: str, codec: str) -> tuple[Entry, int]:
+        """Return a bitstream's entry and its open file."""
+        with self._mutex, _usable():
+            entry = self._index.find(key, codec)
+            if entry is None:
+                self._misses += 1
+                raise NotFoundError(f"no KV chunk {key} is held as {codec}")
+            descriptor = -1
+            with suppress(OSError):
+                descriptor = os.open(self._files / entry.file, os.O_RDONLY)
+            if descriptor >= 0 and os.fstat(descriptor).st_size == entry.size:
+                self._index.touch(entry)
+                self._hits += 1
+                return entry, descriptor
+        if descriptor >= 0:
+            os.close(descriptor)
+        raise self._drop_damaged(entry)
+
+    def _drop_damaged(self, entry: Entry) -> NotFoundError:
+        """Forget a bitstream whose file is not what was put, and return the error that says so."""
+        _log.warning("KV chunk damaged, dropped", key=entry.key, codec=entry.codec)
+        with self._mutex, _usable():
+            self._misses += 1
+            if self._index.find(entry.key, entry.codec) == entry:  # else another one took its place meanwhile
+                self._damaged += 1
+                self._index.change([entry])
+        self._unlink([entry])
+        return NotFoundError(f"the KV chunk {entry.key} as {entry.codec} was damaged on disk, and is dropped")
+
+    def _keep(self, entry: Entry) -> list[Entry]:
+        """Commit a bitstream, and return what went for it. The caller holds the mutex."""
+        replaced = self._index.find(entry.key, entry.codec)
+        gone = [] if replaced is None else [replaced]
+        evicted = self._victims(entry.size - sum(one.size for one in gone), gone)
+        self._index.change([*gone, *evicted], entry)
+        self._evicted += len(evicted)
+        return [*gone, *evicted]
+
+    def _victims(self, size: int, spared: Sequence[Entry] = ()) -> list[Entry]:
+        """Return what must go before `size` bytes more can be held."""
+        over, victims = self._index.bytes + size - self.max_bytes, list[Entry]()
+        if over <= 0:
+            return []
+        for entry in self._policy(self._index):
+            if over <= 0:
+                break
+            if entry not in spared:
+                victims.append(entry)
+                over -= entry.size
+        return victims
+
+    def _make_room(self) -> None:
+        """Evict what is too much where the store was larger when it was open last."""
+        evicted = self._victims(0)
+        if evicted:
+            self._index.change(evicted)
+            self._unlink(evicted)
+
+    def _forget(self, chosen: Callable[[], list[Entry]]) -> int:
+        with self._mutex, _usable():
+            gone = chosen()
+            self._index.change(gone)
+        self._unlink(gone)
+        return len(gone)
+
+    def _unlink(self, gone: Iterable[Entry]) -> None:
+        """Remove files that no row names any more; one that cannot be now is when the store is opened next."""
+        for entry in gone:
+            try:
+                (self._files / entry.file).unlink(missing_ok=True)
+            except OSError as error:
+                _log.warning("file of a KV chunk cannot be removed", file=entry.file, error=error.strerror)
+
+    def _remove_leftovers(self) -> None:
+        """Remove files that no row names, and rows whose file is not there or not whole."""
+        entries = {entry.file: entry for entry in self._index.by_last_use()}
+        found = {path.relative_to(self._files).as_posix(): path for path in self._files.glob("*/*")}
+        for name, path in found.items():
+            if name not in entries:
+                path.unlink()
+        lost = [one for name, one in entries.items() if name not in found or found[name].stat().st_size != one.size]
+        if lost:
+            _log.warning("KV chunks are lost", count=len(lost))
+            self._index.change(lost)
+            self._unlink(lost)
+
+
+@contextmanager
+def _usable() -> Iterator[None]:
+    """Turn errors of the disk and the index into ours."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise StoreUnavailableError(f"the index of the KV store cannot be used: {error}") from error
+    except OSError as error:  # the rest of it names a path
+        raise StoreUnavailableError(f"the folder of the KV store cannot be used: {error.strerror}") from error

@@ -1,0 +1,140 @@
+"""What a store of KV chunks holds, in SQLite: a bitstream counts once its row is committed, and no longer than that."""
+
+import json
+import sqlite3
+from collections.abc import Iterator, Sequence
+from contextlib import closing, suppress
+from dataclasses import astuple, dataclass
+from pathlib import Path
+
+import structlog
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS chunks (
+    key TEXT, codec TEXT, file TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, checksums BLOB NOT NULL,
+    used INTEGER NOT NULL, PRIMARY KEY (key, codec));
+CREATE INDEX IF NOT EXISTS by_last_use ON chunks (used);
+"""
+_COLUMNS = "key, codec, file, size, checksums"
+_DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
+"""What SQLite says of a file that is no database, or not ours: SQLITE_ERROR is a table of another shape. The lower
+byte of a code; the rest says why."""
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One bitstream: whose it is, the file that has it, its bytes, and the checksums of its parts one after another."""
+
+    key: str
+    codec: str
+    file: str
+    size: int
+    checksums: bytes
+
+
+class Index:
+    """The file of the index. One thread at a time; all methods raise `sqlite3.Error` where it cannot be used.
+
+    It is not brought to disk with every change: killing the process loses nothing, a power cut the last changes at
+    most. A damaged file is removed and an empty one begun: all that was held can be computed again.
+    """
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._database = _opened(path)
+        except sqlite3.DatabaseError as error:
+            if (getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT) & 0xFF) not in _DAMAGED:
+                raise
+            _log.warning("the index of KV chunks is damaged, an empty one is begun", error=str(error))
+            for end in ("", "-wal", "-shm"):
+                path.with_name(path.name + end).unlink(missing_ok=True)
+            self._database = _opened(path)
+        self.bytes, self._clock = self._one("SELECT coalesce(sum(size), 0), coalesce(max(used), 0) FROM chunks")
+
+    def close(self) -> None:
+        """Close the file. Idempotent."""
+        self._database.close()
+
+    def find(self, key: str, codec: str) -> Entry | None:
+        """Return a bitstream's entry, None where it is not held."""
+        query = f"SELECT {_COLUMNS} FROM chunks WHERE key = ? AND codec = ?"
+        row = self._database.execute(query, (key, codec)).fetchone()
+        return None if row is None else Entry(*row)
+
+    def touch(self, entry: Entry) -> None:
+        """Note that a bitstream is used now; where the disk is full, the order stays as it was."""
+        self._clock += 1
+        with suppress(sqlite3.Error):
+            self._database.execute("UPDATE chunks SET used = ? WHERE file = ?", (self._clock, entry.file))
+
+    def change(self, gone: Sequence[Entry], new: Entry | None = None) -> None:
+        """Remove some bitstreams and add one, all together or not at all."""
+        self._clock += 1
+        database, held = self._database, self.bytes
+        database.execute("BEGIN IMMEDIATE")
+        try:
+            for entry in gone:
+                held -= entry.size * database.execute("DELETE FROM chunks WHERE file = ?", (entry.file,)).rowcount
+            if new is not None:
+                database.execute("INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?)", (*astuple(new), self._clock))
+                held += new.size
+            database.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):  # SQLite itself undoes some failures
+                database.execute("ROLLBACK")
+            raise
+        self.bytes = held
+
+    def sizes(self, keys: Sequence[str]) -> list[dict[str, int]]:
+        """Return, for each chunk, the bytes of what is held of it by codec name, by one query."""
+        query = "SELECT key, codec, size FROM chunks WHERE key IN (SELECT value FROM json_each(?)) ORDER BY codec"
+        found: dict[str, dict[str, int]] = {}
+        for key, codec, size in self._database.execute(query, (json.dumps(list(keys)),)):
+            found.setdefault(key, {})[codec] = size
+        return [dict(found.get(key, {})) for key in keys]
+
+    def of_keys(self, keys: Sequence[str]) -> list[Entry]:
+        """Return all that is held of some chunks."""
+        query = f"SELECT {_COLUMNS} FROM chunks WHERE key IN (SELECT value FROM json_each(?))"
+        return [Entry(*row) for row in self._database.execute(query, (json.dumps(list(keys)),))]
+
+    def by_last_use(self) -> Iterator[Entry]:
+        """Yield all that is held, what was used the longest ago first."""
+        with closing(self._database.execute(f"SELECT {_COLUMNS} FROM chunks ORDER BY used")) as rows:
+            for row in rows:
+                yield Entry(*row)
+
+    def chunks(self) -> int:
+        """Return of how many chunks something is held."""
+        return int(self._one("SELECT count(DISTINCT key) FROM chunks")[0])
+
+    def by_codec(self) -> dict[str, tuple[int, int]]:
+        """Return how many bitstreams there are of each codec, and their bytes."""
+        query = "SELECT codec, count(*), sum(size) FROM chunks GROUP BY codec ORDER BY codec"
+        return {codec: (count, size) for codec, count, size in self._database.execute(query)}
+
+    def _one(self, query: str) -> tuple[int, ...]:
+        row: tuple[int, ...] = self._database.execute(query).fetchone()
+        return row
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+    try:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("PRAGMA synchronous = NORMAL")
+        database.executescript(_SCHEMA)
+        database.execute(f"SELECT {_COLUMNS}, used FROM chunks LIMIT 1").fetchone()
+        _check(database)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _check(database: sqlite3.Connection) -> None:
+    """Raise `sqlite3.DatabaseError` where a page is damaged."""
+    found = database.execute("PRAGMA quick_check(1)").fetchone()[0]
+    if found != "ok":
+        raise sqlite3.DatabaseError(found)

@@ -1,0 +1,40 @@
+"""What bitstreams are called in a store, key of the chunk and name of the codec: paths are made of them."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from flightllm.errors import InvalidInputError
+
+PART_BYTES: Final = 1 << 20
+"""Most bytes of a bitstream that are read, sent and checked at once."""
+
+_KEY = re.compile(r"[0-9a-f]{40}", re.ASCII)
+_CODEC = re.compile(r"[a-z0-9-]{1,16}", re.ASCII)
+_SHOWN = 60
+
+
+def check_keys(keys: Iterable[object]) -> None:
+    """Raise `InvalidInputError` where one is no key of a chunk; see `flightllm.kvcache.chunks`."""
+    for key in keys:
+        if not isinstance(key, str) or not _KEY.fullmatch(key):
+            raise InvalidInputError(
+                f"{_shown(key)} is no key of a KV chunk: 40 hexadecimal digits in lower case, as `prefix_chunks` makes"
+            )
+
+
+def check_codec(codec: object) -> None:
+    """Raise `InvalidInputError` where it is no name of a codec."""
+    if not isinstance(codec, str) or not _CODEC.fullmatch(codec):
+        raise InvalidInputError(f"{_shown(codec)} is no codec's name: 1 to 16 of the characters a-z, 0-9 and -")
+
+
+def check_names(key: object, codec: object) -> None:
+    """Raise `InvalidInputError` where these name no bitstream."""
+    check_keys([key])
+    check_codec(codec)
+
+
+def _shown(name: object) -> str:
+    text = repr(name)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"

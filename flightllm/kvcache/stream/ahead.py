@@ -1,0 +1,187 @@
+"""Chooses and brings a prompt's chunks one after the other, one chunk ahead of who decodes them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+import structlog
+
+from flightllm.errors import BitstreamError, NotFoundError, StoreUnavailableError
+from flightllm.kvcache.chunks import Chunk
+from flightllm.kvcache.stream.base import TEXT, Costs, HeldChunk, Situation
+from flightllm.kvcache.stream.items import Reason, Recompute
+from flightllm.kvcache.stream.transfer import Transfer
+
+if TYPE_CHECKING:
+    from flightllm.kvcache.stream.fetch import Source
+
+_LOOK_SECONDS: Final = 0.02
+"""How often a transfer under way is held against what could be done instead."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """A chunk's bitstream."""
+
+    chunk: Chunk
+    codec: str
+    data: memoryview
+
+
+class Ahead:
+    """A thread that brings the next chunk while one is decoded, and no further ones. One thread may take from it.
+
+    Failures of the store end what it brings, and are logged; none is raised.
+    """
+
+    def __init__(self, chunks: Sequence[Chunk], source: Source, slo: float | None, started: float) -> None:
+        self._chunks = chunks
+        self._source = source
+        self._slo = slo
+        self._started = started
+        self._text_seconds = source.prefill(chunks[0].start, chunks[-1].stop)
+        self._costs = Costs(source.prefill, source.link.meter.decode_seconds)
+        self._changed = threading.Condition()
+        self._asking = True
+        self._closed = False
+        self._ready: Arrived | Recompute | None = None
+        self._decoded_by = 0.0
+        self.lookup_seconds = 0.0
+        self.given_up = 0
+        """Transfers given up because something else was sooner."""
+        self.wasted_bytes = 0
+        """What came of those."""
+        threading.Thread(target=self._run, name="kv-ahead", daemon=True).start()
+
+    def take(self) -> Arrived | Recompute:
+        """Wait for the next chunk and return it, or the end. What was taken before counts as decoded.
+
+        A store that does not even answer what it holds is waited for no longer than computing all would take.
+        """
+        with self._changed:
+            self._decoded_by = 0.0
+            if not self._changed.wait_for(lambda: not self._asking, self._text_seconds):
+                self._closed = True
+                self._fail(0, "store", StoreUnavailableError("the KV store did not answer in time"))
+                return self._rest(0, "store")
+            while self._ready is None:
+                self._changed.wait()
+            taken, self._ready = self._ready, None
+            if isinstance(taken, Arrived):
+                self._decoded_by = time.monotonic() + self._costs.decode(taken.codec, taken.chunk.tokens)
+            self._changed.notify_all()
+            return taken
+
+    def close(self) -> None:
+        """Bring nothing more. Idempotent."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    def _run(self) -> None:
+        position = 0
+        try:
+            reason = self._refrains()
+            if reason is not None:
+                self._hand(self._rest(0, reason))
+                return
+            left = self._ask()
+            for position in range(len(left)):
+                item = self._bring(left[position:])
+                if item is None or not self._hand(item):
+                    return
+        except Exception as error:  # noqa: BLE001 - an engine can always compute instead
+            if self._closed:
+                return
+            reason = "damaged" if isinstance(error, BitstreamError) else "store"
+            self._fail(position, reason, error)
+            self._hand(self._rest(position, reason))
+
+    def _refrains(self) -> Reason | None:
+        """Return why not even to ask what is held, if there is a reason."""
+        if not self._source.link.up:
+            return "store"
+        trips = 2 * self._source.link.meter.round_trip(time.monotonic())  # the question, and the first chunk's
+        return "chosen" if self._text_seconds <= trips else None
+
+    def _ask(self) -> list[HeldChunk]:
+        """Return what is held of each chunk, in codecs that can be decoded here."""
+        started = time.monotonic()
+        found = self._source.link.lookup([chunk.key for chunk in self._chunks])
+        with self._changed:
+            self.lookup_seconds = time.monotonic() - started
+            self._asking = False
+            self._changed.notify_all()
+        usable = [{codec: size for codec, size in sizes.items() if codec in self._source.codecs} for sizes in found]
+        return [HeldChunk(chunk, sizes) for chunk, sizes in zip(self._chunks, usable, strict=True)]
+
+    def _bring(self, left: Sequence[HeldChunk]) -> Arrived | Recompute | None:
+        """Return the next chunk, or that all from it on is to be computed; None once closed."""
+        link, chunk, missing = self._source.link, left[0].chunk, not left[0].sizes
+        while not self._closed:
+            sizes = left[0].sizes
+            codec = self._source.policy.choose(self._situation(left, link.meter.transfers + 1))
+            if codec == TEXT:
+                return Recompute(chunk.start, self._chunks[-1].stop, "missing" if missing else "chosen")
+            transfer = link.transfer(chunk.key, codec, sizes[codec])
+            try:
+                if self._arrives(transfer, left, codec):
+                    return Arrived(chunk, codec, transfer.result())
+            except NotFoundError:  # no longer held
+                missing = len(sizes) == 1
+            left = [left[0].without(codec), *left[1:]]  # what was given up once is not begun again
+        return None
+
+    def _arrives(self, transfer: Transfer, left: Sequence[HeldChunk], codec: str) -> bool:
+        """Wait for a transfer to end, and return True; or give it up where something else is sooner now."""
+        while not transfer.wait(_LOOK_SECONDS):
+            rest = left[0].sizes[codec] - transfer.received
+            situation = self._situation(left, self._source.link.meter.transfers)
+            if self._closed:
+                transfer.leave()
+                return False
+            if not self._source.policy.keeps(situation, codec, rest):
+                transfer.leave()
+                self.given_up += 1
+                self.wasted_bytes += transfer.received
+                return False
+        return True
+
+    def _situation(self, left: Sequence[HeldChunk], transfers: int) -> Situation:
+        now, meter = time.monotonic(), self._source.link.meter
+        return Situation(
+            left,
+            self._costs,
+            throughput=meter.throughput(now),
+            transfers=transfers,
+            round_trip=meter.round_trip(now),
+            elapsed=now - self._started,
+            slo=self._slo,
+            busy=max(0.0, self._decoded_by - now),
+        )
+
+    def _hand(self, item: Arrived | Recompute) -> bool:
+        """Give an item to who takes it; tell whether it was taken and is not the last one."""
+        with self._changed:
+            self._asking = False
+            self._ready = item
+            self._changed.notify_all()
+            if isinstance(item, Recompute):
+                return False
+            self._changed.wait_for(lambda: self._ready is None or self._closed)
+            return not self._closed
+
+    def _rest(self, position: int, reason: Reason) -> Recompute:
+        return Recompute(self._chunks[position].start, self._chunks[-1].stop, reason)
+
+    def _fail(self, position: int, reason: Reason, error: Exception) -> None:
+        if reason == "store":
+            self._source.link.failed()
+        rest = self._rest(position, reason)
+        _log.warning("kv chunks are computed instead", reason=reason, tokens=rest.stop - rest.start, error=str(error))

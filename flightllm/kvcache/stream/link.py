@@ -1,0 +1,64 @@
+"""A store as an engine sees it: what was measured on the way there, and what is on its way now."""
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Final
+
+from flightllm.errors import StoreUnavailableError
+from flightllm.kvcache.store.base import ChunkStore
+from flightllm.kvcache.stream.meter import Meter
+from flightllm.kvcache.stream.transfer import Transfer
+
+_REST_SECONDS: Final = 5.0
+"""A store that failed is not asked for so long: each request would wait for it in vain."""
+
+
+class Link:
+    """The way to one store, shared by all requests of an engine. Safe to use from several threads.
+
+    Those who want the same bitstream at the same time share one transfer.
+    """
+
+    def __init__(self, store: ChunkStore) -> None:
+        self.meter = Meter()
+        self._store = store
+        self._lock = threading.Lock()
+        self._transfers: dict[tuple[str, str], Transfer] = {}
+        self._resting_until = 0.0
+
+    @property
+    def up(self) -> bool:
+        """Tell whether there is any use in asking the store."""
+        return time.monotonic() >= self._resting_until
+
+    def failed(self) -> None:
+        """Leave the store alone for a while."""
+        self._resting_until = time.monotonic() + _REST_SECONDS
+
+    def lookup(self, keys: Sequence[str]) -> list[Mapping[str, int]]:
+        """Ask what is held; see `ChunkStore.lookup`."""
+        started = time.monotonic()
+        found = self._store.lookup(keys)
+        now = time.monotonic()
+        self.meter.asked(now - started, now)
+        if len(found) != len(keys):
+            raise StoreUnavailableError(f"the KV store was asked for {len(keys)} chunks and told of {len(found)}")
+        return found
+
+    def transfer(self, key: str, codec: str, size: int) -> Transfer:
+        """Return the transfer of a bitstream, begun now or by somebody else; to be left where it is given up."""
+        with self._lock:
+            under_way = self._transfers.get((key, codec))
+            if under_way is not None and under_way.join():
+                return under_way
+            get = partial(self._store.get, key, codec)
+            begun = Transfer(get, size, self.meter, partial(self._end, (key, codec)))
+            self._transfers[key, codec] = begun
+            return begun
+
+    def _end(self, name: tuple[str, str], transfer: Transfer) -> None:
+        with self._lock:
+            if self._transfers.get(name) is transfer:
+                del self._transfers[name]

@@ -1,0 +1,19 @@
+"""How a server in this process is told to stop."""
+
+import signal
+import threading
+from types import FrameType
+
+
+def stop_by_signals() -> threading.Event:
+    """Return what SIGTERM and SIGINT set; a second one ends the process at once. For the main thread."""
+    stop = threading.Event()
+
+    def on_signal(number: int, _frame: FrameType | None) -> None:
+        if stop.is_set():
+            raise SystemExit(128 + number)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, on_signal)
+    return stop
