@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
-from flightllm.kvcache.connector.options import HINT
+from flightllm.kvcache.options import HINT
 from flightllm.llm.base import Completion, KvEventsAddress, PrefixCache, Request, cache_salt
 from flightllm.llm.openai_options import OpenAIOptions
 from flightllm.llm.openai_wire import share_out, spellings

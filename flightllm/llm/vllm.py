@@ -48,7 +48,7 @@ class VllmOptions:
     address given, as `tcp://*:5557`; `kv_replay` is then where it tells past events again.
 
     `kv_store` is where starts of prompts that recur are kept, as `grpc://host:port`, for this engine's next life and
-    for others of the same model, coded by `kv_codec`; `kv_options` are further ones of `ConnectorOptions`.
+    for others of the same model, coded by `kv_codec`; `kv_options` are further ones of `KvOptions`.
     """
 
     max_model_len: int = 0

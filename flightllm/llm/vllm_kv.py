@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flightllm.kvcache.connector.options import HINT, read_connector_options
+from flightllm.kvcache.options import HINT, read_kv_options
 from flightllm.llm.base import Request
 from flightllm.llm.local_plan import shared_length
 from flightllm.llm.prompts import PromptEncoder
@@ -21,7 +21,7 @@ def kv_transfer(store: str, codec: str, token: str | None, options: Mapping[str,
     extra = {**options, **named}
     if not extra:
         return None
-    read_connector_options(extra)
+    read_kv_options(extra)
     return {
         "kv_connector": "FlightLLMConnector",
         "kv_connector_module_path": "flightllm.kvcache.connector.vllm",

@@ -15,9 +15,9 @@ import structlog
 import torch
 
 from flightllm.errors import BitstreamError, StoreUnavailableError
+from flightllm.kvcache.background import Background
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.codec.base import Codec
-from flightllm.kvcache.connector.background import Background
 from flightllm.kvcache.connector.paged import PagedMemory
 from flightllm.kvcache.connector.tasks import Load
 from flightllm.kvcache.store.base import ChunkStore

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from flightllm.kvcache.connector.background import Background
+from flightllm.kvcache.background import Background
 from flightllm.kvcache.store.base import ChunkStore
 
 _log = structlog.get_logger(__name__)

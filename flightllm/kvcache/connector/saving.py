@@ -11,8 +11,8 @@ import structlog
 import torch
 
 from flightllm.errors import StoreUnavailableError
+from flightllm.kvcache.background import Background
 from flightllm.kvcache.codec.base import Codec
-from flightllm.kvcache.connector.background import Background
 from flightllm.kvcache.connector.paged import PagedMemory
 from flightllm.kvcache.connector.tasks import Save
 from flightllm.kvcache.store.base import ChunkStore

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.connector.lookups import Lookups
-from flightllm.kvcache.connector.options import Saved
-from flightllm.kvcache.connector.prefixes import Cutting, Prefixes
 from flightllm.kvcache.connector.tasks import Load, Save
+from flightllm.kvcache.options import Saved
+from flightllm.kvcache.prefixes import Cutting, Prefixes
 
 _PLANNED_SECONDS = 60.0
 """How long a chunk that was sent to be saved is not sent again; after that the store is asked."""

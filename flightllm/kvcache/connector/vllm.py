@@ -25,13 +25,13 @@ from flightllm.config import LogConfig
 from flightllm.errors import ConfigError, UnsupportedError
 from flightllm.kvcache.connector.loading import Loading
 from flightllm.kvcache.connector.lookups import Lookups
-from flightllm.kvcache.connector.opening import open_codec, open_store
-from flightllm.kvcache.connector.options import HINT, read_connector_options
 from flightllm.kvcache.connector.paged import PagedMemory, PagedShape
-from flightllm.kvcache.connector.prefixes import Cutting
 from flightllm.kvcache.connector.saving import Saving
 from flightllm.kvcache.connector.scheduling import Prompt, Scheduling
 from flightllm.kvcache.connector.tasks import Load, Save
+from flightllm.kvcache.opening import open_codecs, open_store
+from flightllm.kvcache.options import HINT, read_kv_options
+from flightllm.kvcache.prefixes import Cutting
 from flightllm.kvcache.store.base import ChunkStore
 from flightllm.llm.models import model_digest
 from flightllm.log import configure_logging
@@ -62,9 +62,10 @@ class FlightLLMConnector(KVConnectorBase_V1):
         super().__init__(vllm_config=vllm_config, role=role, kv_cache_config=kv_cache_config)
         if not structlog.is_configured():  # in a process of vLLM's own
             configure_logging(LogConfig())
-        self._options = read_connector_options(self._kv_transfer_config.kv_connector_extra_config)
+        self._options = read_kv_options(self._kv_transfer_config.kv_connector_extra_config)
         self._spec = _attention(vllm_config, kv_cache_config)
-        self._codec = open_codec(self._options.codec)
+        codecs = open_codecs(self._options, Path(vllm_config.model_config.model))
+        [self._codec] = [codec for codec in codecs if codec.name == self._options.codec]
         self._store = self.open_store()
         self._scheduling = self._start_scheduling() if role == KVConnectorRole.SCHEDULER else None
         self._loading: Loading | None = None

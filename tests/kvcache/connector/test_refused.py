@@ -1,6 +1,7 @@
 """Models and engines whose KV cache cannot be kept are refused at start, by what they are."""
 
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,9 +13,10 @@ import torch
 from vllm.v1.kv_cache_interface import FullAttentionSpec, MLAAttentionSpec, SlidingWindowSpec
 
 from flightllm.errors import ConfigError, FlightLLMError, UnsupportedError
-from flightllm.kvcache.connector.opening import open_codec, open_store
-from flightllm.kvcache.connector.options import read_connector_options
 from flightllm.kvcache.connector.vllm import _attention
+from flightllm.kvcache.opening import open_codecs, open_store
+from flightllm.kvcache.options import read_kv_options
+from flightllm.resources import demo_model
 
 pytestmark = pytest.mark.vllm
 
@@ -72,13 +74,16 @@ def test_refused() -> None:
 def test_wrong_options(options: dict[str, Any], told: str) -> None:
     """Wrong options are refused by name."""
     with pytest.raises(ConfigError, match=told):
-        read_connector_options(options)
+        read_kv_options(options)
 
 
 def test_no_such_store_or_codec() -> None:
     """An address of no store, and a codec of no name, say what to write."""
     with pytest.raises(ConfigError, match="grpc://host:port"):
         open_store("http://here")
-    with pytest.raises(ConfigError, match=r"zip.*'raw'"):
-        open_codec("zip")
-    assert [open_codec(name).name for name in ("raw", "int8")] == ["raw", "int8"]
+    with pytest.raises(ConfigError, match=r"zip.*raw"):
+        read_kv_options({"store": "grpc://here:1", "codec": "zip"})
+    options = read_kv_options({"store": "grpc://here:1", "codecs": ["int8", "raw"]})
+    with pytest.raises(ConfigError, match="profile"):
+        open_codecs(options, Path("/no/model"))
+    assert [codec.name for codec in open_codecs(options, demo_model())] == ["raw", "int8", "cachegen-2"]

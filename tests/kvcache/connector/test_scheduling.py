@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from flightllm.kvcache.connector.lookups import Lookups
-from flightllm.kvcache.connector.options import Saved
-from flightllm.kvcache.connector.prefixes import Cutting
 from flightllm.kvcache.connector.scheduling import Prompt, Scheduling
+from flightllm.kvcache.options import Saved
+from flightllm.kvcache.prefixes import Cutting
 from tests.kvcache.connector.stores import MemoryStore
 from tests.servers import await_true
 

@@ -25,6 +25,12 @@ class Prefixes:
         """Return how many tokens could be loaded at most."""
         return max(self.full[-1].stop if self.full else 0, self.tail.stop if self.tail else 0)
 
+    @property
+    def contiguous(self) -> tuple[Chunk, ...]:
+        """Return the chunks that follow one another without a gap or overlap, as far as they go."""
+        tail = self.tail
+        return self.full if tail is None else (*(chunk for chunk in self.full if chunk.stop <= tail.start), tail)
+
     def leading(self, held: Collection[str]) -> tuple[Chunk, ...]:
         """Return the chunks to load: those held without a gap before them."""
         found: list[Chunk] = []

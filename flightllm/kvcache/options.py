@@ -1,25 +1,30 @@
-"""What the connector is told, in vLLM's `kv_connector_extra_config`."""
+"""What an engine is told of its KV store: vLLM's connector in `kv_connector_extra_config`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, get_args
 
 from flightllm.config.secrets import check_reference
 from flightllm.errors import ConfigError
+from flightllm.kvcache.codec import CODECS, DEFAULT_CODEC
 
 HINT: Final = "flightllm_kv_prefix"
 """The key of `SamplingParams.extra_args` for how many tokens at a prompt's start other prompts have too."""
 
-_KINDS: Final[Mapping[str, tuple[type, ...]]] = {"int": (int,), "float": (int, float)}
+_KINDS: Final[Mapping[str, tuple[type, ...]]] = {"int": (int,), "float": (int, float), "Sequence[str]": (list, tuple)}
 
 Saved = Literal["hinted", "all", "none"]
 
 
 @dataclass(frozen=True, slots=True)
-class ConnectorOptions:
+class KvOptions:
     """Where KV chunks are kept, how they are coded, and how long the engine waits for them.
+
+    Each chunk is kept in `codec`, and in those of `codecs`, among which loads choose by the link: with `slo_seconds`
+    the best that is there in that time, without `codec`, or none where computing is sooner. `profile` is the model's
+    file that CacheGen's codecs need, by default the one beside the model.
 
     `save`: `hinted` keeps the starts of prompts that other prompts have too, as the request says; `all` keeps whole
     prompts. Starts shorter than `min_tokens` are computed: that is quicker. A load that is not done after
@@ -29,7 +34,10 @@ class ConnectorOptions:
 
     store: str
     token: str | None = None
-    codec: str = "raw"
+    codec: str = DEFAULT_CODEC
+    codecs: Sequence[str] = ()
+    slo_seconds: float = 0.0
+    profile: str = ""
     revision: str = ""
     save: Saved = "hinted"
     chunk_tokens: int = 256
@@ -46,25 +54,28 @@ class ConnectorOptions:
         check_reference("KV store, token", self.token)
         if self.save not in get_args(Saved):
             raise ConfigError(f"KV store, save: expected {', '.join(get_args(Saved))}, got {self.save!r}")
+        for name in (self.codec, *self.codecs):
+            if name not in CODECS:
+                raise ConfigError(f"KV store, codec: there is no {name!r}; there are {', '.join(CODECS)}")
         for name in ("chunk_tokens", "min_tokens", "save_queue"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"KV store, {name}: expected at least 1, got {getattr(self, name)}")
-        for name in ("lookup_seconds", "load_seconds", "pause_seconds", "flush_seconds"):
+        for name in ("slo_seconds", "lookup_seconds", "load_seconds", "pause_seconds", "flush_seconds"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"KV store, {name}: expected no negative time, got {getattr(self, name)}")
 
 
-def read_connector_options(given: Mapping[str, Any]) -> ConnectorOptions:
+def read_kv_options(given: Mapping[str, Any]) -> KvOptions:
     """Return the options of a mapping.
 
     Raises:
         ConfigError: one is unknown, missing, or of a wrong type or value.
     """
-    valid = {field.name: field.type for field in fields(ConnectorOptions)}
+    valid = {field.name: field.type for field in fields(KvOptions)}
     for name, value in given.items():
         if name not in valid:
             raise ConfigError(f"KV store, {name}: unknown option; valid options: {', '.join(sorted(valid))}")
         kind = _KINDS.get(str(valid[name]), (str, type(None)))
         if not isinstance(value, kind) or isinstance(value, bool):
             raise ConfigError(f"KV store, {name}: {value!r} is of a wrong type")
-    return ConnectorOptions(**{"store": "", **given})
+    return KvOptions(**{"store": "", **given})

@@ -1,6 +1,6 @@
 """Which chunks of a prompt are looked for and kept."""
 
-from flightllm.kvcache.connector.prefixes import Cutting
+from flightllm.kvcache.prefixes import Cutting
 
 CUTTING = Cutting("model", chunk_tokens=10, min_tokens=4)
 TOKENS = list(range(37))

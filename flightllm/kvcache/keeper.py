@@ -1,0 +1,107 @@
+"""Starts of prompts that an engine in this process takes from a store, and puts there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flightllm.kvcache.chunks import Chunk
+from flightllm.kvcache.opening import open_codecs, open_store
+from flightllm.kvcache.options import KvOptions
+from flightllm.kvcache.prefixes import Cutting
+from flightllm.kvcache.saver import Saver
+from flightllm.kvcache.stream.adapt import Adaptive
+from flightllm.kvcache.stream.base import Ladder
+from flightllm.kvcache.stream.fetch import Source, fetch
+from flightllm.kvcache.stream.items import Loaded
+from flightllm.kvcache.stream.link import Link
+from flightllm.kvcache.stream.prefill import Prefill
+
+if TYPE_CHECKING:
+    import torch
+
+_MEETING_TOKENS = 16
+"""Starts are cut to multiples of this: prompts that part a few tokens later meet in the same chunk."""
+_NEW = 0.3
+"""Weight of the latest computation in the average of what a token takes."""
+_LEAST_TOKENS = 64
+"""Fewer tokens say little of what one takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The start of a prompt: its tokens, how many of the first other prompts have too, and its tenant's salt."""
+
+    tokens: Sequence[int]
+    recurring: int = 0
+    salt: str = ""
+
+
+class Keeper:
+    """Loads and saves starts of prompts as `options` say; for one engine's thread at a time.
+
+    `revision` names model and number type, `folder` holds the model's profile, `prefill` is what computing takes, as
+    far as it is known before anything was computed.
+    """
+
+    def __init__(self, options: KvOptions, revision: str, folder: Path, prefill: Prefill, device: str) -> None:
+        codecs = open_codecs(options, folder)
+        store = open_store(options.store, options.token)
+        self._options = options
+        self._cutting = Cutting(options.revision or revision, options.chunk_tokens, options.min_tokens)
+        self._source = Source(
+            Link(store),
+            {codec.name: codec for codec in codecs},
+            Adaptive(Ladder(tuple(codec.name for codec in codecs), options.codec)),
+            prefill,
+            device,
+        )
+        self._saver = Saver(store, codecs, options.save_queue, options.pause_seconds)
+        self._saved: set[str] = set()
+
+    def load(self, start: Start, have: int) -> Iterator[Loaded]:
+        """Yield what the store has of a prompt's start beyond its first `have` tokens, chunk by chunk.
+
+        As long as that is sooner than computing; a store that fails, or holds less, gives less.
+        """
+        prefixes = self._cutting.prefixes(start.tokens, self._recurring(start), start.salt)
+        chunks = [chunk for chunk in prefixes.contiguous if chunk.stop > have]
+        if not chunks or chunks[-1].stop - have < self._options.min_tokens:
+            return
+        with fetch(chunks, self._source, slo_seconds=self._options.slo_seconds or None) as items:
+            for item in items:
+                if not isinstance(item, Loaded):
+                    return
+                self._saved.add(item.chunk.key)
+                yield item
+
+    def save(self, start: Start, cache: Callable[[Chunk], torch.Tensor]) -> None:
+        """Save what of a prompt's start is worth it; `cache` returns a copy of a chunk's keys and values."""
+        if self._options.save == "none":
+            return
+        for chunk in self._cutting.recurring(start.tokens, self._recurring(start), start.salt):
+            if chunk.key not in self._saved and self._saver.takes:
+                self._saved.add(chunk.key)
+                copy = cache(chunk)
+                self._saver.save(chunk, lambda copy=copy: copy)  # type: ignore[misc]
+
+    def computed(self, start: int, stop: int, seconds: float) -> None:
+        """Learn how long the tokens `start` to `stop` of a prompt took."""
+        if stop - start < _LEAST_TOKENS:
+            return
+        prefill = self._source.prefill
+        expected = prefill(start, stop)
+        share = 1.0 + _NEW * (seconds / expected - 1.0)
+        rates = prefill.rates._replace(computed=prefill.rates.computed * share)
+        self._source = replace(self._source, prefill=replace(prefill, rates=rates))
+
+    def close(self) -> None:
+        """Wait a moment for what is being saved."""
+        self._saver.close(self._options.flush_seconds)
+
+    def _recurring(self, start: Start) -> int:
+        if self._options.save == "all":
+            return len(start.tokens)
+        return start.recurring - start.recurring % _MEETING_TOKENS

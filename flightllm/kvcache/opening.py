@@ -1,0 +1,35 @@
+"""Open the store and the codecs that an engine is configured with."""
+
+from pathlib import Path
+
+from flightllm.config.secrets import read_secret
+from flightllm.errors import ConfigError
+from flightllm.kvcache.codec import CODECS, open_codec
+from flightllm.kvcache.codec.base import Codec
+from flightllm.kvcache.options import KvOptions
+from flightllm.kvcache.profile.place import profile_path
+from flightllm.kvcache.store.base import ChunkStore
+from flightllm.kvcache.store.client import FlightStore
+
+
+def open_codecs(options: KvOptions, model: Path) -> list[Codec]:
+    """Return the codecs in which chunks are kept, the best quality first; `model` is the folder of the model.
+
+    Raises:
+        ConfigError: there is no profile where a codec needs one.
+        MissingExtraError: the extra that codes KV caches is not installed.
+    """
+    beside = profile_path(model)
+    path = Path(options.profile).expanduser() if options.profile else beside if beside.is_file() else None
+    return [open_codec(name, path) for name in CODECS if name in {options.codec, *options.codecs}]
+
+
+def open_store(address: str, token: str | None = None) -> ChunkStore:
+    """Return a client of the store at an address, as `grpc://host:port`; `token` refers to the secret it asks for.
+
+    Raises:
+        ConfigError: it is no such address, or the token cannot be read.
+    """
+    if not address.startswith(("grpc://", "grpc+tcp://", "grpc+tls://")):
+        raise ConfigError(f"KV store: no address {address!r}; write 'grpc://host:port' or 'grpc+tls://host:port'")
+    return FlightStore(address, token=read_secret("KV store, token", token) if token else None)

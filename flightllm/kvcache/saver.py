@@ -1,0 +1,92 @@
+"""Put chunks into a store in the background: coded there, never in the way of who computed them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import structlog
+
+from flightllm.errors import StoreUnavailableError
+from flightllm.kvcache.background import Background
+from flightllm.kvcache.chunks import Chunk
+from flightllm.kvcache.codec.base import Codec
+from flightllm.kvcache.store.base import ChunkStore
+
+if TYPE_CHECKING:
+    import torch
+
+_log = structlog.get_logger(__name__)
+
+Copied = Callable[[], "torch.Tensor"]
+"""Returns a chunk's keys and values once they are there to be coded."""
+
+
+@dataclass(slots=True)
+class SaveCounts:
+    """What became of the chunks to save: `held` ones were in the store already, `dropped` ones found no room."""
+
+    saved: int = 0
+    held: int = 0
+    dropped: int = 0
+    failed: int = 0
+    bytes: int = 0
+
+
+class Saver:
+    """Saves each chunk in every codec; so many chunks wait at most: what finds no room, or no store, is dropped."""
+
+    def __init__(self, store: ChunkStore, codecs: Sequence[Codec], most: int, pause: float) -> None:
+        self._store, self._codecs, self._pause = store, codecs, pause
+        self._background = Background("kv-save", most=most)
+        self._paused_until = 0.0
+        self.counts = SaveCounts()
+
+    @property
+    def takes(self) -> bool:
+        """Tell whether there is any use in copying a chunk."""
+        return not self._background.full and time.monotonic() >= self._paused_until
+
+    def save(self, chunk: Chunk, copied: Copied) -> None:
+        """Have a chunk saved."""
+        if not (self.takes and self._background.submit(partial(self._keep, chunk.key, copied))):
+            self.counts.dropped += 1
+
+    def close(self, seconds: float) -> SaveCounts:
+        """Wait until everything is saved, so long at most, and return what became of it."""
+        if not self._background.wait(seconds):
+            _log.warning("kv_saves_cut_short", seconds=seconds)
+        if self.counts.dropped or self.counts.failed:
+            _log.warning("kv_saves_lost", dropped=self.counts.dropped, failed=self.counts.failed)
+        return self.counts
+
+    def _keep(self, key: str, copied: Copied) -> None:
+        if time.monotonic() < self._paused_until:
+            self.counts.dropped += 1
+            return
+        try:
+            self._put(key, copied)
+        except Exception as error:  # noqa: BLE001 - what is not saved is computed again
+            self.counts.failed += 1
+            if isinstance(error, StoreUnavailableError):
+                self._paused_until = time.monotonic() + self._pause
+            _log.warning("kv_save_failed", reason=str(error) or type(error).__name__)
+
+    def _put(self, key: str, copied: Copied) -> None:
+        import torch
+
+        cache = copied()
+        [held] = self._store.lookup([key])
+        missing = [codec for codec in self._codecs if codec.name not in held]
+        for codec in missing:
+            with torch.inference_mode():
+                data = codec.encode(cache)
+            self._store.put(key, codec.name, data)
+            self.counts.bytes += len(data)
+        if missing:
+            self.counts.saved += 1
+        else:
+            self.counts.held += 1
