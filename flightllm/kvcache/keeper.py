@@ -77,6 +77,13 @@ class Keeper:
                 self._saved.add(item.chunk.key)
                 yield item
 
+    def worth_saving(self, start: Start) -> int:
+        """Return how many tokens of a prompt's start are saved, once they are computed."""
+        if self._options.save == "none":
+            return 0
+        chunks = self._cutting.recurring(start.tokens, self._recurring(start), start.salt)
+        return chunks[-1].stop if chunks else 0
+
     def save(self, start: Start, cache: Callable[[Chunk], torch.Tensor]) -> None:
         """Save what of a prompt's start is worth it; `cache` returns a copy of a chunk's keys and values."""
         if self._options.save == "none":
