@@ -29,7 +29,7 @@ class KeptStarts:
         self._model = model
         self._hints = Hints(encoder)
         prefill = Prefill.of(Rates(), *model.size)
-        self._keeper = Keeper(options, revision, folder, prefill, str(model.device))
+        self.keeper = Keeper(options, revision, folder, prefill, str(model.device))
 
     def prefill(self, requests: Sequence[Request], prompts: Sequence[Sequence[int]], prefix: int) -> tuple[Rows, int]:
         """Read the prompts of a batch; see `PrefixModel.prefill`. What was loaded counts as there already."""
@@ -44,23 +44,23 @@ class KeptStarts:
         self._load(start)
         if len(prompts) == 1:
             kept = shared_length(start.tokens, self._model.kept_ids)
-            prefix = max(prefix, kept, self._keeper.worth_saving(start))
+            prefix = max(prefix, kept, self.keeper.worth_saving(start))
         started = time.monotonic()
         rows, reused = self._model.prefill(prompts, prefix)
         if self._model.device.type == "cuda":
             torch.cuda.synchronize(self._model.device)
         computed = prefix - reused + len(prompts) * (max(map(len, prompts)) - prefix)
-        self._keeper.computed(reused, reused + computed, time.monotonic() - started)
-        self._keeper.save(start, self._copied(start.tokens))
+        self.keeper.computed(reused, reused + computed, time.monotonic() - started)
+        self.keeper.save(start, self._copied(start.tokens))
         return rows, reused
 
     def close(self) -> None:
         """Wait a moment for what is being saved."""
-        self._keeper.close()
+        self.keeper.close()
 
     def _load(self, start: Start) -> None:
         have = shared_length(start.tokens, self._model.kept_ids)
-        for loaded in self._keeper.load(start, have):
+        for loaded in self.keeper.load(start, have):
             layers = list(loaded.layers)
             self._model.adopt(start.tokens[: loaded.chunk.stop], loaded.chunk.start, layers)
 
