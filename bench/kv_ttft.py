@@ -4,7 +4,8 @@
     python -m bench.kv_ttft --traces 20 --slo 1
 
 The local engine's own way, from a prompt's tokens to the first token of the answer, with a real store behind an
-emulated network, on a model of random weights whose prefill takes seconds: `text` computes all, `int8` loads 8-bit
+emulated network, on a model whose prefill takes seconds (random weights; keys and values as compressible as those of
+a trained model, or with `--model bench` hardly at all): `text` computes all, `int8` loads 8-bit
 numbers, `cachegen-2` the default level, `adaptive` is what the engine does: it chooses among these, chunk by chunk. The
 link's rate is known from the loads before. With `--traces`: how often the first token is later than `--slo`, on random
 bandwidths of 0.1 to 10 Gbit/s, with the levels held that adapting chooses among.
@@ -24,12 +25,13 @@ from statistics import fmean, median
 from typing import Any, Final
 
 from bench.common import Options, markdown, report
-from bench.models import CPU, model
+from bench.models import SHAPES, model
 from bench.network import Network
 from bench.traces import random_trace
 from flightllm.kvcache.codec import CODECS, DEFAULT_CODEC
 from flightllm.kvcache.options import KvOptions
 from flightllm.kvcache.profile.learn import learn
+from flightllm.kvcache.store.client import FlightStore
 from flightllm.kvcache.stream.base import TEXT, Ladder, Policy
 from flightllm.kvcache.stream.fixed import Fixed
 from flightllm.llm.base import Parameters, Request
@@ -38,12 +40,11 @@ from flightllm.llm.local_model import PrefixModel
 from flightllm.llm.prompts import PromptEncoder
 from tests.kv_servers import KvProcess
 
-_CHUNK_TOKENS: Final = 500
 _LADDER: Final = Ladder(("int8", DEFAULT_CODEC), DEFAULT_CODEC)
 _LEVELS: Final = Ladder(tuple(name for name in CODECS if name != "raw"), DEFAULT_CODEC)
 _VOCABULARY: Final = 4_000
-_PROFILED: Final = 24
-"""Prompts that the profile is learned from."""
+_PROFILED, _PROFILED_TOKENS = 16, 3_000
+"""Prompts that the profile is learned from, and how long these are."""
 _SETTLING: Final = 2
 """Loads that only measure the link."""
 
@@ -51,13 +52,15 @@ _SETTLING: Final = 2
 class Bench:
     """An engine with a store behind a network, and a prompt whose chunks are there."""
 
-    def __init__(self, folder: Path, open_things: ExitStack, tokens: int, codecs: Sequence[str]) -> None:
+    def __init__(self, folder: Path, open_things: ExitStack, given: argparse.Namespace, codecs: Sequence[str]) -> None:
+        tokens = max(given.tokens)
         self._prompt = _tokens(0, tokens + 1)
-        weights = model(CPU)
+        weights = model(SHAPES[given.model])
         self._model = PrefixModel(weights, "cpu", "auto")
         profile = folder / "profile.npz"
-        caches = [self._model.kv_cache(_tokens(seed, 2 * _CHUNK_TOKENS)) for seed in range(1, _PROFILED)]
+        caches = [self._model.kv_cache(_tokens(seed, _PROFILED_TOKENS)) for seed in range(1, _PROFILED)]
         learn(lambda: caches).save(profile)
+        cache = caches[0]
         store = open_things.enter_context(KvProcess(folder, "--max-bytes", str(8 << 30)))
         self.network = open_things.enter_context(Network(store.uri.removeprefix("grpc://")))
         options = KvOptions(
@@ -66,7 +69,7 @@ class Bench:
             codecs=codecs,
             profile=str(profile),
             save="all",
-            chunk_tokens=_CHUNK_TOKENS,
+            chunk_tokens=given.chunk,
             save_queue=1_000,
             flush_seconds=600.0,
         )
@@ -75,6 +78,11 @@ class Bench:
         self._engine = filling
         self.first_token(tokens)
         filling.close()
+        with FlightStore(store.uri) as client:
+            self.bits = {
+                codec: 8 * held.bytes / (tokens * cache.shape[0] * 2 * cache.shape[3] * cache.shape[4])
+                for codec, held in client.status().codecs.items()
+            }
         self._engine = KeptStarts(replace(options, save="none"), "bench", weights, self._model, encoder)
 
     def use(self, policy: Policy | None, slo: float | None = None) -> None:
@@ -105,6 +113,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--gbps", nargs="+", type=float, default=[0.1, 0.3, 1, 3, 10])
     parser.add_argument("--tokens", nargs="+", type=int, default=[1_500, 3_000, 6_000, 10_000])
+    parser.add_argument("--model", choices=SHAPES, default="bench-decaying")
+    parser.add_argument("--chunk", type=int, default=1_500, help="tokens of a chunk (default 1,500)")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--traces", type=int, default=0, help="random traces for an SLO, instead of fixed rates")
     parser.add_argument("--slo", type=float, default=1.0, help="seconds (default 1)")
@@ -115,8 +125,9 @@ def main() -> None:
         given.gbps, given.tokens, given.repeats = [0.1, 10], [1_500], 1
     codecs = _LEVELS.codecs if given.traces else _LADDER.codecs
     with tempfile.TemporaryDirectory() as folder, ExitStack() as open_things:
-        bench = Bench(Path(folder), open_things, max(given.tokens), [name for name in codecs if name != DEFAULT_CODEC])
+        bench = Bench(Path(folder), open_things, given, [name for name in codecs if name != DEFAULT_CODEC])
         measure = late if given.traces else fixed_rates
+        print({codec: f"{bits:.2f} bits/element" for codec, bits in bench.bits.items()})
         figures = measure(bench, given)
     if given.json:
         report("kv_ttft", Options(given.json, given.quick, given.repeats), figures)

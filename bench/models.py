@@ -28,6 +28,11 @@ class Shape:
     heads: int
     kv_heads: int
     weights: bool = True
+    decay: float = 0.0
+    """How fast the singular values of each head's keys and values fall (the n-th as n to this power, negative).
+
+    Random weights have nearly equal ones, trained weights have not: their keys and values take less room once coded.
+    """
 
     def kv_bytes(self, tokens: int) -> int:
         """Return the bytes that keys and values of so many tokens take in 16-bit numbers."""
@@ -36,12 +41,16 @@ class Shape:
 
 CPU: Final = Shape("bench-8x512", layers=8, hidden=512, intermediate=1_536, heads=8, kv_heads=4)
 """28 million parameters: on two CPU cores some thousand prompt tokens a second."""
+DECAYING: Final = Shape(
+    "bench-8x512-decaying", layers=8, hidden=512, intermediate=1_536, heads=8, kv_heads=4, decay=0.7
+)
+"""The same, its keys and values as compressible as the demo model's, whose weights are trained."""
 DEMO: Final = Shape("bench-5x256", layers=5, hidden=256, intermediate=768, heads=4, kv_heads=2)
 """About the demo model's size."""
 GPU: Final = Shape("bench-7b", layers=32, hidden=4_096, intermediate=11_008, heads=32, kv_heads=8, weights=False)
 """The shape of a model of seven billion parameters."""
 
-SHAPES: Final = {"demo": DEMO, "bench": CPU, "7b": GPU}
+SHAPES: Final = {"demo": DEMO, "bench": CPU, "bench-decaying": DECAYING, "7b": GPU}
 
 CONTEXT_TOKENS: Final = 8192
 """Enough for the longest rows of real tables."""
@@ -108,4 +117,20 @@ def _build(shape: Shape, demo: Path, folder: Path) -> None:
         return
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        library.LlamaForCausalLM(config).to(torch.bfloat16).save_pretrained(folder, safe_serialization=True)
+        made = library.LlamaForCausalLM(config)
+        if shape.decay:
+            for layer in made.model.layers:
+                for projection in (layer.self_attn.k_proj, layer.self_attn.v_proj):
+                    projection.weight.data = _decaying(projection.weight.data, shape)
+        made.to(torch.bfloat16).save_pretrained(folder, safe_serialization=True)
+
+
+def _decaying(weights: Any, shape: Shape) -> Any:
+    """Return the weights of one projection with singular values that fall in each head, of the same sum of squares."""
+    import torch
+
+    heads = weights.unflatten(0, (shape.kv_heads, -1))
+    left, values, right = torch.linalg.svd(heads, full_matrices=False)
+    falling = torch.arange(1, values.shape[1] + 1, dtype=values.dtype) ** -shape.decay
+    falling = falling * (values.square().sum(1, keepdim=True) / falling.square().sum()).sqrt()
+    return (left * falling[:, None] @ right).flatten(0, 1)

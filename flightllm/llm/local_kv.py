@@ -59,10 +59,16 @@ class KeptStarts:
         self.keeper.close()
 
     def _load(self, start: Start) -> None:
+        """Take over what comes of the store, all of it at once: each time all that is kept is copied."""
         have = shared_length(start.tokens, self._model.kept_ids)
+        chunks: list[Chunk] = []
+        caches: list[list[torch.Tensor]] = []
         for loaded in self.keeper.load(start, have):
-            layers = list(loaded.layers)
-            self._model.adopt(start.tokens[: loaded.chunk.stop], loaded.chunk.start, layers)
+            caches.append(list(loaded.layers))
+            chunks.append(loaded.chunk)
+        if chunks:
+            layers = [torch.cat(parts, dim=1) for parts in zip(*caches, strict=True)]
+            self._model.adopt(start.tokens[: chunks[-1].stop], chunks[0].start, layers)
 
     def _copied(self, tokens: Sequence[int]) -> Callable[[Chunk], torch.Tensor]:
         return lambda chunk: self._model.kv_cache(tokens[: chunk.stop], chunk.start)
