@@ -48,7 +48,7 @@ def test_link_that_breaks_down() -> None:
     fixed = simulate(MODELS["7b"], 9_000, Fixed(LADDER, "cachegen-2"), broken, 0.9, 0.001)
     assert adaptive.given_up >= 1
     assert adaptive.text > 0.5
-    assert adaptive.seconds < 3.0 < fixed.seconds
+    assert adaptive.seconds < 5.0 < fixed.seconds
 
 
 def test_adaptation_is_late_less_often() -> None:
