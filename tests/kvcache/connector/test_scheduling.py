@@ -28,7 +28,7 @@ def store() -> MemoryStore:
 
 def scheduling(store: MemoryStore, saved: Saved = "hinted", *, sharing: bool = True) -> Scheduling:
     """Return the scheduler's side on a store."""
-    return Scheduling(CUTTING, Lookups(store, "raw", 30.0, 5.0), saved, sharing=sharing)
+    return Scheduling(CUTTING, Lookups(store, ["raw"], 30.0, 5.0), saved, sharing=sharing)
 
 
 def matched(side: Scheduling, prompt: Prompt, computed: int = 0) -> int | None:
