@@ -43,18 +43,20 @@ class Keeper:
     """Loads and saves starts of prompts as `options` say; for one engine's thread at a time.
 
     `revision` names model and number type, `folder` holds the model's profile, `prefill` is what computing takes, as
-    far as it is known before anything was computed.
+    far as it is known before anything was computed. `source` says how loads are chosen.
     """
 
     def __init__(self, options: KvOptions, revision: str, folder: Path, prefill: Prefill, device: str) -> None:
         codecs = open_codecs(options, folder)
         store = open_store(options.store, options.token)
         self._options = options
+        self.slo_seconds = options.slo_seconds or None
+        self.policy = Adaptive(Ladder(tuple(codec.name for codec in codecs), options.codec))
         self._cutting = Cutting(options.revision or revision, options.chunk_tokens, options.min_tokens)
-        self._source = Source(
+        self.source = Source(
             Link(store),
             {codec.name: codec for codec in codecs},
-            Adaptive(Ladder(tuple(codec.name for codec in codecs), options.codec)),
+            self.policy,
             prefill,
             device,
         )
@@ -70,12 +72,19 @@ class Keeper:
         chunks = [chunk for chunk in prefixes.contiguous if chunk.stop > have]
         if not chunks or chunks[-1].stop - have < self._options.min_tokens:
             return
-        with fetch(chunks, self._source, slo_seconds=self._options.slo_seconds or None) as items:
+        with fetch(chunks, self.source, slo_seconds=self.slo_seconds) as items:
             for item in items:
                 if not isinstance(item, Loaded):
                     return
                 self._saved.add(item.chunk.key)
                 yield item
+
+    def worth_saving(self, start: Start) -> int:
+        """Return how many tokens of a prompt's start are saved, once they are computed."""
+        if self._options.save == "none":
+            return 0
+        chunks = self._cutting.recurring(start.tokens, self._recurring(start), start.salt)
+        return chunks[-1].stop if chunks else 0
 
     def save(self, start: Start, cache: Callable[[Chunk], torch.Tensor]) -> None:
         """Save what of a prompt's start is worth it; `cache` returns a copy of a chunk's keys and values."""
@@ -91,11 +100,11 @@ class Keeper:
         """Learn how long the tokens `start` to `stop` of a prompt took."""
         if stop - start < _LEAST_TOKENS:
             return
-        prefill = self._source.prefill
+        prefill = self.source.prefill
         expected = prefill(start, stop)
         share = 1.0 + _NEW * (seconds / expected - 1.0)
         rates = prefill.rates._replace(computed=prefill.rates.computed * share)
-        self._source = replace(self._source, prefill=replace(prefill, rates=rates))
+        self.source = replace(self.source, prefill=replace(prefill, rates=rates))
 
     def close(self) -> None:
         """Wait a moment for what is being saved."""

@@ -15,6 +15,8 @@ HINT: Final = "flightllm_kv_prefix"
 
 _KINDS: Final[Mapping[str, tuple[type, ...]]] = {"int": (int,), "float": (int, float), "Sequence[str]": (list, tuple)}
 
+_EXACT: Final = "raw"
+
 Saved = Literal["hinted", "all", "none"]
 
 
@@ -50,6 +52,11 @@ class KvOptions:
     save_queue: int = 16
     flush_seconds: float = 5.0
 
+    @property
+    def lossy(self) -> list[str]:
+        """Return the codecs with which answers may be others than those of an engine that computes everything."""
+        return [name for name in CODECS if name != _EXACT and name in {self.codec, *self.codecs}]
+
     def __post_init__(self) -> None:
         if not self.store:
             raise ConfigError("KV store: say where it is, as 'grpc://host:port'")
@@ -67,6 +74,17 @@ class KvOptions:
         for name in ("slo_seconds", "lookup_seconds", "load_seconds", "pause_seconds", "flush_seconds"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"KV store, {name}: expected no negative time, got {getattr(self, name)}")
+
+
+def gather_kv_options(store: str, codec: str, token: str | None, options: Mapping[str, object]) -> KvOptions | None:
+    """Return the options of an engine whose own name the commonest of them; None where there are none.
+
+    Raises:
+        ConfigError: one is wrong, or there are some and no store.
+    """
+    named = {name: value for name, value in {"store": store, "codec": codec, "token": token}.items() if value}
+    given = {**options, **named}
+    return read_kv_options(given) if given else None
 
 
 def read_kv_options(given: Mapping[str, Any]) -> KvOptions:

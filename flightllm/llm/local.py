@@ -10,11 +10,12 @@ import math
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, MissingExtraError
+from flightllm.kvcache.options import KvOptions, gather_kv_options
 from flightllm.llm.base import Choice, Completion, Parameters, PrefixCache, Request
 from flightllm.llm.fair_lock import FairLock
 from flightllm.llm.local_plan import branchings, plan_batches
@@ -34,6 +35,7 @@ try:
     import torch
 
     from flightllm.llm.local_grammar import GrammarRow, Grammars
+    from flightllm.llm.local_kv import KeptStarts
     from flightllm.llm.local_model import PrefixModel, Rows
 except ImportError as exc:
     raise MissingExtraError("the engine 'local'", "local") from exc
@@ -47,6 +49,9 @@ class LocalOptions:
 
     `batch_rows` and `batch_tokens` bound one forward pass, `max_model_len` (0: the model's own) a prompt with its
     answer; `seed` is for temperatures above 0.
+
+    `kv_store` is where starts of prompts are kept that recur, as `grpc://host:port`, for this engine's next life and
+    for others of the same model, coded by `kv_codec`; `kv_options` are further ones of `KvOptions`.
     """
 
     device: str = "auto"
@@ -55,10 +60,20 @@ class LocalOptions:
     batch_tokens: int = 32_768
     max_model_len: int = 0
     seed: int = 0
+    kv_store: str = ""
+    kv_codec: str = ""
+    kv_token: str | None = None
+    kv_options: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        _ = self.keeping
         if self.batch_rows < 1 or self.batch_tokens < 1:
             raise ValueError("batch_rows and batch_tokens: must be at least 1")
+
+    @property
+    def keeping(self) -> KvOptions | None:
+        """Return the options of the KV store; None without one."""
+        return gather_kv_options(self.kv_store, self.kv_codec, self.kv_token, self.kv_options)
 
 
 class LocalEngine:
@@ -75,6 +90,11 @@ class LocalEngine:
         self._limit = min(options.max_model_len or self._model.context, self._model.context)
         self._random = torch.Generator(self._model.device).manual_seed(options.seed)
         self._revision = f"local-1 {model_digest(folder)} {self._model.dtype}"
+        keeping = options.keeping
+        self._kept: KeptStarts | None = None
+        if keeping is not None:
+            self._kept = KeptStarts(keeping, self._revision, folder, self._model, self._encoder)
+            self._revision += "".join(f" {codec}" for codec in keeping.lossy)
         self._lock = FairLock()
         self._closed = False
 
@@ -123,6 +143,9 @@ class LocalEngine:
         """Let go of the model, after the batch that is running."""
         with self._lock:
             self._closed = True
+            if self._kept is not None:
+                self._kept.close()
+                self._kept = None
             self.__dict__.pop("_model", None)
 
     def _answer_group(
@@ -141,7 +164,7 @@ class LocalEngine:
         for batch in plan_batches(prompts, self._options.batch_rows, self._options.batch_tokens, self._kept_ids()):
             _check(cancelled)
             with self._lock:
-                answers = self._answer_batch(prompts[batch.start : batch.stop], batch.prefix, parameters, cancelled)
+                answers = self._answer_batch(fitting[batch.start : batch.stop], batch.prefix, parameters, cancelled)
             for (request, ids), found in zip(fitting[batch.start : batch.stop], answers, strict=True):
                 yield Completion(request.id, found.text, None, len(ids), found.cached, found.tokens, found.confidence)
 
@@ -157,12 +180,20 @@ class LocalEngine:
         return 1
 
     def _answer_batch(
-        self, prompts: Sequence[Sequence[int]], prefix: int, parameters: Parameters, cancelled: Callable[[], bool]
+        self,
+        batch: Sequence[tuple[Request, Sequence[int]]],
+        prefix: int,
+        parameters: Parameters,
+        cancelled: Callable[[], bool],
     ) -> list[_Answer]:
         if self._closed:
             raise EngineUnavailableError(f"the engine {self._name} is closed")
+        requests, prompts = zip(*batch, strict=True)
         try:
-            rows, reused = self._model.prefill(prompts, prefix)
+            if self._kept is None:
+                rows, reused = self._model.prefill(prompts, prefix)
+            else:
+                rows, reused = self._kept.prefill(requests, prompts, prefix)
             if isinstance(parameters.constraint, Choice):
                 answers = self._choose(rows, parameters.constraint.options, parameters.temperature)
             else:

@@ -46,6 +46,15 @@ class PrefixModel:
         self._kept: Layers = []
 
     @property
+    def size(self) -> tuple[int, int, int]:
+        """Return how many layers there are, the channels of attention in each, and the parameters of all."""
+        config = self._model.config.get_text_config(decoder=True)
+        width = config.num_attention_heads * getattr(
+            config, "head_dim", config.hidden_size // config.num_attention_heads
+        )
+        return config.num_hidden_layers, width, sum(weights.numel() for weights in self._model.parameters())
+
+    @property
     def dtype(self) -> str:
         """Return the weights' number type, e.g. `float32`."""
         return str(self._model.dtype).removeprefix("torch.")
@@ -61,6 +70,21 @@ class PrefixModel:
             torch.stack([keys[0, :, start : len(ids)], values[0, :, start : len(ids)]]) for keys, values in self._kept
         ]
         return torch.stack(layers).transpose(2, 3)
+
+    @torch.inference_mode()
+    def adopt(self, ids: Sequence[int], start: int, layers: Sequence[torch.Tensor]) -> None:
+        """Take keys and values (2 × tokens × heads × head_dim a layer) of the tokens from `start` on as computed.
+
+        Those before `start` must be kept already.
+        """
+        parts = [layer.to(self.device, self._model.dtype).transpose(1, 2)[:, None] for layer in layers]
+        if start:
+            parts = [
+                torch.cat([torch.stack([keys[:, :, :start], values[:, :, :start]]), part], dim=3)
+                for (keys, values), part in zip(self._kept, parts, strict=True)
+            ]
+        self.kept_ids = list(ids)
+        self._kept = [(part[0], part[1]) for part in parts]
 
     @torch.inference_mode()
     def prefill(self, prompts: Sequence[Sequence[int]], prefix: int) -> tuple[Rows, int]:

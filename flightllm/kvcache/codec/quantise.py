@@ -82,9 +82,9 @@ def dequantise(quantised: Quantised, profile: LayerProfile, width: float, heads:
 
 def to_channels(layer: torch.Tensor, rotation: torch.Tensor | None) -> torch.Tensor:
     """Return a layer (2 × tokens × heads × head_dim) by channels (2 × channels × tokens, 32 bits), rotated."""
-    by_head = layer.float().permute(0, 2, 3, 1)
-    turned = by_head if rotation is None else rotation.transpose(-1, -2) @ by_head
-    return turned.flatten(1, 2).contiguous()
+    by_head = layer.float().transpose(1, 2)
+    turned = by_head if rotation is None else by_head @ rotation
+    return turned.transpose(-1, -2).flatten(1, 2).contiguous()
 
 
 def _from_channels(channels: torch.Tensor, rotation: torch.Tensor | None, heads: int) -> torch.Tensor:

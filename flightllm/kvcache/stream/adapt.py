@@ -16,8 +16,9 @@ _HOPE: Final = 4.0
 class Adaptive:
     """With an SLO: text, which loses nothing, where it fits; else the best codec that does; else what ends soonest.
 
-    Without one: the default codec, or text where that is sooner, as it is for short prompts and on slow links. As
-    published: `Adaptive(ladder, fallback=False, headroom=1.0)`.
+    Without one: what ends soonest of the default codec, better ones (on a fast link these are sooner, being less work
+    to decode) and text, as for short prompts and on slow links. As published: `Adaptive(ladder, fallback=False,
+    headroom=1.0)`.
     """
 
     ladder: Ladder
@@ -33,13 +34,15 @@ class Adaptive:
         text = now.text_seconds()
         if held is None or (now.slo is not None and now.fits(text)):
             return TEXT
-        if now.slo is None or now.rate is None:
+        if now.rate is None:
             return TEXT if text <= now.fetch_seconds(self.ladder.default, self.ladder) else held
-        seconds = {
-            codec: now.fetch_seconds(codec, self.ladder) for codec in self.ladder.codecs if codec in now.left[0].sizes
-        }
-        soonest = min(seconds, key=lambda codec: seconds[codec])
-        best = next((codec for codec, needed in seconds.items() if now.fits(self.headroom * needed)), soonest)
+        held_here = [codec for codec in self.ladder.codecs if codec in now.left[0].sizes]
+        seconds = {codec: now.fetch_seconds(codec, self.ladder) for codec in held_here}
+        if now.slo is None:
+            best = min([held, *self.ladder.as_good(held_here)], key=lambda codec: seconds[codec])
+        else:
+            soonest = min(seconds, key=lambda codec: seconds[codec])
+            best = next((codec for codec, needed in seconds.items() if now.fits(self.headroom * needed)), soonest)
         return best if seconds[best] < text else TEXT
 
     def keeps(self, now: Situation, codec: str, rest: int) -> bool:

@@ -25,6 +25,10 @@ class Ladder:
         if self.default not in self.codecs:
             raise ValueError(f"default: expected one of {', '.join(self.codecs)}; got {self.default!r}")
 
+    def as_good(self, codecs: Sequence[str]) -> list[str]:
+        """Return those of some codecs whose quality is the default's, or better."""
+        return [codec for codec in codecs if codec in self.codecs[: self.codecs.index(self.default) + 1]]
+
     def nearest(self, codec: str, sizes: Mapping[str, int]) -> str | None:
         """Return the codec to take where one is wanted: itself, else the next smaller that is held, else a better."""
         place = self.codecs.index(codec)

@@ -70,6 +70,13 @@ def test_without_slo() -> None:
     assert Adaptive(LADDER).choose(situation((40,), round_trip=0.1)) == TEXT
 
 
+def test_better_codec_on_a_fast_link() -> None:
+    """Without an SLO a better codec is taken where the link is so fast that its bytes take less than more decoding."""
+    costs = Costs(PREFILL, lambda codec, tokens: {"raw": 1e-7, "int8": 1e-6}.get(codec, 1e-4) * tokens)
+    for throughput, codec in ((1e7, "medium"), (1e9, "int8"), (1e13, "raw")):
+        assert Adaptive(LADDER).choose(replace(situation(throughput=throughput), costs=costs)) == codec
+
+
 def test_shared_link() -> None:
     """Of a link that others use as well a transfer may expect its part."""
     assert Adaptive(LADDER).choose(situation(throughput=4e7, slo=1.0, transfers=2)) == "good"

@@ -1,0 +1,68 @@
+"""The local engine with a KV store: starts of prompts are loaded from it where that is sooner, and saved in it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+
+from flightllm.kvcache.chunks import Chunk
+from flightllm.kvcache.keeper import Keeper, Start
+from flightllm.kvcache.options import KvOptions
+from flightllm.kvcache.stream.prefill import Prefill
+from flightllm.llm.base import Request, cache_salt
+from flightllm.llm.cost import Rates
+from flightllm.llm.local_model import PrefixModel, Rows
+from flightllm.llm.local_plan import shared_length
+from flightllm.llm.prompts import PromptEncoder
+from flightllm.llm.vllm_kv import Hints
+
+
+class KeptStarts:
+    """Prefills batches of a model by way of a store. Not thread-safe: callers hold the model's lock."""
+
+    def __init__(
+        self, options: KvOptions, revision: str, folder: Path, model: PrefixModel, encoder: PromptEncoder
+    ) -> None:
+        self._model = model
+        self._hints = Hints(encoder)
+        prefill = Prefill.of(Rates(), *model.size)
+        self.keeper = Keeper(options, revision, folder, prefill, str(model.device))
+
+    def prefill(self, requests: Sequence[Request], prompts: Sequence[Sequence[int]], prefix: int) -> tuple[Rows, int]:
+        """Read the prompts of a batch; see `PrefixModel.prefill`. What was loaded counts as there already."""
+        tenants = {request.tenant for request in requests}
+        if len(tenants) > 1:  # nothing of one tenant's is to be found by another
+            return self._model.prefill(prompts, prefix)
+        recurring = self._hints.recurring(requests[0], prompts[0])
+        if len(prompts) == 1:
+            start = Start(prompts[0][:-1], recurring, cache_salt(tenants.pop()))
+        else:
+            start = Start(prompts[0][:prefix], min(prefix, recurring or prefix), cache_salt(tenants.pop()))
+        self._load(start)
+        if len(prompts) == 1:
+            kept = shared_length(start.tokens, self._model.kept_ids)
+            prefix = max(prefix, kept, self.keeper.worth_saving(start))
+        started = time.monotonic()
+        rows, reused = self._model.prefill(prompts, prefix)
+        if self._model.device.type == "cuda":
+            torch.cuda.synchronize(self._model.device)
+        computed = prefix - reused + len(prompts) * (max(map(len, prompts)) - prefix)
+        self.keeper.computed(reused, reused + computed, time.monotonic() - started)
+        self.keeper.save(start, self._copied(start.tokens))
+        return rows, reused
+
+    def close(self) -> None:
+        """Wait a moment for what is being saved."""
+        self.keeper.close()
+
+    def _load(self, start: Start) -> None:
+        have = shared_length(start.tokens, self._model.kept_ids)
+        for loaded in self.keeper.load(start, have):
+            layers = list(loaded.layers)
+            self._model.adopt(start.tokens[: loaded.chunk.stop], loaded.chunk.start, layers)
+
+    def _copied(self, tokens: Sequence[int]) -> Callable[[Chunk], torch.Tensor]:
+        return lambda chunk: self._model.kv_cache(tokens[: chunk.stop], chunk.start)

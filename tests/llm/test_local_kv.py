@@ -1,0 +1,213 @@
+"""The local engine with a KV store: what one engine computed another one loads, and no store changes an answer."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from flightllm.config import EngineConfig
+from flightllm.errors import ConfigError
+from flightllm.kvcache.store.client import FlightStore
+from flightllm.kvcache.store.server import KvServer
+from flightllm.llm import Engine, create_engine
+from flightllm.llm.base import Choice, Completion, Parameters, Request
+from flightllm.operators.neighbours import shared_start
+from tests.kv_servers import MIB, KvProcess, serving_chunks
+
+pytest.importorskip("torch", reason="the extra 'local' is not installed")
+pytest.importorskip("numba", reason="the extra 'kvcache' is not installed")
+
+MakeRequests = Callable[..., list[Request]]
+PARAMETERS = (Parameters(max_tokens=6), Parameters(constraint=Choice(("Yes", "No"))))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[KvServer]:
+    """Return a running store."""
+    with serving_chunks(tmp_path, max_bytes=64 * MIB) as server:
+        yield server
+
+
+@contextmanager
+def keeping(uri: str, codec: str = "raw", **further: object) -> Iterator[Engine]:
+    """Start an engine on the demo model that has a store; without an address, one that has none."""
+    options = {"kv_store": uri, "kv_codec": codec, "kv_options": further} if uri else {}
+    engine = create_engine(EngineConfig("local", "demo", 8, {"device": "cpu", **options}))
+    try:
+        yield engine
+    finally:
+        engine.close()
+
+
+def hinted(requests: list[Request]) -> list[Request]:
+    """Say of each request how much of its start the next one has too, as the operator does."""
+    found = [
+        replace(one, recurs=shared_start(one.prompt, other.prompt)) for one, other in pairwise([*requests, requests[0]])
+    ]
+    return found if len(requests) > 1 else requests
+
+
+def answers(engine: Engine, requests: list[Request]) -> list[Completion]:
+    """Answer requests, in their order."""
+    return sorted(engine.generate(iter(requests), lambda: False), key=lambda one: one.id)
+
+
+def texts(found: list[Completion]) -> list[str | None]:
+    """Return the answers' texts."""
+    return [one.text for one in found]
+
+
+def cached(found: list[Completion]) -> int:
+    """Return how many prompt tokens were not computed."""
+    return sum(one.cached_tokens for one in found)
+
+
+def held(store: KvServer) -> int:
+    """Return of how many chunks a store holds anything."""
+    with FlightStore(store.uri) as client:
+        return client.status().chunks
+
+
+@pytest.mark.parametrize("parameters", PARAMETERS, ids=["text", "choice"])
+def test_second_engine(store: KvServer, make_requests: MakeRequests, parameters: Parameters) -> None:
+    """A fresh engine loads the start that another one computed, and answers the same."""
+    requests = hinted(make_requests(8, parameters))
+    with keeping("") as plain:
+        wanted = texts(answers(plain, requests))
+    with keeping(store.uri) as first:
+        computed = answers(first, requests)
+    assert held(store) > 0
+    with keeping(store.uri) as second:
+        loaded = answers(second, requests)
+    assert texts(computed) == texts(loaded) == wanted
+    assert cached(loaded) >= cached(computed) + 64
+
+
+def test_lone_prompt(store: KvServer, make_requests: MakeRequests) -> None:
+    """A prompt by itself is saved as far as it recurs, and loaded by a fresh engine."""
+    one, other = make_requests(2)
+    shared = shared_start(one.prompt, other.prompt)
+    with keeping(store.uri) as first:
+        computed = answers(first, [replace(one, recurs=shared)])
+    with keeping("") as plain, keeping(store.uri) as second:
+        loaded = answers(second, [replace(other, recurs=shared)])
+        assert texts(loaded) == texts(answers(plain, [other]))
+    assert cached(computed) == 0
+    assert cached(loaded) >= 64
+
+
+def test_what_is_saved(store: KvServer, make_requests: MakeRequests) -> None:
+    """A prompt of which nothing recurs is not saved, unless all are; and nothing is where nothing is to be."""
+    [request] = make_requests(1)
+    with keeping(store.uri) as engine:
+        answers(engine, [request])
+    with keeping(store.uri, save="none") as engine:
+        answers(engine, hinted(make_requests(4)))
+    assert held(store) == 0
+    with keeping(store.uri, save="all", chunk_tokens=32) as engine:
+        answers(engine, [request])
+    assert held(store) > 3
+
+
+def test_default_codec(store: KvServer, make_requests: MakeRequests) -> None:
+    """The default codec keeps a fraction of the bytes; the engine's revision says that answers may be others."""
+    requests = hinted(make_requests(8))
+    with keeping("") as plain, keeping(store.uri, "raw") as first, keeping(store.uri, "") as second:
+        answers(first, requests)
+        answers(second, requests)
+        assert first.revision == plain.revision
+        assert second.revision == f"{plain.revision} cachegen-2"
+    with FlightStore(store.uri) as client:
+        sizes = {codec: found.bytes for codec, found in client.status().codecs.items()}
+    assert sizes["cachegen-2"] < sizes["raw"] / 8  # 32 bits a number
+    with keeping(store.uri, "") as third:
+        loaded = answers(third, requests)
+    assert cached(loaded) >= 64
+    assert all(loaded_text is not None for loaded_text in texts(loaded))
+
+
+def test_several_codecs(store: KvServer, make_requests: MakeRequests) -> None:
+    """Chunks are kept in every codec asked for, and one of them is loaded."""
+    requests = hinted(make_requests(8))
+    with keeping(store.uri, "raw", codecs=["cachegen-4", "int8"]) as first:
+        computed = answers(first, requests)
+    with FlightStore(store.uri) as client:
+        assert set(client.status().codecs) == {"raw", "int8", "cachegen-4"}
+    with keeping(store.uri, "raw", codecs=["cachegen-4", "int8"]) as second:
+        assert cached(answers(second, requests)) > cached(computed)
+
+
+def test_tenants(store: KvServer, make_requests: MakeRequests) -> None:
+    """What one tenant's prompts left is not loaded for another's."""
+    requests = hinted(make_requests(4))
+    with keeping(store.uri) as first:
+        computed = answers(first, [replace(one, tenant="anna") for one in requests])
+    with keeping(store.uri) as second:
+        other = answers(second, [replace(one, tenant="bert") for one in requests])
+    with keeping(store.uri) as third:
+        same = answers(third, [replace(one, tenant="anna") for one in requests])
+    assert cached(other) == cached(computed) < cached(same)
+
+
+def test_store_gone(tmp_path: Path, make_requests: MakeRequests) -> None:
+    """Engines whose store was killed compute, and answer the same."""
+    requests = hinted(make_requests(8))
+    with KvProcess(tmp_path) as process:
+        with keeping(process.uri) as first:
+            wanted = texts(answers(first, requests))
+        with keeping(process.uri) as second:
+            process.process.kill()
+            process.process.wait()
+            found = answers(second, requests)
+    assert texts(found) == wanted
+
+
+def test_damaged(tmp_path: Path, make_requests: MakeRequests) -> None:
+    """A chunk that was damaged, with a checksum of the store's that is right, is computed instead."""
+    requests = hinted(make_requests(8))
+    with serving_chunks(tmp_path, max_bytes=64 * MIB) as store:
+        with keeping(store.uri) as first:
+            wanted = texts(answers(first, requests))
+        with FlightStore(store.uri) as client:
+            keys = [key for (key,) in _rows(tmp_path, "SELECT DISTINCT key FROM chunks")]
+            for key in keys:
+                data = bytearray(b"".join(client.get(key, "raw")))
+                data[len(data) // 2] ^= 1
+                client.put(key, "raw", bytes(data))
+        with keeping(store.uri) as second:
+            assert texts(answers(second, requests)) == wanted
+
+
+def test_other_model(store: KvServer, make_requests: MakeRequests) -> None:
+    """Engines of another revision do not find the chunks."""
+    requests = hinted(make_requests(8))
+    with keeping(store.uri) as first:
+        computed = answers(first, requests)
+    with keeping(store.uri, revision="another") as second:
+        assert cached(answers(second, requests)) == cached(computed)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"kv_codec": "raw"}, "say where it is"),
+        ({"kv_store": "http://here:1"}, "grpc://host:port"),
+        ({"kv_store": "grpc://here:1", "kv_codec": "zip"}, "raw, int8, cachegen-0"),
+        ({"kv_store": "grpc://here:1", "kv_options": {"chunks": 3}}, r"chunks: unknown option.*chunk_tokens"),
+        ({"kv_store": "grpc://here:1", "kv_options": {"profile": "/no/where.npz"}}, r"kvcache\.profile"),
+    ],
+)
+def test_wrong_options(options: dict[str, object], told: str) -> None:
+    """Wrong options of the store are told by name."""
+    with pytest.raises(ConfigError, match=told):
+        create_engine(EngineConfig("local", "demo", 2, options))
+
+
+def _rows(folder: Path, sql: str) -> list[tuple[str]]:
+    [path] = folder.rglob("*.sqlite")
+    with sqlite3.connect(path) as connection:
+        return list(connection.execute(sql))
