@@ -202,6 +202,8 @@ class FlightLLMConnector(KVConnectorBase_V1):
             Cutting(revision, options.chunk_tokens, options.min_tokens),
             Lookups(self._store, self._codecs, options.lookup_seconds, options.pause_seconds),
             options.save,
+            block_tokens=self._spec.block_size,
+            lossy=bool(options.lossy),
             sharing=bool(self._vllm_config.cache_config.enable_prefix_caching),
         )
 
