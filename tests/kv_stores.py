@@ -160,5 +160,5 @@ def flight_chunks() -> Iterator[FlightChunks]:
 
 
 def kv_threads() -> list[str]:
-    """Return the threads that stream chunks."""
-    return [thread.name for thread in threading.enumerate() if thread.name.startswith("kv-")]
+    """Return the threads that stream chunks; those of engines, which wait for work, are no matter."""
+    return [thread.name for thread in threading.enumerate() if thread.name in {"kv-ahead", "kv-transfer"}]

@@ -6,6 +6,7 @@ from flightllm.config.secrets import read_secret
 from flightllm.errors import ConfigError
 from flightllm.kvcache.codec import CODECS, open_codec
 from flightllm.kvcache.codec.base import Codec
+from flightllm.kvcache.codec.levels import needs_profile
 from flightllm.kvcache.options import KvOptions
 from flightllm.kvcache.profile.place import profile_path
 from flightllm.kvcache.store.base import ChunkStore
@@ -21,7 +22,14 @@ def open_codecs(options: KvOptions, model: Path) -> list[Codec]:
     """
     beside = profile_path(model)
     path = Path(options.profile).expanduser() if options.profile else beside if beside.is_file() else None
-    return [open_codec(name, path) for name in CODECS if name in {options.codec, *options.codecs}]
+    names = [name for name in CODECS if name in {options.codec, *options.codecs}]
+    needy = [name for name in names if needs_profile(name)]
+    if path is None and needy:
+        raise ConfigError(
+            f"KV store: the codec {needy[0]!r} needs the model's profile. Make one, "
+            f"`python -m flightllm.kvcache.profile {model}`, or set the codec to 'int8', or to 'raw', which is exact"
+        )
+    return [open_codec(name, path) for name in names]
 
 
 def open_store(address: str, token: str | None = None) -> ChunkStore:

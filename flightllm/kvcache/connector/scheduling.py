@@ -29,6 +29,8 @@ class Prompt:
 @dataclass(slots=True)
 class _Wanted:
     prefixes: Prefixes
+    have: int = 0
+    """Tokens whose blocks held what they should before the request got further ones."""
     load: tuple[Chunk, ...] = ()
     start: int = 0
     stop: int = 0
@@ -44,6 +46,7 @@ class Scheduling:
     """Decides for each request. Used by the scheduler's thread alone.
 
     Requests that want the chunks another is loading wait for it where they find its blocks afterwards (`sharing`).
+    Where loads are `lossy`, what follows from loaded blocks is not saved: errors would add up.
     """
 
     def __init__(
@@ -52,11 +55,16 @@ class Scheduling:
         lookups: Lookups,
         saved: Saved,
         *,
+        block_tokens: int,
         sharing: bool,
+        lossy: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cutting, self._lookups = cutting, lookups
         self._saved, self._sharing, self._clock = saved, sharing, clock
+        self._block_tokens, self._lossy = block_tokens, lossy
+        self._inexact: set[int] = set()
+        """Blocks that lossy loads filled, until they are given to a request anew."""
         self._wanted: dict[str, _Wanted] = {}
         self._loading: dict[str, Load] = {}
         self._saving: dict[str, _Saving] = {}
@@ -69,13 +77,13 @@ class Scheduling:
 
         The prompt's last token is always computed: the answer's first depends on it.
         """
-        if prompt.request in self._computed_instead:
-            return 0
         wanted = self._wanted.get(prompt.request)
         if wanted is None:
             prefixes = self._cutting.prefixes(prompt.tokens, self._recurring(prompt), prompt.salt)
             wanted = self._wanted[prompt.request] = _Wanted(prefixes)
-        wanted.load = ()
+        wanted.load, wanted.have = (), computed
+        if prompt.request in self._computed_instead:
+            return 0
         most = len(prompt.tokens) - 1
         if min(wanted.prefixes.tokens, most) - computed < self._cutting.min_tokens:
             return 0
@@ -95,11 +103,17 @@ class Scheduling:
     def allocated(self, prompt: Prompt, blocks: Sequence[int], loaded: int) -> None:
         """Take note that a request has its blocks; `loaded` tokens are to come from the store."""
         wanted = self._wanted.get(prompt.request)
+        had = blocks[: self._blocks(wanted.have) if wanted else 0]
+        self._inexact.difference_update(blocks[len(had) :])
         if loaded and wanted is not None and wanted.load:
-            start = wanted.start
-            load = Load(prompt.request, wanted.load, start, start + loaded, tuple(blocks))
+            start, wanted.have = wanted.start, wanted.start + loaded
+            load = Load(prompt.request, wanted.load, start, wanted.have, tuple(blocks))
             self._loading[prompt.request] = load
             self._loads.append(load)
+            if self._lossy:
+                self._inexact.update(blocks[len(had) : self._blocks(wanted.have)])
+            return
+        if not self._inexact.isdisjoint(had):
             return
         chunks = [chunk for chunk in self._worth_saving(prompt) if not self._known(chunk.key, wanted)]
         if chunks:
@@ -113,6 +127,8 @@ class Scheduling:
         `started` has all blocks of requests that begin or resume in it, `added` further ones of others, and `ends`
         how many tokens of each request are computed when it ends.
         """
+        for given in added.values():
+            self._inexact.difference_update(given)
         saves: list[Save] = []
         for request, end in ends.items():
             saving = self._saving.get(request)
@@ -136,6 +152,7 @@ class Scheduling:
         for request in requests:
             load = self._loading.pop(request, None)
             if load is not None and not invalid.isdisjoint(load.blocks):
+                self._inexact -= invalid
                 self._computed_instead.add(request)
                 self._lookups.failed(chunk.key for chunk in load.chunks)
 
@@ -144,6 +161,9 @@ class Scheduling:
         self._wanted.pop(request, None)
         self._saving.pop(request, None)
         self._computed_instead.discard(request)
+
+    def _blocks(self, tokens: int) -> int:
+        return -(-tokens // self._block_tokens)
 
     def _recurring(self, prompt: Prompt) -> int:
         return len(prompt.tokens) if self._saved == "all" else min(prompt.recurring, len(prompt.tokens))

@@ -32,12 +32,22 @@ from flightllm.kvcache.connector.tasks import Load, Save
 from flightllm.kvcache.opening import open_codecs, open_store
 from flightllm.kvcache.options import HINT, read_kv_options
 from flightllm.kvcache.prefixes import Cutting
+from flightllm.kvcache.saver import Saver
 from flightllm.kvcache.store.base import ChunkStore
+from flightllm.kvcache.stream.adapt import Adaptive
+from flightllm.kvcache.stream.base import Ladder
+from flightllm.kvcache.stream.fetch import Source
+from flightllm.kvcache.stream.link import Link
+from flightllm.kvcache.stream.prefill import Prefill
+from flightllm.llm.cost import Rates
 from flightllm.llm.models import model_digest
 from flightllm.log import configure_logging
 
 if TYPE_CHECKING:
     import torch
+
+_NEVER_SOONER = 10.0
+"""Seconds that computing a token is taken to need where nothing is known of it: loading is sooner."""
 
 _log = structlog.get_logger(__name__)
 
@@ -65,7 +75,7 @@ class FlightLLMConnector(KVConnectorBase_V1):
         self._options = read_kv_options(self._kv_transfer_config.kv_connector_extra_config)
         self._spec = _attention(vllm_config, kv_cache_config)
         codecs = open_codecs(self._options, Path(vllm_config.model_config.model))
-        [self._codec] = [codec for codec in codecs if codec.name == self._options.codec]
+        self._codecs = {codec.name: codec for codec in codecs}
         self._store = self.open_store()
         self._scheduling = self._start_scheduling() if role == KVConnectorRole.SCHEDULER else None
         self._loading: Loading | None = None
@@ -134,11 +144,14 @@ class FlightLLMConnector(KVConnectorBase_V1):
         if set(kv_caches) != set(layers):
             raise UnsupportedError("layers of this model share their KV cache; the KV store keeps each layer's own")
         memory = PagedMemory(layers, attention, PagedShape(blocks, spec.num_kv_heads, spec.head_size))
-        options = self._options
-        self._loading = Loading(self._store, self._codec, memory, spec.block_size, options.load_seconds)
-        self._saving = Saving(
-            self._store, self._codec, memory, spec.block_size, options.save_queue, options.pause_seconds
-        )
+        options, codecs = self._options, self._codecs
+        policy = Adaptive(Ladder(tuple(codecs), options.codec))
+        link = Link(self._store, options.pause_seconds)
+        source = Source(link, codecs, policy, self._prefill(), str(memory.device))
+        slo = options.slo_seconds or None
+        self._loading = Loading(source, memory, spec.block_size, options.load_seconds, slo)
+        saver = Saver(self._store, tuple(codecs.values()), options.save_queue, options.pause_seconds)
+        self._saving = Saving(saver, memory, spec.block_size)
 
     def start_load_kv(self, forward_context: Any, **kwargs: Any) -> None:
         """Begin this step's loads."""
@@ -187,10 +200,20 @@ class FlightLLMConnector(KVConnectorBase_V1):
         revision = f"{options.revision or _revision(self._vllm_config)} {self._spec.dtype}"
         return Scheduling(
             Cutting(revision, options.chunk_tokens, options.min_tokens),
-            Lookups(self._store, self._codec.name, options.lookup_seconds, options.pause_seconds),
+            Lookups(self._store, self._codecs, options.lookup_seconds, options.pause_seconds),
             options.save,
+            block_tokens=self._spec.block_size,
+            lossy=bool(options.lossy),
             sharing=bool(self._vllm_config.cache_config.enable_prefix_caching),
         )
+
+    def _prefill(self) -> Prefill:
+        """Return what computing takes: a layer has about twelve times the square of its width in parameters."""
+        rate, model = self._options.prefill_tokens_per_second, self._vllm_config.model_config
+        [group] = self._kv_cache_config.kv_cache_groups
+        layers, width = len(group.layer_names), model.get_hidden_size()
+        rates = Rates(computed=1.0 / rate if rate else _NEVER_SOONER)
+        return Prefill.of(rates, layers, width, 12 * layers * width**2)
 
     def _prompt(self, request: Any) -> Prompt:
         hint = (request.sampling_params.extra_args or {}).get(HINT, 0)

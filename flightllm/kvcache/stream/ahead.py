@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 import structlog
@@ -40,11 +41,15 @@ class Ahead:
     Failures of the store end what it brings, and are logged; none is raised.
     """
 
-    def __init__(self, chunks: Sequence[Chunk], source: Source, slo: float | None, started: float) -> None:
+    def __init__(
+        self, chunks: Sequence[Chunk], source: Source, slo: float | None, started: float, limit: float | None
+    ) -> None:
         self._chunks = chunks
         self._source = source
         self._slo = slo
         self._started = started
+        self._until = inf if limit is None else started + limit
+        self._taken = 0
         self._text_seconds = source.prefill(chunks[0].start, chunks[-1].stop)
         self._costs = Costs(source.prefill, source.link.meter.decode_seconds)
         self._changed = threading.Condition()
@@ -62,18 +67,19 @@ class Ahead:
     def take(self) -> Arrived | Recompute:
         """Wait for the next chunk and return it, or the end. What was taken before counts as decoded.
 
-        A store that does not even answer what it holds is waited for no longer than computing all would take.
+        A store that does not even answer what it holds is waited for no longer than computing all would take, and
+        whatever it does no longer than the limit.
         """
         with self._changed:
             self._decoded_by = 0.0
-            if not self._changed.wait_for(lambda: not self._asking, self._text_seconds):
-                self._closed = True
-                self._fail(0, "store", StoreUnavailableError("the KV store did not answer in time"))
-                return self._rest(0, "store")
-            while self._ready is None:
-                self._changed.wait()
+            if not self._changed.wait_for(lambda: not self._asking, min(self._text_seconds, self._left())):
+                return self._late("the KV store did not answer in time")
+            self._changed.wait_for(lambda: self._ready is not None, self._left())
             taken, self._ready = self._ready, None
+            if taken is None:
+                return self._late("what the KV store sends did not come in time")
             if isinstance(taken, Arrived):
+                self._taken += 1
                 self._decoded_by = time.monotonic() + self._costs.decode(taken.codec, taken.chunk.tokens)
             self._changed.notify_all()
             return taken
@@ -176,6 +182,16 @@ class Ahead:
                 return False
             self._changed.wait_for(lambda: self._ready is None or self._closed)
             return not self._closed
+
+    def _left(self) -> float:
+        """Return the seconds until the limit."""
+        return min(max(0.0, self._until - time.monotonic()), threading.TIMEOUT_MAX)
+
+    def _late(self, what: str) -> Recompute:
+        """Return that what was not taken is to be computed, since the store is too slow; the caller holds the lock."""
+        self._closed = True
+        self._fail(self._taken, "store", StoreUnavailableError(what))
+        return self._rest(self._taken, "store")
 
     def _rest(self, position: int, reason: Reason) -> Recompute:
         return Recompute(self._chunks[position].start, self._chunks[-1].stop, reason)

@@ -45,10 +45,12 @@ class Fetch:
     Never raises for what a store does or holds. Close it where it is not iterated to its end. One thread at a time.
     """
 
-    def __init__(self, chunks: Sequence[Chunk], source: Source, slo: float | None, elapsed: float) -> None:
+    def __init__(
+        self, chunks: Sequence[Chunk], source: Source, slo: float | None, elapsed: float, limit: float | None
+    ) -> None:
         self._chunks = chunks
         self._source = source
-        self._slo = slo
+        self._slo, self._limit = slo, limit
         self._started = time.monotonic() - elapsed
         self._counts: Counter[str] = Counter()
         self._bytes: Counter[str] = Counter()
@@ -98,7 +100,7 @@ class Fetch:
     def _fetched(self) -> Generator[Loaded | Recompute, None, None]:
         if not self._chunks:
             return
-        self._ahead = ahead = Ahead(self._chunks, self._source, self._slo, self._started)
+        self._ahead = ahead = Ahead(self._chunks, self._source, self._slo, self._started, self._limit)
         try:
             for _ in self._chunks:
                 started = time.monotonic()
@@ -147,9 +149,17 @@ class Fetch:
         self._source.link.meter.decoded(arrived.codec, tokens, seconds)
 
 
-def fetch(chunks: Sequence[Chunk], source: Source, *, slo_seconds: float | None = None, elapsed: float = 0.0) -> Fetch:
+def fetch(
+    chunks: Sequence[Chunk],
+    source: Source,
+    *,
+    slo_seconds: float | None = None,
+    elapsed: float = 0.0,
+    limit_seconds: float | None = None,
+) -> Fetch:
     """Stream the chunks of a prompt, as `source` chooses.
 
-    With `slo_seconds` all is to be there within that time, of which `elapsed` have passed already.
+    With `slo_seconds` all is to be there within that time, of which `elapsed` have passed already. Chunks that have not
+    come after `limit_seconds`, counted in the same way, are to be computed: a store that hangs is waited for no longer.
     """
-    return Fetch(chunks, source, slo_seconds, elapsed)
+    return Fetch(chunks, source, slo_seconds, elapsed, limit_seconds)

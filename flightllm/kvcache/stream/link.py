@@ -4,26 +4,24 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import Final
 
 from flightllm.errors import StoreUnavailableError
 from flightllm.kvcache.store.base import ChunkStore
 from flightllm.kvcache.stream.meter import Meter
 from flightllm.kvcache.stream.transfer import Transfer
 
-_REST_SECONDS: Final = 5.0
-"""A store that failed is not asked for so long: each request would wait for it in vain."""
-
 
 class Link:
     """The way to one store, shared by all requests of an engine. Safe to use from several threads.
 
-    Those who want the same bitstream at the same time share one transfer.
+    Those who want the same bitstream at the same time share one transfer. A store that failed is left alone for
+    `rest_seconds`: each request would wait for it in vain.
     """
 
-    def __init__(self, store: ChunkStore) -> None:
+    def __init__(self, store: ChunkStore, rest_seconds: float = 5.0) -> None:
         self.meter = Meter()
         self._store = store
+        self._rest_seconds = rest_seconds
         self._lock = threading.Lock()
         self._transfers: dict[tuple[str, str], Transfer] = {}
         self._resting_until = 0.0
@@ -35,7 +33,7 @@ class Link:
 
     def failed(self) -> None:
         """Leave the store alone for a while."""
-        self._resting_until = time.monotonic() + _REST_SECONDS
+        self._resting_until = time.monotonic() + self._rest_seconds
 
     def lookup(self, keys: Sequence[str]) -> list[Mapping[str, int]]:
         """Ask what is held; see `ChunkStore.lookup`."""

@@ -40,7 +40,7 @@ def store() -> Iterator[MemoryStore]:
 @pytest.fixture
 def lookups(store: MemoryStore, clock: Clock) -> Lookups:
     """Return lookups in it."""
-    return Lookups(store, "raw", 1.0, 5.0, clock)
+    return Lookups(store, ["raw"], 1.0, 5.0, clock)
 
 
 def told(lookups: Lookups, keys: tuple[str, ...] = KEYS) -> frozenset[str]:

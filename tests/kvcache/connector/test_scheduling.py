@@ -26,9 +26,10 @@ def store() -> MemoryStore:
     return store
 
 
-def scheduling(store: MemoryStore, saved: Saved = "hinted", *, sharing: bool = True) -> Scheduling:
+def scheduling(store: MemoryStore, saved: Saved = "hinted", *, sharing: bool = True, lossy: bool = False) -> Scheduling:
     """Return the scheduler's side on a store."""
-    return Scheduling(CUTTING, Lookups(store, "raw", 30.0, 5.0), saved, sharing=sharing)
+    lookups = Lookups(store, ["raw"], 30.0, 5.0)
+    return Scheduling(CUTTING, lookups, saved, block_tokens=8, sharing=sharing, lossy=lossy)
 
 
 def matched(side: Scheduling, prompt: Prompt, computed: int = 0) -> int | None:
@@ -101,6 +102,44 @@ def test_saved_as_it_is_computed() -> None:
     _, saves = side.step({}, {"one": (7,)}, {"one": 30, "two": 18})
     assert [(save.chunk.stop, save.blocks) for save in saves] == [(20, (3, 1, 2, 7))]
     assert side.step({}, {}, {"one": 31, "two": 30}) == ([], [])
+
+
+def saved_after_load(side: Scheduling, invalid: set[int]) -> list[int]:
+    """Return where chunks end that are saved of a prompt of which 16 tokens are loaded."""
+    assert matched(side, PROMPT) == 16
+    side.allocated(PROMPT, BLOCKS[:2], 16)
+    side.step({}, {}, {})
+    side.loaded(["one"], invalid)
+    side.allocated(PROMPT, BLOCKS, 0)
+    _, saves = side.step({"one": BLOCKS}, {}, {"one": 30})
+    return [save.chunk.stop for save in saves]
+
+
+@pytest.mark.parametrize(
+    ("lossy", "invalid", "stops"),
+    [(False, set(), [20]), (True, set(), []), (True, {1}, []), (True, {3, 1}, [8, 16, 20])],
+)
+def test_errors_do_not_add_up(store: MemoryStore, lossy: bool, invalid: set[int], stops: list[int]) -> None:
+    """What was computed from a lossy load is not saved; where nothing of it came, or it was exact, it is."""
+    del store.held[CUTTING.recurring(PROMPT.tokens, 20, "")[-1].key, "raw"]
+    assert saved_after_load(scheduling(store, lossy=lossy), invalid) == stops
+
+
+def test_inexact_blocks(store: MemoryStore) -> None:
+    """Nor is what another request computes from such blocks of the engine's own cache, until these are given anew."""
+    del store.held[CUTTING.recurring(PROMPT.tokens, 20, "")[-1].key, "raw"]
+    side = scheduling(store, lossy=True)
+    assert saved_after_load(side, set()) == []
+    second = replace(PROMPT, request="two", tokens=[*range(16), *range(50, 70)])
+    assert matched(side, second, 16) == 0
+    side.allocated(second, (3, 1, 8, 9, 10), 0)
+    assert side.step({"two": (3, 1, 8, 9, 10)}, {}, {"two": 36}) == ([], [])
+    other = Prompt("three", list(range(100, 124)), recurring=24)
+    assert matched(side, other) == 0
+    side.allocated(other, (3, 1), 0)
+    _, saves = side.step({"three": (3, 1)}, {}, {"three": 16})
+    _, more = side.step({}, {"three": (8,)}, {"three": 24})
+    assert [save.chunk.stop for save in (*saves, *more)] == [8, 16, 24]
 
 
 def test_blocks_after_preemption() -> None:

@@ -10,18 +10,27 @@ pytest.importorskip("torch", reason="the extra 'local' is not installed")
 import torch
 
 from flightllm.kvcache.chunks import Chunk
-from flightllm.kvcache.codec.base import Bitstream
+from flightllm.kvcache.codec.base import Bitstream, Codec
+from flightllm.kvcache.codec.int8 import Int8Codec
 from flightllm.kvcache.codec.raw import RawCodec
 from flightllm.kvcache.connector.loading import Loading
 from flightllm.kvcache.connector.paged import PagedMemory
 from flightllm.kvcache.connector.saving import Saving
 from flightllm.kvcache.connector.tasks import Load, Save
+from flightllm.kvcache.saver import Saver
+from flightllm.kvcache.stream.adapt import Adaptive
+from flightllm.kvcache.stream.base import Ladder
+from flightllm.kvcache.stream.fetch import Source
+from flightllm.kvcache.stream.link import Link
+from flightllm.kvcache.stream.prefill import Prefill
+from flightllm.llm.cost import Rates
 from tests.kvcache.connector.memories import BLOCKS, TOKENS, memory
 from tests.kvcache.connector.stores import MemoryStore
 from tests.servers import await_true
 
 FIRST, SECOND = Chunk("first", 0, 6), Chunk("second", 6, 10)
 SOURCE, TARGET = (2, 0, 5), (1, 4, 3)
+RAW = RawCodec()
 ALL = torch.arange(BLOCKS * TOKENS)
 LOAD = Load("one", (FIRST, SECOND), 0, 10, TARGET)
 
@@ -45,7 +54,16 @@ def source() -> PagedMemory:
 
 def saving(store: MemoryStore, source: PagedMemory, most: int = 4, pause: float = 60.0) -> Saving:
     """Return what saves from a memory."""
-    return Saving(store, RawCodec(), source, TOKENS, most, pause)
+    return Saving(Saver(store, [RawCodec()], most, pause), source, TOKENS)
+
+
+def loading(
+    store: MemoryStore, target: PagedMemory, seconds: float = 30, codec: Codec = RAW, **rates: float
+) -> Loading:
+    """Return what loads into a memory, in an engine that computes slowly."""
+    prefill = Prefill(Rates(**{"computed": 10.0, **rates}))
+    source = Source(Link(store), {codec.name: codec}, Adaptive(Ladder((codec.name,), codec.name)), prefill)
+    return Loading(source, target, TOKENS, seconds)
 
 
 @pytest.fixture
@@ -74,7 +92,7 @@ def ended(side: Loading) -> tuple[set[str], set[int]]:
 def test_there_and_back(full: MemoryStore, source: PagedMemory, start: int) -> None:
     """Chunks go into other blocks of a memory that is ordered otherwise, from the token on that is wanted."""
     target = memory("heads first")
-    side = Loading(full, RawCodec(), target, TOKENS, 30)
+    side = loading(full, target)
     side.start(Load("one", tuple(one for one in (FIRST, SECOND) if one.stop > start), start, 9, TARGET))
     assert ended(side) == ({"one"}, set())
     assert side.tokens == 9 - start
@@ -112,7 +130,7 @@ def test_failed_chunk(full: MemoryStore, source: PagedMemory, fault: object) -> 
     assert callable(fault)
     fault(full)
     target = memory("tokens first")
-    side = Loading(full, RawCodec(), target, TOKENS, 30)
+    side = loading(full, target)
     side.start(LOAD)
     assert ended(side) == ({"one"}, {4, 3})
     assert side.tokens == 6
@@ -123,11 +141,37 @@ def test_failed_chunk(full: MemoryStore, source: PagedMemory, fault: object) -> 
 def test_silent_store(full: MemoryStore) -> None:
     """A load is given up at its time though the store never answers, and others are not held up."""
     full.gate.clear()
-    side = Loading(full, RawCodec(), memory("heads first"), TOKENS, 0.2)
+    side = loading(full, memory("heads first"), 0.2)
     for number in range(9):
         side.start(Load(str(number), (FIRST,), 0, 6, TARGET))
     await_true(lambda: side.finished() == (set(), set()) and not side._jobs)
     assert side.tokens == 0
+
+
+def test_sooner_computed(full: MemoryStore) -> None:
+    """Where computing is sooner than even asking, nothing is loaded, and the store is not asked."""
+    full.calls.clear()
+    side = loading(full, memory("heads first"), call=0.0, computed=0.0)
+    side.start(LOAD)
+    assert ended(side) == ({"one"}, {1, 4, 3})
+    assert full.calls == []
+
+
+@pytest.mark.parametrize(("gone", "loaded"), [("raw", "int8"), ("int8", "raw")])
+def test_any_codec(store: MemoryStore, source: PagedMemory, gone: str, loaded: str) -> None:
+    """A chunk that is held in another codec than the first is loaded in that one."""
+    codecs: dict[str, Codec] = {"raw": RAW, "int8": Int8Codec()}
+    side = Saving(Saver(store, list(codecs.values()), 4, 60.0), source, TOKENS)
+    side.take([Save(FIRST, SOURCE)])
+    assert side.close(30).saved == 1
+    del store.held["first", gone]
+    target = memory("heads first")
+    adaptive = Adaptive(Ladder(("raw", "int8"), gone))
+    other = Loading(Source(Link(store), codecs, adaptive, Prefill(Rates(computed=10.0))), target, TOKENS, 30)
+    other.start(Load("one", (FIRST,), 0, 6, TARGET))
+    assert ended(other) == ({"one"}, set())
+    wanted = torch.stack(list(codecs[loaded].layers(store.held["first", loaded])))
+    assert torch.equal(target.read(target.slots(TARGET, TOKENS, 0, 6)), wanted)
 
 
 class HaltingCodec(RawCodec):
@@ -148,7 +192,7 @@ class HaltingCodec(RawCodec):
 def test_nothing_is_written_after_the_end(full: MemoryStore) -> None:
     """Once a load is told to have failed its blocks may be another's: a late layer is not written."""
     codec, target = HaltingCodec(), memory("heads first")
-    side = Loading(full, codec, target, TOKENS, 0.2)
+    side = loading(full, target, 0.2, codec)
     side.start(LOAD)
     codec.halted.wait(30)
     assert ended(side) == ({"one"}, {1, 4, 3})
@@ -196,7 +240,7 @@ def test_dead_store(store: MemoryStore, source: PagedMemory) -> None:
     store.down = True
     side = saving(store, source)
     side.take([Save(FIRST, SOURCE)])
-    assert side._background.wait(30)
+    assert side._saver._background.wait(30)
     side.take([Save(SECOND, SOURCE)] * 3)
     counts = side.close(30)
     assert (counts.failed, counts.dropped, store.calls) == (1, 3, ["lookup"])

@@ -258,6 +258,19 @@ def test_stalled_amid_a_chunk(store: MemoryStore, prompt: Kept) -> None:
     assert stalling.link.meter.transfers == 0
 
 
+@pytest.mark.parametrize("stalled", [0, 1])
+def test_limit(store: MemoryStore, prompt: Kept, stalled: int) -> None:
+    """A store that sends no more is waited for until the limit, however long computing takes; what came counts."""
+    more = threading.Event()
+    key = prompt.chunks[stalled].key
+    store.before = lambda held, part: (held, part) == (key, 1) and more.wait(60)
+    try:
+        check(prompt, fetch(prompt.chunks, source(store), limit_seconds=1.0), stalled, "store")
+    finally:
+        more.set()
+    await_true(lambda: not kv_threads())
+
+
 def test_slo(store: MemoryStore, prompt: Kept) -> None:
     """Within an SLO what has elapsed counts: text where it fits, else what comes from the store."""
     plain = Prefill(Rates(call=0.0, computed=0.1, cached=0.0))  # 22 s
