@@ -93,7 +93,7 @@ def test_all_chunks_exactly(store: MemoryStore, prompt: Kept) -> None:
     sizes = sum(len(store.held[chunk.key, "raw"]) for chunk in prompt.chunks)
     assert fetching.figures.bytes == {"raw": sizes}
     assert fetching.figures.wasted_bytes == 0
-    assert fetching.figures.lookup_seconds <= fetching.figures.waited_seconds
+    assert fetching.figures.lookup_seconds > 0
     assert fetching.figures.decode_seconds > 0
 
 
