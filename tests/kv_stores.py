@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Self
 
 import pyarrow as pa
@@ -11,7 +12,7 @@ import torch
 from pyarrow import flight
 
 from flightllm.errors import NotFoundError, StoreUnavailableError
-from flightllm.kvcache.chunks import Chunk, prefix_chunks
+from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.codec.base import Codec
 from flightllm.kvcache.codec.int8 import Int8Codec
 from flightllm.kvcache.codec.raw import RawCodec
@@ -31,7 +32,8 @@ class Kept:
 def kept(put: Callable[[str, str, bytes], None], chunks: int = 4, tokens: int = 64, channels: int = 32) -> Kept:
     """Put random chunks into a store by both codecs; the last one is half as long."""
     torch.manual_seed(0)
-    cut = prefix_chunks(range(chunks * tokens - tokens // 2), "model", tokens)
+    ends = [*range(tokens, chunks * tokens, tokens), chunks * tokens - tokens // 2]
+    cut = [Chunk(f"{end:040x}", start, end) for start, end in pairwise([0, *ends])]
     caches = [torch.randn(4, 2, chunk.tokens, 2, channels).half() for chunk in cut]
     for chunk, cache in zip(cut, caches, strict=True):
         for name, codec in CODECS.items():

@@ -8,7 +8,11 @@ from typing import Final
 import numpy as np
 
 CHUNK_TOKENS: Final = 1_500
-"""Tokens of a chunk, where nobody says otherwise (CacheGen, section 5.3)."""
+"""The most tokens of a chunk, where nobody says otherwise (CacheGen, section 5.3)."""
+LEAST_TOKENS: Final = 64
+"""The fewest, but at a prompt's end."""
+_GROWTH: Final = 4
+"""A chunk has this part of the tokens before it."""
 
 _KEY_BYTES = 20
 
@@ -20,6 +24,8 @@ class Chunk:
     key: str
     start: int
     stop: int
+    whole: bool = True
+    """Whether every prompt that begins with these tokens has this chunk; if not, the prompt ended."""
 
     @property
     def tokens(self) -> int:
@@ -30,17 +36,21 @@ class Chunk:
 def prefix_chunks(
     tokens: Sequence[int], revision: str, chunk_tokens: int = CHUNK_TOKENS, salt: str = ""
 ) -> list[Chunk]:
-    """Return the chunks of a prompt in order, the last one shorter where it does not fill one.
+    """Return the chunks of a prompt in order.
 
-    `revision` names model, weights and number type: keys of different revisions never meet. Nor do those of different
-    `salt`s, which keep tenants apart.
+    Chunks grow with their place, from 64 to `chunk_tokens`: prompts that have a start in common have all chunks of it
+    in common but for a fifth at most, and a long prompt has few. `revision` names model, weights and number type: keys
+    of different revisions never meet. Nor do those of different `salt`s, which keep tenants apart.
     """
     parent = _digest(b"", f"{revision}\n{salt}".encode())
-    chunks = []
-    for start in range(0, len(tokens), chunk_tokens):
-        part = tokens[start : start + chunk_tokens]
+    chunks: list[Chunk] = []
+    start = 0
+    while start < len(tokens):
+        size = min(chunk_tokens, max(LEAST_TOKENS, start // _GROWTH // LEAST_TOKENS * LEAST_TOKENS))
+        part = tokens[start : start + size]
         parent = _digest(parent, np.asarray(part, dtype="<u4").tobytes())
-        chunks.append(Chunk(parent.hex(), start, start + len(part)))
+        chunks.append(Chunk(parent.hex(), start, start + len(part), len(part) == size))
+        start += size
     return chunks
 
 

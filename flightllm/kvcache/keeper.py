@@ -11,6 +11,7 @@ from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.opening import open_codecs, open_store
 from flightllm.kvcache.options import KvOptions
 from flightllm.kvcache.prefixes import Cutting
+from flightllm.kvcache.recent import RecentKeys
 from flightllm.kvcache.saver import Saver
 from flightllm.kvcache.stream.adapt import Adaptive
 from flightllm.kvcache.stream.base import Ladder
@@ -22,8 +23,8 @@ from flightllm.kvcache.stream.prefill import Prefill
 if TYPE_CHECKING:
     import torch
 
-_MEETING_TOKENS = 16
-"""Starts are cut to multiples of this: prompts that part a few tokens later meet in the same chunk."""
+_SAVED_SECONDS = 60.0
+"""How long a chunk that was loaded, or sent to be saved, is not sent again; the store may have lost it after that."""
 _NEW = 0.3
 """Weight of the latest computation in the average of what a token takes."""
 _LEAST_TOKENS = 64
@@ -48,28 +49,28 @@ class Keeper:
 
     def __init__(self, options: KvOptions, revision: str, folder: Path, prefill: Prefill, device: str) -> None:
         codecs = open_codecs(options, folder)
-        store = open_store(options.store, options.token)
+        self._store = open_store(options.store, options.token)
         self._options = options
         self.slo_seconds = options.slo_seconds or None
         self.policy = Adaptive(Ladder(tuple(codec.name for codec in codecs), options.codec))
         self._cutting = Cutting(options.revision or revision, options.chunk_tokens, options.min_tokens)
         self.source = Source(
-            Link(store),
+            Link(self._store),
             {codec.name: codec for codec in codecs},
             self.policy,
             prefill,
             device,
         )
-        self._saver = Saver(store, codecs, options.save_queue, options.pause_seconds)
-        self._saved: set[str] = set()
+        self._saver = Saver(self._store, codecs, options.save_queue, options.pause_seconds)
+        self._saved = RecentKeys(_SAVED_SECONDS)
+        self._inexact = RecentKeys()
 
     def load(self, start: Start, have: int) -> Iterator[Loaded]:
         """Yield what the store has of a prompt's start beyond its first `have` tokens, chunk by chunk.
 
         As long as that is sooner than computing; a store that fails, or holds less, gives less.
         """
-        prefixes = self._cutting.prefixes(start.tokens, self._recurring(start), start.salt)
-        chunks = [chunk for chunk in prefixes.contiguous if chunk.stop > have]
+        chunks = [chunk for chunk in self._cutting.chunks(start.tokens, start.salt) if chunk.stop > have]
         if not chunks or chunks[-1].stop - have < self._options.min_tokens:
             return
         with fetch(chunks, self.source, slo_seconds=self.slo_seconds) as items:
@@ -77,20 +78,24 @@ class Keeper:
                 if not isinstance(item, Loaded):
                     return
                 self._saved.add(item.chunk.key)
+                if item.codec in self._options.lossy:
+                    self._inexact.add(item.chunk.key)
                 yield item
 
     def worth_saving(self, start: Start) -> int:
         """Return how many tokens of a prompt's start are saved, once they are computed."""
-        if self._options.save == "none":
-            return 0
-        chunks = self._cutting.recurring(start.tokens, self._recurring(start), start.salt)
+        chunks = self._worth(start)
         return chunks[-1].stop if chunks else 0
 
     def save(self, start: Start, cache: Callable[[Chunk], torch.Tensor]) -> None:
-        """Save what of a prompt's start is worth it; `cache` returns a copy of a chunk's keys and values."""
-        if self._options.save == "none":
+        """Save what of a prompt's start is worth it; `cache` returns a copy of a chunk's keys and values.
+
+        What follows from lossy numbers is not: errors would add up.
+        """
+        chunks = self._worth(start)
+        if self._inexact.any_of(chunk.key for chunk in chunks):
             return
-        for chunk in self._cutting.recurring(start.tokens, self._recurring(start), start.salt):
+        for chunk in chunks:
             if chunk.key not in self._saved and self._saver.takes:
                 self._saved.add(chunk.key)
                 copy = cache(chunk)
@@ -107,10 +112,12 @@ class Keeper:
         self.source = replace(self.source, prefill=replace(prefill, rates=rates))
 
     def close(self) -> None:
-        """Wait a moment for what is being saved."""
+        """Wait a moment for what is being saved, and end the connection."""
         self._saver.close(self._options.flush_seconds)
+        self._store.close()
 
-    def _recurring(self, start: Start) -> int:
-        if self._options.save == "all":
-            return len(start.tokens)
-        return start.recurring - start.recurring % _MEETING_TOKENS
+    def _worth(self, start: Start) -> tuple[Chunk, ...]:
+        if self._options.save == "none":
+            return ()
+        recurring = len(start.tokens) if self._options.save == "all" else start.recurring
+        return self._cutting.recurring(start.tokens, recurring, start.salt)

@@ -9,7 +9,6 @@ from flightllm.kvcache.codec.base import Codec
 from flightllm.kvcache.codec.levels import needs_profile
 from flightllm.kvcache.options import KvOptions
 from flightllm.kvcache.profile.place import profile_path
-from flightllm.kvcache.store.base import ChunkStore
 from flightllm.kvcache.store.client import FlightStore
 
 
@@ -32,7 +31,7 @@ def open_codecs(options: KvOptions, model: Path) -> list[Codec]:
     return [open_codec(name, path) for name in names]
 
 
-def open_store(address: str, token: str | None = None) -> ChunkStore:
+def open_store(address: str, token: str | None = None) -> FlightStore:
     """Return a client of the store at an address, as `grpc://host:port`; `token` refers to the secret it asks for.
 
     Raises:

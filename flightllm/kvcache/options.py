@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, get_args
 
 from flightllm.config.secrets import check_reference
 from flightllm.errors import ConfigError
+from flightllm.kvcache.chunks import CHUNK_TOKENS
 from flightllm.kvcache.codec import CODECS, DEFAULT_CODEC
 
 HINT: Final = "flightllm_kv_prefix"
@@ -44,7 +45,7 @@ class KvOptions:
     profile: str = ""
     revision: str = ""
     save: Saved = "hinted"
-    chunk_tokens: int = 256
+    chunk_tokens: int = CHUNK_TOKENS
     min_tokens: int = 64
     lookup_seconds: float = 0.5
     load_seconds: float = 5.0

@@ -13,7 +13,7 @@ def test_cover(tokens: list[int], size: int) -> None:
     """Chunks follow one another from the first token to the last, all but the last one of the same length."""
     chunks = prefix_chunks(tokens, "model", size)
     assert [token for chunk in chunks for token in tokens[chunk.start : chunk.stop]] == tokens
-    assert all(chunk.tokens == size for chunk in chunks[:-1])
+    assert all(chunk.tokens == size and chunk.whole for chunk in chunks[:-1])
     assert all(0 < chunk.tokens <= size for chunk in chunks)
 
 
@@ -36,6 +36,21 @@ def test_models_and_tenants_apart() -> None:
     assert len(keys) == 4
 
 
-def test_default_size() -> None:
-    """Chunks have 1,500 tokens where nobody says otherwise."""
-    assert [chunk.tokens for chunk in prefix_chunks(range(4_000), "model")] == [CHUNK_TOKENS, CHUNK_TOKENS, 1_000]
+def test_growth() -> None:
+    """Chunks grow from 64 tokens to 1,500: few for a long prompt, and little lost where prompts part."""
+    sizes = [chunk.tokens for chunk in prefix_chunks(range(20_000), "model")]
+    assert sizes[:8] == [64] * 8
+    assert sizes[:-1] == sorted(sizes[:-1])
+    assert sizes[-2] == CHUNK_TOKENS
+    assert len(sizes) < 40
+    ends = [chunk.stop for chunk in prefix_chunks(range(20_000), "model")]
+    for shared in range(1, 20_000, 37):
+        common = max((end for end in ends if end <= shared), default=0)
+        assert shared - common <= max(63, shared / 5, 1)
+
+
+def test_whole() -> None:
+    """The last chunk of a prompt is whole where it ends where that of a longer prompt would."""
+    assert [chunk.whole for chunk in prefix_chunks(range(128), "model")] == [True, True]
+    assert [chunk.whole for chunk in prefix_chunks(range(129), "model")] == [True, True, False]
+    assert prefix_chunks(range(129), "model")[:2] == prefix_chunks(range(128), "model")

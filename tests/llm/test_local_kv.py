@@ -110,7 +110,7 @@ def test_what_is_saved(store: KvServer, make_requests: MakeRequests) -> None:
     assert held(store) == 0
     with keeping(store.uri, save="all", chunk_tokens=32) as engine:
         answers(engine, [request])
-    assert held(store) > 3
+    assert held(store) >= 3
 
 
 def test_default_codec(store: KvServer, make_requests: MakeRequests) -> None:

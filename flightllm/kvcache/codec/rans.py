@@ -34,6 +34,8 @@ LOWEST: Final = 1 << 16
 
 _MOST_LANES = 32
 _LANE_NUMBERS = 512
+_SEARCHED = 32
+"""A channel of no more numbers is read by searching its table; of more, the table is first spread out."""
 
 
 def lanes_of(numbers: int) -> int:
@@ -120,22 +122,26 @@ def _decode(words, tables, order, first, lanes, out):  # type: ignore[no-untyped
         states[lane] = np.uint32(words[2 * lane]) | (np.uint32(words[2 * lane + 1]) << np.uint32(16))
     place = 2 * lanes
     slots = np.empty(TOTAL, dtype=np.uint32)
+    starts = np.zeros(SYMBOLS + 1, dtype=np.uint32)
     for channel in range(out.shape[0]):
         for kind in (0, 1):
             part = order[first:] if kind == 1 else order[:first]
-            if len(part):
+            if len(part) > _SEARCHED:
                 _spread(tables[kind, channel], slots)
-                place = _decode_channel(words, place, slots, states, part, out[channel])
+            elif len(part):
+                starts[1:] = np.cumsum(tables[kind, channel])
+            place = _decode_channel(words, place, slots, starts, states, part, out[channel])
     return place == len(words) and np.all(states == np.uint32(LOWEST))
 
 
 @numba.njit(nogil=True, cache=True)
-def _decode_channel(words, place, slots, states, tokens, out):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+def _decode_channel(words, place, slots, starts, states, tokens, out):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
     """Read the numbers of some tokens of a channel; return where the next ones begin."""
     last, lanes, mask = len(words) - 1, len(states), np.uint32(TOTAL - 1)
     for base in range(0, len(tokens), lanes):
         for lane in range(min(lanes, len(tokens) - base)):
-            slot = slots[states[lane] & mask]
+            low = states[lane] & mask
+            slot = slots[low] if len(tokens) > _SEARCHED else _found(starts, low)
             frequency = ((slot >> np.uint32(SCALE_BITS)) & mask) + np.uint32(1)
             state = np.uint32(frequency * (states[lane] >> np.uint32(SCALE_BITS)) + (slot & mask))
             if state < np.uint32(LOWEST):
@@ -149,6 +155,24 @@ def _decode_channel(words, place, slots, states, tokens, out):  # type: ignore[n
             else:
                 out[tokens[base + lane]] = np.int16(symbol) - np.int16(LARGEST)
     return place
+
+
+@numba.njit(nogil=True, cache=True)
+def _found(starts, low):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
+    """Return a slot as `_spread` writes it, by search: where few numbers are to be read that takes less."""
+    symbol, above = 0, SYMBOLS
+    while above - symbol > 1:
+        middle = (symbol + above) >> 1
+        if starts[middle] <= low:
+            symbol = middle
+        else:
+            above = middle
+    frequency = starts[symbol + 1] - starts[symbol]
+    return (
+        (np.uint32(symbol) << np.uint32(2 * SCALE_BITS))
+        | ((frequency - np.uint32(1)) << np.uint32(SCALE_BITS))
+        | np.uint32(low - starts[symbol])
+    )
 
 
 @numba.njit(nogil=True, cache=True)

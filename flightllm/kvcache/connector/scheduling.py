@@ -10,7 +10,7 @@ from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.connector.lookups import Lookups
 from flightllm.kvcache.connector.tasks import Load, Save
 from flightllm.kvcache.options import Saved
-from flightllm.kvcache.prefixes import Cutting, Prefixes
+from flightllm.kvcache.prefixes import Cutting, leading
 
 _PLANNED_SECONDS = 60.0
 """How long a chunk that was sent to be saved is not sent again; after that the store is asked."""
@@ -28,12 +28,21 @@ class Prompt:
 
 @dataclass(slots=True)
 class _Wanted:
-    prefixes: Prefixes
+    chunks: tuple[Chunk, ...]
     have: int = 0
     """Tokens whose blocks held what they should before the request got further ones."""
     load: tuple[Chunk, ...] = ()
     start: int = 0
     stop: int = 0
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(chunk.key for chunk in self.chunks)
+
+    @property
+    def tokens(self) -> int:
+        """How many could be loaded at most."""
+        return self.chunks[-1].stop if self.chunks else 0
 
 
 @dataclass(slots=True)
@@ -79,18 +88,18 @@ class Scheduling:
         """
         wanted = self._wanted.get(prompt.request)
         if wanted is None:
-            prefixes = self._cutting.prefixes(prompt.tokens, self._recurring(prompt), prompt.salt)
-            wanted = self._wanted[prompt.request] = _Wanted(prefixes)
+            chunks = self._cutting.chunks(prompt.tokens, prompt.salt)
+            wanted = self._wanted[prompt.request] = _Wanted(chunks)
         wanted.load, wanted.have = (), computed
         if prompt.request in self._computed_instead:
             return 0
         most = len(prompt.tokens) - 1
-        if min(wanted.prefixes.tokens, most) - computed < self._cutting.min_tokens:
+        if min(wanted.tokens, most) - computed < self._cutting.min_tokens:
             return 0
-        held = self._lookups.held(wanted.prefixes.keys)
+        held = self._lookups.held(wanted.keys)
         if held is None:
             return None
-        chunks = wanted.prefixes.leading(held)
+        chunks = leading(wanted.chunks, held)
         stop = min(chunks[-1].stop, most) if chunks else 0
         if stop - computed < self._cutting.min_tokens:
             return 0
@@ -175,7 +184,7 @@ class Scheduling:
 
     def _known(self, key: str, wanted: _Wanted | None) -> bool:
         """Tell whether a chunk is in the store as far as was seen, or on its way there."""
-        held = self._lookups.seen(wanted.prefixes.keys) if wanted is not None else frozenset()
+        held = self._lookups.seen(wanted.keys) if wanted is not None else frozenset()
         return key in held or self._is_planned(key)
 
     def _is_planned(self, key: str) -> bool:

@@ -218,7 +218,6 @@ class FlightLLMConnector(KVConnectorBase_V1):
     def _prompt(self, request: Any) -> Prompt:
         hint = (request.sampling_params.extra_args or {}).get(HINT, 0)
         recurring = max(0, hint) if isinstance(hint, int) else 0  # clients may send anything
-        recurring -= recurring % self._spec.block_size  # prompts that part a few tokens later meet in the same chunk
         return Prompt(request.request_id, request.prompt_token_ids, recurring, request.cache_salt or "")
 
 

@@ -12,7 +12,7 @@ from tests.kvcache.connector.stores import MemoryStore
 from tests.servers import await_true
 
 CUTTING = Cutting("model", chunk_tokens=8, min_tokens=4)
-PROMPT = Prompt("one", list(range(30)), recurring=20)
+PROMPT = Prompt("one", list(range(30)), recurring=24)
 BLOCKS = (3, 1, 2, 7)
 """Of 8 tokens each."""
 
@@ -21,7 +21,7 @@ BLOCKS = (3, 1, 2, 7)
 def store() -> MemoryStore:
     """Return a store that holds the start of the prompt."""
     store = MemoryStore()
-    for chunk in CUTTING.recurring(PROMPT.tokens, 20, ""):
+    for chunk in CUTTING.recurring(PROMPT.tokens, 24, ""):
         store.held[chunk.key, "raw"] = b"x"
     return store
 
@@ -42,11 +42,11 @@ def test_load(store: MemoryStore) -> None:
     """What the store holds beyond what is computed is loaded into the request's blocks; then nothing is saved."""
     side = scheduling(store)
     assert side.matched(PROMPT, 0) is None
-    assert matched(side, PROMPT, 8) == 12
-    side.allocated(PROMPT, BLOCKS, 12)
+    assert matched(side, PROMPT, 8) == 16
+    side.allocated(PROMPT, BLOCKS, 16)
     [load], saves = side.step({}, {}, {})
-    assert (load.request, load.start, load.stop, load.blocks, saves) == ("one", 8, 20, BLOCKS, [])
-    assert [(chunk.start, chunk.stop) for chunk in load.chunks] == [(8, 16), (16, 20)]
+    assert (load.request, load.start, load.stop, load.blocks, saves) == ("one", 8, 24, BLOCKS, [])
+    assert [(chunk.start, chunk.stop) for chunk in load.chunks] == [(8, 16), (16, 24)]
     side.loaded(["one"], set())
     side.allocated(PROMPT, BLOCKS, 0)
     assert side.step({"one": BLOCKS}, {}, {"one": 30}) == ([], [])
@@ -71,18 +71,18 @@ def test_little_is_computed(store: MemoryStore) -> None:
 def test_same_start_at_once(store: MemoryStore, sharing: bool) -> None:
     """A second request waits for the first one's load where it finds its blocks then, and loads itself where not."""
     side, second = scheduling(store, sharing=sharing), replace(PROMPT, request="two")
-    assert matched(side, PROMPT) == matched(side, second) == 20
-    side.allocated(PROMPT, BLOCKS, 20)
-    assert side.matched(second, 0) == (None if sharing else 20)
+    assert matched(side, PROMPT) == matched(side, second) == 24
+    side.allocated(PROMPT, BLOCKS, 24)
+    assert side.matched(second, 0) == (None if sharing else 24)
     side.loaded(["one"], set())
-    assert side.matched(second, 0) == 20
+    assert side.matched(second, 0) == 24
 
 
 def test_failed_load(store: MemoryStore) -> None:
     """A request whose load failed is computed, and so are others of the same start for a while."""
     side = scheduling(store)
-    assert matched(side, PROMPT) == 20
-    side.allocated(PROMPT, BLOCKS, 20)
+    assert matched(side, PROMPT) == 24
+    side.allocated(PROMPT, BLOCKS, 24)
     side.step({}, {}, {})
     side.loaded(["one"], {1})
     assert side.matched(PROMPT, 8) == 0
@@ -100,7 +100,7 @@ def test_saved_as_it_is_computed() -> None:
     _, saves = side.step({"two": (9, 8, 5)}, {"one": (2,)}, {"one": 15, "two": 16})
     assert [(save.chunk.stop, save.blocks) for save in saves] == [(16, (9, 8, 5))]
     _, saves = side.step({}, {"one": (7,)}, {"one": 30, "two": 18})
-    assert [(save.chunk.stop, save.blocks) for save in saves] == [(20, (3, 1, 2, 7))]
+    assert [(save.chunk.stop, save.blocks) for save in saves] == [(24, (3, 1, 2, 7))]
     assert side.step({}, {}, {"one": 31, "two": 30}) == ([], [])
 
 
@@ -117,17 +117,17 @@ def saved_after_load(side: Scheduling, invalid: set[int]) -> list[int]:
 
 @pytest.mark.parametrize(
     ("lossy", "invalid", "stops"),
-    [(False, set(), [20]), (True, set(), []), (True, {1}, []), (True, {3, 1}, [8, 16, 20])],
+    [(False, set(), [24]), (True, set(), []), (True, {1}, []), (True, {3, 1}, [8, 16, 24])],
 )
 def test_errors_do_not_add_up(store: MemoryStore, lossy: bool, invalid: set[int], stops: list[int]) -> None:
     """What was computed from a lossy load is not saved; where nothing of it came, or it was exact, it is."""
-    del store.held[CUTTING.recurring(PROMPT.tokens, 20, "")[-1].key, "raw"]
+    del store.held[CUTTING.recurring(PROMPT.tokens, 24, "")[-1].key, "raw"]
     assert saved_after_load(scheduling(store, lossy=lossy), invalid) == stops
 
 
 def test_inexact_blocks(store: MemoryStore) -> None:
     """Nor is what another request computes from such blocks of the engine's own cache, until these are given anew."""
-    del store.held[CUTTING.recurring(PROMPT.tokens, 20, "")[-1].key, "raw"]
+    del store.held[CUTTING.recurring(PROMPT.tokens, 24, "")[-1].key, "raw"]
     side = scheduling(store, lossy=True)
     assert saved_after_load(side, set()) == []
     second = replace(PROMPT, request="two", tokens=[*range(16), *range(50, 70)])
@@ -153,7 +153,7 @@ def test_blocks_after_preemption() -> None:
     assert [save.blocks for save in saves] == [(20, 21, 22, 23)] * 3
 
 
-@pytest.mark.parametrize(("saved", "hint", "stops"), [("hinted", 0, []), ("all", 0, [8, 16, 24, 30]), ("none", 20, [])])
+@pytest.mark.parametrize(("saved", "hint", "stops"), [("hinted", 0, []), ("all", 0, [8, 16, 24]), ("none", 20, [])])
 def test_what_is_saved(saved: Saved, hint: int, stops: list[int]) -> None:
     """By default only what recurs is saved; if wanted, whole prompts, or nothing."""
     side, prompt = scheduling(MemoryStore(), saved), replace(PROMPT, recurring=hint)
@@ -165,8 +165,8 @@ def test_what_is_saved(saved: Saved, hint: int, stops: list[int]) -> None:
 def test_finished_requests_are_forgotten(store: MemoryStore) -> None:
     """Nothing stays of a request that is over."""
     side = scheduling(store, "all")
-    assert matched(side, PROMPT) == 16
-    side.allocated(PROMPT, BLOCKS, 16)
+    assert matched(side, PROMPT) == 24
+    side.allocated(PROMPT, BLOCKS, 24)
     side.loaded(["one"], {3})
     side.finished("one")
     assert not side._wanted

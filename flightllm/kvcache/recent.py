@@ -1,0 +1,31 @@
+"""Keys of chunks that something is known of, for a while."""
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from math import inf
+from typing import Final
+
+_MOST: Final = 10_000
+
+
+class RecentKeys:
+    """The keys added last, so many at most, each for so many seconds. One thread uses it."""
+
+    def __init__(self, seconds: float = inf, most: int = _MOST, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds, self._most, self._clock = seconds, most, clock
+        self._until: OrderedDict[str, float] = OrderedDict()
+
+    def add(self, key: str) -> None:
+        """Add a key, or have it stay longer."""
+        self._until[key] = self._clock() + self._seconds
+        self._until.move_to_end(key)
+        if len(self._until) > self._most:
+            self._until.popitem(last=False)
+
+    def __contains__(self, key: str) -> bool:
+        return self._until.get(key, -inf) > self._clock()
+
+    def any_of(self, keys: Iterable[str]) -> bool:
+        """Tell whether one of some keys is there."""
+        return any(key in self for key in keys)
