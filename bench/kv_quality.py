@@ -1,11 +1,13 @@
 """What coding the KV cache costs in quality: the demo model on contexts of 1,500 tokens that come back from each codec.
 
-    python -m bench.kv_quality --repeats 300 --plot
+    python -m bench.kv_quality --repeats 250 --plot
+    python -m bench.kv_quality --repeats 250 --parts
 
 Needles (a fact of the context, word for word) and yes/no questions on it, in generated text that shares no sentence
 pattern with the model's training: right answers, and the perplexity of the right one. Perplexity of long chats after
 the context, for a model that can hardly read them. The first 1,500 tokens come from the codec, the rest is computed.
-Beside the levels stand int8, and uniform quantisation to fewer bits, entropy-coded with one distribution for all.
+Beside the levels stand int8, and uniform quantisation to fewer bits, entropy-coded with one distribution for all. With
+`--parts` the default level stands beside itself without one part, its bins such that it takes as many bits.
 """
 
 import argparse
@@ -30,9 +32,15 @@ from flightllm.demo.evaluate import SEED
 from flightllm.demo.examples import held_out_writer
 from flightllm.demo.tasks.base import Example
 from flightllm.demo.tasks.needles import ask_needle
-from flightllm.kvcache.codec import CODECS, open_codec
-from flightllm.kvcache.codec.base import decode, shape_of
+from flightllm.kvcache.codec import CODECS, DEFAULT_CODEC, open_codec
+from flightllm.kvcache.codec.base import Codec, decode, shape_of
+from flightllm.kvcache.codec.cachegen import CacheGenCodec
+from flightllm.kvcache.codec.levels import BINS, Bins
+from flightllm.kvcache.profile.learn import learn
+from flightllm.kvcache.profile.model import Profile
 from flightllm.kvcache.profile.place import profile_path
+from flightllm.kvcache.profile.texts import contexts, sample_texts
+from flightllm.llm.local_model import PrefixModel
 from flightllm.llm.prompts import PromptEncoder
 from flightllm.resources import demo_model
 
@@ -41,6 +49,8 @@ _LONGEST = 1_950
 _FOLLOWING = 400
 _ANSWER_TOKENS = 24
 _UNIFORM_BITS = (6, 5, 4, 3)
+_LEARNED = 30
+"""Contexts to learn from."""
 
 Coding = Callable[[torch.Tensor], tuple[torch.Tensor, float]]
 """Returns what comes back of a chunk, and its bits an element."""
@@ -60,18 +70,53 @@ class Outcome:
 def codings() -> Mapping[str, Coding]:
     """Return what is compared, by name."""
     profile = profile_path(demo_model())
-
-    def coded(name: str) -> Coding:
-        codec = open_codec(name, profile)
-
-        def run(cache: torch.Tensor) -> tuple[torch.Tensor, float]:
-            data = codec.encode(cache)
-            return decode(codec, data), 8 * len(data) / cache.numel()
-
-        return run
-
-    found = {name: coded(name) for name in CODECS}
+    found: dict[str, Coding] = {name: partial(_coded, open_codec(name, profile)) for name in CODECS}
     return {**found, **{f"uniform, {bits} bits, one distribution": partial(uniform, bits) for bits in _UNIFORM_BITS}}
+
+
+def without_parts() -> Mapping[str, Coding]:
+    """Return the default level, and without one of its parts each, learned from the same texts."""
+    model, encoder = PrefixModel(demo_model(), "cpu", "auto"), PromptEncoder(demo_model(), chat=False)
+    rows = (encoder.encode([text])[0] for text in sample_texts())
+    learned = [model.kv_cache(ids) for ids in contexts(rows, CONTEXT, _LEARNED)]
+    whole = learn(lambda: learned)
+    wanted = _bits(whole, learned)
+    variants: Mapping[str, Callable[[Bins], Profile]] = {
+        "equal bins in all layers": lambda bins: learn(lambda: learned, Bins((bins.thirds[1],) * 3)),
+        "no rotation": lambda bins: learn(lambda: learned, bins, rotate=False),
+        "no differences": lambda bins: learn(lambda: learned, bins, weight=0.0),
+        "whole anchors subtracted, no rotation (the paper)": lambda bins: learn(
+            lambda: learned, bins, rotate=False, weight=1.0
+        ),
+    }
+    found: dict[str, Coding] = {"raw": _exact, DEFAULT_CODEC: partial(_coded, CacheGenCodec(whole))}
+    for name, make in variants.items():
+        found[name] = partial(_coded, CacheGenCodec(_as_large(make, learned, wanted)))
+    return found
+
+
+def _as_large(make: Callable[[Bins], Profile], learned: list[torch.Tensor], wanted: float) -> Profile:
+    """Return a profile whose bins are so wide that the default level takes the bits wanted."""
+    low, high = 0.5, 4.0
+    for _ in range(6):
+        factor = (low * high) ** 0.5
+        profile = make(Bins((BINS[0] * factor, BINS[1] * factor, BINS[2] * factor)))
+        low, high = (factor, high) if _bits(profile, learned) > wanted else (low, factor)
+    return profile
+
+
+def _bits(profile: Profile, chunks: list[torch.Tensor]) -> float:
+    codec = CacheGenCodec(profile)
+    return statistics.mean(8 * len(codec.encode(chunk)) / chunk.numel() for chunk in chunks[:4])
+
+
+def _exact(cache: torch.Tensor) -> tuple[torch.Tensor, float]:
+    return cache, 8.0 * cache.itemsize
+
+
+def _coded(codec: Codec, cache: torch.Tensor) -> tuple[torch.Tensor, float]:
+    data = codec.encode(cache)
+    return decode(codec, data), 8 * len(data) / cache.numel()
 
 
 def uniform(bits: int, cache: torch.Tensor) -> tuple[torch.Tensor, float]:
@@ -230,13 +275,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=300, help="questions of each task (default 300)")
     parser.add_argument("--texts", type=int, default=50, help="texts for perplexities (default 50)")
+    parser.add_argument("--parts", action="store_true", help="the default level without one part each")
     parser.add_argument("--plot", action="store_true", help="write bench/kv_quality.png")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     parser.add_argument("--quick", action="store_true", help="under a minute")
     options = parser.parse_args()
     if options.quick:
         options.repeats, options.texts = 10, 3
-    model, coders = Model(), codings()
+    model, coders = Model(), without_parts() if options.parts else codings()
     needles = ask(model, coders, "needle", options.repeats)
     filters = ask(model, coders, "long filter", options.repeats)
     chats = read(model, coders, long_chats(model.encoder, options.texts))
