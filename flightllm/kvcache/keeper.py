@@ -55,7 +55,7 @@ class Keeper:
         self.policy = Adaptive(Ladder(tuple(codec.name for codec in codecs), options.codec))
         self._cutting = Cutting(options.revision or revision, options.chunk_tokens, options.min_tokens)
         self.source = Source(
-            Link(self._store),
+            Link(self._store, options.pause_seconds),
             {codec.name: codec for codec in codecs},
             self.policy,
             prefill,
@@ -73,7 +73,8 @@ class Keeper:
         chunks = [chunk for chunk in self._cutting.chunks(start.tokens, start.salt) if chunk.stop > have]
         if not chunks or chunks[-1].stop - have < self._options.min_tokens:
             return
-        with fetch(chunks, self.source, slo_seconds=self.slo_seconds) as items:
+        limit = self._options.load_seconds
+        with fetch(chunks, self.source, slo_seconds=self.slo_seconds, limit_seconds=limit) as items:
             for item in items:
                 if not isinstance(item, Loaded):
                     return

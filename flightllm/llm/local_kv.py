@@ -6,8 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import structlog
 import torch
 
+from flightllm.errors import FlightLLMError
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.keeper import Keeper, Start
 from flightllm.kvcache.options import KvOptions
@@ -19,6 +21,8 @@ from flightllm.llm.local_plan import shared_length
 from flightllm.llm.prompts import PromptEncoder
 from flightllm.llm.vllm_kv import Hints
 
+_log = structlog.get_logger(__name__)
+
 
 class KeptStarts:
     """Prefills batches of a model by way of a store. Not thread-safe: callers hold the model's lock."""
@@ -28,7 +32,8 @@ class KeptStarts:
     ) -> None:
         self._model = model
         self._hints = Hints(encoder)
-        prefill = Prefill.of(Rates(), *model.size)
+        rate = options.prefill_tokens_per_second
+        prefill = Prefill.of(Rates(computed=1 / rate) if rate else Rates(), *model.size)
         self.keeper = Keeper(options, revision, folder, prefill, str(model.device))
 
     def prefill(self, requests: Sequence[Request], prompts: Sequence[Sequence[int]], prefix: int) -> tuple[Rows, int]:
@@ -51,7 +56,7 @@ class KeptStarts:
             torch.cuda.synchronize(self._model.device)
         computed = prefix - reused + len(prompts) * (max(map(len, prompts)) - prefix)
         self.keeper.computed(reused, reused + computed, time.monotonic() - started)
-        self.keeper.save(start, self._copied(start.tokens))
+        self._save(start)
         return rows, reused
 
     def close(self) -> None:
@@ -63,12 +68,23 @@ class KeptStarts:
         have = shared_length(start.tokens, self._model.kept_ids)
         chunks: list[Chunk] = []
         caches: list[list[torch.Tensor]] = []
-        for loaded in self.keeper.load(start, have):
-            caches.append(list(loaded.layers))
-            chunks.append(loaded.chunk)
-        if chunks:
-            layers = [torch.cat(parts, dim=1) for parts in zip(*caches, strict=True)]
-            self._model.adopt(start.tokens[: chunks[-1].stop], chunks[0].start, layers)
+        try:
+            for loaded in self.keeper.load(start, have):
+                layers = list(loaded.layers)
+                self._model.check(layers, loaded.chunk.tokens)
+                caches.append(layers)
+                chunks.append(loaded.chunk)
+        except (FlightLLMError, RuntimeError, MemoryError) as error:  # what did not come is computed
+            _log.warning("kv_load_failed", reason=str(error) or type(error).__name__)
+        if caches:
+            whole = [torch.cat(parts, dim=1) for parts in zip(*caches, strict=True)]
+            self._model.adopt(start.tokens[: chunks[-1].stop], chunks[0].start, whole)
+
+    def _save(self, start: Start) -> None:
+        try:
+            self.keeper.save(start, self._copied(start.tokens))
+        except (RuntimeError, MemoryError) as error:  # no memory for a copy: the query goes on
+            _log.warning("kv_save_failed", reason=str(error) or type(error).__name__)
 
     def _copied(self, tokens: Sequence[int]) -> Callable[[Chunk], torch.Tensor]:
         return lambda chunk: self._model.kv_cache(tokens[: chunk.stop], chunk.start)

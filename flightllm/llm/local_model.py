@@ -10,7 +10,7 @@ import torch
 from transformers import AutoModelForCausalLM, DynamicCache
 from transformers.cache_utils import DynamicLayer
 
-from flightllm.errors import ConfigError
+from flightllm.errors import BitstreamError, ConfigError
 from flightllm.llm.local_plan import shared_length
 
 Layers = list[tuple[torch.Tensor, torch.Tensor]]
@@ -70,6 +70,19 @@ class PrefixModel:
             torch.stack([keys[0, :, start : len(ids)], values[0, :, start : len(ids)]]) for keys, values in self._kept
         ]
         return torch.stack(layers).transpose(2, 3)
+
+    def check(self, layers: Sequence[torch.Tensor], tokens: int) -> None:
+        """Check that keys and values are of the shape and number type of this model's.
+
+        Raises:
+            BitstreamError: they are not.
+        """
+        config = self._model.config.get_text_config(decoder=True)
+        head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        shape = (2, tokens, config.num_key_value_heads, head_dim)
+        fitting = all(layer.shape == shape and layer.dtype == self._model.dtype for layer in layers)
+        if len(layers) != config.num_hidden_layers or not fitting:
+            raise BitstreamError(f"a KV chunk is of another shape than this model's {shape}, or of other numbers")
 
     @torch.inference_mode()
     def adopt(self, ids: Sequence[int], start: int, layers: Sequence[torch.Tensor]) -> None:

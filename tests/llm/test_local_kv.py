@@ -11,11 +11,15 @@ import pytest
 
 from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError
+from flightllm.kvcache.codec.container import seal, unseal
+from flightllm.kvcache.profile.model import Profile
+from flightllm.kvcache.profile.place import profile_path
 from flightllm.kvcache.store.client import FlightStore
 from flightllm.kvcache.store.server import KvServer
 from flightllm.llm import Engine, create_engine
 from flightllm.llm.base import Choice, Completion, Parameters, Request
 from flightllm.operators.neighbours import shared_start
+from flightllm.resources import demo_model
 from tests.kv_servers import MIB, KvProcess, serving_chunks
 
 pytest.importorskip("torch", reason="the extra 'local' is not installed")
@@ -34,8 +38,9 @@ def store(tmp_path: Path) -> Iterator[KvServer]:
 
 @contextmanager
 def keeping(uri: str, codec: str = "raw", **further: object) -> Iterator[Engine]:
-    """Start an engine on the demo model that has a store; without an address, one that has none."""
-    options = {"kv_store": uri, "kv_codec": codec, "kv_options": further} if uri else {}
+    """Start an engine on the demo model that has a store, and takes computing to be slow; without an address, none."""
+    given = {"prefill_tokens_per_second": 10.0, **further}
+    options = {"kv_store": uri, "kv_codec": codec, "kv_options": given} if uri else {}
     engine = create_engine(EngineConfig("local", "demo", 8, {"device": "cpu", **options}))
     try:
         yield engine
@@ -166,20 +171,39 @@ def test_store_gone(tmp_path: Path, make_requests: MakeRequests) -> None:
     assert texts(found) == wanted
 
 
-def test_damaged(tmp_path: Path, make_requests: MakeRequests) -> None:
-    """A chunk that was damaged, with a checksum of the store's that is right, is computed instead."""
+@pytest.mark.parametrize("codec", ["raw", "cachegen-2"])
+def test_damaged(tmp_path: Path, make_requests: MakeRequests, codec: str) -> None:
+    """Chunks that were damaged are computed instead: by chance, or on purpose, with a checksum that is right."""
     requests = hinted(make_requests(8))
+    with keeping("") as plain:
+        wanted = answers(plain, requests)
     with serving_chunks(tmp_path, max_bytes=64 * MIB) as store:
-        with keeping(store.uri) as first:
-            wanted = texts(answers(first, requests))
+        with keeping(store.uri, codec) as first:
+            answers(first, requests)
         with FlightStore(store.uri) as client:
             keys = [key for (key,) in _rows(tmp_path, "SELECT DISTINCT key FROM chunks")]
             for key in keys:
-                data = bytearray(b"".join(client.get(key, "raw")))
-                data[len(data) // 2] ^= 1
-                client.put(key, "raw", bytes(data))
-        with keeping(store.uri) as second:
-            assert texts(answers(second, requests)) == wanted
+                client.put(key, codec, _damaged(b"".join(client.get(key, codec)), codec))
+        with keeping(store.uri, codec) as second:
+            found = answers(second, requests)
+        assert texts(found) == texts(wanted)
+        assert cached(found) == cached(wanted)
+        with FlightStore(store.uri) as client:
+            assert client.status().hits > len(keys)  # a load was tried
+
+
+def test_errors_do_not_add_up(store: KvServer, make_requests: MakeRequests) -> None:
+    """What was computed from a lossy load is not saved, in a codec that loses nothing least of all."""
+    [request] = make_requests(1)
+    with keeping(store.uri, "cachegen-4", save="all") as first:
+        answers(first, [request])
+    before = held(store)
+    with keeping(store.uri, "cachegen-4", codecs=["raw"], save="all") as second:
+        longer = replace(request, prompt=request.prompt + "It was long and quiet. " * 40)
+        assert cached(answers(second, [longer])) >= 64
+    assert held(store) == before
+    with FlightStore(store.uri) as client:
+        assert set(client.status().codecs) == {"cachegen-4"}
 
 
 def test_other_model(store: KvServer, make_requests: MakeRequests) -> None:
@@ -205,6 +229,14 @@ def test_wrong_options(options: dict[str, object], told: str) -> None:
     """Wrong options of the store are told by name."""
     with pytest.raises(ConfigError, match=told):
         create_engine(EngineConfig("local", "demo", 2, options))
+
+
+def _damaged(data: bytes, codec: str) -> bytes:
+    """Return a chunk with a byte of another value; of a lossy codec one that fits the checksum."""
+    if codec == "raw":
+        return data[: len(data) // 2] + bytes([data[len(data) // 2] ^ 1]) + data[len(data) // 2 + 1 :]
+    header, payload = unseal(data, codec, Profile.load(profile_path(demo_model())).digest)
+    return seal(header, bytes(payload[:-1]) + bytes([payload[-1] ^ 1]))
 
 
 def _rows(folder: Path, sql: str) -> list[tuple[str]]:

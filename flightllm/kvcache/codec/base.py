@@ -54,7 +54,8 @@ class Codec(Protocol):
     def layers(self, data: Bitstream, device: str = "cpu") -> Iterator[torch.Tensor]:
         """Yield each layer's keys and values, of shape (2, tokens, heads, head_dim), in order.
 
-        All of the bitstream is checked before the first layer comes.
+        Checksum, header and lengths are checked before the first layer comes; what was made wrong on purpose, with a
+        checksum that is right, may show at a later one.
 
         Raises:
             BitstreamError: it is cut short, damaged, or another codec's, model's or version's.

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 from flightllm.errors import BitstreamError
 from flightllm.kvcache.codec.base import Bitstream, KvShape, shape_of
-from flightllm.kvcache.codec.checks import codable
+from flightllm.kvcache.codec.checks import codable, narrowed
 from flightllm.kvcache.codec.container import Header, seal, unseal
 from flightllm.kvcache.codec.levels import DEFAULT_LEVEL, GROUP_TOKENS, level_name
 from flightllm.kvcache.codec.quantise import SCALE_DTYPE, Quantised, dequantise, quantise
-from flightllm.kvcache.codec.rans import Order, decode_stream, encode_stream
+from flightllm.kvcache.codec.rans import Order, decode_stream, encode_stream, warm_up
 from flightllm.kvcache.codec.rans_torch import decode_streams
 from flightllm.kvcache.profile.model import Profile
 
@@ -64,6 +64,7 @@ class CacheGenCodec:
         self._profile = profile
         self._level = level
         self._widths = profile.bins.widths(profile.layers, level)
+        warm_up()
 
     @property
     def name(self) -> str:
@@ -134,10 +135,7 @@ class CacheGenCodec:
 
     def _restored(self, index: int, quantised: Quantised, shape: KvShape) -> torch.Tensor:
         profile = self._profile.layer(index, quantised.numbers.device)
-        found = dequantise(quantised, profile, self._widths[index], shape.heads)
-        dtype: torch.dtype = getattr(torch, shape.dtype)
-        largest = torch.finfo(dtype).max
-        return found.clamp(-largest, largest).to(dtype)  # what is rounded up beyond the largest must not be infinite
+        return narrowed(dequantise(quantised, profile, self._widths[index], shape.heads), shape.dtype)
 
     def _encode_layer(self, index: int, quantised: Quantised, layout: _Layout) -> bytes:
         numbers = quantised.numbers.numpy()

@@ -1,4 +1,4 @@
-"""What a codec refuses to code."""
+"""What a codec refuses to code, and how it gives numbers back."""
 
 import torch
 
@@ -16,3 +16,10 @@ def codable(numbers: torch.Tensor) -> torch.Tensor:
     if not bool((numbers.abs() <= _LARGEST).all()):
         raise InvalidInputError(f"a KV cache with NaN or beyond {_LARGEST:g} cannot be quantised; code it as 'raw'")
     return numbers
+
+
+def narrowed(numbers: torch.Tensor, dtype: str) -> torch.Tensor:
+    """Return numbers in the type of a chunk; what was rounded up beyond its largest becomes that, not infinite."""
+    kind: torch.dtype = getattr(torch, dtype)
+    largest = torch.finfo(kind).max
+    return numbers.clamp(-largest, largest).to(kind)

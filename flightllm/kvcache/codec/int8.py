@@ -4,8 +4,9 @@ from collections.abc import Iterator
 
 import torch
 
+from flightllm.errors import BitstreamError
 from flightllm.kvcache.codec.base import Bitstream, shape_of
-from flightllm.kvcache.codec.checks import codable
+from flightllm.kvcache.codec.checks import codable, narrowed
 from flightllm.kvcache.codec.container import Header, misses, seal, unseal
 
 _LARGEST = 127
@@ -39,9 +40,12 @@ class Int8Codec:
         for start in range(0, len(payload), layer):
             part = torch.frombuffer(bytearray(payload[start : start + layer]), dtype=torch.uint8).to(device)
             scales = part[:scale_bytes].view(_SCALE).view(vectors, 1)
+            if not bool(torch.isfinite(scales).all()):
+                raise BitstreamError("a scale of this KV chunk is no number")
             numbers = part[scale_bytes:].view(torch.int8).view(vectors, shape.channels)
-            layer_cache = (numbers.float() * scales.float()).to(getattr(torch, shape.dtype))
-            yield layer_cache.view(2, shape.tokens, shape.heads, shape.head_dim)
+            yield narrowed(numbers.float() * scales.float(), shape.dtype).view(
+                2, shape.tokens, shape.heads, shape.head_dim
+            )
 
 
 def _bytes(numbers: torch.Tensor) -> bytes:

@@ -76,6 +76,14 @@ def decode_stream(words: NDArray[np.uint16], tables: NDArray[np.uint16], order: 
         raise BitstreamError("a stream of this KV chunk does not end where its numbers do")
 
 
+def warm_up() -> None:
+    """Have the coder compiled, or read from where it is kept, before the first chunk waits for it."""
+    numbers, order = np.zeros((1, 1), np.int16), Order(np.zeros(1, np.intp), 1)
+    tables = np.zeros((2, 1, SYMBOLS), np.uint16)
+    tables[:, :, [LARGEST, ESCAPE]] = TOTAL // 2
+    decode_stream(encode_stream(numbers, tables, order), tables, order, numbers)
+
+
 @numba.njit(nogil=True, cache=True)
 def _encode(numbers, tables, order, first, lanes, buffer):  # type: ignore[no-untyped-def] # noqa: ANN001, ANN202
     """Write a stream to the end of `buffer`, the last number first; return where it begins."""

@@ -106,6 +106,8 @@ class Loading:
     def _fill(self, job: _Job) -> None:
         """Load chunk by chunk, each decoded while the next one travels, until one is to be computed instead."""
         elapsed = time.monotonic() - job.started
+        if job.abandoned or elapsed >= self._seconds:  # it waited for its turn too long, which is no fault of the store
+            return
         with fetch(
             job.load.chunks, self._source, slo_seconds=self._slo, elapsed=elapsed, limit_seconds=self._seconds
         ) as items:

@@ -65,10 +65,10 @@ class Lookups:
                 return frozenset()
             if answer is not None and answer.held is None:
                 return None
+            if len(self._answers) >= _REMEMBERED and not self._forget(now):
+                return frozenset()  # computing is better than asking for ever
             answer = self._answers[keys] = _Answer(now)
             self._answers.move_to_end(keys)
-            while len(self._answers) > _REMEMBERED:
-                self._answers.popitem(last=False)
         self._background.submit(lambda: self._ask(keys, answer))
         return None
 
@@ -88,7 +88,18 @@ class Lookups:
             self._avoided |= dict.fromkeys(keys, until)
             self._fail("a load failed")
 
+    def _forget(self, now: float) -> bool:
+        """Make room by what is not fresh any more; tell whether there was any. The caller holds the lock."""
+        keys, oldest = next(iter(self._answers.items()))
+        stale = now - oldest.since >= (self._timeout if oldest.held is None else _FRESH_SECONDS)
+        if stale:
+            del self._answers[keys]
+        return stale
+
     def _ask(self, keys: tuple[str, ...], answer: _Answer) -> None:
+        with self._lock:
+            if self._answers.get(keys) is not answer:  # nobody waits for it any more
+                return
         try:
             found = self._store.lookup(keys)
             held = frozenset(key for key, sizes in zip(keys, found, strict=True) if not self._codecs.isdisjoint(sizes))

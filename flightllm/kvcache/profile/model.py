@@ -20,9 +20,9 @@ from flightllm.errors import ConfigError, InvalidInputError
 from flightllm.files import write_atomically
 from flightllm.kvcache.codec.base import KvShape
 from flightllm.kvcache.codec.container import PROFILE_BYTES
-from flightllm.kvcache.codec.levels import LEVELS, Bins
+from flightllm.kvcache.codec.levels import BINS, LEVELS, Bins
 from flightllm.kvcache.codec.quantise import LayerProfile
-from flightllm.kvcache.codec.rans import SYMBOLS, TOTAL
+from flightllm.kvcache.codec.rans import ESCAPE, SYMBOLS, TOTAL
 
 _FORMAT = 1
 
@@ -109,24 +109,34 @@ class Profile:
             raise ConfigError(f"there is no profile {path}; {again}") from error
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
             raise ConfigError(f"{path} is no profile of a model's KV caches, or damaged; {again}") from error
-        if about.get("format") != _FORMAT or about.get("levels") != list(LEVELS):
+        if not isinstance(about, dict) or about.get("format") != _FORMAT or about.get("levels") != list(LEVELS):
             raise ConfigError(f"the profile {path} was made by another version; {again}")
-        profile = cls(heads=about["heads"], bins=Bins(tuple(about["bins"])), **arrays)
-        if not profile.is_whole:
+        heads: Any = about.get("heads")
+        bins: Any = about.get("bins")
+        whole = isinstance(heads, int) and isinstance(bins, list) and len(bins) == len(BINS)
+        whole = whole and all(isinstance(width, int | float) and width > 0 for width in bins)
+        profile = cls(heads=heads, bins=Bins(tuple(bins)), **arrays) if whole else None
+        if profile is None or not profile.is_whole:
             raise ConfigError(f"{path} is no profile of a model's KV caches, or damaged; {again}")
         return profile
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether its parts fit together, so that it can be used without further looks."""
+        """Tell whether its parts fit together: the compiled coder takes its tables without further looks."""
+        if self.mean.ndim != 3 or self.heads < 1 or self.mean.shape[2] % self.heads:
+            return False
         layers, _, channels = self.mean.shape
+        head_dim = channels // self.heads
         shape = (layers, 2, channels, SYMBOLS)
         tables = (self.anchors, self.differences)
+        reals = (self.rotation, self.mean, self.weight)
         return (
             (self.anchors.shape, self.differences.shape) == (shape, (len(LEVELS), *shape))
-            and self.weight.shape == self.mean.shape
-            and self.rotation.size in {0, layers * 2 * channels * self.head_dim}
-            and all(bool((table.sum(-1) == TOTAL).all()) for table in tables)
+            and self.mean.shape == self.weight.shape == (layers, 2, channels)
+            and self.rotation.shape in {(0,), (layers, 2, self.heads, head_dim, head_dim)}
+            and all(array.dtype == np.float32 and bool(np.isfinite(array).all()) for array in reals)
+            and all(table.dtype == np.uint16 for table in tables)
+            and all(bool((table.sum(-1) == TOTAL).all() and (table[..., ESCAPE] > 0).all()) for table in tables)
         )
 
     def _arrays(self) -> Mapping[str, Any]:

@@ -35,6 +35,10 @@ class Arrived:
     data: memoryview
 
 
+_PATIENCE: Final = 0.1
+"""Seconds in which any store that is well says what it holds, a first connection included."""
+
+
 class Ahead:
     """A thread that brings the next chunk while one is decoded, and no further ones. One thread may take from it.
 
@@ -51,7 +55,7 @@ class Ahead:
         self._until = inf if limit is None else started + limit
         self._taken = 0
         self._text_seconds = source.prefill(chunks[0].start, chunks[-1].stop)
-        self._costs = Costs(source.prefill, source.link.meter.decode_seconds)
+        self._costs = Costs(source.prefill, self._decode_seconds)
         self._changed = threading.Condition()
         self._asking = True
         self._closed = False
@@ -67,12 +71,14 @@ class Ahead:
     def take(self) -> Arrived | Recompute:
         """Wait for the next chunk and return it, or the end. What was taken before counts as decoded.
 
-        A store that does not even answer what it holds is waited for no longer than computing all would take, and
-        whatever it does no longer than the limit.
+        A store that does not even answer what it holds is waited for no longer than computing all would take, or a
+        moment, and whatever it does no longer than the limit.
         """
         with self._changed:
             self._decoded_by = 0.0
-            if not self._changed.wait_for(lambda: not self._asking, min(self._text_seconds, self._left())):
+            if not self._changed.wait_for(
+                lambda: not self._asking, min(max(self._text_seconds, _PATIENCE), self._left())
+            ):
                 return self._late("the KV store did not answer in time")
             self._changed.wait_for(lambda: self._ready is not None, self._left())
             taken, self._ready = self._ready, None
@@ -158,6 +164,9 @@ class Ahead:
                 self.wasted_bytes += transfer.received
                 return False
         return True
+
+    def _decode_seconds(self, codec: str, tokens: int) -> float:
+        return self._source.link.meter.decode_seconds(codec, tokens, time.monotonic())
 
     def _situation(self, left: Sequence[HeldChunk], transfers: int) -> Situation:
         now, meter = time.monotonic(), self._source.link.meter

@@ -146,7 +146,7 @@ class Fetch:
             if layer is None:
                 break
             yield layer
-        self._source.link.meter.decoded(arrived.codec, tokens, seconds)
+        self._source.link.meter.decoded(arrived.codec, tokens, seconds, time.monotonic())
 
 
 def fetch(

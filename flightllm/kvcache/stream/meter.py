@@ -3,6 +3,7 @@
 import threading
 from collections import deque
 from dataclasses import dataclass
+from math import inf
 from typing import Final
 
 _WINDOW_SECONDS: Final = 0.2
@@ -49,7 +50,8 @@ class Meter:
         self._count = 0
         self._trips: deque[tuple[float, float]] = deque(maxlen=_TRIPS)
         """Seconds, and when they were measured."""
-        self._decoding: dict[str, float] = {}
+        self._decoding: dict[str, tuple[float, float]] = {}
+        """Seconds a token, and when that was measured."""
 
     @property
     def transfers(self) -> int:
@@ -117,16 +119,21 @@ class Meter:
         with self._lock:
             return min((seconds for seconds, when in self._trips if now - when <= _STALE_SECONDS), default=0.0)
 
-    def decoded(self, codec: str, tokens: int, seconds: float) -> None:
+    def decoded(self, codec: str, tokens: int, seconds: float, now: float) -> None:
         """Learn how long decoding took."""
         with self._lock:
-            known = self._decoding.get(codec, seconds / tokens)
-            self._decoding[codec] = known + _NEW * (seconds / tokens - known)
+            known = self._known(codec, now)
+            found = seconds / tokens
+            self._decoding[codec] = (found if known is None else known + _NEW * (found - known), now)
 
-    def decode_seconds(self, codec: str, tokens: int) -> float:
-        """Return how long decoding will take, 0 where it was not measured."""
+    def decode_seconds(self, codec: str, tokens: int, now: float) -> float:
+        """Return how long decoding will take, 0 where it was not measured lately."""
         with self._lock:
-            return self._decoding.get(codec, 0.0) * tokens
+            return (self._known(codec, now) or 0.0) * tokens
+
+    def _known(self, codec: str, now: float) -> float | None:
+        seconds, when = self._decoding.get(codec, (0.0, -inf))
+        return seconds if now - when <= _STALE_SECONDS else None
 
     def _sample(self, size: int, seconds: float, now: float) -> None:
         share = seconds / max(1, len(self._flows))

@@ -38,7 +38,8 @@ def quantised(codec: Codec, cache: torch.Tensor) -> torch.Tensor:
         case Int8Codec():
             scales = (cache.float().flatten(3).abs().amax(3) / 127).bfloat16().float()[..., None, None]
             numbers = (cache.float() / scales.clamp(min=torch.finfo(torch.bfloat16).tiny)).round().clamp(-127, 127)
-            return (numbers * scales).to(cache.dtype)
+            largest = torch.finfo(cache.dtype).max
+            return (numbers * scales).clamp(-largest, largest).to(cache.dtype)
         case _:
             return cache
 
@@ -79,7 +80,7 @@ def test_unlike_the_profile(data: st.DataObject, index: int, tokens: int) -> Non
     cache *= torch.tensor([data.draw(scales) for _ in range(head_dim)]).clamp(max=77)
     codec = codecs(profile_of(*SHAPE))[index]
     check_round_trip(codec, cache)
-    half = cache.clamp(-60_000, 60_000).half()
+    half = cache.clamp(-65_504, 65_504).half()
     check_round_trip(codec, half)
     assert bool(torch.isfinite(decode(codec, codec.encode(half))).all())
 
@@ -167,7 +168,8 @@ def test_refused() -> None:
         for codec in (Int8Codec(), CacheGenCodec(profile_of(*SHAPE))):
             with pytest.raises(InvalidInputError, match="code it as 'raw'"):
                 codec.encode(broken)
-        assert decode(RawCodec(), RawCodec().encode(broken)).equal(broken) or torch.isnan(torch.tensor(number))
+        found = decode(RawCodec(), RawCodec().encode(broken))
+        assert torch.equal(found.view(torch.int32), broken.view(torch.int32))
     with pytest.raises(InvalidInputError, match="profile its own model"):
         CacheGenCodec(profile_of(*SHAPE)).encode(smooth_cache(layers + 1, 21, heads, head_dim))
     with pytest.raises(InvalidInputError, match="float64"):

@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -42,11 +43,20 @@ def test_damaged(tmp_path: Path, content: bytes) -> None:
 
 
 def test_not_whole(tmp_path: Path) -> None:
-    """Tables that do not add up, or are of another shape than the means, are refused: no decoder must meet them."""
+    """Tables that do not add up, have no escape, or are of another type or shape are refused: no coder meets them."""
     one = profile_of(3, 2, 8)
     anchors = one.anchors.copy()
     anchors[1, 1, 3, 7] += 1
+    wide: Any = one.anchors.astype(np.int64)
+    wide[0, 0, 0, :2] += [-10, 10]
+    certain = np.zeros_like(one.anchors)
+    certain[..., 127] = 4_096
     for changed in (
+        dataclasses.replace(one, anchors=wide),
+        dataclasses.replace(one, anchors=certain),
+        dataclasses.replace(one, heads=3),
+        dataclasses.replace(one, mean=cast("Any", one.mean.astype(np.float64))),
+        dataclasses.replace(one, weight=one.weight * np.float32(np.nan)),
         dataclasses.replace(one, anchors=anchors),
         dataclasses.replace(one, differences=one.differences[:, :2]),
         dataclasses.replace(one, weight=one.weight[:, :, :5]),

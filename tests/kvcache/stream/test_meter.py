@@ -20,7 +20,7 @@ def test_nothing_known() -> None:
     meter = Meter()
     assert meter.throughput(0.0) is None
     assert meter.round_trip(0.0) == 0.0
-    assert meter.decode_seconds("int8", 100) == 0.0
+    assert meter.decode_seconds("int8", 100, 0.0) == 0.0
     number = meter.begin(0.0)
     meter.part(number, 1_000, 1e-6)
     assert meter.throughput(1e-6) is None
@@ -117,8 +117,9 @@ def test_what_is_old_is_forgotten() -> None:
 def test_decoding() -> None:
     """What decoding takes is learned for each codec, the latest counting most."""
     meter = Meter()
-    meter.decoded("int8", 100, 1.0)
-    assert meter.decode_seconds("int8", 50) == pytest.approx(0.5)
-    meter.decoded("int8", 100, 3.0)
-    assert meter.decode_seconds("int8", 100) == pytest.approx(2.0)
-    assert meter.decode_seconds("raw", 100) == 0.0
+    meter.decoded("int8", 100, 1.0, 0.0)
+    assert meter.decode_seconds("int8", 50, 1.0) == pytest.approx(0.5)
+    meter.decoded("int8", 100, 3.0, 2.0)
+    assert meter.decode_seconds("int8", 100, 3.0) == pytest.approx(2.0)
+    assert meter.decode_seconds("int8", 100, 100.0) == 0.0  # one slow moment does not put off loads for ever
+    assert meter.decode_seconds("raw", 100, 3.0) == 0.0
