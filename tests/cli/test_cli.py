@@ -159,6 +159,7 @@ _EVENTS = {"kind": "vllm", "kv_events": True}
     [
         (EngineConfig("openai"), {"openai"}),
         (EngineConfig("openai", options=_TOKENS), {"openai", "cluster"}),
+        (EngineConfig("vllm", options={"kv_store": "grpc://here:1"}), {"gpu", "kvcache"}),
         (EngineConfig("cluster", options={"replicas": [{"kind": "fake"}]}), set()),
         (EngineConfig("cluster", options={"replicas": [{"kind": "local"}, _TOKENS]}), {"local", "openai", "cluster"}),
         (EngineConfig("ray", options={"replica": {"kind": "local"}}), {"ray", "local"}),
