@@ -21,12 +21,12 @@ pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(300)]
 
 GROUPED = Shape("test-3x128-gqa", layers=3, hidden=128, intermediate=256, heads=4, kv_heads=2)
 WHOLE = Shape("test-2x128-mha", layers=2, hidden=128, intermediate=256, heads=2, kv_heads=2)
-CHUNK = 100
+CHUNK = 50
 """No whole number of blocks of 32."""
 SHARED = 300
-"""Tokens that the prompts of a group share."""
-KEPT = 288
-"""Those of them that are kept, as they fill blocks: two chunks and a rest."""
+"""Tokens that the prompts of a group share: six chunks."""
+CACHED = 288
+"""Those of them that fill blocks, which the engine's own cache serves to the prompts after the first."""
 ROOT = Path(__file__).parents[3]
 
 
@@ -109,9 +109,9 @@ def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list[Pro
 
 
 def test_saved(first: tuple[Path, list[list[Prompt]], dict[str, Any]]) -> None:
-    """An engine saves the starts that it was told recur, each once, cut at its blocks; of other prompts nothing."""
+    """An engine saves the starts that it was told recur, each once; of other prompts nothing."""
     folder, _, result = first
-    assert result["saved"] == len(list(folder.glob("*.raw"))) == 7 * 3
+    assert result["saved"] == len(list(folder.glob("*.raw"))) == 7 * 6
     assert result["held"] == result["dropped"] == result["failed"] == result["loaded"] == 0
     assert cached(result) == [0] * 8
 
@@ -119,7 +119,7 @@ def test_saved(first: tuple[Path, list[list[Prompt]], dict[str, Any]]) -> None:
 def test_loaded(first: tuple[Path, list[list[Prompt]], dict[str, Any]]) -> None:
     """A fresh engine loads them once for all prompts that share them, and answers as the first did.
 
-    A tenant's start is not found by another, nor by nobody's. Prompts without a hint find whole chunks.
+    A tenant's start is not found by another, nor by nobody's. Prompts without a hint find the chunks too.
     """
     folder, rounds, result = first
     unhinted = [replace(one, hint=0) for one in rounds[1]]
@@ -128,9 +128,9 @@ def test_loaded(first: tuple[Path, list[list[Prompt]], dict[str, Any]]) -> None:
     again = run(GROUPED, [rounds[0], unhinted, rounds[6], rounds[7], other, nobody], f"folder://{folder}", "float32")
     first_tokens = tokens(result)
     assert tokens(again) == [first_tokens[number] for number in (0, 1, 6, 7, 6, 6)]
-    assert cached(again) == [KEPT, 2 * CHUNK, KEPT, 0, 0, 0]
-    assert again["loaded"] == KEPT + 2 * CHUNK + KEPT
-    assert again["saved"] == 2 * 3
+    assert cached(again) == [CACHED, CACHED, CACHED, 0, 0, 0]
+    assert again["loaded"] == 3 * SHARED
+    assert again["saved"] == 2 * 6
 
 
 def test_failures(first: tuple[Path, list[list[Prompt]], dict[str, Any]]) -> None:
@@ -140,15 +140,15 @@ def test_failures(first: tuple[Path, list[list[Prompt]], dict[str, Any]]) -> Non
     """
     folder, rounds, result = first
     good = ""
-    faults = ["torn", good, good, "changed", "gone", "stuck", good, good, good, good, "killed"]
+    faults = ["torn", good, good, "changed", "gone", "stuck", *[good] * 6, good, "killed"]
     with serving(folder, *faults) as store:
         assert store.stdout is not None
         address = f"port://localhost:{int(store.stdout.readline())}"
         broken = run(GROUPED, rounds[:7], address, "float32", load_seconds=2.0, pause_seconds=0.0)
         assert store.wait(10) < 0
     assert tokens(broken) == tokens(result)[:7]
-    assert broken["loaded"] == 2 * CHUNK + KEPT + CHUNK
-    assert cached(broken)[4] == KEPT
+    assert broken["loaded"] == 2 * CHUNK + SHARED + CHUNK
+    assert cached(broken)[4] == CACHED
     assert cached(broken)[6] == broken["saved"] == 0
 
 
@@ -160,7 +160,7 @@ def test_as_from_the_local_cache(tmp_path: Path) -> None:
     rounds = [[prompt] for prompt in group(1)]
     computed = run(WHOLE, rounds, f"folder://{tmp_path}", "bfloat16")
     loaded = run(WHOLE, rounds[1:], f"folder://{tmp_path}", "bfloat16")
-    assert cached(computed) == [0, KEPT, KEPT]
-    assert cached(loaded) == [KEPT, KEPT]
-    assert loaded["loaded"] == KEPT
+    assert cached(computed) == [0, CACHED, CACHED]
+    assert cached(loaded) == [SHARED, CACHED]
+    assert loaded["loaded"] == SHARED
     assert tokens(loaded) == tokens(computed)[1:]
