@@ -16,7 +16,6 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
-import numpy as np
 import torch
 
 from bench.common import Options, markdown, parse_options, report
@@ -25,13 +24,13 @@ from flightllm.kvcache.chunks import CHUNK_TOKENS
 from flightllm.kvcache.codec.base import Codec, decode
 from flightllm.kvcache.codec.cachegen import CacheGenCodec
 from flightllm.kvcache.codec.int8 import Int8Codec
-from flightllm.kvcache.codec.levels import DEFAULT_LEVEL, GROUP_TOKENS, Bins
+from flightllm.kvcache.codec.levels import DEFAULT_LEVEL, Bins
 from flightllm.kvcache.codec.quantise import dequantise, quantise
 from flightllm.kvcache.codec.raw import RawCodec
-from flightllm.kvcache.profile.learn import histogram, learn
+from flightllm.kvcache.profile.learn import learn
 from flightllm.kvcache.profile.model import Profile
 from flightllm.kvcache.profile.place import profile_path
-from flightllm.kvcache.profile.report import LevelReport
+from flightllm.kvcache.profile.report import LevelReport, SymbolCounts
 from flightllm.kvcache.profile.report import report as report_sizes
 from flightllm.kvcache.profile.texts import contexts, sample_texts
 from flightllm.llm.local_model import PrefixModel
@@ -118,23 +117,16 @@ def _coded(
 ) -> tuple[float, float]:
     """Return the relative error, the mean over layers, and the bits an element with bins so many times as wide."""
     widths = [factor * width for width in profile.bins.widths(profile.layers, DEFAULT_LEVEL)]
-    counts = np.zeros((2, profile.layers, 2, profile.mean.shape[2], 256), np.int64)
-    scales, errors, squares = 0, torch.zeros(profile.layers), torch.zeros(profile.layers)
+    symbols, errors, squares = SymbolCounts(profile), torch.zeros(profile.layers), torch.zeros(profile.layers)
     for chunk in chunks:
-        others = torch.arange(chunk.shape[2]) % GROUP_TOKENS > 0
         for index, layer in enumerate(chunk):
             known = profile.layer(index, "cpu")
             quantised = quantise(layer, known, widths[index])
-            counts[0, index] += histogram(quantised.numbers[:, :, ~others])
-            counts[1, index] += histogram(quantised.numbers[:, :, others])
-            scales += 16 * (quantised.anchor_scales.numel() + quantised.group_scales.numel())
+            symbols.add(index, quantised)
             errors[index] += (dequantise(quantised, known, widths[index], profile.heads) - layer).square().sum()
             squares[index] += layer.square().sum()
-    grouped = counts.reshape(-1, 256) if by_channel else counts.sum((1, 2, 3))
-    totals = grouped.sum(1, keepdims=True)
-    shares = np.divide(grouped, totals, out=np.ones(grouped.shape), where=grouped > 0)
-    bits = scales - float((grouped * np.log2(shares)).sum())
-    return float((errors / squares).sqrt().mean()), bits / sum(chunk.numel() for chunk in chunks)
+    bits = symbols.bits(by_channel=by_channel) / sum(chunk.numel() for chunk in chunks)
+    return float((errors / squares).sqrt().mean()), bits
 
 
 def speed(shape: tuple[int, int, int], repeats: int) -> dict[str, tuple[float, float]]:

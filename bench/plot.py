@@ -17,12 +17,7 @@ def plot_steps(
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("--plot", "bench") from error
-    figure = Figure(figsize=(5.2 * len(topics), 3.4), layout="constrained")
-    axes = figure.subplots(1, len(topics), squeeze=False)[0]
+    figure, axes = _figure(len(topics), 5.2, 3.4)
     for axis, (topic, steps) in zip(axes, topics.items(), strict=True):
         names = list(steps)[::-1]
         left = [0.0] * len(names)
@@ -46,12 +41,7 @@ def plot_curves(panels: Mapping[str, Mapping[str, Curve]], path: Path, across: s
     Raises:
         MissingExtraError: matplotlib is not installed.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("--plot", "bench") from error
-    figure = Figure(figsize=(4.6 * len(panels), 3.6), layout="constrained")
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    figure, axes = _figure(len(panels), 4.6, 3.6)
     for axis, (name, curves) in zip(axes, panels.items(), strict=True):
         for colour, (label, points) in zip(_COLOURS, curves.items(), strict=False):
             axis.plot(*zip(*points, strict=True), color=colour, label=label, marker="o", markersize=4)
@@ -59,3 +49,13 @@ def plot_curves(panels: Mapping[str, Mapping[str, Curve]], path: Path, across: s
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].legend(frameon=False)
     figure.savefig(path, dpi=120)
+
+
+def _figure(count: int, width: float, height: float) -> tuple[Any, Any]:
+    """Return a figure and its axes, side by side, each so many inches wide and high."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("--plot", "bench") from error
+    figure = Figure(figsize=(width * count, height), layout="constrained")
+    return figure, figure.subplots(1, count, squeeze=False)[0]

@@ -5,12 +5,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
 
 from flightllm.access.control import open_access
 from flightllm.config import Config, KvStoreConfig, ServerConfig
 from flightllm.kvcache.store.server import KvServer
 from flightllm.kvcache.store.serving import open_server
+from tests.servers import KilledProcess
 
 MIB = 1 << 20
 
@@ -30,7 +30,7 @@ def serving_chunks(folder: Path, server: ServerConfig | None = None, max_bytes: 
         access.close()
 
 
-class KvProcess:
+class KvProcess(KilledProcess):
     """`flightllm kvstore serve`, its data folder `folder`."""
 
     def __init__(self, folder: Path, *arguments: str, listen: str = "127.0.0.1:0") -> None:
@@ -42,14 +42,3 @@ class KvProcess:
             self.process = subprocess.Popen([*command, *arguments], stdout=subprocess.PIPE, stderr=log, text=True)
         line = self.process.stdout.readline() if self.process.stdout else ""
         self.uri = line.removeprefix("listening ").strip()
-
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Kill the process."""
-        self.process.kill()
-        self.process.wait()
-        if self.process.stdout:
-            self.process.stdout.close()

@@ -114,7 +114,24 @@ def cursor_of(server: FlightSqlServer) -> Iterator[flight_sql.Cursor]:
         yield cursor
 
 
-class SupervisedServer:
+class KilledProcess:
+    """A process that is killed where its block ends."""
+
+    process: subprocess.Popen[str]
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Kill the process, and with a supervisor all that it supervises."""
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdout:
+            self.process.stdout.close()
+
+
+class SupervisedServer(KilledProcess):
     """`flightllm serve` on a free port, its data in `folder`; `settings` are TOML sections."""
 
     def __init__(self, folder: Path, settings: str = '[engine]\nkind = "fake"', *arguments: str) -> None:
@@ -136,7 +153,8 @@ class SupervisedServer:
     def children(self) -> list[int]:
         """Return the processes of the server, oldest first: the one that serves, then the spare one."""
         listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return sorted(map(int, listed), key=_started)
+        started = {int(process): _started(int(process)) for process in listed}
+        return sorted((process for process in started if started[process]), key=started.__getitem__)
 
     def kill_worker(self) -> None:
         """Kill the process that serves as `kill -9` does, and wait until it is gone."""
@@ -172,17 +190,6 @@ class SupervisedServer:
             self.process.wait(60)
             raise AssertionError(self.log.read_text()) from None
 
-    def __enter__(self) -> Self:
-        """Return itself."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Kill the supervisor, and with it all the others."""
-        self.process.kill()
-        self.process.wait()
-        if self.process.stdout:
-            self.process.stdout.close()
-
 
 def await_true(condition: Callable[[], bool], seconds: float = 30.0) -> None:
     """Wait until something is so."""
@@ -194,4 +201,7 @@ def await_true(condition: Callable[[], bool], seconds: float = 30.0) -> None:
 
 def _started(process: int) -> int:
     """Return when a process was started, in ticks."""
-    return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
+    try:
+        return int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[19])
+    except (ProcessLookupError, FileNotFoundError):
+        return 0

@@ -9,23 +9,23 @@ import numpy as np
 
 CHUNK_TOKENS: Final = 1_500
 """The most tokens of a chunk, where nobody says otherwise (CacheGen, section 5.3)."""
-LEAST_TOKENS: Final = 64
-"""The fewest, but at a prompt's end."""
+_LEAST_TOKENS: Final = 64
+"""The fewest, and what others but full ones of `chunk_tokens` are multiples of."""
+_FIRST_TOKENS, _FULL_TOKENS = 256, 128
+"""The first full chunk of a prompt, and the fewest tokens of the next ones: small chunks are slow to decode."""
 _GROWTH: Final = 4
-"""A chunk has this part of the tokens before it."""
+"""A full chunk has this part of the tokens before it."""
 
 _KEY_BYTES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """The tokens `start` to `stop` of a prompt; `key` stands for the model and all tokens up to `stop`."""
+    """The tokens `start` to `stop` of a prompt; `key` stands for the model, all tokens up to `stop`, and `start`."""
 
     key: str
     start: int
     stop: int
-    whole: bool = True
-    """Whether every prompt that begins with these tokens has this chunk; if not, the prompt ended."""
 
     @property
     def tokens(self) -> int:
@@ -36,23 +36,39 @@ class Chunk:
 def prefix_chunks(
     tokens: Sequence[int], revision: str, chunk_tokens: int = CHUNK_TOKENS, salt: str = ""
 ) -> list[Chunk]:
-    """Return the chunks of a prompt in order.
+    """Return the chunks that starts of a prompt may be kept as, by where they end.
 
-    Chunks grow with their place, from 64 to `chunk_tokens`: prompts that have a start in common have all chunks of it
-    in common but for a fifth at most, and a long prompt has few. `revision` names model, weights and number type: keys
-    of different revisions never meet. Nor do those of different `salt`s, which keep tenants apart.
+    Full chunks follow one another and grow with their place to `chunk_tokens`: a long prompt has few, and prompts that
+    part lose a fifth at most of what they have in common. Where a start ends within one, partial chunks cover what is
+    there of it, but for 63 tokens at most: they lie as the ranges of a Fenwick tree do, so that within each full chunk
+    every 64 tokens one ends, and a few of them cover any part.
+
+    `revision` names model, weights and number type: keys of different revisions never meet. Nor do those of different
+    `salt`s, which keep tenants apart.
     """
-    parent = _digest(b"", f"{revision}\n{salt}".encode())
+    numbers = np.asarray(tokens, dtype="<u4")
+    before = blake2b(_digest(f"{revision}\n{salt}".encode()))
     chunks: list[Chunk] = []
-    start = 0
-    while start < len(tokens):
-        size = min(chunk_tokens, max(LEAST_TOKENS, start // _GROWTH // LEAST_TOKENS * LEAST_TOKENS))
-        part = tokens[start : start + size]
-        parent = _digest(parent, np.asarray(part, dtype="<u4").tobytes())
-        chunks.append(Chunk(parent.hex(), start, start + len(part), len(part) == size))
+    reached = start = 0
+    while start < len(numbers):
+        growing = max(_FULL_TOKENS, start // _GROWTH // _LEAST_TOKENS * _LEAST_TOKENS)
+        size = min(chunk_tokens, growing if start else _FIRST_TOKENS)
+        for first, stop in _ranges(start, size):
+            if stop > len(numbers):
+                break
+            before.update(numbers[reached:stop].tobytes())
+            reached = stop
+            chunks.append(Chunk(_digest(before.digest() + first.to_bytes(8, "little")).hex(), first, stop))
         start += size
     return chunks
 
 
-def _digest(parent: bytes, content: bytes) -> bytes:
-    return blake2b(parent + content, digest_size=_KEY_BYTES).digest()
+def _ranges(start: int, size: int) -> list[tuple[int, int]]:
+    """Return where the partial chunks of a full one begin and end, and the full one's own range, by where they end."""
+    steps = range(1, -(-size // _LEAST_TOKENS))
+    partial = [(start + (step & (step - 1)) * _LEAST_TOKENS, start + step * _LEAST_TOKENS) for step in steps]
+    return [*partial, (start, start + size)]
+
+
+def _digest(content: bytes) -> bytes:
+    return blake2b(content, digest_size=_KEY_BYTES).digest()

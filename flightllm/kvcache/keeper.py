@@ -33,11 +33,16 @@ _LEAST_TOKENS = 64
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """The start of a prompt: its tokens, how many of the first other prompts have too, and its tenant's salt."""
+    """The start of a prompt: its tokens, the chunks it may be held as, and those it is worth keeping as."""
 
     tokens: Sequence[int]
-    recurring: int = 0
-    salt: str = ""
+    chunks: tuple[Chunk, ...]
+    worth: tuple[Chunk, ...]
+
+    @property
+    def worth_tokens(self) -> int:
+        """Return how many tokens are saved, once they are computed."""
+        return self.worth[-1].stop if self.worth else 0
 
 
 class Keeper:
@@ -65,16 +70,22 @@ class Keeper:
         self._saved = RecentKeys(_SAVED_SECONDS)
         self._inexact = RecentKeys()
 
+    def start(self, tokens: Sequence[int], recurring: int, salt: str) -> Start:
+        """Return the start of a prompt of whose tokens so many others have too; `salt` keeps tenants apart."""
+        chunks = self._cutting.chunks(tokens, salt)
+        wanted = {"none": 0, "all": len(tokens)}.get(self._options.save, recurring)
+        return Start(tokens, chunks, self._cutting.worth(chunks, wanted))
+
     def load(self, start: Start, have: int) -> Iterator[Loaded]:
         """Yield what the store has of a prompt's start beyond its first `have` tokens, chunk by chunk.
 
         As long as that is sooner than computing; a store that fails, or holds less, gives less.
         """
-        chunks = [chunk for chunk in self._cutting.chunks(start.tokens, start.salt) if chunk.stop > have]
+        chunks = [chunk for chunk in start.chunks if chunk.stop > have]
         if not chunks or chunks[-1].stop - have < self._options.min_tokens:
             return
         limit = self._options.load_seconds
-        with fetch(chunks, self.source, slo_seconds=self.slo_seconds, limit_seconds=limit) as items:
+        with fetch(chunks, self.source, have, slo_seconds=self.slo_seconds, limit_seconds=limit) as items:
             for item in items:
                 if not isinstance(item, Loaded):
                     return
@@ -83,20 +94,14 @@ class Keeper:
                     self._inexact.add(item.chunk.key)
                 yield item
 
-    def worth_saving(self, start: Start) -> int:
-        """Return how many tokens of a prompt's start are saved, once they are computed."""
-        chunks = self._worth(start)
-        return chunks[-1].stop if chunks else 0
-
     def save(self, start: Start, cache: Callable[[Chunk], torch.Tensor]) -> None:
         """Save what of a prompt's start is worth it; `cache` returns a copy of a chunk's keys and values.
 
         What follows from lossy numbers is not: errors would add up.
         """
-        chunks = self._worth(start)
-        if self._inexact.any_of(chunk.key for chunk in chunks):
+        if self._inexact.any_of(chunk.key for chunk in start.chunks):
             return
-        for chunk in chunks:
+        for chunk in start.worth:
             if chunk.key not in self._saved and self._saver.takes:
                 self._saved.add(chunk.key)
                 copy = cache(chunk)
@@ -116,9 +121,3 @@ class Keeper:
         """Wait a moment for what is being saved, and end the connection."""
         self._saver.close(self._options.flush_seconds)
         self._store.close()
-
-    def _worth(self, start: Start) -> tuple[Chunk, ...]:
-        if self._options.save == "none":
-            return ()
-        recurring = len(start.tokens) if self._options.save == "all" else start.recurring
-        return self._cutting.recurring(start.tokens, recurring, start.salt)

@@ -77,15 +77,17 @@ class KvOptions:
                 raise ConfigError(f"KV store, {name}: expected no negative time, got {getattr(self, name)}")
 
 
-def gather_kv_options(store: str, codec: str, token: str | None, options: Mapping[str, object]) -> KvOptions | None:
-    """Return the options of an engine whose own name the commonest of them; None where there are none.
+def gather_kv_options(store: str, codec: str, token: str | None, options: Mapping[str, object]) -> dict[str, object]:
+    """Return the options of an engine that has the commonest of them by names of its own; none where none are given.
 
     Raises:
         ConfigError: one is wrong, or there are some and no store.
     """
     named = {name: value for name, value in {"store": store, "codec": codec, "token": token}.items() if value}
     given = {**options, **named}
-    return read_kv_options(given) if given else None
+    if given:
+        read_kv_options(given)
+    return given
 
 
 def read_kv_options(given: Mapping[str, Any]) -> KvOptions:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, MissingExtraError
-from flightllm.kvcache.options import KvOptions, gather_kv_options
+from flightllm.kvcache.options import KvOptions, gather_kv_options, read_kv_options
 from flightllm.llm.base import Choice, Completion, Parameters, PrefixCache, Request
 from flightllm.llm.fair_lock import FairLock
 from flightllm.llm.local_plan import branchings, plan_batches
@@ -73,7 +73,8 @@ class LocalOptions:
     @property
     def keeping(self) -> KvOptions | None:
         """Return the options of the KV store; None without one."""
-        return gather_kv_options(self.kv_store, self.kv_codec, self.kv_token, self.kv_options)
+        given = gather_kv_options(self.kv_store, self.kv_codec, self.kv_token, self.kv_options)
+        return read_kv_options(given) if given else None
 
 
 class LocalEngine:

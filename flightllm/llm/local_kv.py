@@ -42,14 +42,15 @@ class KeptStarts:
         if len(tenants) > 1:  # nothing of one tenant's is to be found by another
             return self._model.prefill(prompts, prefix)
         recurring = self._hints.recurring(requests[0], prompts[0])
+        salt = cache_salt(tenants.pop())
         if len(prompts) == 1:
-            start = Start(prompts[0][:-1], recurring, cache_salt(tenants.pop()))
+            start = self.keeper.start(prompts[0][:-1], recurring, salt)
         else:
-            start = Start(prompts[0][:prefix], min(prefix, recurring or prefix), cache_salt(tenants.pop()))
+            start = self.keeper.start(prompts[0][:prefix], min(prefix, recurring or prefix), salt)
         self._load(start)
         if len(prompts) == 1:
             kept = shared_length(start.tokens, self._model.kept_ids)
-            prefix = max(prefix, kept, self.keeper.worth_saving(start))
+            prefix = max(prefix, kept, start.worth_tokens)
         started = time.monotonic()
         rows, reused = self._model.prefill(prompts, prefix)
         if self._model.device.type == "cuda":

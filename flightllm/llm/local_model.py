@@ -49,9 +49,7 @@ class PrefixModel:
     def size(self) -> tuple[int, int, int]:
         """Return how many layers there are, the channels of attention in each, and the parameters of all."""
         config = self._model.config.get_text_config(decoder=True)
-        width = config.num_attention_heads * getattr(
-            config, "head_dim", config.hidden_size // config.num_attention_heads
-        )
+        width = config.num_attention_heads * _head_dim(config)
         return config.num_hidden_layers, width, sum(weights.numel() for weights in self._model.parameters())
 
     @property
@@ -78,8 +76,7 @@ class PrefixModel:
             BitstreamError: they are not.
         """
         config = self._model.config.get_text_config(decoder=True)
-        head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        shape = (2, tokens, config.num_key_value_heads, head_dim)
+        shape = (2, tokens, config.num_key_value_heads, _head_dim(config))
         fitting = all(layer.shape == shape and layer.dtype == self._model.dtype for layer in layers)
         if len(layers) != config.num_hidden_layers or not fitting:
             raise BitstreamError(f"a KV chunk is of another shape than this model's {shape}, or of other numbers")
@@ -187,6 +184,11 @@ def _cache(layers: Layers) -> DynamicCache:
 def _layers(cache: Any) -> Layers:
     """Return the tensors a cache holds."""
     return [(layer.keys, layer.values) for layer in cache.layers]
+
+
+def _head_dim(config: Any) -> int:
+    """Return the numbers of a head, which not every configuration says."""
+    return int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads)
 
 
 def _device(device: str) -> str:

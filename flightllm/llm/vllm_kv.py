@@ -21,10 +21,9 @@ def kv_transfer(store: str, codec: str, token: str | None, options: Mapping[str,
     Raises:
         ConfigError: an option is wrong, or there are some and no store.
     """
-    if gather_kv_options(store, codec, token, options) is None:
+    extra = gather_kv_options(store, codec, token, options)
+    if not extra:
         return None
-    named = {"store": store, "codec": codec, "token": token}
-    extra = {**options, **{name: value for name, value in named.items() if value}}
     return {
         "kv_connector": _CONNECTOR,
         "kv_connector_module_path": "flightllm.kvcache.connector.vllm",

@@ -1,20 +1,30 @@
 """Chunks of prompts, and keys that meet exactly where everything before is the same."""
 
+from itertools import pairwise
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flightllm.kvcache.chunks import CHUNK_TOKENS, prefix_chunks
+from flightllm.kvcache.chunks import CHUNK_TOKENS, Chunk, prefix_chunks
 
 TOKENS = st.lists(st.integers(0, 200_000), max_size=60)
 
 
+def full(chunks: list[Chunk]) -> list[Chunk]:
+    """Return the full ones: of each length, the longest ones that follow one another."""
+    found: list[Chunk] = []
+    for chunk in sorted(chunks, key=lambda chunk: (chunk.start, -chunk.stop)):
+        if chunk.start == (found[-1].stop if found else 0):
+            found.append(chunk)
+    return found
+
+
 @given(tokens=TOKENS, size=st.integers(1, 20))
-def test_cover(tokens: list[int], size: int) -> None:
-    """Chunks follow one another from the first token to the last, all but the last one of the same length."""
+def test_small_chunks(tokens: list[int], size: int) -> None:
+    """Chunks of less than 64 tokens follow one another, all of the same length, as far as whole ones go."""
+    ends = [0, *range(size, len(tokens) + 1, size)]
     chunks = prefix_chunks(tokens, "model", size)
-    assert [token for chunk in chunks for token in tokens[chunk.start : chunk.stop]] == tokens
-    assert all(chunk.tokens == size and chunk.whole for chunk in chunks[:-1])
-    assert all(0 < chunk.tokens <= size for chunk in chunks)
+    assert [(chunk.start, chunk.stop) for chunk in chunks] == list(pairwise(ends))
 
 
 @given(left=TOKENS, right=TOKENS, size=st.integers(1, 20))
@@ -27,30 +37,36 @@ def test_keys_meet_where_prefixes_do(left: list[int], right: list[int], size: in
             assert (one.key == other.key) == same
 
 
+def test_other_cuts_never_meet() -> None:
+    """A key stands for the tokens from the chunk's own start on: other numbers would come otherwise."""
+    tokens = range(5_000)
+    for one in prefix_chunks(tokens, "model", 640):
+        for other in prefix_chunks(tokens, "model", 960):
+            assert (one.key == other.key) == ((one.start, one.stop) == (other.start, other.stop))
+
+
 def test_models_and_tenants_apart() -> None:
     """Keys of other models, and of other tenants, are others."""
     keys = {
-        prefix_chunks([1, 2, 3], revision, salt=salt)[0].key
+        prefix_chunks([1, 2, 3], revision, 3, salt=salt)[0].key
         for revision, salt in (("a", ""), ("b", ""), ("a", "anna"), ("a", "bert"))
     }
     assert len(keys) == 4
 
 
 def test_growth() -> None:
-    """Chunks grow from 64 tokens to 1,500: few for a long prompt, and little lost where prompts part."""
-    sizes = [chunk.tokens for chunk in prefix_chunks(range(20_000), "model")]
-    assert sizes[:8] == [64] * 8
-    assert sizes[:-1] == sorted(sizes[:-1])
-    assert sizes[-2] == CHUNK_TOKENS
-    assert len(sizes) < 40
-    ends = [chunk.stop for chunk in prefix_chunks(range(20_000), "model")]
-    for shared in range(1, 20_000, 37):
-        common = max((end for end in ends if end <= shared), default=0)
-        assert shared - common <= max(63, shared / 5, 1)
+    """Full chunks grow to 1,500 tokens: few for a long prompt, and little lost where prompts part."""
+    sizes = [chunk.tokens for chunk in full(prefix_chunks(range(20_000), "model"))]
+    assert sizes[:3] == [256, 128, 128]
+    assert len([size for size in sizes if size == CHUNK_TOKENS]) > 5
+    assert len(sizes) < 30
+    reached = [sum(sizes[:count]) for count in range(len(sizes))]
+    assert all(size <= max(256, before / 3) for before, size in zip(reached, sizes, strict=True))
 
 
-def test_whole() -> None:
-    """The last chunk of a prompt is whole where it ends where that of a longer prompt would."""
-    assert [chunk.whole for chunk in prefix_chunks(range(128), "model")] == [True, True]
-    assert [chunk.whole for chunk in prefix_chunks(range(129), "model")] == [True, True, False]
-    assert prefix_chunks(range(129), "model")[:2] == prefix_chunks(range(128), "model")
+def test_same_chunks_of_any_start() -> None:
+    """The chunks of a prompt are those of a longer one that end within it."""
+    whole = prefix_chunks(range(12_000), "model")
+    assert [chunk.stop for chunk in whole] == sorted({chunk.stop for chunk in whole})
+    for length in range(0, 12_000, 331):
+        assert prefix_chunks(range(length), "model") == [chunk for chunk in whole if chunk.stop <= length]

@@ -162,7 +162,7 @@ def test_killed_under_load(tmp_path: Path) -> None:
                         continue
                     answers.extend(tuple(row.values()) for row in rows)
 
-        threads = [threading.Thread(target=ask) for _ in range(4)]
+        threads = [threading.Thread(target=ask, daemon=True) for _ in range(4)]
         for thread in threads:
             thread.start()
         for count in (5, 15):

@@ -108,8 +108,9 @@ class Loading:
         elapsed = time.monotonic() - job.started
         if job.abandoned or elapsed >= self._seconds:  # it waited for its turn too long, which is no fault of the store
             return
+        load = job.load
         with fetch(
-            job.load.chunks, self._source, slo_seconds=self._slo, elapsed=elapsed, limit_seconds=self._seconds
+            load.chunks, self._source, load.start, slo_seconds=self._slo, elapsed=elapsed, limit_seconds=self._seconds
         ) as items:
             for item in items:
                 if isinstance(item, Recompute) or job.abandoned:

@@ -46,20 +46,21 @@ class Lookups:
         self._timeout, self._pause = timeout, pause
         self._clock = clock
         self._lock = threading.Lock()
-        self._answers: OrderedDict[tuple[str, ...], _Answer] = OrderedDict()
+        self._answers: OrderedDict[str, _Answer] = OrderedDict()
+        """By the last key, which stands for the others."""
         self._avoided: dict[str, float] = {}
         self._paused_until = 0.0
         self._background = Background("kv-lookup")
 
     def held(self, keys: tuple[str, ...]) -> frozenset[str] | None:
-        """Return which chunks are held, as far as is known; None means: ask again in a moment."""
+        """Return which of a prompt's chunks are held, as far as is known; None means: ask again in a moment."""
         now = self._clock()
         with self._lock:
-            answer = self._answers.get(keys)
+            answer = self._answers.get(keys[-1])
             if answer is not None and answer.held is not None and now - answer.since < _FRESH_SECONDS:
                 return self._without_avoided(answer.held)
             if answer is not None and answer.held is None and now - answer.since >= self._timeout:
-                del self._answers[keys]
+                del self._answers[keys[-1]]
                 self._fail("it did not answer in time")
             if now < self._paused_until:
                 return frozenset()
@@ -67,15 +68,15 @@ class Lookups:
                 return None
             if len(self._answers) >= _REMEMBERED and not self._forget(now):
                 return frozenset()  # computing is better than asking for ever
-            answer = self._answers[keys] = _Answer(now)
-            self._answers.move_to_end(keys)
+            answer = self._answers[keys[-1]] = _Answer(now)
+            self._answers.move_to_end(keys[-1])
         self._background.submit(lambda: self._ask(keys, answer))
         return None
 
     def seen(self, keys: tuple[str, ...]) -> frozenset[str]:
         """Return which chunks the store said that it holds when it was last asked for them; it is not asked now."""
         with self._lock:
-            answer = self._answers.get(keys)
+            answer = self._answers.get(keys[-1])
             return frozenset() if answer is None or answer.held is None else self._without_avoided(answer.held)
 
     def failed(self, keys: Iterable[str]) -> None:
@@ -90,22 +91,22 @@ class Lookups:
 
     def _forget(self, now: float) -> bool:
         """Make room by what is not fresh any more; tell whether there was any. The caller holds the lock."""
-        keys, oldest = next(iter(self._answers.items()))
+        last, oldest = next(iter(self._answers.items()))
         stale = now - oldest.since >= (self._timeout if oldest.held is None else _FRESH_SECONDS)
         if stale:
-            del self._answers[keys]
+            del self._answers[last]
         return stale
 
     def _ask(self, keys: tuple[str, ...], answer: _Answer) -> None:
         with self._lock:
-            if self._answers.get(keys) is not answer:  # nobody waits for it any more
+            if self._answers.get(keys[-1]) is not answer:  # nobody waits for it any more
                 return
         try:
             found = self._store.lookup(keys)
             held = frozenset(key for key, sizes in zip(keys, found, strict=True) if not self._codecs.isdisjoint(sizes))
         except Exception as error:  # noqa: BLE001 - whatever it is, prompts are computed then
             with self._lock:
-                self._answers.pop(keys, None)
+                self._answers.pop(keys[-1], None)
                 self._fail(str(error))
             return
         with self._lock:

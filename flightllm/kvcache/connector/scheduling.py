@@ -99,11 +99,11 @@ class Scheduling:
         held = self._lookups.held(wanted.keys)
         if held is None:
             return None
-        chunks = leading(wanted.chunks, held)
+        chunks = leading(wanted.chunks, held, computed)
         stop = min(chunks[-1].stop, most) if chunks else 0
         if stop - computed < self._cutting.min_tokens:
             return 0
-        needed = tuple(chunk for chunk in chunks if computed < chunk.stop and chunk.start < stop)
+        needed = tuple(chunk for chunk in chunks if chunk.start < stop)
         if self._sharing and self._loads_any({chunk.key for chunk in needed}):
             return None
         wanted.load, wanted.start, wanted.stop = needed, computed, stop
@@ -124,7 +124,7 @@ class Scheduling:
             return
         if not self._inexact.isdisjoint(had):
             return
-        chunks = [chunk for chunk in self._worth_saving(prompt) if not self._known(chunk.key, wanted)]
+        chunks = [chunk for chunk in self._worth_saving(prompt, wanted) if not self._known(chunk.key, wanted)]
         if chunks:
             self._saving[prompt.request] = _Saving(chunks)
 
@@ -177,10 +177,11 @@ class Scheduling:
     def _recurring(self, prompt: Prompt) -> int:
         return len(prompt.tokens) if self._saved == "all" else min(prompt.recurring, len(prompt.tokens))
 
-    def _worth_saving(self, prompt: Prompt) -> Sequence[Chunk]:
+    def _worth_saving(self, prompt: Prompt, wanted: _Wanted | None) -> Sequence[Chunk]:
         if self._saved == "none":
             return ()
-        return self._cutting.recurring(prompt.tokens, self._recurring(prompt), prompt.salt)
+        chunks = wanted.chunks if wanted is not None else self._cutting.chunks(prompt.tokens, prompt.salt)
+        return self._cutting.worth(chunks, self._recurring(prompt))
 
     def _known(self, key: str, wanted: _Wanted | None) -> bool:
         """Tell whether a chunk is in the store as far as was seen, or on its way there."""

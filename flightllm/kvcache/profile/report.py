@@ -5,13 +5,12 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
-from flightllm.kvcache.codec.base import shape_of
 from flightllm.kvcache.codec.cachegen import CacheGenCodec
 from flightllm.kvcache.codec.int8 import Int8Codec
 from flightllm.kvcache.codec.levels import GROUP_TOKENS, LEVELS
-from flightllm.kvcache.codec.quantise import quantise
+from flightllm.kvcache.codec.quantise import SCALE_DTYPE, Quantised, quantise
+from flightllm.kvcache.codec.rans import SYMBOLS
 from flightllm.kvcache.profile.learn import histogram
 from flightllm.kvcache.profile.model import Profile
 
@@ -51,24 +50,34 @@ def report(profile: Profile, chunks: Sequence[torch.Tensor]) -> list[LevelReport
 
 def entropy_bits(profile: Profile, level: int, chunks: Sequence[torch.Tensor]) -> float:
     """Return the bits of the chunks' scales, and of their numbers by the entropy of each channel's own histograms."""
-    counts = np.zeros((2, profile.layers, 2, profile.mean.shape[2], 256), np.int64)
-    scales = 0
+    symbols = SymbolCounts(profile)
     widths = profile.bins.widths(profile.layers, level)
     for chunk in chunks:
-        others = torch.arange(shape_of(chunk).tokens) % GROUP_TOKENS > 0
         for index, layer in enumerate(chunk):
-            quantised = quantise(layer, profile.layer(index, "cpu"), widths[index])
-            counts[0, index] += histogram(quantised.numbers[:, :, ~others])
-            counts[1, index] += histogram(quantised.numbers[:, :, others])
-            scales += 16 * (quantised.anchor_scales.numel() + quantised.group_scales.numel())
-    return scales + _entropy(counts.reshape(-1, counts.shape[-1]))
+            symbols.add(index, quantise(layer, profile.layer(index, "cpu"), widths[index]))
+    return symbols.bits()
 
 
-def _entropy(counts: NDArray[np.int64]) -> float:
-    """Return the bits that symbols take, each row of counts by its own entropy."""
-    totals = counts.sum(1, keepdims=True)
-    shares = np.divide(counts, totals, out=np.ones(counts.shape), where=counts > 0)
-    return float(-(counts * np.log2(shares)).sum())
+class SymbolCounts:
+    """How often each channel of a model has had each symbol, anchors and others apart; and how many scales."""
+
+    def __init__(self, profile: Profile) -> None:
+        self._counts = np.zeros((2, profile.layers, 2, profile.mean.shape[2], SYMBOLS), np.int64)
+        self._scales = 0
+
+    def add(self, index: int, quantised: Quantised) -> None:
+        """Take in a layer."""
+        others = torch.arange(quantised.numbers.shape[2]) % GROUP_TOKENS > 0
+        self._counts[0, index] += histogram(quantised.numbers[:, :, ~others])
+        self._counts[1, index] += histogram(quantised.numbers[:, :, others])
+        self._scales += quantised.anchor_scales.numel() + quantised.group_scales.numel()
+
+    def bits(self, *, by_channel: bool = True) -> float:
+        """Return the bits of the scales, and of the numbers by the entropy of each channel, or of all together."""
+        counts = self._counts.reshape(-1, SYMBOLS) if by_channel else self._counts.sum((1, 2, 3))
+        totals = counts.sum(1, keepdims=True)
+        shares = np.divide(counts, totals, out=np.ones(counts.shape), where=counts > 0)
+        return 8 * SCALE_DTYPE.itemsize * self._scales - float((counts * np.log2(shares)).sum())
 
 
 def _errors(codec: CacheGenCodec, chunks: Sequence[torch.Tensor]) -> tuple[tuple[float, float], ...]:

@@ -91,7 +91,7 @@ class DiskStore:
         check_keys(keys)
         with self._mutex, _usable():
             found = self._index.sizes(keys)
-            self._misses += sum(1 for held in found if not held)
+            self._misses += not any(found)
         return [MappingProxyType(held) for held in found]
 
     def get(self, key: str, codec: str) -> Iterator[memoryview]:

@@ -24,6 +24,6 @@ class StoreStatus:
     hits: int
     """Bitstreams that were found to be read."""
     misses: int
-    """Chunks that a lookup found nothing of, and bitstreams that were not there to be read."""
+    """Lookups that found none of the chunks asked for, and bitstreams that were not there to be read."""
     evicted: int
     damaged: int

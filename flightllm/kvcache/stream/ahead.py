@@ -13,6 +13,7 @@ import structlog
 
 from flightllm.errors import BitstreamError, NotFoundError, StoreUnavailableError
 from flightllm.kvcache.chunks import Chunk
+from flightllm.kvcache.prefixes import leading
 from flightllm.kvcache.stream.base import TEXT, Costs, HeldChunk, Situation
 from flightllm.kvcache.stream.items import Reason, Recompute
 from flightllm.kvcache.stream.transfer import Transfer
@@ -46,15 +47,19 @@ class Ahead:
     """
 
     def __init__(
-        self, chunks: Sequence[Chunk], source: Source, slo: float | None, started: float, limit: float | None
+        self, chunks: Sequence[Chunk], source: Source, have: int, slo: float | None, started: float, limit: float | None
     ) -> None:
         self._chunks = chunks
+        self._stop = chunks[-1].stop
+        self._route: list[HeldChunk] = [_nothing(have, self._stop)]
+        """What is to come, in order: chunks, and at the end what is held of none."""
+        self._have = have
         self._source = source
         self._slo = slo
         self._started = started
         self._until = inf if limit is None else started + limit
         self._taken = 0
-        self._text_seconds = source.prefill(chunks[0].start, chunks[-1].stop)
+        self._text_seconds = source.prefill(have, self._stop)
         self._costs = Costs(source.prefill, self._decode_seconds)
         self._changed = threading.Condition()
         self._asking = True
@@ -103,9 +108,9 @@ class Ahead:
             if reason is not None:
                 self._hand(self._rest(0, reason))
                 return
-            left = self._ask()
-            for position in range(len(left)):
-                item = self._bring(left[position:])
+            self._ask()
+            for position in range(len(self._route)):
+                item = self._bring(self._route[position:])
                 if item is None or not self._hand(item):
                     return
         except Exception as error:  # noqa: BLE001 - an engine can always compute instead
@@ -122,16 +127,21 @@ class Ahead:
         trips = 2 * self._source.link.meter.round_trip(time.monotonic())  # the question, and the first chunk's
         return "chosen" if self._text_seconds <= trips else None
 
-    def _ask(self) -> list[HeldChunk]:
-        """Return what is held of each chunk, in codecs that can be decoded here."""
+    def _ask(self) -> None:
+        """Find a way through what is held, in codecs that can be decoded here."""
         started = time.monotonic()
         found = self._source.link.lookup([chunk.key for chunk in self._chunks])
+        usable = [{codec: size for codec, size in sizes.items() if codec in self._source.codecs} for sizes in found]
+        held = {chunk.key: sizes for chunk, sizes in zip(self._chunks, usable, strict=True) if sizes}
+        route = [HeldChunk(chunk, held[chunk.key]) for chunk in leading(self._chunks, held, self._have)]
+        reached = route[-1].chunk.stop if route else self._have
+        if reached < self._stop:
+            route.append(_nothing(reached, self._stop))
         with self._changed:
+            self._route = route
             self.lookup_seconds = time.monotonic() - started
             self._asking = False
             self._changed.notify_all()
-        usable = [{codec: size for codec, size in sizes.items() if codec in self._source.codecs} for sizes in found]
-        return [HeldChunk(chunk, sizes) for chunk, sizes in zip(self._chunks, usable, strict=True)]
 
     def _bring(self, left: Sequence[HeldChunk]) -> Arrived | Recompute | None:
         """Return the next chunk, or that all from it on is to be computed; None once closed."""
@@ -140,7 +150,7 @@ class Ahead:
             sizes = left[0].sizes
             codec = self._source.policy.choose(self._situation(left, link.meter.transfers + 1))
             if codec == TEXT:
-                return Recompute(chunk.start, self._chunks[-1].stop, "missing" if missing else "chosen")
+                return Recompute(chunk.start, self._stop, "missing" if missing else "chosen")
             transfer = link.transfer(chunk.key, codec, sizes[codec])
             try:
                 if self._arrives(transfer, left, codec):
@@ -203,10 +213,14 @@ class Ahead:
         return self._rest(self._taken, "store")
 
     def _rest(self, position: int, reason: Reason) -> Recompute:
-        return Recompute(self._chunks[position].start, self._chunks[-1].stop, reason)
+        return Recompute(self._route[position].chunk.start, self._stop, reason)
 
     def _fail(self, position: int, reason: Reason, error: Exception) -> None:
         if reason == "store":
             self._source.link.failed()
         rest = self._rest(position, reason)
         _log.warning("kv chunks are computed instead", reason=reason, tokens=rest.stop - rest.start, error=str(error))
+
+
+def _nothing(start: int, stop: int) -> HeldChunk:
+    return HeldChunk(Chunk("", start, stop), {})

@@ -40,16 +40,17 @@ class Source:
 
 
 class Fetch:
-    """An iterator of chunks in order, from the first one on; then, unless all came, of one `Recompute` for the rest.
+    """An iterator of chunks in order; then, unless all came, of one `Recompute` for the rest.
 
     Never raises for what a store does or holds. Close it where it is not iterated to its end. One thread at a time.
     """
 
     def __init__(
-        self, chunks: Sequence[Chunk], source: Source, slo: float | None, elapsed: float, limit: float | None
+        self, chunks: Sequence[Chunk], source: Source, have: int, slo: float | None, elapsed: float, limit: float | None
     ) -> None:
         self._chunks = chunks
         self._source = source
+        self._have, self._stop = have, chunks[-1].stop if chunks else have
         self._slo, self._limit = slo, limit
         self._started = time.monotonic() - elapsed
         self._counts: Counter[str] = Counter()
@@ -69,7 +70,6 @@ class Fetch:
             bytes=dict(self._bytes),
             wasted_bytes=self._damaged_bytes + (ahead.wasted_bytes if ahead else 0),
             given_up=ahead.given_up if ahead else 0,
-            text_chunks=sum(chunk.start >= end.start for chunk in self._chunks) if end else 0,
             text_tokens=end.stop - end.start if end else 0,
             reason=end.reason if end else None,
             lookup_seconds=ahead.lookup_seconds if ahead else 0.0,
@@ -98,11 +98,12 @@ class Fetch:
         self.close()
 
     def _fetched(self) -> Generator[Loaded | Recompute, None, None]:
-        if not self._chunks:
+        if self._stop <= self._have:
             return
-        self._ahead = ahead = Ahead(self._chunks, self._source, self._slo, self._started, self._limit)
+        self._ahead = ahead = Ahead(self._chunks, self._source, self._have, self._slo, self._started, self._limit)
+        reached = self._have
         try:
-            for _ in self._chunks:
+            while reached < self._stop:
                 started = time.monotonic()
                 item = ahead.take()
                 self._waited += time.monotonic() - started
@@ -110,9 +111,10 @@ class Fetch:
                 if isinstance(loaded, Recompute):
                     self._end = loaded
                     ahead.close()
-                yield loaded
-                if self._end is not None:
+                    yield loaded
                     return
+                yield loaded
+                reached = loaded.chunk.stop
         finally:
             ahead.close()
 
@@ -125,7 +127,7 @@ class Fetch:
             if first is None or first.shape[1] != chunk.tokens:
                 raise BitstreamError(f"a KV chunk of {chunk.tokens} tokens came with another number of them")
         except FlightLLMError as error:
-            rest = Recompute(chunk.start, self._chunks[-1].stop, "damaged")
+            rest = Recompute(chunk.start, self._stop, "damaged")
             _log.warning("kv chunks are computed instead", reason="damaged", codec=codec, error=str(error))
             self._damaged_bytes += size
             return rest
@@ -152,14 +154,16 @@ class Fetch:
 def fetch(
     chunks: Sequence[Chunk],
     source: Source,
+    have: int = 0,
     *,
     slo_seconds: float | None = None,
     elapsed: float = 0.0,
     limit_seconds: float | None = None,
 ) -> Fetch:
-    """Stream the chunks of a prompt, as `source` chooses.
+    """Stream chunks of a prompt that has its first `have` tokens, as `source` chooses.
 
-    With `slo_seconds` all is to be there within that time, of which `elapsed` have passed already. Chunks that have not
+    `chunks` are all that may be of use, by where they end; those come that are held and follow one another. With
+    `slo_seconds` all is to be there within that time, of which `elapsed` have passed already. Chunks that have not
     come after `limit_seconds`, counted in the same way, are to be computed: a store that hangs is waited for no longer.
     """
-    return Fetch(chunks, source, slo_seconds, elapsed, limit_seconds)
+    return Fetch(chunks, source, have, slo_seconds, elapsed, limit_seconds)

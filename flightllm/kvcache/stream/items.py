@@ -47,9 +47,8 @@ class FetchFigures:
     """What came of transfers that were given up, or was damaged."""
     given_up: int = 0
     """Transfers ended because something else was sooner."""
-    text_chunks: int = 0
     text_tokens: int = 0
-    """What is to be computed instead."""
+    """Those to be computed instead."""
     reason: Reason | None = None
     """Why that is so."""
     lookup_seconds: float = 0.0

@@ -13,6 +13,7 @@ from tests.servers import await_true
 
 CUTTING = Cutting("model", chunk_tokens=8, min_tokens=4)
 PROMPT = Prompt("one", list(range(30)), recurring=24)
+CHUNKS = CUTTING.chunks(PROMPT.tokens, "")
 BLOCKS = (3, 1, 2, 7)
 """Of 8 tokens each."""
 
@@ -21,7 +22,7 @@ BLOCKS = (3, 1, 2, 7)
 def store() -> MemoryStore:
     """Return a store that holds the start of the prompt."""
     store = MemoryStore()
-    for chunk in CUTTING.recurring(PROMPT.tokens, 24, ""):
+    for chunk in CHUNKS:
         store.held[chunk.key, "raw"] = b"x"
     return store
 
@@ -121,13 +122,13 @@ def saved_after_load(side: Scheduling, invalid: set[int]) -> list[int]:
 )
 def test_errors_do_not_add_up(store: MemoryStore, lossy: bool, invalid: set[int], stops: list[int]) -> None:
     """What was computed from a lossy load is not saved; where nothing of it came, or it was exact, it is."""
-    del store.held[CUTTING.recurring(PROMPT.tokens, 24, "")[-1].key, "raw"]
+    del store.held[CHUNKS[-1].key, "raw"]
     assert saved_after_load(scheduling(store, lossy=lossy), invalid) == stops
 
 
 def test_inexact_blocks(store: MemoryStore) -> None:
     """Nor is what another request computes from such blocks of the engine's own cache, until these are given anew."""
-    del store.held[CUTTING.recurring(PROMPT.tokens, 24, "")[-1].key, "raw"]
+    del store.held[CHUNKS[-1].key, "raw"]
     side = scheduling(store, lossy=True)
     assert saved_after_load(side, set()) == []
     second = replace(PROMPT, request="two", tokens=[*range(16), *range(50, 70)])

@@ -67,6 +67,11 @@ def test_it_is_not_there(store: DiskStore) -> None:
     with pytest.raises(NotFoundError):
         next(store.get(key_of(1), "raw"))
     assert store.status().misses == 1
+    store.put(key_of(1), "raw", b"x")
+    assert store.lookup([key_of(1), key_of(2)]) == [{"raw": 1}, {}]
+    assert store.status().misses == 1
+    assert store.lookup([key_of(2), key_of(3)]) == [{}, {}]
+    assert store.status().misses == 2
 
 
 @pytest.mark.parametrize(

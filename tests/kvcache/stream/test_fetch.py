@@ -82,8 +82,16 @@ def check(prompt: Kept, fetching: Fetch, count: int, reason: str | None = None) 
         assert rest.reason == fetching.figures.reason == reason
     figures = fetching.figures
     assert sum(figures.chunks.values()) == count
-    assert figures.text_chunks == len(prompt.chunks) - count
     assert figures.text_tokens == sum(chunk.tokens for chunk in prompt.chunks[count:])
+
+
+def test_way_through(store: MemoryStore, prompt: Kept) -> None:
+    """Of chunks that overlap those come that follow one another, from what is there on, as far as they reach."""
+    part, other = Chunk("f" * 40, 64, 96), Chunk("e" * 40, 96, 300)
+    fetching = fetch([part, *prompt.chunks, other], source(store), 70)
+    loaded, rest = taken(fetching)
+    assert [chunk for chunk, _ in loaded] == prompt.chunks[1:]
+    assert rest == Recompute(prompt.chunks[-1].stop, 300, "missing")
 
 
 def test_all_chunks_exactly(store: MemoryStore, prompt: Kept) -> None:

@@ -59,7 +59,7 @@ def test_link_that_becomes_slow(prompt_behind: tuple[Kept, Network, FlightStore]
     assert rest[-1].reason == "chosen"
     assert rest[-1].stop == prompt.chunks[-1].stop
     assert fetching.figures.given_up >= 1
-    assert fetching.figures.text_chunks == 4 - len(rest)
+    assert fetching.figures.text_tokens == rest[-1].stop - rest[-1].start
 
 
 def test_smaller_on_a_slow_link(prompt_behind: tuple[Kept, Network, FlightStore]) -> None:
