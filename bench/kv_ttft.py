@@ -31,7 +31,6 @@ from bench.traces import random_trace
 from flightllm.kvcache.codec import CODECS, DEFAULT_CODEC
 from flightllm.kvcache.options import KvOptions
 from flightllm.kvcache.profile.learn import learn
-from flightllm.kvcache.store.client import FlightStore
 from flightllm.kvcache.stream.base import TEXT, Ladder, Policy
 from flightllm.kvcache.stream.fixed import Fixed
 from flightllm.llm.base import Parameters, Request
@@ -50,7 +49,7 @@ _SETTLING: Final = 2
 
 
 class Bench:
-    """An engine with a store behind a network, and a prompt whose chunks are there."""
+    """An engine with a store behind a network, and a prompt whose starts of all lengths are there."""
 
     def __init__(self, folder: Path, open_things: ExitStack, given: argparse.Namespace, codecs: Sequence[str]) -> None:
         tokens = max(given.tokens)
@@ -60,7 +59,6 @@ class Bench:
         profile = folder / "profile.npz"
         caches = [self._model.kv_cache(_tokens(seed, _PROFILED_TOKENS)) for seed in range(1, _PROFILED)]
         learn(lambda: caches).save(profile)
-        cache = caches[0]
         store = open_things.enter_context(KvProcess(folder, "--max-bytes", str(8 << 30)))
         self.network = open_things.enter_context(Network(store.uri.removeprefix("grpc://")))
         options = KvOptions(
@@ -76,13 +74,13 @@ class Bench:
         encoder = PromptEncoder(weights)
         filling = KeptStarts(options, "bench", weights, self._model, encoder)
         self._engine = filling
-        self.first_token(tokens)
+        for length in given.tokens:
+            self.first_token(length)
         filling.close()
-        with FlightStore(store.uri) as client:
-            self.bits = {
-                codec: 8 * held.bytes / (tokens * cache.shape[0] * 2 * cache.shape[3] * cache.shape[4])
-                for codec, held in client.status().codecs.items()
-            }
+        whole = self._model.kv_cache(self._prompt[:_PROFILED_TOKENS])
+        self.bits = {
+            codec.name: 8 * len(codec.encode(whole)) / whole.numel() for codec in filling.keeper.source.codecs.values()
+        }
         self._engine = KeptStarts(replace(options, save="none"), "bench", weights, self._model, encoder)
 
     def use(self, policy: Policy | None, slo: float | None = None) -> None:

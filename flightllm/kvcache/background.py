@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable
-from queue import Full, Queue
 
 Work = Callable[[], None]
 
@@ -16,42 +16,51 @@ class Background:
     """
 
     def __init__(self, name: str, threads: int = 1, most: int = 0) -> None:
-        self._queue: Queue[Work] = Queue(most)
-        self._undone = 0
+        self._waiting: deque[Work] = deque()
+        self._most = most
+        self._running = 0
+        self._closed = False
         self._changed = threading.Condition()
         for _ in range(threads):
             threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def submit(self, work: Work) -> bool:
-        """Have a function run; return whether it will be: not where `most` wait already."""
+        """Have a function run; return whether it will be: not where `most` wait already, nor after `close`."""
         with self._changed:
-            self._undone += 1
-        try:
-            self._queue.put_nowait(work)
-        except Full:
-            self._ended()
-            return False
-        return True
+            if self._closed or self.full:
+                return False
+            self._waiting.append(work)
+            self._changed.notify_all()
+            return True
 
     @property
     def full(self) -> bool:
         """Tell whether `most` functions wait."""
-        return self._queue.full()
+        return 0 < self._most <= len(self._waiting)
 
     def wait(self, seconds: float) -> bool:
         """Wait until everything was run, so long at most; return whether it was."""
         with self._changed:
-            return self._changed.wait_for(lambda: self._undone == 0, seconds)
+            return self._changed.wait_for(lambda: not self._waiting and not self._running, seconds)
+
+    def close(self) -> None:
+        """End the threads, each after what it is doing; what waits is not run. Idempotent."""
+        with self._changed:
+            self._closed = True
+            self._waiting.clear()
+            self._changed.notify_all()
 
     def _run(self) -> None:
         while True:
-            work = self._queue.get()
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._closed)
+                if not self._waiting:
+                    return
+                work = self._waiting.popleft()
+                self._running += 1
             try:
                 work()
             finally:
-                self._ended()
-
-    def _ended(self) -> None:
-        with self._changed:
-            self._undone -= 1
-            self._changed.notify_all()
+                with self._changed:
+                    self._running -= 1
+                    self._changed.notify_all()

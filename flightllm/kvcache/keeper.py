@@ -54,11 +54,11 @@ class Keeper:
 
     def __init__(self, options: KvOptions, revision: str, folder: Path, prefill: Prefill, device: str) -> None:
         codecs = open_codecs(options, folder)
-        self._store = open_store(options.store, options.token)
+        self._store = open_store(options)
         self._options = options
         self.slo_seconds = options.slo_seconds or None
         self.policy = Adaptive(Ladder(tuple(codec.name for codec in codecs), options.codec))
-        self._cutting = Cutting(options.revision or revision, options.chunk_tokens, options.min_tokens)
+        self._cutting = Cutting(revision, options.chunk_tokens, options.min_tokens)
         self.source = Source(
             Link(self._store, options.pause_seconds),
             {codec.name: codec for codec in codecs},

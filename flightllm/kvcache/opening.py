@@ -31,12 +31,14 @@ def open_codecs(options: KvOptions, model: Path) -> list[Codec]:
     return [open_codec(name, path) for name in names]
 
 
-def open_store(address: str, token: str | None = None) -> FlightStore:
-    """Return a client of the store at an address, as `grpc://host:port`; `token` refers to the secret it asks for.
+def open_store(options: KvOptions) -> FlightStore:
+    """Return a client of the store that the options name.
 
     Raises:
-        ConfigError: it is no such address, or the token cannot be read.
+        ConfigError: its address is none, or its token or `tls_ca` cannot be read.
     """
+    address = options.store
     if not address.startswith(("grpc://", "grpc+tcp://", "grpc+tls://")):
         raise ConfigError(f"KV store: no address {address!r}; write 'grpc://host:port' or 'grpc+tls://host:port'")
-    return FlightStore(address, token=read_secret("KV store, token", token) if token else None)
+    token = read_secret("KV store, token", options.token) if options.token else None
+    return FlightStore(address, token=token, tls_ca=Path(options.tls_ca).expanduser() if options.tls_ca else None)

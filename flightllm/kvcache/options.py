@@ -25,6 +25,9 @@ Saved = Literal["hinted", "all", "none"]
 class KvOptions:
     """Where KV chunks are kept, how they are coded, and how long the engine waits for them.
 
+    `token` refers to the secret that the store asks for, `tls_ca` is a file of certificates to trust in place of the
+    system's.
+
     Each chunk is kept in `codec`, and in those of `codecs`, among which loads choose by the link: with `slo_seconds`
     the best that is there in that time, without `codec`, or none where computing is sooner. vLLM's connector knows that
     by `prefill_tokens_per_second`, of a prompt on an idle engine; with 0 it takes loading to be sooner. `profile` is
@@ -38,6 +41,7 @@ class KvOptions:
 
     store: str
     token: str | None = None
+    tls_ca: str = ""
     codec: str = DEFAULT_CODEC
     codecs: Sequence[str] = ()
     slo_seconds: float = 0.0

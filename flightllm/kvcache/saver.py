@@ -59,6 +59,7 @@ class Saver:
         """Wait until everything is saved, so long at most, and return what became of it."""
         if not self._background.wait(seconds):
             _log.warning("kv_saves_cut_short", seconds=seconds)
+        self._background.close()
         if self.counts.dropped or self.counts.failed:
             _log.warning("kv_saves_lost", dropped=self.counts.dropped, failed=self.counts.failed)
         return self.counts

@@ -144,10 +144,10 @@ class LocalEngine:
         """Let go of the model, after the batch that is running."""
         with self._lock:
             self._closed = True
-            if self._kept is not None:
-                self._kept.close()
-                self._kept = None
+            kept, self._kept = self._kept, None
             self.__dict__.pop("_model", None)
+        if kept is not None:
+            kept.close()
 
     def _answer_group(
         self, group: Sequence[Request], parameters: Parameters, cancelled: Callable[[], bool]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 import structlog
 import torch
 
-from flightllm.errors import FlightLLMError
+from flightllm.errors import FlightLLMError, UnsupportedError
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.keeper import Keeper, Start
 from flightllm.kvcache.options import KvOptions
@@ -23,18 +24,33 @@ from flightllm.llm.vllm_kv import Hints
 
 _log = structlog.get_logger(__name__)
 
+_BY_LENGTH: Final = ("dynamic", "longrope")
+"""Kinds of RoPE that turn by the length of the prompt."""
+
 
 class KeptStarts:
-    """Prefills batches of a model by way of a store. Not thread-safe: callers hold the model's lock."""
+    """Prefills batches of a model by way of a store. Not thread-safe: callers hold the model's lock.
+
+    `revision` names the model where `options` do not.
+
+    Raises:
+        UnsupportedError: the keys and values of a prompt's start depend on what follows.
+    """
 
     def __init__(
         self, options: KvOptions, revision: str, folder: Path, model: PrefixModel, encoder: PromptEncoder
     ) -> None:
+        if model.rope in _BY_LENGTH:
+            raise UnsupportedError(
+                f"the KV store does not serve models with {model.rope} RoPE on the local engine: what it keeps of a "
+                "prompt's start would depend on the prompt's length"
+            )
         self._model = model
         self._hints = Hints(encoder)
         rate = options.prefill_tokens_per_second
         prefill = Prefill.of(Rates(computed=1 / rate) if rate else Rates(), *model.size)
-        self.keeper = Keeper(options, revision, folder, prefill, str(model.device))
+        named = f"local {options.revision} {model.dtype}" if options.revision else revision
+        self.keeper = Keeper(options, named, folder, prefill, str(model.device))
 
     def prefill(self, requests: Sequence[Request], prompts: Sequence[Sequence[int]], prefix: int) -> tuple[Rows, int]:
         """Read the prompts of a batch; see `PrefixModel.prefill`. What was loaded counts as there already."""

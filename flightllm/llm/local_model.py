@@ -46,6 +46,12 @@ class PrefixModel:
         self._kept: Layers = []
 
     @property
+    def rope(self) -> str:
+        """Return the kind of the model's rotary embeddings, as `default`, `llama3` or `longrope`; empty without any."""
+        told = getattr(self._model.config.get_text_config(decoder=True), "rope_parameters", None) or {}
+        return str(told.get("rope_type", ""))
+
+    @property
     def size(self) -> tuple[int, int, int]:
         """Return how many layers there are, the channels of attention in each, and the parameters of all."""
         config = self._model.config.get_text_config(decoder=True)

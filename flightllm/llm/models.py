@@ -9,6 +9,8 @@ from flightllm.errors import ConfigError, MissingExtraError
 from flightllm.resources import demo_model
 
 _EDGE_BYTES = 1 << 20
+_SAMPLES, _SAMPLE_BYTES = 1_024, 4_096
+"""Of a weight file, spread evenly: models that were tuned further may have the same beginning and end."""
 _OWN = {"engine": "demo", "embedding": "minilm"}
 """The models that need no download."""
 
@@ -47,7 +49,7 @@ def local_folder(model: str, section: str = "engine") -> Path | None:
 
 
 def model_digest(folder: Path) -> str:
-    """Return a short digest of a model: its small files in full, and the size, start and end of each weight file."""
+    """Return a short digest of a model: its small files in full, of weight files the size, both ends and samples."""
     digest = sha256()
     for path in sorted(folder.iterdir()):
         if path.suffix not in {".json", ".jinja", ".safetensors", ".bin", ".model"}:
@@ -56,9 +58,11 @@ def model_digest(folder: Path) -> str:
         digest.update(f"{path.name}\0{size}\0".encode())
         with path.open("rb") as file:
             digest.update(file.read(_EDGE_BYTES))
-            if size > _EDGE_BYTES:
-                file.seek(max(_EDGE_BYTES, size - _EDGE_BYTES))
-                digest.update(file.read(_EDGE_BYTES))
+            for place in range(_EDGE_BYTES, size - _EDGE_BYTES, max(_SAMPLE_BYTES, size // _SAMPLES)):
+                file.seek(place)
+                digest.update(file.read(_SAMPLE_BYTES))
+            file.seek(max(_EDGE_BYTES, size - _EDGE_BYTES))
+            digest.update(file.read(_EDGE_BYTES))
     return digest.hexdigest()[:16]
 
 

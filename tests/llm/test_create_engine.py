@@ -41,6 +41,9 @@ def test_digest_follows_the_files(tmp_path: Path) -> None:
     assert model_digest(tmp_path) in seen
     (tmp_path / "model.safetensors").write_bytes(b"\0" * ((3 << 20) - 1) + b"\1")
     seen.add(model_digest(tmp_path))
+    middle = bytes([*bytes(100), 1, *bytes(100)]) * 100
+    (tmp_path / "model.safetensors").write_bytes(b"\0" * (1500 << 10) + middle + b"\0" * ((1572 << 10) - len(middle)))
+    seen.add(model_digest(tmp_path))
     (tmp_path / "config.json").write_text('{"a": 1}')
     seen.add(model_digest(tmp_path))
-    assert len(seen) == 3
+    assert len(seen) == 4

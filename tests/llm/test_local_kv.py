@@ -1,5 +1,7 @@
 """The local engine with a KV store: what one engine computed another one loads, and no store changes an answer."""
 
+import json
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -8,9 +10,10 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from flightllm.config import EngineConfig
-from flightllm.errors import ConfigError
+from flightllm.errors import ConfigError, UnsupportedError
 from flightllm.kvcache.codec.container import seal, unseal
 from flightllm.kvcache.profile.model import Profile
 from flightllm.kvcache.profile.place import profile_path
@@ -167,8 +170,10 @@ def test_store_gone(tmp_path: Path, make_requests: MakeRequests) -> None:
         with keeping(process.uri) as second:
             process.process.kill()
             process.process.wait()
-            found = answers(second, requests)
+            with capture_logs() as logs:
+                found = answers(second, requests)
     assert texts(found) == wanted
+    assert {"store"} == {entry["reason"] for entry in logs if entry["event"] == "kv chunks are computed instead"}
 
 
 @pytest.mark.parametrize("codec", ["raw", "cachegen-2"])
@@ -213,6 +218,19 @@ def test_other_model(store: KvServer, make_requests: MakeRequests) -> None:
         computed = answers(first, requests)
     with keeping(store.uri, revision="another") as second:
         assert cached(answers(second, requests)) == cached(computed)
+
+
+def test_rope_by_length(store: KvServer, tmp_path: Path) -> None:
+    """A model whose keys of a prompt's start depend on the prompt's length is refused, but not without a store."""
+    folder = tmp_path / "model"
+    shutil.copytree(demo_model(), folder)
+    config = json.loads((folder / "config.json").read_text())
+    config["rope_parameters"] = {**config["rope_parameters"], "rope_type": "dynamic", "factor": 2.0}
+    (folder / "config.json").write_text(json.dumps(config))
+    options = {"kv_store": store.uri, "kv_codec": "raw"}
+    with pytest.raises(UnsupportedError, match="dynamic RoPE"):
+        create_engine(EngineConfig("local", str(folder), 2, options))
+    create_engine(EngineConfig("local", str(folder), 2, {})).close()
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,8 @@ class _Job:
     """The tokens before this one are there."""
     ended: bool = False
     abandoned: bool = False
+    chosen: bool = False
+    """Whether it ended early because computing is sooner."""
     lock: threading.Lock = field(default_factory=threading.Lock)
     """Held to write, and to say that nothing is written any more."""
 
@@ -57,6 +59,8 @@ class Loading:
         self._background = Background("kv-load", _THREADS)
         self.tokens = 0
         """Tokens loaded so far."""
+        self.chosen: set[str] = set()
+        """Requests whose loads ended early, but not by any fault."""
 
     def start(self, load: Load) -> None:
         """Begin a load."""
@@ -75,6 +79,8 @@ class Loading:
         missing: set[int] = set()
         for job in ended:
             self.tokens += job.reached - job.load.start
+            if job.chosen:
+                self.chosen.add(job.load.request)
             if job.reached < job.load.stop:
                 first, last = job.reached // self._block_tokens, (job.load.stop - 1) // self._block_tokens
                 missing.update(job.load.blocks[first : last + 1])
@@ -82,6 +88,7 @@ class Loading:
 
     def close(self) -> None:
         """Write nothing any more."""
+        self._background.close()
         for job in self._jobs:
             with job.lock:
                 job.abandoned = True
@@ -113,7 +120,10 @@ class Loading:
             load.chunks, self._source, load.start, slo_seconds=self._slo, elapsed=elapsed, limit_seconds=self._seconds
         ) as items:
             for item in items:
-                if isinstance(item, Recompute) or job.abandoned:
+                if job.abandoned:
+                    return
+                if isinstance(item, Recompute):
+                    job.chosen = item.reason == "chosen"
                     return
                 self._put(job, item.chunk, item.layers)
 

@@ -89,6 +89,10 @@ class Lookups:
             self._avoided |= dict.fromkeys(keys, until)
             self._fail("a load failed")
 
+    def close(self) -> None:
+        """Ask nothing any more."""
+        self._background.close()
+
     def _forget(self, now: float) -> bool:
         """Make room by what is not fresh any more; tell whether there was any. The caller holds the lock."""
         last, oldest = next(iter(self._answers.items()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from flightllm.kvcache.chunks import Chunk
@@ -156,20 +156,29 @@ class Scheduling:
         loads, self._loads = self._loads, []
         return loads, saves
 
-    def loaded(self, requests: Iterable[str], invalid: set[int]) -> None:
-        """Take note that the loads of requests ended, and which blocks they failed to fill."""
+    def loaded(self, requests: Iterable[str], invalid: set[int], chosen: Collection[str] = ()) -> None:
+        """Take note that the loads of requests ended, and which blocks they did not fill.
+
+        That is no fault of the store's for those of `chosen`, which are sooner computed.
+        """
         for request in requests:
             load = self._loading.pop(request, None)
             if load is not None and not invalid.isdisjoint(load.blocks):
                 self._inexact -= invalid
-                self._computed_instead.add(request)
-                self._lookups.failed(chunk.key for chunk in load.chunks)
+                if request in self._wanted:  # or else it is over already
+                    self._computed_instead.add(request)
+                if request not in chosen:
+                    self._lookups.failed(chunk.key for chunk in load.chunks)
 
     def finished(self, request: str) -> None:
         """Forget a request."""
         self._wanted.pop(request, None)
         self._saving.pop(request, None)
         self._computed_instead.discard(request)
+
+    def close(self) -> None:
+        """Ask the store nothing any more."""
+        self._lookups.close()
 
     def _blocks(self, tokens: int) -> int:
         return -(-tokens // self._block_tokens)

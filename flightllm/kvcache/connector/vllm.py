@@ -18,6 +18,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import (
     KVConnectorBase_V1,
     KVConnectorMetadata,
     KVConnectorRole,
+    KVConnectorWorkerMetadata,
 )
 from vllm.v1.kv_cache_interface import FullAttentionSpec
 
@@ -60,6 +61,17 @@ class StepTasks(KVConnectorMetadata):
     saves: Sequence[Save]
 
 
+@dataclass
+class EndedLoads(KVConnectorWorkerMetadata):
+    """What the scheduler is to know of loads that ended: those of which the rest is sooner computed."""
+
+    chosen: set[str]
+
+    def aggregate(self, other: KVConnectorWorkerMetadata) -> KVConnectorWorkerMetadata:
+        """Return what two workers tell."""
+        return EndedLoads(self.chosen | other.chosen) if isinstance(other, EndedLoads) else self
+
+
 class FlightLLMConnector(KVConnectorBase_V1):
     """The connector, in the scheduler's process or in the worker's.
 
@@ -84,7 +96,7 @@ class FlightLLMConnector(KVConnectorBase_V1):
 
     def open_store(self) -> ChunkStore:
         """Return the store that the options name."""
-        return open_store(self._options.store, self._options.token)
+        return open_store(self._options)
 
     @property
     def requires_kv_delivery(self) -> bool:
@@ -125,8 +137,9 @@ class FlightLLMConnector(KVConnectorBase_V1):
     def update_connector_output(self, connector_output: Any) -> None:
         """Take note of which loads ended, and how."""
         if self._scheduling is not None:
-            invalid = set(connector_output.invalid_block_ids or ())
-            self._scheduling.loaded(connector_output.finished_recving or (), invalid)
+            invalid, told = set(connector_output.invalid_block_ids or ()), connector_output.kv_connector_worker_meta
+            chosen = told.chosen if isinstance(told, EndedLoads) else ()
+            self._scheduling.loaded(connector_output.finished_recving or (), invalid, chosen)
 
     def request_finished(self, request: Any, block_ids: Sequence[int]) -> tuple[bool, dict[str, Any] | None]:
         """Forget a request; its blocks are free at once."""
@@ -185,8 +198,18 @@ class FlightLLMConnector(KVConnectorBase_V1):
         missing, self._missing = self._missing, set()
         return missing
 
+    def build_connector_worker_meta(self) -> EndedLoads | None:
+        """Return which of those loads ended because computing is sooner."""
+        if self._loading is None or not self._loading.chosen:
+            return None
+        ended = EndedLoads(set(self._loading.chosen))
+        self._loading.chosen.clear()
+        return ended
+
     def shutdown(self) -> None:
         """Wait a moment for what is being saved."""
+        if self._scheduling is not None:
+            self._scheduling.close()
         if self._loading is not None:
             self._loading.close()
         if self._saving is not None and self._loading is not None:
@@ -263,8 +286,8 @@ def _attention(vllm_config: Any, kv_cache_config: Any) -> Any:
 def _revision(vllm_config: Any) -> str:
     """Return what tells the model from others: its files where it has a folder here, or else its name and version."""
     model = vllm_config.model_config
-    folder = Path(model.model)
-    name = model_digest(folder) if folder.is_dir() else f"{model.model} {model.revision}"
+    folder, commit = Path(model.model), getattr(model.hf_config, "_commit_hash", None)
+    name = model_digest(folder) if folder.is_dir() else f"{model.model} {commit or model.revision}"
     if "longrope" in str(getattr(model.hf_text_config, "rope_parameters", "")):  # rotates by the longest prompt allowed
         name = f"{name} {model.max_model_len}"
     return f"{name} {model.quantization or ''} {model.hf_overrides or ''}".strip()

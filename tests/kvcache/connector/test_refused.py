@@ -15,7 +15,7 @@ from vllm.v1.kv_cache_interface import FullAttentionSpec, MLAAttentionSpec, Slid
 from flightllm.errors import ConfigError, FlightLLMError, UnsupportedError
 from flightllm.kvcache.connector.vllm import _attention
 from flightllm.kvcache.opening import open_codecs, open_store
-from flightllm.kvcache.options import read_kv_options
+from flightllm.kvcache.options import KvOptions, read_kv_options
 from flightllm.resources import demo_model
 
 pytestmark = pytest.mark.vllm
@@ -80,7 +80,9 @@ def test_wrong_options(options: dict[str, Any], told: str) -> None:
 def test_no_such_store_or_codec() -> None:
     """An address of no store, and a codec of no name, say what to write."""
     with pytest.raises(ConfigError, match="grpc://host:port"):
-        open_store("http://here")
+        open_store(KvOptions("http://here"))
+    with pytest.raises(ConfigError, match=r"here\.pem"):
+        open_store(KvOptions("grpc+tls://here:1", tls_ca="/no/here.pem"))
     with pytest.raises(ConfigError, match=r"zip.*raw"):
         read_kv_options({"store": "grpc://here:1", "codec": "zip"})
     options = read_kv_options({"store": "grpc://here:1", "codecs": ["int8", "raw"]})

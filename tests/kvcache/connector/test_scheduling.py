@@ -90,6 +90,26 @@ def test_failed_load(store: MemoryStore) -> None:
     assert matched(side, replace(PROMPT, request="two")) == 0
 
 
+def test_sooner_computed(store: MemoryStore) -> None:
+    """A load that ended because computing is sooner is no fault of the store: others may load what it holds."""
+    side = scheduling(store)
+    assert matched(side, PROMPT) == 24
+    side.allocated(PROMPT, BLOCKS, 24)
+    side.loaded(["one"], {1}, {"one"})
+    assert side.matched(PROMPT, 8) == 0
+    assert matched(side, replace(PROMPT, request="two")) == 24
+
+
+def test_aborted_while_it_loads(store: MemoryStore) -> None:
+    """Of a request that is over before its load nothing is remembered."""
+    side = scheduling(store)
+    assert matched(side, PROMPT) == 24
+    side.allocated(PROMPT, BLOCKS, 24)
+    side.finished("one")
+    side.loaded(["one"], {1})
+    assert not side._computed_instead
+
+
 def test_saved_as_it_is_computed() -> None:
     """A chunk is saved in the step that completes it, with the blocks of then, and once for all requests."""
     side, second = scheduling(MemoryStore()), replace(PROMPT, request="two")
