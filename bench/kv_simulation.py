@@ -8,6 +8,7 @@ from typing import Final
 
 from bench.traces import Trace
 from flightllm.kvcache.chunks import CHUNK_TOKENS, Chunk
+from flightllm.kvcache.prefixes import Cutting
 from flightllm.kvcache.stream.base import TEXT, Costs, HeldChunk, Ladder, Policy, Situation
 from flightllm.kvcache.stream.meter import Meter
 from flightllm.kvcache.stream.prefill import Prefill
@@ -31,14 +32,15 @@ class Model:
     """For a token, of any codec."""
 
     def held(self, tokens: int) -> list[HeldChunk]:
-        """Return the chunks of a prompt, held in every codec."""
-        chunks = [
-            Chunk(str(start), start, min(tokens, start + CHUNK_TOKENS)) for start in range(0, tokens, CHUNK_TOKENS)
-        ]
+        """Return the chunks of a prompt, held in every codec but for its last tokens."""
+        cutting = Cutting("", CHUNK_TOKENS, 1)
+        chunks = cutting.worth(cutting.chunks(range(tokens), ""), tokens)
         sizes = {codec: self.elements * bits / 8 for codec, bits in self.bits.items() if codec != TEXT}
-        return [
+        held = [
             HeldChunk(chunk, {codec: int(size * chunk.tokens) for codec, size in sizes.items()}) for chunk in chunks
         ]
+        reached = chunks[-1].stop if chunks else 0
+        return held if reached == tokens else [*held, HeldChunk(Chunk("", reached, tokens), {})]
 
 
 MODELS: Final = {

@@ -39,9 +39,9 @@ def prefix_chunks(
     """Return the chunks that starts of a prompt may be kept as, by where they end.
 
     Full chunks follow one another and grow with their place to `chunk_tokens`: a long prompt has few, and prompts that
-    part lose a fifth at most of what they have in common. Where a start ends within one, partial chunks cover what is
-    there of it, but for 63 tokens at most: they lie as the ranges of a Fenwick tree do, so that within each full chunk
-    every 64 tokens one ends, and a few of them cover any part.
+    part after 512 tokens lose a fifth at most of what they have in common. Where a start ends within one, partial
+    chunks cover what is there of it, but for 63 tokens at most: they lie as the ranges of a Fenwick tree do, so that
+    within each full chunk every 64 tokens one ends, and a few of them cover any part.
 
     `revision` names model, weights and number type: keys of different revisions never meet. Nor do those of different
     `salt`s, which keep tenants apart.

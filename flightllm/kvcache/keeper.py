@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flightllm.kvcache.chunks import Chunk
-from flightllm.kvcache.opening import open_codecs, open_store
+from flightllm.kvcache.opening import open_codecs, open_store, profile_digest
 from flightllm.kvcache.options import KvOptions
 from flightllm.kvcache.prefixes import Cutting
 from flightllm.kvcache.recent import RecentKeys
@@ -58,7 +58,7 @@ class Keeper:
         self._options = options
         self.slo_seconds = options.slo_seconds or None
         self.policy = Adaptive(Ladder(tuple(codec.name for codec in codecs), options.codec))
-        self._cutting = Cutting(revision, options.chunk_tokens, options.min_tokens)
+        self._cutting = Cutting(f"{revision} {profile_digest(codecs)}", options.chunk_tokens, options.min_tokens)
         self.source = Source(
             Link(self._store, options.pause_seconds),
             {codec.name: codec for codec in codecs},
@@ -68,7 +68,8 @@ class Keeper:
         )
         self._saver = Saver(self._store, codecs, options.save_queue, options.pause_seconds)
         self._saved = RecentKeys(_SAVED_SECONDS)
-        self._inexact = RecentKeys()
+        self._least_seconds = 0.0
+        """What computing next to nothing takes, as the last tokens of any prompt."""
 
     def start(self, tokens: Sequence[int], recurring: int, salt: str) -> Start:
         """Return the start of a prompt of whose tokens so many others have too; `salt` keeps tenants apart."""
@@ -84,24 +85,32 @@ class Keeper:
         chunks = [chunk for chunk in start.chunks if chunk.stop > have]
         if not chunks or chunks[-1].stop - have < self._options.min_tokens:
             return
-        limit = self._options.load_seconds
-        with fetch(chunks, self.source, have, slo_seconds=self.slo_seconds, limit_seconds=limit) as items:
+        with fetch(
+            chunks,
+            self.source,
+            have,
+            slo_seconds=self.slo_seconds,
+            elapsed=self._least_seconds if self.slo_seconds else 0.0,
+            limit_seconds=self._options.load_seconds,
+        ) as items:
             for item in items:
                 if not isinstance(item, Loaded):
                     return
                 self._saved.add(item.chunk.key)
-                if item.codec in self._options.lossy:
-                    self._inexact.add(item.chunk.key)
                 yield item
 
-    def save(self, start: Start, cache: Callable[[Chunk], torch.Tensor]) -> None:
+    def is_lossy(self, codec: str) -> bool:
+        """Tell whether what comes in a codec is not what was saved."""
+        return codec in self._options.lossy
+
+    def save(self, start: Start, exact: int, cache: Callable[[Chunk], torch.Tensor]) -> None:
         """Save what of a prompt's start is worth it; `cache` returns a copy of a chunk's keys and values.
 
-        What follows from lossy numbers is not: errors would add up.
+        What follows from lossy numbers, the tokens from `exact` on, is not: errors would add up.
         """
-        if self._inexact.any_of(chunk.key for chunk in start.chunks):
-            return
         for chunk in start.worth:
+            if chunk.stop > exact:
+                return
             if chunk.key not in self._saved and self._saver.takes:
                 self._saved.add(chunk.key)
                 copy = cache(chunk)
@@ -110,6 +119,7 @@ class Keeper:
     def computed(self, start: int, stop: int, seconds: float) -> None:
         """Learn how long the tokens `start` to `stop` of a prompt took."""
         if stop - start < _LEAST_TOKENS:
+            self._least_seconds += _NEW * (seconds - self._least_seconds)
             return
         prefill = self.source.prefill
         expected = prefill(start, stop)

@@ -1,5 +1,6 @@
 """Open the store and the codecs that an engine is configured with."""
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from flightllm.config.secrets import read_secret
@@ -29,6 +30,14 @@ def open_codecs(options: KvOptions, model: Path) -> list[Codec]:
             f"`python -m flightllm.kvcache.profile {model}`, or set the codec to 'int8', or to 'raw', which is exact"
         )
     return [open_codec(name, path) for name in names]
+
+
+def profile_digest(codecs: Iterable[Codec]) -> str:
+    """Return what tells the profile of some codecs from others; empty where none needs one.
+
+    Bitstreams of another profile cannot be decoded: keys of chunks are to differ, or they would be in the way for ever.
+    """
+    return next((codec.profile_digest.hex() for codec in codecs if codec.profile_digest), "")
 
 
 def open_store(options: KvOptions) -> FlightStore:

@@ -83,23 +83,26 @@ class KeptStarts:
     def _load(self, start: Start) -> None:
         """Take over what comes of the store, all of it at once: each time all that is kept is copied."""
         have = shared_length(start.tokens, self._model.kept_ids)
-        chunks: list[Chunk] = []
+        reached = have
+        exact: int | None = None
         caches: list[list[torch.Tensor]] = []
         try:
             for loaded in self.keeper.load(start, have):
                 layers = list(loaded.layers)
                 self._model.check(layers, loaded.chunk.tokens)
-                caches.append(layers)
-                chunks.append(loaded.chunk)
+                caches.append([layer[:, reached - loaded.chunk.start :] for layer in layers])
+                if exact is None and self.keeper.is_lossy(loaded.codec):
+                    exact = reached
+                reached = loaded.chunk.stop
         except (FlightLLMError, RuntimeError, MemoryError) as error:  # what did not come is computed
             _log.warning("kv_load_failed", reason=str(error) or type(error).__name__)
         if caches:
             whole = [torch.cat(parts, dim=1) for parts in zip(*caches, strict=True)]
-            self._model.adopt(start.tokens[: chunks[-1].stop], chunks[0].start, whole)
+            self._model.adopt(start.tokens[:reached], have, whole, reached if exact is None else exact)
 
     def _save(self, start: Start) -> None:
         try:
-            self.keeper.save(start, self._copied(start.tokens))
+            self.keeper.save(start, self._model.exact, self._copied(start.tokens))
         except (RuntimeError, MemoryError) as error:  # no memory for a copy: the query goes on
             _log.warning("kv_save_failed", reason=str(error) or type(error).__name__)
 

@@ -44,6 +44,8 @@ class PrefixModel:
         self.end_tokens = frozenset(ends if isinstance(ends, list) else [] if ends is None else [ends])
         self.kept_ids: list[int] = []  # may be longer than the prefix last asked for
         self._kept: Layers = []
+        self.exact = 0
+        """So many of the kept tokens' keys and values are as computed, and follow from such alone."""
 
     @property
     def rope(self) -> str:
@@ -88,10 +90,11 @@ class PrefixModel:
             raise BitstreamError(f"a KV chunk is of another shape than this model's {shape}, or of other numbers")
 
     @torch.inference_mode()
-    def adopt(self, ids: Sequence[int], start: int, layers: Sequence[torch.Tensor]) -> None:
+    def adopt(self, ids: Sequence[int], start: int, layers: Sequence[torch.Tensor], exact: int) -> None:
         """Take keys and values (2 × tokens × heads × head_dim a layer) of the tokens from `start` on as computed.
 
-        Those before `start` must be kept already.
+        Those before `start` must be kept already. What is taken is only like what would be computed from token
+        `exact` on.
         """
         parts = [layer.to(self.device, self._model.dtype).transpose(1, 2)[:, None] for layer in layers]
         if start:
@@ -100,6 +103,7 @@ class PrefixModel:
                 for (keys, values), part in zip(self._kept, parts, strict=True)
             ]
         self.kept_ids = list(ids)
+        self.exact = exact if self.exact >= start else self.exact
         self._kept = [(part[0], part[1]) for part in parts]
 
     @torch.inference_mode()
@@ -124,6 +128,7 @@ class PrefixModel:
         logits = self._forward(ids.to(self.device), cache, mask, positions[:, prefix:])
         if count == 1:  # nothing is padded, so the whole prompt can serve as the next one's prefix
             self.kept_ids, self._kept = list(prompts[0]), _layers(cache)
+            self._extended(prefix)
         return Rows(logits[:, -1], cache, mask, positions[:, -1:]), reused
 
     @torch.inference_mode()
@@ -159,7 +164,13 @@ class PrefixModel:
             self._forward(ids, cache, mask, torch.arange(reused, len(prefix), device=self.device)[None])
             self.kept_ids = prefix
             self._kept = _layers(cache)
+            self._extended(reused)
         return reused
+
+    def _extended(self, reused: int) -> None:
+        """Take note that all but the first kept tokens, so many, were computed."""
+        if reused <= self.exact:
+            self.exact = len(self.kept_ids)
 
     def _forward(
         self, ids: torch.Tensor, cache: DynamicCache, mask: torch.Tensor, positions: torch.Tensor

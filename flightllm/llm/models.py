@@ -49,10 +49,10 @@ def local_folder(model: str, section: str = "engine") -> Path | None:
 
 
 def model_digest(folder: Path) -> str:
-    """Return a short digest of a model: its small files in full, of weight files the size, both ends and samples."""
+    """Return a short digest of a model, a folder or a file: of each file the size, both ends and samples between."""
     digest = sha256()
-    for path in sorted(folder.iterdir()):
-        if path.suffix not in {".json", ".jinja", ".safetensors", ".bin", ".model"}:
+    for path in [folder] if folder.is_file() else sorted(folder.iterdir()):
+        if path.suffix not in {".json", ".jinja", ".safetensors", ".bin", ".model", ".gguf"}:
             continue
         size = path.stat().st_size
         digest.update(f"{path.name}\0{size}\0".encode())

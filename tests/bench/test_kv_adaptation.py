@@ -28,9 +28,11 @@ _ROOT = Path(__file__).parents[2]
 def test_steady_link() -> None:
     """On a steady link a codec takes a trip and its bytes for each chunk, and the decoding of the last one."""
     model, rate = MODELS["7b"], 2 * GIGABIT
-    outcome = simulate(model, 4_000, Fixed(LADDER, "cachegen-2"), Trace((2.0,)), 1.0, 0.01)
-    size = sum(held.sizes["cachegen-2"] for held in model.held(4_000))
-    assert outcome.seconds == pytest.approx(4 * 0.01 + size / rate + 1_000 * model.decode_seconds)
+    outcome = simulate(model, 3_968, Fixed(LADDER, "cachegen-2"), Trace((2.0,)), 1.0, 0.01)
+    held = model.held(3_968)
+    size = sum(one.sizes["cachegen-2"] for one in held)
+    last = held[-1].chunk.tokens * model.decode_seconds
+    assert outcome.seconds == pytest.approx((1 + len(held)) * 0.01 + size / rate + last)
     assert outcome.bits == pytest.approx(2.3)
 
 

@@ -14,6 +14,8 @@ from structlog.testing import capture_logs
 
 from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError, UnsupportedError
+from flightllm.kvcache.codec import DEFAULT_CODEC
+from flightllm.kvcache.codec.base import decode
 from flightllm.kvcache.codec.container import seal, unseal
 from flightllm.kvcache.profile.model import Profile
 from flightllm.kvcache.profile.place import profile_path
@@ -27,6 +29,10 @@ from tests.kv_servers import MIB, KvProcess, serving_chunks
 
 pytest.importorskip("torch", reason="the extra 'local' is not installed")
 pytest.importorskip("numba", reason="the extra 'kvcache' is not installed")
+
+import torch
+
+from flightllm.kvcache.codec.raw import RawCodec
 
 MakeRequests = Callable[..., list[Request]]
 PARAMETERS = (Parameters(max_tokens=6), Parameters(constraint=Choice(("Yes", "No"))))
@@ -209,6 +215,60 @@ def test_errors_do_not_add_up(store: KvServer, make_requests: MakeRequests) -> N
     assert held(store) == before
     with FlightStore(store.uri) as client:
         assert set(client.status().codecs) == {"cachegen-4"}
+
+
+LOSSY = "cachegen-4"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "tenant"),
+    [("{start} Then it rained, and nobody came.", ""), ("Which words rhyme? " * 30, ""), ("{whole}", "acme")],
+    ids=["other end", "other prompt", "other tenant"],
+)
+def test_lossy_numbers_are_not_saved_as_exact(
+    tmp_path: Path, make_requests: MakeRequests, prompt: str, tenant: str
+) -> None:
+    """What an engine keeps of a lossy load shows in no other prompt's exact chunks, whatever keys those have."""
+    [request] = make_requests(1)
+    request = replace(request, prompt=request.prompt * 3)
+    text = prompt.format(start=request.prompt[:700], whole=request.prompt)
+    other = replace(request, prompt=text, tenant=tenant)
+    with serving_chunks(tmp_path / "ours", max_bytes=64 * MIB) as store:
+        with keeping(store.uri, LOSSY, save="all") as first:
+            answers(first, [request])
+        with keeping(store.uri, LOSSY, codecs=["raw"], save="all") as second:
+            assert cached(answers(second, [request])) >= 256
+            answers(second, [other])
+        found = raw_chunks(store, tmp_path / "ours")
+    with serving_chunks(tmp_path / "control", max_bytes=64 * MIB) as store:
+        with keeping(store.uri, LOSSY, codecs=["raw"], save="all") as plain:
+            answers(plain, [other])
+        wanted = raw_chunks(store, tmp_path / "control")
+    assert wanted
+    assert found.keys() <= wanted.keys()
+    assert all(torch.allclose(found[key], wanted[key], atol=1e-3) for key in found)
+
+
+def raw_chunks(store: KvServer, folder: Path) -> dict[str, torch.Tensor]:
+    """Return the exact chunks that a store holds."""
+    keys = [key for (key,) in _rows(folder, "SELECT DISTINCT key FROM chunks WHERE codec = 'raw'")]
+    with FlightStore(store.uri) as client:
+        return {key: decode(RawCodec(), b"".join(client.get(key, "raw"))) for key in keys}
+
+
+def test_other_profile(store: KvServer, tmp_path: Path, make_requests: MakeRequests) -> None:
+    """Engines with another profile keep chunks of their own beside those that they cannot read."""
+    requests = hinted(make_requests(8))
+    known = Profile.load(profile_path(demo_model()))
+    replace(known, mean=known.mean + 0.01).save(tmp_path / "other.npz")
+    with keeping(store.uri, DEFAULT_CODEC) as first:
+        answers(first, requests)
+    before = held(store)
+    with keeping(store.uri, DEFAULT_CODEC, profile=str(tmp_path / "other.npz")) as second:
+        computed = answers(second, requests)
+    assert held(store) == 2 * before
+    with keeping(store.uri, DEFAULT_CODEC, profile=str(tmp_path / "other.npz")) as third:
+        assert cached(answers(third, requests)) >= cached(computed) + 64
 
 
 def test_other_model(store: KvServer, make_requests: MakeRequests) -> None:

@@ -44,6 +44,10 @@ class Codec(Protocol):
     def name(self) -> str:
         """Return what tells its bitstreams from others', level included: `raw`, `int8`, `cachegen-2`."""
 
+    @property
+    def profile_digest(self) -> bytes:
+        """Return what tells the profile that bitstreams depend on from others; empty where they depend on none."""
+
     def encode(self, cache: torch.Tensor) -> bytes:
         """Return the bitstream of a chunk.
 

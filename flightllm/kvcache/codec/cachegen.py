@@ -71,17 +71,22 @@ class CacheGenCodec:
         """Return `cachegen-` and the level."""
         return level_name(self._level)
 
+    @property
+    def profile_digest(self) -> bytes:
+        """Return the profile's digest."""
+        return self._profile.digest
+
     def encode(self, cache: torch.Tensor) -> bytes:
         """Return the bitstream of a chunk; see `Codec.encode`."""
         layout = self._layout(shape_of(cache))
         with ThreadPoolExecutor(_WORKERS, "encode") as pool:
             coded = [pool.submit(self._encode_layer, *layer, layout) for layer in enumerate(self._quantised(cache))]
             payload = b"".join([layer.result() for layer in coded])
-        return seal(Header(self.name, layout.shape, self._profile.digest), payload)
+        return seal(Header(self.name, layout.shape, self.profile_digest), payload)
 
     def layers(self, data: Bitstream, device: str = "cpu") -> Iterator[torch.Tensor]:
         """Yield each layer's keys and values; see `Codec.layers`."""
-        header, payload = unseal(data, self.name, self._profile.digest)
+        header, payload = unseal(data, self.name, self.profile_digest)
         layout = self._layout(header.shape)
         parts = _split(payload, layout)
         decoded = self._on_cpu(parts, layout) if torch.device(device).type == "cpu" else self._on(device, parts, layout)

@@ -17,6 +17,7 @@ class Int8Codec:
     """Uniform quantisation, vector by vector (a token's keys or values in one layer)."""
 
     name = "int8"
+    profile_digest = b""
 
     def encode(self, cache: torch.Tensor) -> bytes:
         """Return the bitstream of a chunk; see `Codec.encode`."""

@@ -13,6 +13,7 @@ class RawCodec:
     """Every bit as it is; the largest, and what others are measured against."""
 
     name = "raw"
+    profile_digest = b""
 
     def encode(self, cache: torch.Tensor) -> bytes:
         """Return the bitstream of a chunk; see `Codec.encode`."""

@@ -30,7 +30,7 @@ from flightllm.kvcache.connector.paged import PagedMemory, PagedShape
 from flightllm.kvcache.connector.saving import Saving
 from flightllm.kvcache.connector.scheduling import Prompt, Scheduling
 from flightllm.kvcache.connector.tasks import Load, Save
-from flightllm.kvcache.opening import open_codecs, open_store
+from flightllm.kvcache.opening import open_codecs, open_store, profile_digest
 from flightllm.kvcache.options import HINT, read_kv_options
 from flightllm.kvcache.prefixes import Cutting
 from flightllm.kvcache.saver import Saver
@@ -220,7 +220,8 @@ class FlightLLMConnector(KVConnectorBase_V1):
 
     def _start_scheduling(self) -> Scheduling:
         options = self._options
-        revision = f"{options.revision or _revision(self._vllm_config)} {self._spec.dtype}"
+        named = options.revision or _revision(self._vllm_config)
+        revision = f"{named} {self._spec.dtype} {profile_digest(self._codecs.values())}"
         return Scheduling(
             Cutting(revision, options.chunk_tokens, options.min_tokens),
             Lookups(self._store, self._codecs, options.lookup_seconds, options.pause_seconds),
@@ -287,7 +288,7 @@ def _revision(vllm_config: Any) -> str:
     """Return what tells the model from others: its files where it has a folder here, or else its name and version."""
     model = vllm_config.model_config
     folder, commit = Path(model.model), getattr(model.hf_config, "_commit_hash", None)
-    name = model_digest(folder) if folder.is_dir() else f"{model.model} {commit or model.revision}"
+    name = model_digest(folder) if folder.exists() else f"{model.model} {commit or model.revision}"
     if "longrope" in str(getattr(model.hf_text_config, "rope_parameters", "")):  # rotates by the longest prompt allowed
         name = f"{name} {model.max_model_len}"
     return f"{name} {model.quantization or ''} {model.hf_overrides or ''}".strip()

@@ -150,7 +150,7 @@ class Ahead:
             sizes = left[0].sizes
             codec = self._source.policy.choose(self._situation(left, link.meter.transfers + 1))
             if codec == TEXT:
-                return Recompute(chunk.start, self._stop, "missing" if missing else "chosen")
+                return self._from(chunk, "missing" if missing else "chosen")
             transfer = link.transfer(chunk.key, codec, sizes[codec])
             try:
                 if self._arrives(transfer, left, codec):
@@ -189,6 +189,7 @@ class Ahead:
             elapsed=now - self._started,
             slo=self._slo,
             busy=max(0.0, self._decoded_by - now),
+            have=self._have,
         )
 
     def _hand(self, item: Arrived | Recompute) -> bool:
@@ -213,7 +214,10 @@ class Ahead:
         return self._rest(self._taken, "store")
 
     def _rest(self, position: int, reason: Reason) -> Recompute:
-        return Recompute(self._route[position].chunk.start, self._stop, reason)
+        return self._from(self._route[position].chunk, reason)
+
+    def _from(self, chunk: Chunk, reason: Reason) -> Recompute:
+        return Recompute(max(self._have, chunk.start), self._stop, reason)
 
     def _fail(self, position: int, reason: Reason, error: Exception) -> None:
         if reason == "store":

@@ -75,6 +75,13 @@ class Situation:
     """The time within which all is to be there, counted as `elapsed` is; None for as soon as can be."""
     busy: float = 0.0
     """Until what has arrived is decoded."""
+    have: int = 0
+    """The tokens before this one are there, even where the next chunk begins with some of them."""
+
+    @property
+    def start(self) -> int:
+        """Return where what is left begins."""
+        return max(self.have, self.left[0].chunk.start)
 
     @property
     def rate(self) -> float | None:
@@ -83,7 +90,7 @@ class Situation:
 
     def text_seconds(self) -> float:
         """Return the seconds until all that is left is computed."""
-        return self.busy + self.costs.prefill(self.left[0].chunk.start, self.left[-1].chunk.stop)
+        return self.busy + self.costs.prefill(self.start, self.left[-1].chunk.stop)
 
     def fetch_seconds(self, codec: str, ladder: Ladder, begun: tuple[str, int] | None = None) -> float:
         """Return the seconds until all that is left is fetched and decoded, or computed from where nothing is held.
@@ -98,7 +105,7 @@ class Situation:
             else:
                 near = ladder.nearest(codec, held.sizes)
                 if near is None:
-                    return done + self.costs.prefill(held.chunk.start, self.left[-1].chunk.stop)
+                    return done + self.costs.prefill(max(self.have, held.chunk.start), self.left[-1].chunk.stop)
                 name, arrival = near, taken + self.round_trip + self._travel(held.sizes[near])
             taken = max(arrival, done)
             done = taken + self.costs.decode(name, held.chunk.tokens)

@@ -127,7 +127,7 @@ class Fetch:
             if first is None or first.shape[1] != chunk.tokens:
                 raise BitstreamError(f"a KV chunk of {chunk.tokens} tokens came with another number of them")
         except FlightLLMError as error:
-            rest = Recompute(chunk.start, self._stop, "damaged")
+            rest = Recompute(max(self._have, chunk.start), self._stop, "damaged")
             _log.warning("kv chunks are computed instead", reason="damaged", codec=codec, error=str(error))
             self._damaged_bytes += size
             return rest

@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -16,7 +16,7 @@ from structlog.testing import capture_logs
 from flightllm.errors import StoreUnavailableError
 from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.stream.adapt import Adaptive
-from flightllm.kvcache.stream.base import TEXT, Ladder, Policy
+from flightllm.kvcache.stream.base import TEXT, Ladder, Policy, Situation
 from flightllm.kvcache.stream.fetch import Fetch, Source, fetch
 from flightllm.kvcache.stream.fixed import Fixed
 from flightllm.kvcache.stream.items import Loaded, Recompute
@@ -92,6 +92,31 @@ def test_way_through(store: MemoryStore, prompt: Kept) -> None:
     loaded, rest = taken(fetching)
     assert [chunk for chunk, _ in loaded] == prompt.chunks[1:]
     assert rest == Recompute(prompt.chunks[-1].stop, 300, "missing")
+
+
+@dataclass
+class Computing:
+    """Computes all, and remembers what that was said to take."""
+
+    seconds: list[float] = field(default_factory=list)
+
+    def choose(self, now: Situation) -> str:
+        """Compute."""
+        self.seconds.append(now.text_seconds())
+        return TEXT
+
+    def keeps(self, now: Situation, codec: str, rest: int) -> bool:
+        """Go on."""
+        raise NotImplementedError
+
+
+def test_what_is_there_is_not_computed(store: MemoryStore, prompt: Kept) -> None:
+    """Where a chunk begins with what is there, computing is taken to need what is missing alone."""
+    policy = Computing()
+    fetching = fetch(prompt.chunks[:1], source(store, policy), 60)
+    assert taken(fetching) == ([], Recompute(60, 64, "chosen"))
+    assert policy.seconds == [DEAR(60, 64)]
+    assert fetching.figures.text_tokens == 4
 
 
 def test_all_chunks_exactly(store: MemoryStore, prompt: Kept) -> None:
