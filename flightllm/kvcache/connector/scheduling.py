@@ -111,6 +111,7 @@ class Scheduling:
 
     def allocated(self, prompt: Prompt, blocks: Sequence[int], loaded: int) -> None:
         """Take note that a request has its blocks; `loaded` tokens are to come from the store."""
+        self._saving.pop(prompt.request, None)  # of before a preemption: what is loaded now may be lossy
         wanted = self._wanted.get(prompt.request)
         had = blocks[: self._blocks(wanted.have) if wanted else 0]
         self._inexact.difference_update(blocks[len(had) :])

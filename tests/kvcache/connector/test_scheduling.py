@@ -174,6 +174,17 @@ def test_blocks_after_preemption() -> None:
     assert [save.blocks for save in saves] == [(20, 21, 22, 23)] * 3
 
 
+def test_lossy_load_after_preemption() -> None:
+    """What a preempted request computes from a lossy load is not saved, though it was planned to be before."""
+    store = MemoryStore()
+    side = scheduling(store, lossy=True)
+    side.allocated(PROMPT, BLOCKS[:1], 0)
+    side.step({"one": BLOCKS[:1]}, {}, {"one": 7})
+    for chunk in CHUNKS[:2]:
+        store.held[chunk.key, "raw"] = b"x"
+    assert saved_after_load(side, set()) == []
+
+
 @pytest.mark.parametrize(("saved", "hint", "stops"), [("hinted", 0, []), ("all", 0, [8, 16, 24]), ("none", 20, [])])
 def test_what_is_saved(saved: Saved, hint: int, stops: list[int]) -> None:
     """By default only what recurs is saved; if wanted, whole prompts, or nothing."""
