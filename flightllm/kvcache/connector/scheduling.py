@@ -152,7 +152,7 @@ class Scheduling:
                 chunk = saving.chunks.pop(0)
                 if chunk.key not in self._planned:
                     self._planned.add(chunk.key)
-                    saves.append(Save(chunk, tuple(saving.blocks)))
+                    saves.append(Save(request, chunk, tuple(saving.blocks)))
             if not saving.chunks:
                 del self._saving[request]
         loads, self._loads = self._loads, []
@@ -171,6 +171,11 @@ class Scheduling:
                     self._computed_instead.add(request)
                 if request not in chosen:
                     self._lookups.failed(chunk.key for chunk in load.chunks)
+
+    def dropped(self, keys: Iterable[str]) -> None:
+        """Take note that chunks which were to be saved are not: they may be sent again."""
+        for key in keys:
+            self._planned.discard(key)
 
     def finished(self, request: str) -> None:
         """Forget a request."""

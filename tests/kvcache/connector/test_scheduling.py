@@ -213,6 +213,14 @@ def test_planned_for_a_while() -> None:
     assert saved_at_once(side, replace(PROMPT, request="three")) == [8, 16, 24]
 
 
+def test_dropped() -> None:
+    """What was sent to be saved and found no room is sent again."""
+    side = scheduling(MemoryStore())
+    assert saved_at_once(side, PROMPT) == [8, 16, 24]
+    side.dropped([chunk.key for chunk in CHUNKS[1:]])
+    assert saved_at_once(side, replace(PROMPT, request="two")) == [16, 24]
+
+
 def test_so_many_are_planned() -> None:
     """What was sent to be saved is remembered of so many chunks alone."""
     side = scheduling(MemoryStore())

@@ -133,6 +133,14 @@ def test_loaded(first: tuple[Path, list[list[Prompt]], dict[str, Any]]) -> None:
     assert again["saved"] == 2 * 6
 
 
+def test_dropped_chunks(tmp_path: Path) -> None:
+    """What finds no room to wait is saved when prompts with the same start are asked again."""
+    folder = f"folder://{tmp_path}"
+    result = run(GROUPED, [group(1, count=1)] * 8, folder, "float32", save_queue=1)
+    assert result["dropped"] > 0
+    assert result["saved"] == len(list(tmp_path.glob("*.raw"))) == 6
+
+
 def test_failures(first: tuple[Path, list[list[Prompt]], dict[str, Any]]) -> None:
     """A store that breaks a transfer off, damages one, hangs, or is killed in the middle changes no answer.
 
