@@ -3,7 +3,7 @@
     python -m bench.kv_vllm [--json] [--quick]
 
 A `flightllm kvstore serve` and vLLM engines on it, each with processes of its own. Several prompts begin with the same
-text of about 1,400 tokens and ask for different facts of it (answers that mean something on the demo model). The first
+text of about 1,900 tokens and ask for different facts of it (answers that mean something on the demo model). The first
 engine is asked two of each text, keeps what they have in common in every codec, and ends. Each further one is asked
 these and as many others: without a store (`plain`), with one codec, and with a store that is killed at the first
 load. `--quick`: the demo model, fewer texts, one codec.
@@ -115,10 +115,14 @@ class Bench:
     def killed(self, codec: str) -> Outcome:
         """The same, and kill the store as soon as anything is loaded."""
         with self._store() as store:
-            killing = threading.Thread(target=_kill_at_first_load, args=(store,))
+            ended = threading.Event()
+            killing = threading.Thread(target=kill_at_first_load, args=(store, ended))
             killing.start()
-            outcome = self._ask(_ASKED, self._options(store.uri, codec, save="none"))
-            killing.join()
+            try:
+                outcome = self._ask(_ASKED, self._options(store.uri, codec, save="none"))
+            finally:
+                ended.set()
+                killing.join()
             return replace(outcome, computed=None)
 
     def _store(self) -> KvProcess:
@@ -150,10 +154,12 @@ def _engine(weights: Path, options: Mapping[str, object]) -> Iterator[Callable[[
         engine.close()
 
 
-def _kill_at_first_load(store: KvProcess) -> None:
+def kill_at_first_load(store: KvProcess, ended: threading.Event) -> None:
+    """Kill a store once something was loaded from it, unless its engine has ended before."""
     with FlightStore(store.uri) as client:
         while not client.status().hits:
-            time.sleep(_LOOK_SECONDS)
+            if ended.wait(_LOOK_SECONDS):
+                return
     store.process.kill()
 
 

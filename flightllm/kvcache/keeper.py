@@ -111,10 +111,12 @@ class Keeper:
         for chunk in start.worth:
             if chunk.stop > exact:
                 return
-            if chunk.key not in self._saved and self._saver.takes:
-                self._saved.add(chunk.key)
-                copy = cache(chunk)
-                self._saver.save(chunk, lambda copy=copy: copy)  # type: ignore[misc]
+            if chunk.key in self._saved:
+                continue
+            copy = cache(chunk) if self._saver.takes else None
+            if copy is None or not self._saver.save(chunk, lambda copy=copy: copy):  # type: ignore[misc]
+                return  # nobody would load those after it
+            self._saved.add(chunk.key)
 
     def computed(self, start: int, stop: int, seconds: float) -> None:
         """Learn how long the tokens `start` to `stop` of a prompt took."""

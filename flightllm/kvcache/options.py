@@ -54,7 +54,7 @@ class KvOptions:
     lookup_seconds: float = 0.5
     load_seconds: float = 5.0
     pause_seconds: float = 5.0
-    save_queue: int = 16
+    save_queue: int = 64
     flush_seconds: float = 5.0
 
     @property

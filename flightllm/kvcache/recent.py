@@ -23,6 +23,10 @@ class RecentKeys:
         if len(self._until) > self._most:
             self._until.popitem(last=False)
 
+    def discard(self, key: str) -> None:
+        """Forget a key, if it is there."""
+        self._until.pop(key, None)
+
     def __contains__(self, key: str) -> bool:
         return self._until.get(key, -inf) > self._clock()
 

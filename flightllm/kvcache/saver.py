@@ -50,10 +50,12 @@ class Saver:
         """Tell whether there is any use in copying a chunk."""
         return not self._background.full and time.monotonic() >= self._paused_until
 
-    def save(self, chunk: Chunk, copied: Copied) -> None:
-        """Have a chunk saved."""
-        if not (self.takes and self._background.submit(partial(self._keep, chunk.key, copied))):
+    def save(self, chunk: Chunk, copied: Copied) -> bool:
+        """Have a chunk saved; return whether it found room."""
+        taken = self.takes and self._background.submit(partial(self._keep, chunk.key, copied))
+        if not taken:
             self.counts.dropped += 1
+        return taken
 
     def close(self, seconds: float) -> SaveCounts:
         """Wait until everything is saved, so long at most, and return what became of it."""

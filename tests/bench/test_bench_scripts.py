@@ -4,11 +4,15 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from bench.kv_vllm import kill_at_first_load
+from tests.kv_servers import KvProcess
 
 _ROOT = Path(__file__).parents[2]
 
@@ -135,6 +139,18 @@ def test_router_batch_compares_all_policies() -> None:
     assert {"round_robin", "least_loaded", "prefix_hash", "e2", "e2_batch"} <= set(case)
     assert case["e2_batch"]["makespan"] <= case["prefix_hash"]["makespan"]
     assert 0.9 < case["e2_batch"]["by_reference"] < 1.3
+
+
+def test_kv_vllm_ends_where_nothing_is_loaded(tmp_path: Path) -> None:
+    """The store that is to be killed at the first load stays where the engine has ended without one."""
+    ended = threading.Event()
+    with KvProcess(tmp_path) as store:
+        killing = threading.Thread(target=kill_at_first_load, args=(store, ended), daemon=True)
+        killing.start()
+        ended.set()
+        killing.join(30)
+        assert not killing.is_alive()
+        assert store.process.poll() is None
 
 
 @pytest.mark.vllm

@@ -3,6 +3,8 @@
 import random
 from itertools import pairwise
 
+from flightllm.kvcache.chunks import CHUNK_TOKENS
+from flightllm.kvcache.options import KvOptions
 from flightllm.kvcache.prefixes import Cutting, leading
 
 CUTTING = Cutting("model", chunk_tokens=10, min_tokens=4)
@@ -23,6 +25,12 @@ def test_short_starts_are_not_kept() -> None:
     chunks = short.chunks(TOKENS, "")
     assert short.worth(chunks, 3) == ()
     assert len(short.worth(chunks, 4)) == 2
+
+
+def test_a_long_start_finds_room() -> None:
+    """All chunks of a long start that is computed at once may wait to be saved."""
+    long = Cutting("model", CHUNK_TOKENS, min_tokens=64)
+    assert len(long.worth(long.chunks(range(32_000), ""), 32_000)) <= KvOptions("grpc://here:1").save_queue
 
 
 def test_leading() -> None:

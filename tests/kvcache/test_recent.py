@@ -17,6 +17,15 @@ def test_for_a_while() -> None:
     assert "a" not in keys
 
 
+def test_discard() -> None:
+    """A key that is forgotten is not there; one that was not there may be forgotten, too."""
+    keys = RecentKeys()
+    keys.add("a")
+    keys.discard("a")
+    keys.discard("b")
+    assert "a" not in keys
+
+
 def test_so_many() -> None:
     """The keys added the longest ago go first."""
     keys = RecentKeys(most=2)

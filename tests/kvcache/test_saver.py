@@ -60,9 +60,9 @@ def test_no_room(store: MemoryStore) -> None:
     side = saver(store, most=1)
     side.save(CHUNK, lambda: CACHE)
     await_true(lambda: bool(store.calls))
-    side.save(CHUNK, lambda: CACHE)
+    assert side.save(CHUNK, lambda: CACHE)
     assert not side.takes
-    side.save(CHUNK, lambda: CACHE)
+    assert not side.save(CHUNK, lambda: CACHE)
     assert side.close(0.1).dropped == 1
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import structlog
 import torch
@@ -15,33 +15,47 @@ _log = structlog.get_logger(__name__)
 
 
 class Saving:
-    """Copies chunks for `saver`, where it takes any."""
+    """Copies chunks for `saver`, where it takes any.
+
+    `take` and `close` are called by one thread, the worker's.
+    """
 
     def __init__(self, saver: Saver, memory: PagedMemory, block_tokens: int) -> None:
         self._saver, self._memory, self._block_tokens = saver, memory, block_tokens
+        self.dropped: set[str] = set()
+        """Keys of chunks that were not taken."""
 
     @property
     def counts(self) -> SaveCounts:
         """Return what became of the chunks until now."""
         return self._saver.counts
 
-    def take(self, saves: Sequence[Save]) -> None:
-        """Copy chunks out of the paged memory, ordered after the step's work and before the next one's."""
+    def take(self, saves: Iterable[Save]) -> None:
+        """Copy chunks out of the paged memory, ordered after the step's work and before the next one's.
+
+        Of a request, those after one that is not taken are not either: nobody would load them.
+        """
+        cut: set[str] = set()
         for save in saves:
-            if not self._saver.takes:
+            if save.request in cut or not self._saver.takes:
                 self.counts.dropped += 1
+            elif self._save(save):
                 continue
-            try:
-                copied = self._copied(save)
-            except RuntimeError as error:  # no memory for the copy: the step goes on
-                self.counts.failed += 1
-                _log.warning("kv_save_failed", reason=str(error))
-            else:
-                self._saver.save(save.chunk, copied)
+            cut.add(save.request)
+            self.dropped.add(save.chunk.key)
 
     def close(self, seconds: float) -> SaveCounts:
         """Wait until everything is saved, so long at most, and return what became of it."""
         return self._saver.close(seconds)
+
+    def _save(self, save: Save) -> bool:
+        try:
+            copied = self._copied(save)
+        except RuntimeError as error:  # no memory for the copy: the step goes on
+            self.counts.failed += 1
+            _log.warning("kv_save_failed", reason=str(error))
+            return False
+        return self._saver.save(save.chunk, copied)
 
     def _copied(self, save: Save) -> Copied:
         """Return a function that waits for a copy in the host's memory, which is on its way there, and returns it."""

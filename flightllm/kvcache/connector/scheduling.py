@@ -11,6 +11,7 @@ from flightllm.kvcache.connector.lookups import Lookups
 from flightllm.kvcache.connector.tasks import Load, Save
 from flightllm.kvcache.options import Saved
 from flightllm.kvcache.prefixes import Cutting, leading
+from flightllm.kvcache.recent import RecentKeys
 
 _PLANNED_SECONDS = 60.0
 """How long a chunk that was sent to be saved is not sent again; after that the store is asked."""
@@ -70,7 +71,7 @@ class Scheduling:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._cutting, self._lookups = cutting, lookups
-        self._saved, self._sharing, self._clock = saved, sharing, clock
+        self._saved, self._sharing = saved, sharing
         self._block_tokens, self._lossy = block_tokens, lossy
         self._inexact: set[int] = set()
         """Blocks that lossy loads filled, until they are given to a request anew."""
@@ -79,7 +80,7 @@ class Scheduling:
         self._saving: dict[str, _Saving] = {}
         self._loads: list[Load] = []
         self._computed_instead: set[str] = set()
-        self._planned: dict[str, float] = {}
+        self._planned = RecentKeys(_PLANNED_SECONDS, clock=clock)
 
     def matched(self, prompt: Prompt, computed: int) -> int | None:
         """Return how many tokens beyond those `computed` can be loaded; None: not known yet, ask again.
@@ -111,6 +112,7 @@ class Scheduling:
 
     def allocated(self, prompt: Prompt, blocks: Sequence[int], loaded: int) -> None:
         """Take note that a request has its blocks; `loaded` tokens are to come from the store."""
+        self._saving.pop(prompt.request, None)  # of before a preemption: what is loaded now may be lossy
         wanted = self._wanted.get(prompt.request)
         had = blocks[: self._blocks(wanted.have) if wanted else 0]
         self._inexact.difference_update(blocks[len(had) :])
@@ -148,9 +150,9 @@ class Scheduling:
             saving.blocks += added.get(request, ())
             while saving.chunks and saving.chunks[0].stop <= end:
                 chunk = saving.chunks.pop(0)
-                if not self._is_planned(chunk.key):
-                    self._planned[chunk.key] = self._clock() + _PLANNED_SECONDS
-                    saves.append(Save(chunk, tuple(saving.blocks)))
+                if chunk.key not in self._planned:
+                    self._planned.add(chunk.key)
+                    saves.append(Save(request, chunk, tuple(saving.blocks)))
             if not saving.chunks:
                 del self._saving[request]
         loads, self._loads = self._loads, []
@@ -169,6 +171,11 @@ class Scheduling:
                     self._computed_instead.add(request)
                 if request not in chosen:
                     self._lookups.failed(chunk.key for chunk in load.chunks)
+
+    def dropped(self, keys: Iterable[str]) -> None:
+        """Take note that chunks which were to be saved are not: they may be sent again."""
+        for key in keys:
+            self._planned.discard(key)
 
     def finished(self, request: str) -> None:
         """Forget a request."""
@@ -195,17 +202,7 @@ class Scheduling:
     def _known(self, key: str, wanted: _Wanted | None) -> bool:
         """Tell whether a chunk is in the store as far as was seen, or on its way there."""
         held = self._lookups.seen(wanted.keys) if wanted is not None else frozenset()
-        return key in held or self._is_planned(key)
-
-    def _is_planned(self, key: str) -> bool:
-        until = self._planned.get(key)
-        if until is None:
-            return False
-        if until > self._clock():
-            return True
-        now = self._clock()
-        self._planned = {other: end for other, end in self._planned.items() if end > now}
-        return False
+        return key in held or key in self._planned
 
     def _loads_any(self, keys: set[str]) -> bool:
         return any(chunk.key in keys for load in self._loading.values() for chunk in load.chunks)

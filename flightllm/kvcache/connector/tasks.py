@@ -20,5 +20,6 @@ class Load:
 class Save:
     """Keep a chunk of a request, computed by the end of the step in its `blocks`."""
 
+    request: str
     chunk: Chunk
     blocks: tuple[int, ...]

@@ -62,14 +62,17 @@ class StepTasks(KVConnectorMetadata):
 
 
 @dataclass
-class EndedLoads(KVConnectorWorkerMetadata):
-    """What the scheduler is to know of loads that ended: those of which the rest is sooner computed."""
+class WorkerReport(KVConnectorWorkerMetadata):
+    """What the scheduler is to know: loads that ended as the rest is sooner computed, and chunks that are not saved."""
 
     chosen: set[str]
+    dropped: set[str]
 
     def aggregate(self, other: KVConnectorWorkerMetadata) -> KVConnectorWorkerMetadata:
         """Return what two workers tell."""
-        return EndedLoads(self.chosen | other.chosen) if isinstance(other, EndedLoads) else self
+        if not isinstance(other, WorkerReport):
+            return self
+        return WorkerReport(self.chosen | other.chosen, self.dropped | other.dropped)
 
 
 class FlightLLMConnector(KVConnectorBase_V1):
@@ -135,11 +138,12 @@ class FlightLLMConnector(KVConnectorBase_V1):
         return StepTasks(*self._scheduling.step(started, added, ends))
 
     def update_connector_output(self, connector_output: Any) -> None:
-        """Take note of which loads ended, and how."""
+        """Take note of which loads ended, and how, and of what is not saved."""
         if self._scheduling is not None:
             invalid, told = set(connector_output.invalid_block_ids or ()), connector_output.kv_connector_worker_meta
-            chosen = told.chosen if isinstance(told, EndedLoads) else ()
-            self._scheduling.loaded(connector_output.finished_recving or (), invalid, chosen)
+            report = told if isinstance(told, WorkerReport) else WorkerReport(set(), set())
+            self._scheduling.loaded(connector_output.finished_recving or (), invalid, report.chosen)
+            self._scheduling.dropped(report.dropped)
 
     def request_finished(self, request: Any, block_ids: Sequence[int]) -> tuple[bool, dict[str, Any] | None]:
         """Forget a request; its blocks are free at once."""
@@ -198,13 +202,13 @@ class FlightLLMConnector(KVConnectorBase_V1):
         missing, self._missing = self._missing, set()
         return missing
 
-    def build_connector_worker_meta(self) -> EndedLoads | None:
-        """Return which of those loads ended because computing is sooner."""
-        if self._loading is None or not self._loading.chosen:
+    def build_connector_worker_meta(self) -> WorkerReport | None:
+        """Return which of those loads ended because computing is sooner, and which chunks are not saved."""
+        if self._loading is None or self._saving is None or not (self._loading.chosen or self._saving.dropped):
             return None
-        ended = EndedLoads(set(self._loading.chosen))
-        self._loading.chosen.clear()
-        return ended
+        report = WorkerReport(self._loading.chosen, self._saving.dropped)
+        self._loading.chosen, self._saving.dropped = set(), set()
+        return report
 
     def shutdown(self) -> None:
         """Wait a moment for what is being saved."""

@@ -1,5 +1,7 @@
 """What is loaded and saved of requests, step by step."""
 
+import time
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -27,10 +29,17 @@ def store() -> MemoryStore:
     return store
 
 
-def scheduling(store: MemoryStore, saved: Saved = "hinted", *, sharing: bool = True, lossy: bool = False) -> Scheduling:
+def scheduling(
+    store: MemoryStore,
+    saved: Saved = "hinted",
+    *,
+    sharing: bool = True,
+    lossy: bool = False,
+    clock: Callable[[], float] = time.monotonic,
+) -> Scheduling:
     """Return the scheduler's side on a store."""
     lookups = Lookups(store, ["raw"], 30.0, 5.0)
-    return Scheduling(CUTTING, lookups, saved, block_tokens=8, sharing=sharing, lossy=lossy)
+    return Scheduling(CUTTING, lookups, saved, block_tokens=8, sharing=sharing, lossy=lossy, clock=clock)
 
 
 def matched(side: Scheduling, prompt: Prompt, computed: int = 0) -> int | None:
@@ -172,6 +181,54 @@ def test_blocks_after_preemption() -> None:
     side.allocated(PROMPT, (20, 21, 22, 23), 0)
     _, saves = side.step({"one": (20, 21, 22, 23)}, {}, {"one": 30})
     assert [save.blocks for save in saves] == [(20, 21, 22, 23)] * 3
+
+
+def test_lossy_load_after_preemption() -> None:
+    """What a preempted request computes from a lossy load is not saved, though it was planned to be before."""
+    store = MemoryStore()
+    side = scheduling(store, lossy=True)
+    side.allocated(PROMPT, BLOCKS[:1], 0)
+    side.step({"one": BLOCKS[:1]}, {}, {"one": 7})
+    for chunk in CHUNKS[:2]:
+        store.held[chunk.key, "raw"] = b"x"
+    assert saved_after_load(side, set()) == []
+
+
+def saved_at_once(side: Scheduling, prompt: Prompt) -> list[int]:
+    """Return where chunks end that are saved of a prompt that is computed in one step."""
+    blocks = range(len(prompt.tokens) // 8 + 1)
+    side.allocated(prompt, blocks, 0)
+    _, saves = side.step({prompt.request: blocks}, {}, {prompt.request: len(prompt.tokens)})
+    return [save.chunk.stop for save in saves]
+
+
+def test_planned_for_a_while() -> None:
+    """What was sent to be saved is not sent again for a minute."""
+    now = 0.0
+    side = scheduling(MemoryStore(), clock=lambda: now)
+    assert saved_at_once(side, PROMPT) == [8, 16, 24]
+    now = 59.0
+    assert saved_at_once(side, replace(PROMPT, request="two")) == []
+    now = 61.0
+    assert saved_at_once(side, replace(PROMPT, request="three")) == [8, 16, 24]
+
+
+def test_dropped() -> None:
+    """What was sent to be saved and found no room is sent again."""
+    side = scheduling(MemoryStore())
+    assert saved_at_once(side, PROMPT) == [8, 16, 24]
+    side.dropped([chunk.key for chunk in CHUNKS[1:]])
+    assert saved_at_once(side, replace(PROMPT, request="two")) == [16, 24]
+
+
+def test_so_many_are_planned() -> None:
+    """What was sent to be saved is remembered of so many chunks alone."""
+    side = scheduling(MemoryStore())
+    assert saved_at_once(side, PROMPT) == [8, 16, 24]
+    for number in range(1, 101):
+        other = Prompt(str(number), range(number * 1_000, number * 1_000 + 800), recurring=800)
+        assert len(saved_at_once(side, other)) == 100
+    assert saved_at_once(side, replace(PROMPT, request="two")) == [8, 16, 24]
 
 
 @pytest.mark.parametrize(("saved", "hint", "stops"), [("hinted", 0, []), ("all", 0, [8, 16, 24]), ("none", 20, [])])

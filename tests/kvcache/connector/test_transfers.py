@@ -70,7 +70,7 @@ def loading(
 def full(store: MemoryStore, source: PagedMemory) -> MemoryStore:
     """Return the store with both chunks saved."""
     side = saving(store, source)
-    side.take([Save(FIRST, SOURCE), Save(SECOND, SOURCE)])
+    side.take([Save("one", FIRST, SOURCE), Save("one", SECOND, SOURCE)])
     counts = side.close(30)
     assert (counts.saved, counts.bytes) == (2, sum(map(len, store.held.values())))
     return store
@@ -166,7 +166,7 @@ def test_any_codec(store: MemoryStore, source: PagedMemory, gone: str, loaded: s
     """A chunk that is held in another codec than the first is loaded in that one."""
     codecs: dict[str, Codec] = {"raw": RAW, "int8": Int8Codec()}
     side = Saving(Saver(store, list(codecs.values()), 4, 60.0), source, TOKENS)
-    side.take([Save(FIRST, SOURCE)])
+    side.take([Save("one", FIRST, SOURCE)])
     assert side.close(30).saved == 1
     del store.held["first", gone]
     target = memory("heads first")
@@ -210,7 +210,7 @@ def test_nothing_is_written_after_the_end(full: MemoryStore) -> None:
 def test_nothing_is_saved_twice(full: MemoryStore, source: PagedMemory) -> None:
     """A chunk that the store holds is not coded again."""
     side = saving(full, source)
-    side.take([Save(FIRST, SOURCE)])
+    side.take([Save("one", FIRST, SOURCE)])
     assert side.close(30).held == 1
     assert full.calls.count("put") == 2
 
@@ -220,7 +220,7 @@ def test_copied_at_once(store: MemoryStore, source: PagedMemory) -> None:
     wanted = source.read(source.slots(SOURCE, TOKENS, 0, 6))
     store.gate.clear()
     side = saving(store, source)
-    side.take([Save(FIRST, SOURCE)])
+    side.take([Save("one", FIRST, SOURCE)])
     for layer in range(source.layers):
         source.write(layer, ALL, torch.zeros(2, len(ALL), source.shape.heads, source.shape.head_dim))
     store.gate.set()
@@ -232,19 +232,41 @@ def test_full_queue(store: MemoryStore, source: PagedMemory) -> None:
     """While the store is slow chunks are dropped and counted, and the end does not wait longer than it may."""
     store.gate.clear()
     side = saving(store, source, most=2)
-    side.take([Save(FIRST, SOURCE)])
+    side.take([Save("one", FIRST, SOURCE)])
     await_true(lambda: bool(store.calls))
-    side.take([Save(Chunk(str(number), 0, 6), SOURCE) for number in range(9)])
+    side.take([Save(str(number), Chunk(str(number), 0, 6), SOURCE) for number in range(9)])
     counts = side.close(0.1)
     assert (counts.saved, counts.dropped) == (0, 7)
+
+
+def test_nothing_after_a_gap(store: MemoryStore, source: PagedMemory) -> None:
+    """Once a chunk of a request found no room those after it are dropped, though there is room again."""
+    chunks = [Chunk(str(number), 0, 6) for number in range(5)]
+    store.gate.clear()
+    side = saving(store, source, most=1)
+
+    def saves() -> Iterator[Save]:
+        yield Save("one", chunks[0], SOURCE)
+        await_true(lambda: bool(store.calls))
+        yield Save("one", chunks[1], SOURCE)
+        yield Save("one", chunks[2], SOURCE)
+        store.gate.set()
+        assert side._saver._background.wait(30)
+        yield Save("one", chunks[3], SOURCE)
+        yield Save("two", chunks[4], SOURCE)
+
+    side.take(saves())
+    counts = side.close(30)
+    assert (counts.saved, counts.dropped, side.dropped) == (3, 2, {"2", "3"})
+    assert {key for key, _ in store.held} == {"0", "1", "4"}
 
 
 def test_dead_store(store: MemoryStore, source: PagedMemory) -> None:
     """A store that is down is tried once; what comes then is dropped without a copy."""
     store.down = True
     side = saving(store, source)
-    side.take([Save(FIRST, SOURCE)])
+    side.take([Save("one", FIRST, SOURCE)])
     assert side._saver._background.wait(30)
-    side.take([Save(SECOND, SOURCE)] * 3)
+    side.take([Save("one", SECOND, SOURCE)] * 3)
     counts = side.close(30)
     assert (counts.failed, counts.dropped, store.calls) == (1, 3, ["lookup"])

