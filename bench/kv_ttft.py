@@ -68,7 +68,7 @@ class Bench:
             profile=str(profile),
             save="all",
             chunk_tokens=given.chunk,
-            save_queue=1_000,
+            save_tokens=1_000_000,
             flush_seconds=600.0,
         )
         encoder = PromptEncoder(weights)

@@ -44,7 +44,7 @@ _PROFILED: Final = 8
 """Texts that the profile of the model with random weights is learned from."""
 _IN_FLIGHT: Final = 4
 _LOOK_SECONDS: Final = 0.005
-_PATIENT: Final = {"lookup_seconds": 30.0, "load_seconds": 60.0, "flush_seconds": 600.0, "save_queue": 1_000}
+_PATIENT: Final = {"lookup_seconds": 30.0, "load_seconds": 60.0, "flush_seconds": 600.0, "save_tokens": 1_000_000}
 """Nothing is given up because this machine is busy."""
 
 Text = Sequence[Example]

@@ -15,9 +15,8 @@ class Background:
     A pool of the standard library would keep the process from ending while one of its threads hangs.
     """
 
-    def __init__(self, name: str, threads: int = 1, most: int = 0) -> None:
+    def __init__(self, name: str, threads: int = 1) -> None:
         self._waiting: deque[Work] = deque()
-        self._most = most
         self._running = 0
         self._closed = False
         self._changed = threading.Condition()
@@ -25,18 +24,13 @@ class Background:
             threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def submit(self, work: Work) -> bool:
-        """Have a function run; return whether it will be: not where `most` wait already, nor after `close`."""
+        """Have a function run; return whether it will be: not after `close`."""
         with self._changed:
-            if self._closed or self.full:
+            if self._closed:
                 return False
             self._waiting.append(work)
             self._changed.notify_all()
             return True
-
-    @property
-    def full(self) -> bool:
-        """Tell whether `most` functions wait."""
-        return 0 < self._most <= len(self._waiting)
 
     def wait(self, seconds: float) -> bool:
         """Wait until everything was run, so long at most; return whether it was."""

@@ -66,7 +66,7 @@ class Keeper:
             prefill,
             device,
         )
-        self._saver = Saver(self._store, codecs, options.save_queue, options.pause_seconds)
+        self._saver = Saver(self._store, codecs, options.save_tokens, options.pause_seconds)
         self._saved = RecentKeys(_SAVED_SECONDS)
         self._least_seconds = 0.0
         """What computing next to nothing takes, as the last tokens of any prompt."""

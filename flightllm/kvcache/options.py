@@ -35,8 +35,8 @@ class KvOptions:
 
     `save`: `hinted` keeps the starts of prompts that other prompts have too, as the request says; `all` keeps whole
     prompts. Starts shorter than `min_tokens` are computed: that is quicker. A load that is not done after
-    `load_seconds` is given up and computed, and a store that failed is left alone for `pause_seconds`. At most
-    `save_queue` chunks wait to be saved; the engine's end waits `flush_seconds` for them.
+    `load_seconds` is given up and computed, and a store that failed is left alone for `pause_seconds`. Nothing more
+    is saved while `save_tokens` tokens wait for it; the engine's end waits `flush_seconds` for them.
     """
 
     store: str
@@ -54,7 +54,7 @@ class KvOptions:
     lookup_seconds: float = 0.5
     load_seconds: float = 5.0
     pause_seconds: float = 5.0
-    save_queue: int = 64
+    save_tokens: int = 24_000
     flush_seconds: float = 5.0
 
     @property
@@ -71,7 +71,7 @@ class KvOptions:
         for name in (self.codec, *self.codecs):
             if name not in CODECS:
                 raise ConfigError(f"KV store, codec: there is no {name!r}; there are {', '.join(CODECS)}")
-        for name in ("chunk_tokens", "min_tokens", "save_queue"):
+        for name in ("chunk_tokens", "min_tokens", "save_tokens"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"KV store, {name}: expected at least 1, got {getattr(self, name)}")
         if self.prefill_tokens_per_second < 0:

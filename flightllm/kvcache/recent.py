@@ -2,7 +2,7 @@
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from math import inf
 from typing import Final
 
@@ -29,7 +29,3 @@ class RecentKeys:
 
     def __contains__(self, key: str) -> bool:
         return self._until.get(key, -inf) > self._clock()
-
-    def any_of(self, keys: Iterable[str]) -> bool:
-        """Tell whether one of some keys is there."""
-        return any(key in self for key in keys)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -37,25 +38,29 @@ class SaveCounts:
 
 
 class Saver:
-    """Saves each chunk in every codec; so many chunks wait at most: what finds no room, or no store, is dropped."""
+    """Saves each chunk in every codec. While `most` tokens wait, or more, what comes is dropped, as without a store."""
 
     def __init__(self, store: ChunkStore, codecs: Sequence[Codec], most: int, pause: float) -> None:
         self._store, self._codecs, self._pause = store, codecs, pause
-        self._background = Background("kv-save", most=most)
+        self._background = Background("kv-save")
+        self._most, self._waiting = most, 0
+        self._lock = threading.Lock()
         self._paused_until = 0.0
         self.counts = SaveCounts()
 
     @property
     def takes(self) -> bool:
         """Tell whether there is any use in copying a chunk."""
-        return not self._background.full and time.monotonic() >= self._paused_until
+        return self._waiting < self._most and time.monotonic() >= self._paused_until
 
     def save(self, chunk: Chunk, copied: Copied) -> bool:
         """Have a chunk saved; return whether it found room."""
-        taken = self.takes and self._background.submit(partial(self._keep, chunk.key, copied))
-        if not taken:
+        if not self.takes:
             self.counts.dropped += 1
-        return taken
+            return False
+        self._wait(chunk.tokens)
+        self._background.submit(partial(self._keep, chunk, copied))
+        return True
 
     def close(self, seconds: float) -> SaveCounts:
         """Wait until everything is saved, so long at most, and return what became of it."""
@@ -66,17 +71,23 @@ class Saver:
             _log.warning("kv_saves_lost", dropped=self.counts.dropped, failed=self.counts.failed)
         return self.counts
 
-    def _keep(self, key: str, copied: Copied) -> None:
-        if time.monotonic() < self._paused_until:
-            self.counts.dropped += 1
-            return
+    def _wait(self, tokens: int) -> None:
+        with self._lock:
+            self._waiting += tokens
+
+    def _keep(self, chunk: Chunk, copied: Copied) -> None:
         try:
-            self._put(key, copied)
+            if time.monotonic() < self._paused_until:
+                self.counts.dropped += 1
+                return
+            self._put(chunk.key, copied)
         except Exception as error:  # noqa: BLE001 - what is not saved is computed again
             self.counts.failed += 1
             if isinstance(error, StoreUnavailableError):
                 self._paused_until = time.monotonic() + self._pause
             _log.warning("kv_save_failed", reason=str(error) or type(error).__name__)
+        finally:
+            self._wait(-chunk.tokens)
 
     def _put(self, key: str, copied: Copied) -> None:
         import torch

@@ -28,7 +28,7 @@ def store() -> Iterator[MemoryStore]:
     store.gate.set()
 
 
-def saver(store: MemoryStore, most: int = 4) -> Saver:
+def saver(store: MemoryStore, most: int = 24) -> Saver:
     """Return what saves in two codecs."""
     return Saver(store, [RawCodec(), Int8Codec()], most, 60.0)
 
@@ -55,9 +55,9 @@ def test_only_what_is_missing(store: MemoryStore) -> None:
 
 
 def test_no_room(store: MemoryStore) -> None:
-    """While as many chunks wait as may, others are dropped, and the end waits no longer than it is told."""
+    """While as many tokens wait as may, others are dropped, and the end waits no longer than it is told."""
     store.gate.clear()
-    side = saver(store, most=1)
+    side = saver(store, most=7)
     side.save(CHUNK, lambda: CACHE)
     await_true(lambda: bool(store.calls))
     assert side.save(CHUNK, lambda: CACHE)

@@ -167,7 +167,7 @@ class FlightLLMConnector(KVConnectorBase_V1):
         source = Source(link, codecs, policy, self._prefill(), str(memory.device))
         slo = options.slo_seconds or None
         self._loading = Loading(source, memory, spec.block_size, options.load_seconds, slo)
-        saver = Saver(self._store, tuple(codecs.values()), options.save_queue, options.pause_seconds)
+        saver = Saver(self._store, tuple(codecs.values()), options.save_tokens, options.pause_seconds)
         self._saving = Saving(saver, memory, spec.block_size)
 
     def start_load_kv(self, forward_context: Any, **kwargs: Any) -> None:

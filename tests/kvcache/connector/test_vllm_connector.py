@@ -160,7 +160,7 @@ def test_growing_chunks(tmp_path: Path) -> None:
 def test_dropped_chunks(tmp_path: Path) -> None:
     """What finds no room to wait is saved when prompts with the same start are asked again."""
     folder = f"folder://{tmp_path}"
-    result = run(GROUPED, [group(1, count=1)] * 8, folder, "float32", save_queue=1)
+    result = run(GROUPED, [group(1, count=1)] * 8, folder, "float32", save_tokens=1)
     assert result["dropped"] > 0
     assert result["saved"] == len(list(tmp_path.glob("*.raw"))) == 6
 
