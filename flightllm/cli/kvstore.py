@@ -81,10 +81,13 @@ def status(server: Server) -> None:
 
 @kvstore.command()
 @_store_options
-@click.confirmation_option(prompt="Forget all that the store holds?")
-def clear(server: Server) -> None:
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def clear(server: Server, *, yes: bool) -> None:
     """Forget all that a store holds."""
     with _store(server) as store:
+        held = store.status().chunks
+        if not yes:
+            click.confirm(f"Forget the {held:,} chunks at {server.uri}? (--yes does not ask)", abort=True)
         click.echo(f"forgot {store.clear():,} bitstreams")
 
 

@@ -8,7 +8,7 @@ from flightllm.errors import ConfigError
 from flightllm.kvcache.codec import CODECS, open_codec
 from flightllm.kvcache.codec.base import Codec
 from flightllm.kvcache.codec.levels import needs_profile
-from flightllm.kvcache.options import KvOptions
+from flightllm.kvcache.options import KvOptions, check_address
 from flightllm.kvcache.profile.place import profile_path
 from flightllm.kvcache.store.client import FlightStore
 
@@ -46,8 +46,6 @@ def open_store(options: KvOptions) -> FlightStore:
     Raises:
         ConfigError: its address is none, or its token or `tls_ca` cannot be read.
     """
-    address = options.store
-    if not address.startswith(("grpc://", "grpc+tcp://", "grpc+tls://")):
-        raise ConfigError(f"KV store: no address {address!r}; write 'grpc://host:port' or 'grpc+tls://host:port'")
+    check_address(options.store)
     token = read_secret("KV store, token", options.token) if options.token else None
-    return FlightStore(address, token=token, tls_ca=Path(options.tls_ca).expanduser() if options.tls_ca else None)
+    return FlightStore(options.store, token=token, tls_ca=Path(options.tls_ca).expanduser() if options.tls_ca else None)

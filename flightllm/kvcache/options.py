@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Final, Literal, get_args
@@ -16,6 +17,8 @@ HINT: Final = "flightllm_kv_prefix"
 
 _KINDS: Final[Mapping[str, tuple[type, ...]]] = {"int": (int,), "float": (int, float), "Sequence[str]": (list, tuple)}
 
+_EXPECTED: Final = {"int": "a whole number", "float": "a number", "Sequence[str]": "a list of texts"}
+_ADDRESS: Final = re.compile(r"grpc(\+tcp|\+tls)?://[^/]+:\d+")
 _EXACT: Final = "raw"
 
 Saved = Literal["hinted", "all", "none"]
@@ -64,13 +67,13 @@ class KvOptions:
 
     def __post_init__(self) -> None:
         if not self.store:
-            raise ConfigError("KV store: say where it is, as 'grpc://host:port'")
+            raise ConfigError("KV store: say where it is by `kv_store`, as 'grpc://host:port'")
         check_reference("KV store, token", self.token)
         if self.save not in get_args(Saved):
             raise ConfigError(f"KV store, save: expected {', '.join(get_args(Saved))}, got {self.save!r}")
         for name in (self.codec, *self.codecs):
             if name not in CODECS:
-                raise ConfigError(f"KV store, codec: there is no {name!r}; there are {', '.join(CODECS)}")
+                raise ConfigError(f"KV store, codec and codecs: there is no {name!r}; there are {', '.join(CODECS)}")
         for name in ("chunk_tokens", "min_tokens", "save_tokens"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"KV store, {name}: expected at least 1, got {getattr(self, name)}")
@@ -90,8 +93,14 @@ def gather_kv_options(store: str, codec: str, token: str | None, options: Mappin
     named = {name: value for name, value in {"store": store, "codec": codec, "token": token}.items() if value}
     given = {**options, **named}
     if given:
-        read_kv_options(given)
+        check_address(read_kv_options(given).store)
     return given
+
+
+def check_address(store: str) -> None:
+    """Raise `ConfigError` where a store cannot be at an address."""
+    if not _ADDRESS.fullmatch(store):
+        raise ConfigError(f"KV store: no address {store!r}; write 'grpc://host:port' or 'grpc+tls://host:port'")
 
 
 def read_kv_options(given: Mapping[str, Any]) -> KvOptions:
@@ -104,7 +113,7 @@ def read_kv_options(given: Mapping[str, Any]) -> KvOptions:
     for name, value in given.items():
         if name not in valid:
             raise ConfigError(f"KV store, {name}: unknown option; valid options: {', '.join(sorted(valid))}")
-        kind = _KINDS.get(str(valid[name]), (str, type(None)))
+        kind, told = _KINDS.get(str(valid[name]), (str, type(None))), _EXPECTED.get(str(valid[name]), "a text")
         if not isinstance(value, kind) or isinstance(value, bool):
-            raise ConfigError(f"KV store, {name}: {value!r} is of a wrong type")
+            raise ConfigError(f"KV store, {name}: {value!r} is of a wrong type; expected {told}")
     return KvOptions(**{"store": "", **given})

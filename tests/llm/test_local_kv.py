@@ -298,6 +298,7 @@ def test_rope_by_length(store: KvServer, tmp_path: Path) -> None:
     [
         ({"kv_codec": "raw"}, "say where it is"),
         ({"kv_store": "http://here:1"}, "grpc://host:port"),
+        ({"kv_store": "grpc://here"}, "grpc://host:port"),
         ({"kv_store": "grpc://here:1", "kv_codec": "zip"}, "raw, int8, cachegen-0"),
         ({"kv_store": "grpc://here:1", "kv_options": {"chunks": 3}}, r"chunks: unknown option.*chunk_tokens"),
         ({"kv_store": "grpc://here:1", "kv_options": {"profile": "/no/where.npz"}}, r"kvcache\.profile"),

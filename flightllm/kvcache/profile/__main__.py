@@ -73,6 +73,7 @@ def _profile(
             f"the texts are too short: {len(prompts)} contexts of {tokens} tokens where {_HELD_OUT} are the least;"
             " give more by --texts, or a smaller --context"
         )
+    console.print(f"{len(prompts)} contexts of {tokens:,} tokens are computed; less by --contexts and --context")
     computing = PrefixModel(folder, device, "auto")
     chunks = [
         computing.kv_cache(prompt).cpu() for prompt in track(prompts, "KV caches", console=console, transient=True)

@@ -65,7 +65,8 @@ def test_refused() -> None:
         ({}, "say where it is"),
         ({"store": "grpc://h:1", "chunk": 5}, "chunk: unknown option.*chunk_tokens"),
         ({"store": "grpc://h:1", "chunk_tokens": 0}, "at least 1"),
-        ({"store": "grpc://h:1", "chunk_tokens": "5"}, "wrong type"),
+        ({"store": "grpc://h:1", "chunk_tokens": "5"}, "wrong type; expected a whole number"),
+        ({"store": "grpc://h:1", "codecs": "int8"}, "wrong type; expected a list"),
         ({"store": "grpc://h:1", "save": "some"}, "hinted, all, none"),
         ({"store": "grpc://h:1", "load_seconds": -1}, "no negative time"),
         ({"store": "grpc://h:1", "token": "hunter2"}, "never the secret itself"),
@@ -79,8 +80,9 @@ def test_wrong_options(options: dict[str, Any], told: str) -> None:
 
 def test_no_such_store_or_codec() -> None:
     """An address of no store, and a codec of no name, say what to write."""
-    with pytest.raises(ConfigError, match="grpc://host:port"):
-        open_store(KvOptions("http://here"))
+    for address in ("http://here:1", "grpc://here", "here:1"):
+        with pytest.raises(ConfigError, match="grpc://host:port"):
+            open_store(KvOptions(address))
     with pytest.raises(ConfigError, match=r"here\.pem"):
         open_store(KvOptions("grpc+tls://here:1", tls_ca="/no/here.pem"))
     with pytest.raises(ConfigError, match=r"zip.*raw"):
