@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 _SAVED_SECONDS = 60.0
 """How long a chunk that was loaded, or sent to be saved, is not sent again; the store may have lost it after that."""
-_NEW = 0.3
-"""Weight of the latest computation in the average of what a token takes."""
+_SLOWER, _QUICKER = 0.5, 0.1
+"""Weights of the latest computation in what a token takes: machines have other work too, and late is worse."""
 _LEAST_TOKENS = 64
 """Fewer tokens say little of what one takes."""
 
@@ -121,11 +121,11 @@ class Keeper:
     def computed(self, start: int, stop: int, seconds: float) -> None:
         """Learn how long the tokens `start` to `stop` of a prompt took."""
         if stop - start < _LEAST_TOKENS:
-            self._least_seconds += _NEW * (seconds - self._least_seconds)
+            self._least_seconds += _weight(seconds, self._least_seconds) * (seconds - self._least_seconds)
             return
         prefill = self.source.prefill
         expected = prefill(start, stop)
-        share = 1.0 + _NEW * (seconds / expected - 1.0)
+        share = 1.0 + _weight(seconds, expected) * (seconds / expected - 1.0)
         rates = prefill.rates._replace(computed=prefill.rates.computed * share)
         self.source = replace(self.source, prefill=replace(prefill, rates=rates))
 
@@ -133,3 +133,7 @@ class Keeper:
         """Wait a moment for what is being saved, and end the connection."""
         self._saver.close(self._options.flush_seconds)
         self._store.close()
+
+
+def _weight(seconds: float, expected: float) -> float:
+    return _SLOWER if seconds > expected else _QUICKER

@@ -308,8 +308,9 @@ def test_hints_for_a_kv_store(make_requests: MakeRequests) -> None:
         exact = tokenizing(engine)
         assert exact is not None
         shorter, longer = exact.token_ids([requests[1].prompt[:60], requests[1].prompt])
-        hints = [body.get("vllm_xargs") for body in endpoint.bodies]
-        assert hints == [{"flightllm_kv_prefix": shared_length(shorter, longer)}, None]
+        together = {"flightllm_kv_prefix": shared_length(shorter, longer)}
+        hints = {isinstance(body["prompt"], list): body.get("vllm_xargs") for body in endpoint.bodies}
+        assert hints == {True: together, False: None}
 
 
 def test_tokens_are_known_only_with_a_tokenizer() -> None:

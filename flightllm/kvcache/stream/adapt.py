@@ -7,8 +7,6 @@ from flightllm.kvcache.stream.base import TEXT, Ladder, Situation
 
 _GAIN: Final = 1.1
 """A transfer goes on unless something else is sooner by more than this factor: estimates are no better."""
-_MARGIN: Final = 1.25
-"""Text fits where even so much slower computing would be in time: machines have other work, too."""
 _HOPE: Final = 8.0
 """The same where nothing is in time any more: links recover, and only by going on, or by the smallest that is held, can
 the SLO still be met. On 200 random traces fewer prompts were late with 8 than with 2 or 4, and no more than with more;
@@ -35,7 +33,7 @@ class Adaptive:
         """Return what to fetch of the next chunk; see `Policy.choose`."""
         held = self.ladder.nearest(self.ladder.default, now.left[0].sizes)
         text = now.text_seconds()
-        if held is None or (now.slo is not None and now.fits(_MARGIN * text)):
+        if held is None or (now.slo is not None and now.fits(text)):
             return TEXT
         if now.rate is None:
             return TEXT if text <= now.fetch_seconds(self.ladder.default, self.ladder) else held
