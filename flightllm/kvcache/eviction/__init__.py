@@ -10,6 +10,7 @@ from flightllm.kvcache.eviction.base import Policy
 from flightllm.kvcache.eviction.fifo import Fifo
 from flightllm.kvcache.eviction.gdsf import Gdsf
 from flightllm.kvcache.eviction.lru import Lru
+from flightllm.kvcache.eviction.planned import Planned
 from flightllm.kvcache.eviction.two_queues import TwoQueues
 from flightllm.kvcache.eviction.workload_aware import WorkloadAware
 
@@ -19,6 +20,7 @@ POLICIES: Final[dict[str, Callable[[int], Policy[Any]]]] = {
     "2q": TwoQueues,
     "gdsf": Gdsf,
     "workload_aware": WorkloadAware,
+    "planned": Planned,
 }
 
 

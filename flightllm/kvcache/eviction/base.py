@@ -12,10 +12,18 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Use(Generic[Key]):
-    """A prompt that begins to use its blocks, which are `keys`, in order; `kind` is its class, as its call site."""
+    """A prompt that begins to use its blocks, which are `keys`, in order; `kind` is its class, as its call site.
+
+    A query's prompts come in an order that its planner knows. Prompts that are still to come have the first `ahead` of
+    these blocks too, and none has those behind; None: nobody knows.
+    """
 
     keys: Sequence[Key]
     kind: Hashable = ""
+    ahead: int | None = None
+    query: Hashable = None
+    """The query, whose prompts are numbered by `number`."""
+    number: int = 0
 
 
 class Policy(Protocol[Key]):
@@ -23,6 +31,14 @@ class Policy(Protocol[Key]):
 
     Times are those of one clock, in seconds, that never goes back.
     """
+
+    def queue(self, use: Use[Key], now: float) -> None:
+        """Take note of a prompt that waits, and will use its blocks, as `use` says later. Does nothing here."""
+        del use, now
+
+    def cancel(self, use: Use[Key], now: float) -> None:
+        """Take note that a prompt which waited will not use its blocks. Does nothing here."""
+        del use, now
 
     def use(self, use: Use[Key], now: float) -> None:
         """Take note that a prompt uses its blocks from now on, whether they were found or are to be computed."""

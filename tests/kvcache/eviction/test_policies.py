@@ -12,6 +12,7 @@ from flightllm.kvcache.eviction.belady import Belady
 from flightllm.kvcache.eviction.fifo import Fifo
 from flightllm.kvcache.eviction.gdsf import Gdsf
 from flightllm.kvcache.eviction.lru import Lru
+from flightllm.kvcache.eviction.planned import Planned
 from flightllm.kvcache.eviction.two_queues import TwoQueues
 from flightllm.kvcache.eviction.workload_aware import WorkloadAware
 
@@ -113,6 +114,64 @@ def test_what_was_expected_and_did_not_come_goes() -> None:
     assert gone(asked_twice(), 84, 8_040.0)[-4:] == "qpyx"
 
 
+def use(keys: str, number: int, ahead: int | None, query: str = "q") -> Use[int]:
+    """Return the use of blocks that are characters by a query's prompt."""
+    return Use([ord(character) for character in keys], query, ahead, query, number)
+
+
+def take(policy: Policy[int], *prompts: Use[int], now: float = 0.0) -> None:
+    """Have prompts come, and end."""
+    for prompt in prompts:
+        policy.use(prompt, now)
+        for key in reversed(prompt.keys):
+            policy.free(key, now)
+
+
+def test_planned_bands() -> None:
+    """What a query is done with goes first, then what nobody knows of, then what its later prompts have."""
+    policy = Planned[int](100)
+    take(policy, use("abcd", 0, 2), Use([ord("x"), ord("y")]))
+    assert gone(policy, 6, 1.0) == "dcyxba"
+
+
+def test_what_waits_stays() -> None:
+    """What waiting prompts need goes last, of it what is needed last; one that is cancelled needs nothing."""
+    policy, first, second = Planned[int](100), use("ab", 1, 0), use("ac", 2, 0)
+    take(policy, use("abcd", 0, 3))
+    policy.queue(first, 0.0)
+    policy.queue(second, 0.0)
+    policy.queue(third := use("d", 3, 0), 0.0)
+    assert gone(policy, 2, 1.0) == "dc"
+    policy.cancel(third, 1.0)
+    assert gone(policy, 2, 1.0) == "ba"
+
+
+def test_out_of_order() -> None:
+    """Of what two prompts of a query say the later one's word counts, whichever ends first."""
+    policy = Planned[int](100)
+    take(policy, use("ab", 5, 0), use("ab", 4, 2), use("xy", 6, 2))
+    assert gone(policy, 4, 1.0) == "bayx"
+
+
+def test_used_by_others() -> None:
+    """What a query is done with is judged by its class once a prompt without a plan has used it."""
+    policy = Planned[int](100)
+    take(policy, use("ab", 0, 0), use("xy", 1, 0), Use([ord("a")]))
+    assert gone(policy, 4, 1.0) == "byxa"
+
+
+def test_queries_that_end() -> None:
+    """Nothing is kept for a query that is over, or stands still; another query's need counts."""
+    policy = Planned[int](100)
+    take(policy, use("abcd", 0, 4), Use([ord("x")]))
+    policy.end("q")
+    assert gone(policy, 5, 1.0) == "dcbax"
+    take(policy, use("ab", 0, 2, "still"), Use([ord("x")]))
+    assert gone(policy, 3, 100.0) == "bax"
+    take(policy, use("ab", 0, 2, "one"), use("ab", 0, 0, "two"), Use([ord("x")]))
+    assert gone(policy, 3, 1.0) == "xba"
+
+
 def test_learning_ends() -> None:
     """What is not to be learned from changes nothing."""
     policy = WorkloadAware[int](100)
@@ -125,8 +184,13 @@ def test_learning_ends() -> None:
 
 def test_unknown_policy() -> None:
     """A name of none says which there are."""
-    with pytest.raises(ConfigError, match="lru, fifo, 2q, gdsf, workload_aware"):
+    with pytest.raises(ConfigError, match="lru, fifo, 2q, gdsf, workload_aware, planned"):
         create_policy("mru", 10)
+
+
+def plan(number: int) -> tuple[int | None, int, int]:
+    """Return how many blocks later prompts have, the query and the number of a prompt; nothing of every fifth."""
+    return (None if number % 5 == 0 else number % 4), number // 50, number
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -135,8 +199,15 @@ def test_no_block_is_lost(name: str, seed: int) -> None:
     """Whatever comes free, is held and goes, in any order: exactly those that may go go, each once."""
     made: dict[str, Callable[[int], Policy[int]]] = {**POLICIES, "belady": lambda _: Belady(PROMPTS)}
     policy, drawn, model = made[name](32), random.Random(seed), set[int]()  # noqa: S311
+    uses = [Use(keys, number % 3, *plan(number)) for number, keys in enumerate(PROMPTS)]
     for number, keys in enumerate(PROMPTS):
-        policy.use(Use(keys, number % 3), float(number))
+        coming = uses[number : number + 4]
+        if number % 4 == 0:
+            for one in coming:
+                policy.queue(one, float(number))
+        if number % 9 == 5:
+            policy.cancel(uses[number], float(number))
+        policy.use(uses[number], float(number))
         for key in keys:
             policy.hold(key)
             model.discard(key)
