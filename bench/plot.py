@@ -1,6 +1,7 @@
 """Draw figures with matplotlib, which the extra `bench` installs."""
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,7 +44,7 @@ def plot_curves(panels: Mapping[str, Mapping[str, Curve]], path: Path, across: s
     """
     figure, axes = _figure(len(panels), 4.6, 3.6)
     for axis, (name, curves) in zip(axes, panels.items(), strict=True):
-        for colour, (label, points) in zip(_COLOURS, curves.items(), strict=False):
+        for colour, (label, points) in zip(cycle(_COLOURS), curves.items(), strict=False):
             axis.plot(*zip(*points, strict=True), color=colour, label=label, marker="o", markersize=4)
         axis.set(title=name, xlabel=across)
         axis.spines[["top", "right"]].set_visible(False)

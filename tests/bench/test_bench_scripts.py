@@ -39,6 +39,13 @@ def test_planning_shows_every_phase() -> None:
     assert sum(phases.values()) == pytest.approx(whole, abs=0.1)
 
 
+@pytest.mark.skipif("FLIGHTLLM_DATA" not in os.environ, reason="FLIGHTLLM_DATA is not set")
+def test_eviction_sim_replays_the_trace() -> None:
+    """Hits of every policy are told, and none has more than the optimum."""
+    hits = run("eviction_sim", data=os.environ["FLIGHTLLM_DATA"])["hits"]
+    assert 0 < max(found["0.05"] for name, found in hits.items() if name != "ideal") == hits["belady"]["0.05"]
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_recovery_measures_a_kill() -> None:
     """The server answers again after its process was killed."""

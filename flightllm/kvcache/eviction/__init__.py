@@ -1,0 +1,35 @@
+"""Which blocks of a KV cache go first: policies, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, Final
+
+from flightllm.errors import ConfigError
+from flightllm.kvcache.eviction.base import Policy
+from flightllm.kvcache.eviction.fifo import Fifo
+from flightllm.kvcache.eviction.gdsf import Gdsf
+from flightllm.kvcache.eviction.lru import Lru
+from flightllm.kvcache.eviction.planned import Planned
+from flightllm.kvcache.eviction.two_queues import TwoQueues
+from flightllm.kvcache.eviction.workload_aware import WorkloadAware
+
+POLICIES: Final[dict[str, Callable[[int], Policy[Any]]]] = {
+    "lru": lambda _: Lru(),
+    "fifo": lambda _: Fifo(),
+    "2q": TwoQueues,
+    "gdsf": Gdsf,
+    "workload_aware": WorkloadAware,
+    "planned": Planned,
+}
+
+
+def create_policy(name: str, blocks: int) -> Policy[Hashable]:
+    """Return a new policy by its name, for a cache of so many blocks.
+
+    Raises:
+        ConfigError: there is no such policy.
+    """
+    if name not in POLICIES:
+        raise ConfigError(f"there is no eviction policy {name!r}; there are {', '.join(POLICIES)}")
+    return POLICIES[name](blocks)

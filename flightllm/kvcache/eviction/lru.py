@@ -1,0 +1,36 @@
+"""`lru`: the block that was used least recently goes first, a prompt's end before its beginning, as in vLLM."""
+
+from collections import OrderedDict
+
+from flightllm.kvcache.eviction.base import Key, Policy, Use
+
+
+class Lru(Policy[Key]):
+    """Blocks in the order in which they came free."""
+
+    def __init__(self) -> None:
+        self._free: OrderedDict[Key, None] = OrderedDict()
+
+    def use(self, use: Use[Key], now: float) -> None:
+        """Learn nothing."""
+
+    def free(self, key: Key, now: float) -> None:
+        """Put a block behind all others; see `Policy.free`."""
+        del now
+        self._free[key] = None
+        self._free.move_to_end(key)
+
+    def hold(self, key: Key) -> None:
+        """Take a block out; see `Policy.hold`."""
+        self._free.pop(key, None)
+
+    def evict(self, now: float) -> Key:
+        """Return the first; see `Policy.evict`."""
+        del now
+        return self._free.popitem(last=False)[0]
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._free
+
+    def __len__(self) -> int:
+        return len(self._free)

@@ -1,0 +1,152 @@
+"""`workload_aware`: what each class of prompts is likely to use again soon stays (KV cache in the wild, ATC'25).
+
+A block's class is that of the prompt that used it last: its call site, and how many of the prompt's blocks were new,
+which tells how likely a conversation is to go on. A prompt's last block, and blocks that many prompts had, are classes
+of their own. Of each class it is learned how often its blocks are used again and after how long, as an exponential
+distribution. The block goes whose next use is the least likely within the next seconds, given that it has not been used
+until now; within a class that is the one used least recently, so that only one block of each class is looked at.
+
+The paper's score does not have the last condition. With it, what was likely to be used soon, and was not, goes sooner.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+from typing import Final, Generic
+
+from flightllm.kvcache.eviction.base import Key, Policy, Use
+
+_LIFE_SECONDS: Final = 5.0
+"""The time for which the likelihood of a use is taken, as in the paper."""
+_REMEMBERED: Final = 16
+"""Times as many blocks as the cache has are remembered with their last use."""
+_SIZES: Final = 7
+"""Classes of prompts by their new blocks: none, 1, 2 to 3, 4 to 7, …; all larger ones are in the last."""
+_MANY: Final = 64
+"""Prompts that had a block which is taken as shared by all."""
+_LEARNED: Final = 16
+"""The likelihoods of a class are learned anew after so many of its blocks were used, and a part more each time."""
+_GROWTH: Final = 1.1
+_WINDOW: Final = 65_536
+"""Uses of a class that count; then all it knows counts half."""
+_LEAST_SECONDS: Final = 1e-3
+_SPREAD: Final = 0.25
+"""Times until the next use differ by this part of their mean, though those that were seen did not."""
+
+
+@dataclass(slots=True)
+class _Class(Generic[Key]):
+    """What is known of a class, and those of its blocks that may go, with when they came free and their places."""
+
+    free: OrderedDict[Key, tuple[float, int]] = field(default_factory=OrderedDict)
+    uses: float = 0.0
+    reuses: float = 0.0
+    seconds: float = 0.0
+    """Sum of the times until blocks were used again."""
+    least: float = math.inf
+    probability: float = 0.5
+    rate: float = 0.0
+    """Of the exponential distribution, per second."""
+    next: float = 0.0
+
+    def used(self) -> None:
+        """Count a use, and learn now and then."""
+        self.uses += 1
+        if self.uses < self.next:
+            return
+        self.next = max(self.uses + _LEARNED, self.uses * _GROWTH)
+        self.probability = (self.reuses + 0.5) / (self.uses + 1.0)
+        if self.reuses:
+            mean = self.seconds / self.reuses
+            self.rate = 1.0 / max(_LEAST_SECONDS, mean * _SPREAD, mean - self.least)
+        if self.uses > _WINDOW:
+            self.uses, self.reuses, self.seconds = self.uses / 2, self.reuses / 2, self.seconds / 2
+            self.next, self.least = self.uses * _GROWTH, self.seconds / max(1.0, self.reuses)
+
+    def used_again(self, seconds: float) -> None:
+        """Count that a block was used again."""
+        self.reuses += 1
+        self.seconds += seconds
+        self.least = min(self.least, seconds)
+
+    def likelihood(self, age: float) -> float:
+        """Return how likely a block that came free so long ago is used within the next seconds."""
+        waiting = self._waiting(age)
+        soon = waiting - self._waiting(age + _LIFE_SECONDS)
+        return self.probability * soon / (1.0 - self.probability * (1.0 - waiting))
+
+    def _waiting(self, age: float) -> float:
+        """Return how likely a block that is used again some time has not been used until an age."""
+        return math.exp(-self.rate * age)
+
+
+class WorkloadAware(Policy[Key]):
+    """Learns while it runs, until `learning` is turned off."""
+
+    def __init__(self, blocks: int) -> None:
+        self.learning = True
+        self._most = _REMEMBERED * blocks
+        self._classes: dict[Hashable, _Class[Key]] = {}
+        self._last: OrderedDict[Key, tuple[_Class[Key], float, int, int]] = OrderedDict()
+        """The class and the time of each block's last use, the number of its uses, and its place in the prompt."""
+        self._free: dict[Key, _Class[Key]] = {}
+
+    def use(self, use: Use[Key], now: float) -> None:
+        """Learn from what is used again; see `Policy.use`."""
+        keys, last = use.keys, self._last
+        known = next((place for place, key in enumerate(keys) if key not in last), len(keys))
+        size = min((len(keys) - known).bit_length(), _SIZES)
+        inner, end = self._class((use.kind, size)), self._class((use.kind, size, "end"))
+        shared = self._class((use.kind, "shared"))
+        for place, key in enumerate(keys):
+            before = last.pop(key, None)
+            if before is not None and self.learning:
+                before[0].used_again(now - before[1])
+            count = before[2] + 1 if before else 1
+            its = shared if count > _MANY else end if place == len(keys) - 1 else inner
+            if self.learning:
+                its.used()
+            last[key] = its, now, count, place
+        while len(last) > max(self._most, len(keys)):
+            last.popitem(last=False)
+
+    def free(self, key: Key, now: float) -> None:
+        """Put a block behind the others of its class; see `Policy.free`."""
+        its, _, _, place = self._last.get(key) or (self._class(None), now, 0, 0)
+        self._free[key] = its
+        its.free[key] = now, place
+
+    def hold(self, key: Key) -> None:
+        """Take a block out; see `Policy.hold`."""
+        its = self._free.pop(key, None)
+        if its is not None:
+            del its.free[key]
+
+    def evict(self, now: float) -> Key:
+        """Return the block whose use is the least likely; of equally likely ones the farther on; see `Policy.evict`."""
+        lowest: tuple[float, int] | None = None
+        for its in self._classes.values():
+            if its.free:
+                key, (since, place) = next(iter(its.free.items()))
+                rank = its.likelihood(now - since), -place
+                if lowest is None or rank < lowest:
+                    lowest, found = rank, key
+        if lowest is None:
+            raise KeyError("no block may go")
+        self.hold(found)
+        return found
+
+    def _class(self, kind: Hashable) -> _Class[Key]:
+        its = self._classes.get(kind)
+        if its is None:
+            its = self._classes[kind] = _Class()
+        return its
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._free
+
+    def __len__(self) -> int:
+        return len(self._free)

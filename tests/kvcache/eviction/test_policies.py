@@ -1,0 +1,225 @@
+"""What each eviction policy lets go first, and that none loses a block."""
+
+import random
+from collections.abc import Callable
+
+import pytest
+
+from flightllm.errors import ConfigError
+from flightllm.kvcache.eviction import POLICIES, create_policy
+from flightllm.kvcache.eviction.base import Policy, Use
+from flightllm.kvcache.eviction.belady import Belady
+from flightllm.kvcache.eviction.fifo import Fifo
+from flightllm.kvcache.eviction.gdsf import Gdsf
+from flightllm.kvcache.eviction.lru import Lru
+from flightllm.kvcache.eviction.planned import Planned
+from flightllm.kvcache.eviction.two_queues import TwoQueues
+from flightllm.kvcache.eviction.workload_aware import WorkloadAware
+
+PROMPTS = [[number // 3, *range(100 * number, 100 * number + number % 7)] for number in range(400)]
+"""Blocks of prompts, the first one shared by three of them."""
+
+
+def run(policy: Policy[int], *prompts: str, seconds: float = 1.0, kind: str = "", since: float = 0.0) -> float:
+    """Have prompts, whose blocks are characters, come one after the other; return when the last one ended."""
+    now = since
+    for prompt in prompts:
+        keys = [ord(character) for character in prompt]
+        policy.use(Use(keys, kind), now)
+        for key in keys:
+            policy.hold(key)
+        for key in reversed(keys):
+            policy.free(key, now)
+        now += seconds
+    return now
+
+
+def gone(policy: Policy[int], count: int, now: float = 1e6) -> str:
+    """Return the blocks that go next."""
+    return "".join(chr(policy.evict(now)) for _ in range(count))
+
+
+def test_lru() -> None:
+    """What was used least recently goes first, of a prompt its end."""
+    policy = Lru[int]()
+    run(policy, "abc", "xy", "ab")
+    assert gone(policy, 5) == "cyxba"
+
+
+def test_fifo() -> None:
+    """What was computed first goes first though it was used since; what went is new when it comes back."""
+    policy = Fifo[int]()
+    run(policy, "abc", "xy", "ab")
+    assert gone(policy, 2) == "cb"
+    run(policy, "ab")
+    assert gone(policy, 4) == "ayxb"
+
+
+def test_gdsf() -> None:
+    """What was used often stays, until what is used since has as much."""
+    policy = Gdsf[int](100)
+    run(policy, "ab", "ab", "ab", "xy")
+    assert gone(policy, 2) == "yx"
+    run(policy, "pq")
+    assert gone(policy, 2) == "qp"
+    run(policy, "uv", "uv")
+    assert gone(policy, 4) == "bavu"
+
+
+def test_two_queues() -> None:
+    """A scan does not push out what came back after it had gone once."""
+    policy = TwoQueues[int](8)
+    run(policy, "ab", "cdefgh")
+    assert gone(policy, 2) == "ba"
+    run(policy, "ab")
+    run(policy, "ijklmn")
+    assert "a" not in gone(policy, 10)
+    assert gone(policy, 2) == "ba"
+
+
+def test_belady() -> None:
+    """What is used last, or never, goes first."""
+    prompts = ["ab", "cd", "c", "a", "b"]
+    policy = Belady([[ord(character) for character in prompt] for prompt in prompts])
+    run(policy, *prompts[:2])
+    assert gone(policy, 4) == "dbac"
+
+
+def test_classes_that_come_back_stay() -> None:
+    """Of two kinds of prompts the one whose blocks are used again is kept, though it was used less recently."""
+    policy = WorkloadAware[int](100)
+    now = 0.0
+    for number in range(60):
+        now = run(policy, "ab", kind="chat", since=now)
+        now = run(policy, chr(1_000 + 2 * number) + chr(1_001 + 2 * number), kind="scan", since=now)
+    assert set(gone(policy, 120, now)).isdisjoint("ab")
+    assert gone(policy, 2, now + 100.0) == "ba"
+
+
+def asked_twice() -> WorkloadAware[int]:
+    """Return a policy that knows prompts of two kinds, which come a second time soon or late, and a new one of each."""
+    policy = WorkloadAware[int](1_000)
+    for number in range(40):
+        kind, seconds = ("soon", 1.0) if number % 2 else ("late", 60.0)
+        pair = chr(1_000 + 2 * number) + chr(1_001 + 2 * number)
+        run(policy, pair, pair, kind=kind, seconds=seconds, since=200.0 * number)
+    run(policy, "xy", kind="late", since=8_000.0)
+    run(policy, "pq", kind="soon", since=8_010.0)
+    return policy
+
+
+def test_what_was_expected_and_did_not_come_goes() -> None:
+    """What is likely to be used soon stays longest; when it was not, it goes before what has still time."""
+    assert gone(asked_twice(), 84, 8_010.1)[-4:] == "yxqp"
+    assert gone(asked_twice(), 84, 8_040.0)[-4:] == "qpyx"
+
+
+def use(keys: str, number: int, ahead: int | None, query: str = "q") -> Use[int]:
+    """Return the use of blocks that are characters by a query's prompt."""
+    return Use([ord(character) for character in keys], query, ahead, query, number)
+
+
+def take(policy: Policy[int], *prompts: Use[int], now: float = 0.0) -> None:
+    """Have prompts come, and end."""
+    for prompt in prompts:
+        policy.use(prompt, now)
+        for key in reversed(prompt.keys):
+            policy.free(key, now)
+
+
+def test_planned_bands() -> None:
+    """What a query is done with goes first, then what nobody knows of, then what its later prompts have."""
+    policy = Planned[int](100)
+    take(policy, use("abcd", 0, 2), Use([ord("x"), ord("y")]))
+    assert gone(policy, 6, 1.0) == "dcyxba"
+
+
+def test_what_waits_stays() -> None:
+    """What waiting prompts need goes last, of it what is needed last; one that is cancelled needs nothing."""
+    policy, first, second = Planned[int](100), use("ab", 1, 0), use("ac", 2, 0)
+    take(policy, use("abcd", 0, 3))
+    policy.queue(first, 0.0)
+    policy.queue(second, 0.0)
+    policy.queue(third := use("d", 3, 0), 0.0)
+    assert gone(policy, 2, 1.0) == "dc"
+    policy.cancel(third, 1.0)
+    assert gone(policy, 2, 1.0) == "ba"
+
+
+def test_out_of_order() -> None:
+    """Of what two prompts of a query say the later one's word counts, whichever ends first."""
+    policy = Planned[int](100)
+    take(policy, use("ab", 5, 0), use("ab", 4, 2), use("xy", 6, 2))
+    assert gone(policy, 4, 1.0) == "bayx"
+
+
+def test_used_by_others() -> None:
+    """What a query is done with is judged by its class once a prompt without a plan has used it."""
+    policy = Planned[int](100)
+    take(policy, use("ab", 0, 0), use("xy", 1, 0), Use([ord("a")]))
+    assert gone(policy, 4, 1.0) == "byxa"
+
+
+def test_queries_that_end() -> None:
+    """Nothing is kept for a query that is over, or stands still; another query's need counts."""
+    policy = Planned[int](100)
+    take(policy, use("abcd", 0, 4), Use([ord("x")]))
+    policy.end("q")
+    assert gone(policy, 5, 1.0) == "dcbax"
+    take(policy, use("ab", 0, 2, "still"), Use([ord("x")]))
+    assert gone(policy, 3, 100.0) == "bax"
+    take(policy, use("ab", 0, 2, "one"), use("ab", 0, 0, "two"), Use([ord("x")]))
+    assert gone(policy, 3, 1.0) == "xba"
+
+
+def test_learning_ends() -> None:
+    """What is not to be learned from changes nothing."""
+    policy = WorkloadAware[int](100)
+    run(policy, *["ab", "xy"] * 40, kind="one")
+    policy.learning = False
+    before = [(its.uses, its.reuses) for its in policy._classes.values()]
+    run(policy, *["ab", "pq"] * 40, kind="one", since=100.0)
+    assert [(its.uses, its.reuses) for its in policy._classes.values()][: len(before)] == before
+
+
+def test_unknown_policy() -> None:
+    """A name of none says which there are."""
+    with pytest.raises(ConfigError, match="lru, fifo, 2q, gdsf, workload_aware, planned"):
+        create_policy("mru", 10)
+
+
+def plan(number: int) -> tuple[int | None, int, int]:
+    """Return how many blocks later prompts have, the query and the number of a prompt; nothing of every fifth."""
+    return (None if number % 5 == 0 else number % 4), number // 50, number
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("name", [*POLICIES, "belady"])
+def test_no_block_is_lost(name: str, seed: int) -> None:
+    """Whatever comes free, is held and goes, in any order: exactly those that may go go, each once."""
+    made: dict[str, Callable[[int], Policy[int]]] = {**POLICIES, "belady": lambda _: Belady(PROMPTS)}
+    policy, drawn, model = made[name](32), random.Random(seed), set[int]()  # noqa: S311
+    uses = [Use(keys, number % 3, *plan(number)) for number, keys in enumerate(PROMPTS)]
+    for number, keys in enumerate(PROMPTS):
+        coming = uses[number : number + 4]
+        if number % 4 == 0:
+            for one in coming:
+                policy.queue(one, float(number))
+        if number % 9 == 5:
+            policy.cancel(uses[number], float(number))
+        policy.use(uses[number], float(number))
+        for key in keys:
+            policy.hold(key)
+            model.discard(key)
+        for key in drawn.sample(keys, drawn.randint(0, len(keys))):
+            policy.free(key, float(number))
+            model.add(key)
+        while len(model) > 32 or (model and drawn.random() < 0.1):
+            key = policy.evict(float(number))
+            assert key in model
+            model.remove(key)
+        assert len(policy) == len(model)
+        assert all((key in policy) == (key in model) for key in keys)
+    assert {policy.evict(1e6) for _ in range(len(model))} == model
+    with pytest.raises(KeyError):
+        policy.evict(1e6)
