@@ -1,0 +1,47 @@
+"""What a request tells the engine of the prompts that follow it, so that its eviction knows what is used again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+REUSE_HINT: Final = "flightllm_kv_reuse"
+"""The key of `SamplingParams.extra_args` for a `ReuseHint`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReuseHint:
+    """Where a prompt comes from, and how much of it later ones have too.
+
+    `site` is the call site. The prompts of a query's pass are numbered by `number`, in the order in which they are
+    sent; those that are still to come have the first `ahead` tokens too, and none has what is behind; None: unknown.
+    """
+
+    site: str = ""
+    query: str = ""
+    number: int = 0
+    ahead: int | None = None
+
+    def extra_args(self) -> dict[str, Any]:
+        """Return the arguments that go with a request; see `read_hint`."""
+        hint = {"site": self.site, "query": self.query, "number": self.number}
+        return {REUSE_HINT: hint if self.ahead is None else {**hint, "ahead": self.ahead}}
+
+
+def read_hint(extra_args: Mapping[str, Any] | None) -> ReuseHint:
+    """Return the hint among a request's arguments, which any client may have sent; nothing is known without one."""
+    given = (extra_args or {}).get(REUSE_HINT)
+    if not isinstance(given, Mapping):
+        return ReuseHint()
+    ahead = given.get("ahead")
+    return ReuseHint(
+        str(given.get("site", "")),
+        str(given.get("query", "")),
+        _whole(given.get("number")) or 0,
+        _whole(ahead),
+    )
+
+
+def _whole(value: object) -> int | None:
+    return max(0, value) if isinstance(value, int) and not isinstance(value, bool) else None
