@@ -94,8 +94,8 @@ class VllmEngine:
         self._name = f"vllm ({model})"
         self._window = window
         self._encoder = PromptEncoder(folder)
-        keeping = arguments.kv_transfer_config
-        self._hints = Hints(self._encoder) if keeping is not None else None
+        keeping, evicting = arguments.kv_transfer_config is not None, False
+        self._hints = Hints(self._encoder, keeping=keeping, evicting=evicting) if keeping or evicting else None
         self._confidence = options.confidence if options.confidence is not None else not on_cpu()
         self._choice_tokens: dict[Choice, int] = {}
         self._numbers = count()
@@ -199,7 +199,7 @@ class VllmEngine:
             return Completion(request.id, None, error, len(ids))
         sampling = _sampling(request.parameters, answer, self._limit - len(ids), self._confidence)
         if self._hints is not None:
-            sampling.extra_args = self._hints.extra_args(request, ids)
+            sampling.extra_args = self._hints.extra_args([request], [ids]) or None
         prompt: dict[str, Any] = {"prompt_token_ids": ids}
         if request.tenant:
             prompt["cache_salt"] = cache_salt(request.tenant)
