@@ -12,17 +12,21 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
 from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, MissingExtraError
+from flightllm.kvcache.eviction import POLICIES
 from flightllm.kvcache.options import KvOptions, gather_kv_options, read_kv_options
 from flightllm.llm.base import Choice, Completion, Parameters, PrefixCache, Request
 from flightllm.llm.fair_lock import FairLock
 from flightllm.llm.local_plan import branchings, plan_batches
+from flightllm.llm.local_turns import Turn, plan_turn
 from flightllm.llm.models import local_folder, model_digest, model_folder
 from flightllm.llm.options import read_options
 from flightllm.llm.prompts import PromptEncoder, misfit
 from flightllm.llm.pull import More, pull
+from flightllm.llm.vllm_kv import Hints
 
 if TYPE_CHECKING:
     from flightllm.config import EngineConfig
@@ -37,6 +41,7 @@ try:
     from flightllm.llm.local_grammar import GrammarRow, Grammars
     from flightllm.llm.local_kv import KeptStarts
     from flightllm.llm.local_model import PrefixModel, Rows
+    from flightllm.llm.local_prefixes import Prefixes
 except ImportError as exc:
     raise MissingExtraError("the engine 'local'", "local") from exc
 
@@ -50,6 +55,9 @@ class LocalOptions:
     `batch_rows` and `batch_tokens` bound one forward pass, `max_model_len` (0: the model's own) a prompt with its
     answer; `seed` is for temperatures above 0.
 
+    What prompts begin with is kept in `prefix_cache_bytes` (0: only the last one's), from which goes what the policy
+    `kv_eviction` says.
+
     `kv_store` is where starts of prompts are kept that recur, as `grpc://host:port`, for this engine's next life and
     for others of the same model, coded by `kv_codec`; `kv_options` are further ones of `KvOptions`.
     """
@@ -60,6 +68,8 @@ class LocalOptions:
     batch_tokens: int = 32_768
     max_model_len: int = 0
     seed: int = 0
+    prefix_cache_bytes: int = 64 << 20
+    kv_eviction: str = "planned"
     kv_store: str = ""
     kv_codec: str = ""
     kv_token: str | None = None
@@ -69,6 +79,10 @@ class LocalOptions:
         _ = self.keeping
         if self.batch_rows < 1 or self.batch_tokens < 1:
             raise ValueError("batch_rows and batch_tokens: must be at least 1")
+        if self.prefix_cache_bytes < 0:
+            raise ValueError("prefix_cache_bytes: must not be negative")
+        if self.kv_eviction not in POLICIES:
+            raise ValueError(f"kv_eviction: expected one of {', '.join(POLICIES)}, got {self.kv_eviction!r}")
 
     @property
     def keeping(self) -> KvOptions | None:
@@ -96,6 +110,9 @@ class LocalEngine:
         if keeping is not None:
             self._kept = KeptStarts(keeping, self._revision, folder, self._model, self._encoder)
             self._revision += "".join(f" {codec}" for codec in keeping.lossy)
+        self._prefixes: Prefixes | None = None
+        if options.prefix_cache_bytes:
+            self._prefixes = Prefixes(self._model, options.prefix_cache_bytes, options.kv_eviction)
         self._lock = FairLock()
         self._closed = False
 
@@ -111,7 +128,7 @@ class LocalEngine:
 
     @property
     def prefix_cache(self) -> PrefixCache | None:
-        """Return what is kept between batches: the tokens of one prompt."""
+        """Return what is sure to be kept between batches: the tokens of one prompt."""
         return PrefixCache(1, self._limit)
 
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
@@ -145,6 +162,7 @@ class LocalEngine:
         with self._lock:
             self._closed = True
             kept, self._kept = self._kept, None
+            self._prefixes = None
             self.__dict__.pop("_model", None)
         if kept is not None:
             kept.close()
@@ -161,18 +179,43 @@ class LocalEngine:
                 yield Completion(request.id, None, error, prompt_tokens=len(ids))
             else:
                 fitting.append((request, ids))
-        prompts = [ids for _, ids in fitting]
-        for batch in plan_batches(prompts, self._options.batch_rows, self._options.batch_tokens, self._kept_ids()):
-            _check(cancelled)
-            with self._lock:
-                answers = self._answer_batch(fitting[batch.start : batch.stop], batch.prefix, parameters, cancelled)
-            for (request, ids), found in zip(fitting[batch.start : batch.stop], answers, strict=True):
-                yield Completion(request.id, found.text, None, len(ids), found.cached, found.tokens, found.confidence)
+        turns = self._turns(fitting)
+        done = 0
+        try:
+            for turn in turns:
+                _check(cancelled)
+                with self._lock:
+                    if self._prefixes is not None and not done:
+                        self._prefixes.queue(turns)
+                    answers = self._answer_batch(turn, parameters, cancelled)
+                done += 1
+                for request, tokens, found in zip(turn.requests, turn.prompts, answers, strict=True):
+                    counts = len(tokens), found.cached, found.tokens
+                    yield Completion(request.id, found.text, None, *counts, found.confidence)
+        finally:
+            if done < len(turns):
+                with self._lock:
+                    if self._prefixes is not None:
+                        self._prefixes.cancel(turns[done:])
 
-    def _kept_ids(self) -> list[int]:
-        """Return the tokens whose keys and values are kept; only a hint, as another call may replace them."""
+    def _turns(self, fitting: Sequence[tuple[Request, list[int]]]) -> list[Turn]:
+        """Cut prompts into batches."""
+        if not fitting:
+            return []
+        requests, prompts = zip(*fitting, strict=True)
+        batches = plan_batches(
+            prompts, self._options.batch_rows, self._options.batch_tokens, self._held(requests[0], prompts[0])
+        )
+        hints = Hints(self._encoder)
+        found = [(slice(batch.start, batch.stop), batch.prefix) for batch in batches]
+        return [plan_turn(requests[part], prompts[part], prefix, hints) for part, prefix in found]
+
+    def _held(self, request: Request, prompt: Sequence[int]) -> Sequence[int]:
+        """Return the start of a prompt that is kept, or what else is; only a hint, as another call may replace it."""
         with self._lock:
-            return [] if self._closed else self._model.kept_ids
+            if self._closed:
+                return []
+            return self._model.kept_ids if self._prefixes is None else self._prefixes.held(request, prompt)
 
     def _answer_tokens(self, parameters: Parameters) -> int:
         """Return how many tokens an answer needs at least."""
@@ -180,31 +223,25 @@ class LocalEngine:
             return max(len(self._encoder.continuation(option)) for option in parameters.constraint.options)
         return 1
 
-    def _answer_batch(
-        self,
-        batch: Sequence[tuple[Request, Sequence[int]]],
-        prefix: int,
-        parameters: Parameters,
-        cancelled: Callable[[], bool],
-    ) -> list[_Answer]:
+    def _answer_batch(self, turn: Turn, parameters: Parameters, cancelled: Callable[[], bool]) -> list[_Answer]:
         if self._closed:
             raise EngineUnavailableError(f"the engine {self._name} is closed")
-        requests, prompts = zip(*batch, strict=True)
         try:
-            if self._kept is None:
-                rows, reused = self._model.prefill(prompts, prefix)
+            prefill = self._model.prefill if self._kept is None else partial(self._kept.prefill, turn.requests)
+            if self._prefixes is None:
+                rows, reused = prefill(turn.prompts, turn.prefix)
             else:
-                rows, reused = self._kept.prefill(requests, prompts, prefix)
+                rows, reused = self._prefixes.prefill(prefill, turn)
             if isinstance(parameters.constraint, Choice):
                 answers = self._choose(rows, parameters.constraint.options, parameters.temperature)
             else:
-                longest = max(map(len, prompts))
+                longest = max(map(len, turn.prompts))
                 answers = self._write(rows, parameters, min(parameters.max_tokens, self._limit - longest), cancelled)
         except torch.OutOfMemoryError as exc:
             raise EngineError(f"the engine {self._name} ran out of device memory: lower [engine] batch_tokens") from exc
         answers[0].cached = reused
         for answer in answers[1:]:
-            answer.cached = prefix
+            answer.cached = turn.prefix
         return answers
 
     def _choose(self, rows: Rows, options: Sequence[str], temperature: float) -> list[_Answer]:

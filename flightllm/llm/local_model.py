@@ -61,9 +61,25 @@ class PrefixModel:
         return config.num_hidden_layers, width, sum(weights.numel() for weights in self._model.parameters())
 
     @property
+    def kv_shape(self) -> tuple[int, int, int]:
+        """Return how many layers there are, the heads of keys and values in each, and the numbers of a head."""
+        config = self._model.config.get_text_config(decoder=True)
+        return config.num_hidden_layers, config.num_key_value_heads, _head_dim(config)
+
+    @property
+    def kv_dtype(self) -> torch.dtype:
+        """Return the number type of keys and values."""
+        found: torch.dtype = self._model.dtype
+        return found
+
+    @property
     def dtype(self) -> str:
         """Return the weights' number type, e.g. `float32`."""
         return str(self._model.dtype).removeprefix("torch.")
+
+    def kept(self, start: int, stop: int) -> Layers:
+        """Return keys and values (heads × tokens × head_dim) of some of the kept tokens, by layer, as they lie."""
+        return [(keys[0, :, start:stop], values[0, :, start:stop]) for keys, values in self._kept]
 
     @torch.inference_mode()
     def kv_cache(self, ids: Sequence[int], start: int = 0) -> torch.Tensor:
@@ -72,10 +88,7 @@ class PrefixModel:
         They are kept like those of any prefix; what an earlier prompt has in common with this one is not computed.
         """
         self._ensure_prefix(list(ids))
-        layers = [
-            torch.stack([keys[0, :, start : len(ids)], values[0, :, start : len(ids)]]) for keys, values in self._kept
-        ]
-        return torch.stack(layers).transpose(2, 3)
+        return torch.stack([torch.stack(pair) for pair in self.kept(start, len(ids))]).transpose(2, 3)
 
     def check(self, layers: Sequence[torch.Tensor], tokens: int) -> None:
         """Check that keys and values are of the shape and number type of this model's.
@@ -83,10 +96,10 @@ class PrefixModel:
         Raises:
             BitstreamError: they are not.
         """
-        config = self._model.config.get_text_config(decoder=True)
-        shape = (2, tokens, config.num_key_value_heads, _head_dim(config))
+        count, heads, width = self.kv_shape
+        shape = (2, tokens, heads, width)
         fitting = all(layer.shape == shape and layer.dtype == self._model.dtype for layer in layers)
-        if len(layers) != config.num_hidden_layers or not fitting:
+        if len(layers) != count or not fitting:
             raise BitstreamError(f"a KV chunk is of another shape than this model's {shape}, or of other numbers")
 
     @torch.inference_mode()

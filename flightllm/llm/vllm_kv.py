@@ -73,7 +73,7 @@ class Hints:
             found[HINT] = recurring
         last = requests[-1].reuse
         if self._evicting and last is not None:
-            known = list(map(self._ahead, requests, prompts))
+            known = list(map(self.ahead, requests, prompts))
             ahead = min((tokens for tokens in known if tokens is not None), default=None)
             found |= ReuseHint(last.site, last.query, last.number, ahead if None not in known else None).extra_args()
         return found
@@ -82,7 +82,7 @@ class Hints:
         """Return how many of the prompt's tokens `ids` at their start the prompts around it have too."""
         return self._tokens(request.prompt[: request.recurs], ids)
 
-    def _ahead(self, request: Request, ids: Sequence[int]) -> int | None:
+    def ahead(self, request: Request, ids: Sequence[int]) -> int | None:
         """Return how many of them those that follow have too; None: unknown."""
         if request.reuse is None or request.reuse.ahead is None:
             return None
