@@ -97,11 +97,11 @@ class Prefixes:
         """Copy blocks of so many tokens each, which follow one another from a token on."""
         if not keys:
             return
-        slots = [self._slot(key) for key in keys]
-        for layer, pair in enumerate(self._model.kept(start, start + len(keys) * size)):
-            for part, numbers in enumerate(pair):
-                blocks = numbers.view(len(numbers), len(keys), size, -1)
-                self._pool[slots, layer, part, :, :size] = blocks.movedim(1, 0)
+        kept = self._model.kept(start, start + len(keys) * size)
+        whole = torch.cat([part for pair in kept for part in pair])
+        blocks = whole.view(len(kept), 2, -1, len(keys), size, whole.shape[-1])
+        for place, key in enumerate(keys):
+            self._pool[self._slot(key), :, :, :, :size].copy_(blocks[:, :, :, place])
 
     def _slot(self, key: bytes) -> int:
         """Return the place of a block, of another one's if need be, which goes."""
