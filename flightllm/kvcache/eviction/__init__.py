@@ -16,7 +16,7 @@ from flightllm.kvcache.eviction.workload_aware import WorkloadAware
 
 POLICIES: Final[dict[str, Callable[[int], Policy[Any]]]] = {
     "lru": lambda _: Lru(),
-    "fifo": lambda _: Fifo(),
+    "fifo": Fifo,
     "2q": TwoQueues,
     "gdsf": Gdsf,
     "workload_aware": WorkloadAware,

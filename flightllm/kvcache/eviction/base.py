@@ -12,7 +12,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Use(Generic[Key]):
-    """A prompt that begins to use its blocks, which are `keys`, in order; `kind` is its class, as its call site.
+    """A prompt and its blocks, which are `keys`, in order, its answer's too; `kind` is its class, as its call site.
 
     A query's prompts come in an order that its planner knows. Prompts that are still to come have the first `ahead` of
     these blocks too, and none has those behind; None: nobody knows.
@@ -29,19 +29,27 @@ class Use(Generic[Key]):
 class Policy(Protocol[Key]):
     """Says which block goes first of those that nobody uses. For one thread.
 
-    Times are those of one clock, in seconds, that never goes back.
+    Which blocks may go its caller says, by `free` and `hold` alone. `queue`, `cancel` and `use` tell what is known of
+    prompts, of any blocks, and change no more than which of them goes first. Times are those of one clock, in seconds,
+    that never goes back.
     """
 
     def queue(self, use: Use[Key], now: float) -> None:
-        """Take note of a prompt that waits, and will use its blocks, as `use` says later. Does nothing here."""
+        """Take note of a prompt that waits, and needs its blocks until `cancel` is told of it. Does nothing here."""
         del use, now
 
     def cancel(self, use: Use[Key], now: float) -> None:
-        """Take note that a prompt which waited will not use its blocks. Does nothing here."""
+        """Take note that a prompt waits no longer: it runs, or will not, or has ended. Does nothing here.
+
+        `use` is the very object that `queue` was given; of another one nothing is known, and nothing changes.
+        """
         del use, now
 
     def use(self, use: Use[Key], now: float) -> None:
-        """Take note that a prompt uses its blocks from now on, whether they were found or are to be computed."""
+        """Take note that a prompt used its blocks, found or computed: once, before those it held come free.
+
+        That may be when it begins, or when it ends, so that the blocks of its answer are among them.
+        """
 
     def free(self, key: Key, now: float) -> None:
         """Count a block among those that may go, as nobody uses it any more; a prompt's last one first."""

@@ -20,7 +20,7 @@ from flightllm.kvcache.eviction.ranked import Ranked
 from flightllm.kvcache.eviction.workload_aware import WorkloadAware
 
 _PATIENCE_SECONDS: Final = 30.0
-"""A query of which no prompt came for so long is over, or stands still: nothing is kept for it any more."""
+"""A query of which no prompt came for so long is over, or stands still: what it awaits counts as others' blocks do."""
 _REMEMBERED: Final = 4
 """Times as many blocks as the cache has are remembered with what their query said of them."""
 
@@ -63,15 +63,21 @@ class Planned(Policy[Key]):
         self._needed: _Needed[Key] = _Needed()
         self._band: dict[Key, Policy[Key]] = {}
         """Where each block is that may go."""
-        self._waiting: dict[int, int] = {}
+        self._waiting: dict[int, tuple[int, Use[Key]]] = {}
+        """The turns of prompts that wait, by their identity, which is nobody else's as long as they are kept here."""
         self._count = count()
         self._plans: OrderedDict[Key, _Plan] = OrderedDict()
-        self._heard: dict[Hashable, float] = {}
-        """When a prompt of a query came last."""
+        self._heard: OrderedDict[Hashable, float] = OrderedDict()
+        """When a prompt of a query came last, in that order."""
 
     def queue(self, use: Use[Key], now: float) -> None:
         """Keep what a waiting prompt needs; see `Policy.queue`."""
-        turn = self._waiting[id(use)] = next(self._count)
+        if id(use) in self._waiting:
+            return
+        if use.query in self._heard:
+            self._hear(use.query, now)
+        turn = next(self._count)
+        self._waiting[id(use)] = turn, use
         for place, key in enumerate(use.keys):
             self._needed.turns[key].append((turn, place))
             if key in self._band and len(self._needed.turns[key]) == 1:
@@ -80,10 +86,10 @@ class Planned(Policy[Key]):
 
     def cancel(self, use: Use[Key], now: float) -> None:
         """Keep it no longer; see `Policy.cancel`."""
-        turn = self._waiting.pop(id(use), None)
-        if turn is None:
+        if id(use) not in self._waiting:
             return
-        for place, key in enumerate(use.keys):
+        turn, _ = self._waiting.pop(id(use))
+        for place, key in reversed(list(enumerate(use.keys))):
             turns = self._needed.turns[key]
             turns.remove((turn, place))
             if not turns:
@@ -94,16 +100,13 @@ class Planned(Policy[Key]):
 
     def use(self, use: Use[Key], now: float) -> None:
         """Learn from a prompt, and take note of its query's plan; see `Policy.use`."""
-        for key in use.keys:
-            self.hold(key)
-        self.cancel(use, now)
         self._others.use(use, now)
         if use.ahead is None:
             for key in use.keys:  # what one query is done with others may come back to
                 if key in self._plans and not self._plans[key].awaited:
                     del self._plans[key]
             return
-        self._heard[use.query] = now
+        self._hear(use.query, now)
         for place, key in enumerate(use.keys):
             known, plan = self._plans.pop(key, None), _Plan(use.query, use.number, place < use.ahead)
             self._plans[key] = plan if known is None or _replaces(plan, known) else known
@@ -116,10 +119,11 @@ class Planned(Policy[Key]):
         band: Policy[Key] = self._others
         if self._needed.turns.get(key):
             band = self._needed
-        elif plan is not None and plan.awaited and plan.query in self._heard:
-            band = self._awaited.setdefault(plan.query, Lru())
-        elif plan is not None:
+        elif plan is not None and not plan.awaited:
             band = self._done
+        elif plan is not None and plan.query in self._heard:
+            band = self._awaited.setdefault(plan.query, Lru())
+        self.hold(key)
         self._band[key] = band
         band.free(key, now)
 
@@ -141,17 +145,22 @@ class Planned(Policy[Key]):
         raise KeyError("no block may go")
 
     def end(self, query: Hashable) -> None:
-        """Take note that no prompts of a query come any more."""
-        self._heard.pop(query, None)
+        """Take note that no prompts of a query come any more: its blocks are now kept as others are."""
+        since = self._heard.pop(query, 0.0)
         band = self._awaited.pop(query, None)
         while band:
-            key = band.evict(0.0)
-            self._band[key] = self._done
-            self._done.free(key, 0.0)
+            key = band.evict(since)
+            self._band[key] = self._others
+            self._others.free(key, since)
+
+    def _hear(self, query: Hashable, now: float) -> None:
+        self._heard[query] = now
+        self._heard.move_to_end(query)
+        self._give_up(now)
 
     def _give_up(self, now: float) -> None:
-        for query in [one for one in self._awaited if now - self._heard.get(one, now) > _PATIENCE_SECONDS]:
-            self.end(query)
+        while self._heard and now - next(iter(self._heard.values())) > _PATIENCE_SECONDS:
+            self.end(next(iter(self._heard)))
 
     def __contains__(self, key: object) -> bool:
         return key in self._band

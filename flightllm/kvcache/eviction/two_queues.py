@@ -17,12 +17,13 @@ class TwoQueues(Policy[Key]):
     """What is used again while it is new is one burst, and stays new; what comes back after it went is kept."""
 
     def __init__(self, blocks: int) -> None:
+        self._blocks = blocks
         self._most_new, self._most_gone = max(1, int(_NEW * blocks)), max(1, int(_REMEMBERED * blocks))
         self._new: OrderedDict[Key, None] = OrderedDict()
         self._kept: OrderedDict[Key, None] = OrderedDict()
         self._gone: OrderedDict[Key, None] = OrderedDict()
-        self._worthy: set[Key] = set()
-        """Blocks that are kept once they are free."""
+        self._worthy: OrderedDict[Key, None] = OrderedDict()
+        """Blocks that are kept once they are free, as many as there are: some are lost otherwise than by `evict`."""
 
     def use(self, use: Use[Key], now: float) -> None:
         """Promote blocks that went from probation not long ago; see `Policy.use`."""
@@ -30,14 +31,16 @@ class TwoQueues(Policy[Key]):
         for key in use.keys:
             if key in self._gone:
                 del self._gone[key]
-                self._worthy.add(key)
+                self._worthy[key] = None
+        while len(self._worthy) > max(self._blocks, len(use.keys)):
+            self._worthy.popitem(last=False)
 
     def free(self, key: Key, now: float) -> None:
         """Put a block into one of the queues; see `Policy.free`."""
         del now
+        self.hold(key)
         queue = self._kept if key in self._worthy else self._new
         queue[key] = None
-        queue.move_to_end(key)
 
     def hold(self, key: Key) -> None:
         """Take a block out; see `Policy.hold`."""
@@ -54,7 +57,7 @@ class TwoQueues(Policy[Key]):
                 self._gone.popitem(last=False)
             return key
         key, _ = self._kept.popitem(last=False)
-        self._worthy.discard(key)
+        self._worthy.pop(key, None)
         return key
 
     def __contains__(self, key: object) -> bool:

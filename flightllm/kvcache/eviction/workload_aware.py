@@ -4,17 +4,20 @@ A block's class is that of the prompt that used it last: its call site, and how 
 which tells how likely a conversation is to go on. A prompt's last block, and blocks that many prompts had, are classes
 of their own. Of each class it is learned how often its blocks are used again and after how long, as an exponential
 distribution. The block goes whose next use is the least likely within the next seconds, given that it has not been used
-until now; within a class that is the one used least recently, so that only one block of each class is looked at.
+until now; within a class that is the one used least recently, so that only one block of each class is looked at, and
+of all classes only now and then.
 
 The paper's score does not have the last condition. With it, what was likely to be used soon, and was not, goes sooner.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
 from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Final, Generic
 
 from flightllm.kvcache.eviction.base import Key, Policy, Use
@@ -32,12 +35,18 @@ _LEARNED: Final = 16
 _GROWTH: Final = 1.1
 _WINDOW: Final = 65_536
 """Uses of a class that count; then all it knows counts half."""
+_MOST_CLASSES: Final = 1_024
+"""Classes that are remembered; of more the one of which a prompt came least recently is forgotten."""
+_RANKED_SECONDS: Final = 0.1
+"""Classes are compared by likelihoods that are at most so old."""
+_SLACK: Final = 64
+"""Ranks of classes without blocks that may go are dropped once they are more than the others, and so many."""
 _LEAST_SECONDS: Final = 1e-3
 _SPREAD: Final = 0.25
 """Times until the next use differ by this part of their mean, though those that were seen did not."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Class(Generic[Key]):
     """What is known of a class, and those of its blocks that may go, with when they came free and their places."""
 
@@ -51,6 +60,8 @@ class _Class(Generic[Key]):
     rate: float = 0.0
     """Of the exponential distribution, per second."""
     next: float = 0.0
+    number: int = 0
+    ranked: bool = False
 
     def used(self) -> None:
         """Count a use, and learn now and then."""
@@ -89,7 +100,11 @@ class WorkloadAware(Policy[Key]):
     def __init__(self, blocks: int) -> None:
         self.learning = True
         self._most = _REMEMBERED * blocks
-        self._classes: dict[Hashable, _Class[Key]] = {}
+        self._classes: OrderedDict[Hashable, _Class[Key]] = OrderedDict()
+        self._count = count()
+        self._ranked: list[tuple[float, int, int, _Class[Key]]] = []
+        """A heap of all classes of whose blocks some may go, by what ranked the first of these when last looked at."""
+        self._ranked_at, self._most_ranked = -math.inf, _SLACK
         self._last: OrderedDict[Key, tuple[_Class[Key], float, int, int]] = OrderedDict()
         """The class and the time of each block's last use, the number of its uses, and its place in the prompt."""
         self._free: dict[Key, _Class[Key]] = {}
@@ -105,19 +120,25 @@ class WorkloadAware(Policy[Key]):
             before = last.pop(key, None)
             if before is not None and self.learning:
                 before[0].used_again(now - before[1])
-            count = before[2] + 1 if before else 1
-            its = shared if count > _MANY else end if place == len(keys) - 1 else inner
+            times = before[2] + 1 if before else 1
+            its = shared if times > _MANY else end if place == len(keys) - 1 else inner
             if self.learning:
                 its.used()
-            last[key] = its, now, count, place
+            last[key] = its, now, times, place
         while len(last) > max(self._most, len(keys)):
             last.popitem(last=False)
 
     def free(self, key: Key, now: float) -> None:
         """Put a block behind the others of its class; see `Policy.free`."""
         its, _, _, place = self._last.get(key) or (self._class(None), now, 0, 0)
+        self.hold(key)
         self._free[key] = its
         its.free[key] = now, place
+        if not its.ranked:
+            its.ranked = True
+            heapq.heappush(self._ranked, self._rank(its, now))
+            if len(self._ranked) > self._most_ranked:
+                self._rank_all(now)
 
     def hold(self, key: Key) -> None:
         """Take a block out; see `Policy.hold`."""
@@ -127,22 +148,39 @@ class WorkloadAware(Policy[Key]):
 
     def evict(self, now: float) -> Key:
         """Return the block whose use is the least likely; of equally likely ones the farther on; see `Policy.evict`."""
-        lowest: tuple[float, int] | None = None
-        for its in self._classes.values():
-            if its.free:
-                key, (since, place) = next(iter(its.free.items()))
-                rank = its.likelihood(now - since), -place
-                if lowest is None or rank < lowest:
-                    lowest, found = rank, key
-        if lowest is None:
-            raise KeyError("no block may go")
-        self.hold(found)
-        return found
+        if now - self._ranked_at > _RANKED_SECONDS:
+            self._rank_all(now)
+        while self._ranked:
+            its = self._ranked[0][-1]
+            if not its.free:
+                heapq.heappop(self._ranked)
+                its.ranked = False
+                continue
+            heapq.heapreplace(self._ranked, self._rank(its, now))
+            if self._ranked[0][-1] is its:
+                key = next(iter(its.free))
+                self.hold(key)
+                return key
+        raise KeyError("no block may go")
+
+    def _rank_all(self, now: float) -> None:
+        for *_, its in self._ranked:
+            its.ranked = bool(its.free)
+        self._ranked = [self._rank(its, now) for *_, its in self._ranked if its.ranked]
+        heapq.heapify(self._ranked)
+        self._ranked_at, self._most_ranked = now, 2 * len(self._ranked) + _SLACK
+
+    def _rank(self, its: _Class[Key], now: float) -> tuple[float, int, int, _Class[Key]]:
+        since, place = next(iter(its.free.values()))
+        return its.likelihood(now - since), -place, its.number, its
 
     def _class(self, kind: Hashable) -> _Class[Key]:
         its = self._classes.get(kind)
         if its is None:
-            its = self._classes[kind] = _Class()
+            its = self._classes[kind] = _Class(number=next(self._count))
+        self._classes.move_to_end(kind)
+        if len(self._classes) > _MOST_CLASSES:
+            self._classes.popitem(last=False)
         return its
 
     def __contains__(self, key: object) -> bool:

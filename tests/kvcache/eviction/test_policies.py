@@ -1,7 +1,7 @@
 """What each eviction policy lets go first, and that none loses a block."""
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import pytest
 
@@ -48,7 +48,7 @@ def test_lru() -> None:
 
 def test_fifo() -> None:
     """What was computed first goes first though it was used since; what went is new when it comes back."""
-    policy = Fifo[int]()
+    policy = Fifo[int](100)
     run(policy, "abc", "xy", "ab")
     assert gone(policy, 2) == "cb"
     run(policy, "ab")
@@ -161,15 +161,73 @@ def test_used_by_others() -> None:
 
 
 def test_queries_that_end() -> None:
-    """Nothing is kept for a query that is over, or stands still; another query's need counts."""
+    """What a query awaited counts as others' blocks once it is over, or stands still; its tails go first even then."""
     policy = Planned[int](100)
-    take(policy, use("abcd", 0, 4), Use([ord("x")]))
+    take(policy, use("abcd", 0, 2))
     policy.end("q")
-    assert gone(policy, 5, 1.0) == "dcbax"
-    take(policy, use("ab", 0, 2, "still"), Use([ord("x")]))
-    assert gone(policy, 3, 100.0) == "bax"
-    take(policy, use("ab", 0, 2, "one"), use("ab", 0, 0, "two"), Use([ord("x")]))
-    assert gone(policy, 3, 1.0) == "xba"
+    take(policy, use("pq", 0, 1, "next"))
+    assert gone(policy, 6, 1.0) == "dcqbap"
+    take(policy, use("ab", 0, 2, "still"), now=3.0)
+    take(policy, use("pq", 0, 1, "next"), now=90.0)
+    assert gone(policy, 4, 100.0) == "qbap"
+    take(policy, use("ab", 0, 2, "one"), use("ab", 0, 0, "two"), Use([ord("x")]), now=101.0)
+    assert gone(policy, 3, 102.0) == "xba"
+
+
+def test_a_query_that_waits_is_not_over() -> None:
+    """What a query awaits stays as long as prompts of it come to wait."""
+    policy = Planned[int](100)
+    take(policy, use("ab", 0, 2), Use([ord("x")], "more"))
+    policy.queue(use("y", 1, 0), 20.0)
+    assert gone(policy, 3, 45.0) == "xba"
+
+
+def test_a_prompt_waits_until_cancelled() -> None:
+    """A prompt that is told of once more with its answer's blocks does not change what waits; `cancel` does."""
+    policy, waiting = Planned[int](100), use("ab", 0, 0)
+    policy.queue(waiting, 0.0)
+    policy.queue(waiting, 0.0)
+    take(policy, use("abc", 0, 0), Use([ord("x"), ord("y")]))
+    policy.cancel(use("ab", 0, 0), 1.0)
+    assert gone(policy, 2, 1.0) == "cy"
+    policy.cancel(waiting, 1.0)
+    policy.cancel(waiting, 1.0)
+    assert gone(policy, 3, 1.0) == "bax"
+
+
+@pytest.mark.parametrize("name", [*POLICIES])
+def test_what_nobody_told_of(name: str) -> None:
+    """Blocks that no prompt was told to use come free, are held and go like any others."""
+    policy = POLICIES[name](4)
+    policy.free(1, 0.0)
+    policy.free(2, 0.0)
+    policy.hold(1)
+    policy.hold(3)
+    policy.use(Use([4, 5]), 1.0)
+    assert len(policy) == 1
+    assert policy.evict(2.0) == 2
+    policy.free(4, 2.0)
+    policy.free(4, 2.0)
+    assert len(policy) == 1
+
+
+def entries(policy: Policy[int]) -> int:
+    """Return how many entries a policy keeps."""
+    kept = list(vars(policy).values())
+    nested = sum(entries(value) for value in kept if hasattr(value, "evict"))
+    return nested + sum(len(value) for value in kept if isinstance(value, Collection))
+
+
+@pytest.mark.parametrize("name", [*POLICIES])
+def test_what_is_lost_is_forgotten(name: str) -> None:
+    """Of blocks whose content is lost without going, and of queries and call sites, not more and more is kept."""
+    policy, sizes = POLICIES[name](4), list[int]()
+    for number in range(4_000):
+        policy.use(Use([2 * number, 2 * number + 1], number, 1, number), float(number))
+        policy.free(2 * number, float(number))
+        policy.hold(2 * number)
+        sizes.append(entries(policy))
+    assert max(sizes[2_000:]) <= max(sizes[:2_000])
 
 
 def test_learning_ends() -> None:
@@ -223,3 +281,44 @@ def test_no_block_is_lost(name: str, seed: int) -> None:
     assert {policy.evict(1e6) for _ in range(len(model))} == model
     with pytest.raises(KeyError):
         policy.evict(1e6)
+
+
+def tell(policy: Policy[int], prompt: Use[int], waiting: list[Use[int]], drawn: random.Random, now: float) -> None:
+    """Tell a policy anything of prompts that may be told at any time."""
+    match drawn.randrange(4):
+        case 0:
+            waiting.append(prompt)
+            policy.queue(prompt, now)
+        case 1 if waiting:
+            policy.cancel(waiting.pop(drawn.randrange(len(waiting))), now)
+        case 2 if isinstance(policy, Planned):
+            policy.end(prompt.query)
+        case _:
+            policy.use(drawn.choice([prompt, *waiting]), now)
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", [*POLICIES])
+def test_only_free_and_hold_say_what_may_go(name: str, seed: int) -> None:
+    """Prompts wait, are cancelled, are told of and end queries in any order, with blocks in use, free or unknown."""
+    policy, drawn, model, waiting = POLICIES[name](32), random.Random(seed), set[int](), list[Use[int]]()  # noqa: S311
+    for now in map(float, range(3_000)):
+        number = drawn.randrange(len(PROMPTS))
+        prompt = Use(PROMPTS[number], number % 3, *plan(number))
+        tell(policy, prompt, waiting, drawn, now)
+        keys = drawn.sample(prompt.keys, drawn.randint(0, len(prompt.keys)))
+        if drawn.random() < 0.3:
+            for key in keys:
+                policy.hold(key)
+            model -= set(keys)
+        elif drawn.random() < 0.5:
+            for key in keys:
+                policy.free(key, now)
+            model |= set(keys)
+        if model and drawn.random() < 0.3:
+            model.remove(policy.evict(now))
+        assert len(policy) == len(model)
+        assert all((key in policy) == (key in model) for key in prompt.keys)
+    for prompt in waiting:
+        policy.cancel(prompt, 3_000.0)
+    assert {policy.evict(1e6) for _ in range(len(model))} == model
