@@ -47,6 +47,9 @@ class VllmOptions:
 
     `kv_store` is where starts of prompts that recur are kept, as `grpc://host:port`, for this engine's next life and
     for others of the same model, coded by `kv_codec`; `kv_options` are further ones of `KvOptions`.
+
+    `kv_eviction` is the policy by which blocks of the prefix cache go, see `flightllm.kvcache.eviction`; `none` leaves
+    vLLM its own.
     """
 
     max_model_len: int = 0
@@ -63,11 +66,13 @@ class VllmOptions:
     kv_codec: str = ""
     kv_token: str | None = None
     kv_options: Mapping[str, object] = field(default_factory=dict)
+    kv_eviction: str = "planned"
     engine_args: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         KvPublishing(self.kv_events, self.kv_replay)
         _ = self.kv_transfer
+        check_policy(self.kv_eviction)
         if self.kv_events and not self.enable_prefix_caching:
             raise ValueError("kv_events: without enable_prefix_caching there is nothing to tell")
 
