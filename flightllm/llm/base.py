@@ -47,6 +47,20 @@ class Dispatch:
 
 
 @dataclass(frozen=True, slots=True)
+class Reuse:
+    """Where a prompt comes from, and how much of it prompts that are still to come have too.
+
+    `site` is its call site, see `call_site`. `query` is a text unique to the pass of a query that sends it; the pass's
+    prompts are sent in the order of `number`. Those that follow have its first `ahead` characters too; None: unknown.
+    """
+
+    site: str
+    query: str
+    number: int
+    ahead: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class Request:
     """One prompt to answer.
 
@@ -67,6 +81,8 @@ class Request:
     dispatch: Dispatch = field(default_factory=Dispatch, compare=False, repr=False)
     recurs: int = field(default=0, compare=False)
     """How many characters at the prompt's start the prompts around it have too; engines may keep what they compute."""
+    reuse: Reuse | None = field(default=None, compare=False)
+    """What is known of the prompts that follow; engines may keep what these need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +126,11 @@ class KvEventsAddress:
 def cache_salt(tenant: str) -> str:
     """Return the salt that keeps a tenant's prefixes apart in an engine's cache; none for no tenant."""
     return blake2b(tenant.encode(), digest_size=16).hexdigest() if tenant else ""
+
+
+def call_site(function: str, instruction: str) -> str:
+    """Return a name for the calls of a function with an instruction, which cannot be read from it."""
+    return blake2b(f"{function}\0{instruction}".encode(), digest_size=8).hexdigest()
 
 
 class Engine(Protocol):

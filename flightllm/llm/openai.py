@@ -7,7 +7,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
-from flightllm.kvcache.options import HINT
 from flightllm.llm.base import Completion, KvEventsAddress, PrefixCache, Request, cache_salt
 from flightllm.llm.openai_options import OpenAIOptions
 from flightllm.llm.openai_wire import share_out, spellings
@@ -211,7 +210,7 @@ class OpenAIEngine:
         return further
 
     def _hint(self, group: Sequence[Request]) -> dict[str, Any]:
-        """Return what tells vLLM how much of the prompts' starts recurs, where that is to be sent."""
+        """Return what tells vLLM how much of the prompts' starts other prompts have too, where that is to be sent."""
         del group
         return {}
 
@@ -266,7 +265,7 @@ class TokenizingOpenAIEngine(OpenAIEngine):
 
     def __init__(self, model: str, window: int, options: OpenAIOptions) -> None:
         self._encoder = read_tokenizer(options.tokenizer, chat=not options.completions)
-        self._hints = Hints(self._encoder)
+        self._hints = Hints(self._encoder, keeping=options.kv_hints, evicting=options.reuse_hints)
         super().__init__(model, window, options)
 
     def count_tokens(self, text: str) -> int:
@@ -279,11 +278,10 @@ class TokenizingOpenAIEngine(OpenAIEngine):
         return self._options.max_model_len or int(self._encoder.tokenizer.model_max_length)
 
     def _hint(self, group: Sequence[Request]) -> dict[str, Any]:
-        if not self._options.kv_hints:
+        if not (self._options.kv_hints or self._options.reuse_hints):
             return {}
-        tokens = self._encoder.encode([request.prompt for request in group])
-        recurring = min(map(self._hints.recurring, group, tokens))
-        return {"vllm_xargs": {HINT: recurring}} if recurring else {}
+        told = self._hints.extra_args(group, self._encoder.encode([request.prompt for request in group]))
+        return {"vllm_xargs": told} if told else {}
 
     def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
         """Return the tokens of each prompt as the endpoint makes them, chat template and special tokens included."""

@@ -27,7 +27,8 @@ class OpenAIOptions:
     `kv_events` is the ZeroMQ address at which it tells what its prefix cache holds, `kv_replay` the one at which it
     tells past events again; `block_tokens` and `cache_blocks` are the shape of that cache; `max_model_len` is its own
     limit (0: the tokenizer's); `priority` sends each request's priority, `cache_salt` keeps tenants' prefixes
-    apart, and `kv_hints` tells a vLLM with a KV store which prompts' starts recur. Other endpoints refuse these three.
+    apart, `kv_hints` tells a vLLM with a KV store which prompts' starts recur, and `reuse_hints` one that evicts by a
+    policy of ours how much of a prompt later ones have too. Other endpoints refuse these four.
     Of several prompts in one request vLLM 0.32 tells only how many tokens of the last one were cached: with
     `prompts_per_request` = 1 that is told of each.
     """
@@ -52,6 +53,7 @@ class OpenAIOptions:
     priority: bool = False
     cache_salt: bool = False
     kv_hints: bool = False
+    reuse_hints: bool = False
 
     def __post_init__(self) -> None:
         if self.api_key and holds_secret("api_key", self.api_key):
@@ -75,8 +77,9 @@ class OpenAIOptions:
             raise ValueError("kv_events: tells of tokens, so write the model's folder or hub name as tokenizer too")
         if self.kv_replay and not self.kv_events:
             raise ValueError("kv_replay: tells past events again, so write where new ones are told as kv_events")
-        if self.kv_hints and not self.tokenizer:
-            raise ValueError("kv_hints: count tokens, so write the model's folder or hub name as tokenizer too")
+        for name in ("kv_hints", "reuse_hints"):
+            if getattr(self, name) and not self.tokenizer:
+                raise ValueError(f"{name}: count tokens, so write the model's folder or hub name as tokenizer too")
         check_heard("kv_events", self.kv_events)
         check_heard("kv_replay", self.kv_replay)
         if min(self.block_tokens, self.cache_blocks) < 1 or self.max_model_len < 0:

@@ -26,7 +26,7 @@ from flightllm.llm.options import read_options
 from flightllm.llm.prompts import PromptEncoder, misfit
 from flightllm.llm.shares import Shares
 from flightllm.llm.vllm_events import KvPublishing
-from flightllm.llm.vllm_kv import Hints, kv_transfer, lossy_codecs
+from flightllm.llm.vllm_kv import Hints, eviction_config, kv_transfer, lossy_codecs
 from flightllm.llm.window import LoopThread, Window
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class VllmOptions:
     def __post_init__(self) -> None:
         KvPublishing(self.kv_events, self.kv_replay)
         _ = self.kv_transfer
-        check_policy(self.kv_eviction)
+        _ = self.evicting
         if self.kv_events and not self.enable_prefix_caching:
             raise ValueError("kv_events: without enable_prefix_caching there is nothing to tell")
 
@@ -80,6 +80,11 @@ class VllmOptions:
     def kv_transfer(self) -> dict[str, Any] | None:
         """Return vLLM's argument for the KV store; None without one."""
         return kv_transfer(self.kv_store, self.kv_codec, self.kv_token, self.kv_options)
+
+    @property
+    def evicting(self) -> dict[str, Any]:
+        """Return what vLLM's `additional_config` says of eviction; nothing where it keeps its own order."""
+        return eviction_config(self.kv_eviction) if self.enable_prefix_caching else {}
 
 
 class VllmEngine:
@@ -99,8 +104,8 @@ class VllmEngine:
         self._name = f"vllm ({model})"
         self._window = window
         self._encoder = PromptEncoder(folder)
-        keeping = arguments.kv_transfer_config
-        self._hints = Hints(self._encoder) if keeping is not None else None
+        keeping, evicting = arguments.kv_transfer_config is not None, bool(options.evicting)
+        self._hints = Hints(self._encoder, keeping=keeping, evicting=evicting) if keeping or evicting else None
         self._confidence = options.confidence if options.confidence is not None else not on_cpu()
         self._choice_tokens: dict[Choice, int] = {}
         self._numbers = count()
@@ -204,7 +209,7 @@ class VllmEngine:
             return Completion(request.id, None, error, len(ids))
         sampling = _sampling(request.parameters, answer, self._limit - len(ids), self._confidence)
         if self._hints is not None:
-            sampling.extra_args = self._hints.extra_args(request, ids)
+            sampling.extra_args = self._hints.extra_args([request], [ids]) or None
         prompt: dict[str, Any] = {"prompt_token_ids": ids}
         if request.tenant:
             prompt["cache_salt"] = cache_salt(request.tenant)
@@ -297,6 +302,9 @@ def _engine_args(folder: str, window: int, options: VllmOptions, told: Mapping[s
     if options.enforce_eager is not None:
         arguments["enforce_eager"] = options.enforce_eager
     arguments |= {**told, **options.engine_args}
+    if options.evicting:
+        further = arguments.get("additional_config")
+        arguments["additional_config"] = {**options.evicting, **(further if isinstance(further, Mapping) else {})}
     _keep_kv(arguments, options.kv_transfer)
     try:
         return AsyncEngineArgs(**arguments)

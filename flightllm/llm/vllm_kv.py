@@ -1,11 +1,15 @@
-"""Have vLLM keep the starts of prompts that recur in a store outside it, and tell it which those are."""
+"""Have vLLM keep the starts of prompts that recur in a store outside it, and tell it which prompts share what."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from flightllm.errors import ConfigError
+from flightllm.kvcache.eviction import POLICIES
+from flightllm.kvcache.eviction.hint import EVICTION, ReuseHint
 from flightllm.kvcache.opening import open_codecs
 from flightllm.kvcache.options import HINT, gather_kv_options, read_kv_options
 from flightllm.llm.base import Request
@@ -13,6 +17,7 @@ from flightllm.llm.local_plan import shared_length
 from flightllm.llm.prompts import PromptEncoder
 
 _CONNECTOR = "FlightLLMConnector"
+_OFF = "none"
 
 
 def kv_transfer(store: str, codec: str, token: str | None, options: Mapping[str, object]) -> dict[str, Any] | None:
@@ -47,25 +52,64 @@ def lossy_codecs(transfer: object, folder: Path) -> list[str]:
     return options.lossy
 
 
+def eviction_config(policy: str) -> dict[str, Any]:
+    """Return what vLLM's `additional_config` says of a policy; nothing for `none`, which leaves vLLM its own order.
+
+    Raises:
+        ConfigError: there is no such policy.
+    """
+    if policy == _OFF:
+        return {}
+    if policy not in POLICIES:
+        raise ConfigError(f"kv_eviction: expected one of {', '.join([*POLICIES, _OFF])}; got {policy!r}")
+    return {EVICTION: policy}
+
+
 class Hints:
-    """Tells the connector how many tokens at a prompt's start other prompts have too."""
+    """Tells vLLM how many tokens at a prompt's start other prompts have too.
 
-    def __init__(self, encoder: PromptEncoder) -> None:
+    With `keeping` this is told to the connector of a KV store, with `evicting` to the policy by which blocks of the
+    prefix cache go.
+    """
+
+    def __init__(self, encoder: PromptEncoder, *, keeping: bool = True, evicting: bool = False) -> None:
         self._encoder = encoder
-        self._last: tuple[str, Sequence[int]] = ("", ())
-        """The start asked for last, with its tokens: the prompts of a query come by their starts."""
+        self._keeping = keeping
+        self._evicting = evicting
+        self._starts: deque[tuple[str, Sequence[int]]] = deque(maxlen=2)
+        """The starts asked for last, with their tokens: a prompt shares one with those before it, one with the next."""
 
-    def extra_args(self, request: Request, ids: Sequence[int]) -> dict[str, Any] | None:
-        """Return the arguments that go with a request whose prompt has the tokens `ids`."""
-        recurring = self.recurring(request, ids)
-        return {HINT: recurring} if recurring else None
+    def extra_args(self, requests: Sequence[Request], prompts: Sequence[Sequence[int]]) -> dict[str, Any]:
+        """Return the arguments that go with requests sent together, whose prompts' tokens are `prompts`.
+
+        There is one hint for all of them, so that the least counts.
+        """
+        found: dict[str, Any] = {}
+        if self._keeping and (recurring := min(map(self.recurring, requests, prompts))):
+            found[HINT] = recurring
+        last = requests[-1].reuse
+        if self._evicting and last is not None:
+            known = list(map(self._ahead, requests, prompts))
+            ahead = min((tokens for tokens in known if tokens is not None), default=None)
+            found |= ReuseHint(last.site, last.query, last.number, ahead if None not in known else None).extra_args()
+        return found
 
     def recurring(self, request: Request, ids: Sequence[int]) -> int:
         """Return how many of the prompt's tokens `ids` at their start the prompts around it have too."""
-        if not request.recurs:
+        return self._tokens(request.prompt[: request.recurs], ids)
+
+    def _ahead(self, request: Request, ids: Sequence[int]) -> int | None:
+        """Return how many of them those that follow have too; None: unknown."""
+        if request.reuse is None or request.reuse.ahead is None:
+            return None
+        return self._tokens(request.prompt[: request.reuse.ahead], ids)
+
+    def _tokens(self, start: str, ids: Sequence[int]) -> int:
+        """Return how many tokens of a prompt are certainly those of a start of its text."""
+        if not start:
             return 0
-        start = request.prompt[: request.recurs]
-        if self._last[0] != start:
+        tokens = next((tokens for known, tokens in self._starts if known == start), None)
+        if tokens is None:
             [tokens] = self._encoder.encode([start])
-            self._last = start, tokens
-        return shared_length(ids, self._last[1])
+            self._starts.append((start, tokens))
+        return shared_length(ids, tokens)

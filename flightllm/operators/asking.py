@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import count
 from typing import Any, TypeAlias, cast
 
 import numpy as np
@@ -16,8 +16,8 @@ from flightllm.llm.cost import Work
 from flightllm.operators.batches import Unit
 from flightllm.operators.budget import Reservation
 from flightllm.operators.means import Means, Site
-from flightllm.operators.neighbours import Neighbours
 from flightllm.operators.ranking import Ranking
+from flightllm.operators.requests import Requests
 from flightllm.operators.rows import Named, given_fields, read_answer, sql_value
 from flightllm.operators.trace import Trace
 from flightllm.plan.stages import BoundStep
@@ -57,7 +57,7 @@ class Asker:
         self._steps = steps
         self._ranking = ranking
         self._ids = count()
-        self._neighbours = Neighbours()
+        self._requests = Requests(means.backing, sites)
         self._flying: dict[int, _Waiting] = {}
         self._asked: dict[bytes, _Waiting] = {}
         self._foreign: dict[bytes, _Waiting] = {}
@@ -92,7 +92,7 @@ class Asker:
                 if watched():
                     raise CancelledError("the query was cancelled")
                 claims.busy = True
-                stream = self._backing.engine.generate(self._requests(units), watched)
+                stream = self._backing.engine.generate(self._asking(units), watched)
                 with closing(cast("Generator[Completion, None, None]", stream)) as completions:
                     for completion in completions:
                         self._settle(completion)
@@ -125,7 +125,7 @@ class Asker:
             self._means.claims.busy = True
             self._means.demand.seen(len(unit.tuples))
 
-    def _requests(self, units: Iterator[Unit]) -> Iterator[Request | None]:
+    def _asking(self, units: Iterator[Unit]) -> Iterator[Request | None]:
         """Yield what must be asked, None while that waits for answers; end where finished units can be handed on."""
         while True:
             self._land()
@@ -304,19 +304,9 @@ class Asker:
         while self._ready:
             waiting = self._ready[0]
             site = self._sites[waiting.call]
-            prompt = site.prompt(waiting.fields)
-            following = (self._sites[after.call].prompt(after.fields) for after in islice(self._ready, 1, 2))
-            request = Request(
-                next(self._ids),
-                prompt,
-                site.ai.parameters,
-                site.ai.function,
-                site.ai.instruction,
-                tuple(waiting.fields),
-                self._backing.tenant,
-                self._backing.precedence.now,
-                recurs=self._neighbours.recurs(prompt, *following),
-            )
+            after = self._ready[1] if len(self._ready) > 1 else None
+            following = None if after is None else (after.call, after.fields)
+            request = self._requests.make((waiting.call, waiting.fields), following, again=self._goes_on(waiting))
             if self._backing.budget is not None:
                 waiting.reservation = self._backing.budget.take(request, waits=bool(self._flying))
                 if waiting.reservation is None and self._backing.budget.refusal is None:
@@ -333,6 +323,10 @@ class Asker:
                 self._trace.sent(request)
             return request
         return None
+
+    def _goes_on(self, waiting: _Waiting) -> bool:
+        """Tell whether further calls over the same values may be asked once the prompt is answered."""
+        return any(unit.rounds or len(unit.done) < len(self._steps) for unit, _, _ in waiting.places)
 
     def _settle(self, completion: Completion) -> None:
         """Take in an answer."""

@@ -41,6 +41,10 @@ class Site:
         """Return the text of the call's prompt for named values in prompt order."""
         return self.ai.prompt(fields, fields_first=self.fields_first)
 
+    def fields_part(self, prompt: str) -> int:
+        """Return how many characters at a prompt's start other calls over the same values have too."""
+        return len(prompt) - len(self.prompt([])) if self.fields_first else 0
+
     def named(self, order: Sequence[int]) -> list[Named]:
         """Return the fields in prompt order. Of a list only the first element must be there."""
         rank = {place: at for at, place in enumerate(order)}

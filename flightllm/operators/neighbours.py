@@ -7,16 +7,25 @@ class Neighbours:
     """Follows the prompts of one pass in the order in which they are sent."""
 
     def __init__(self) -> None:
-        self._before = self._current = ""
+        self._current = ""
+        self._following: str | None = None
+        self._before, self._ahead = 0, 0
+        """How much the current prompt shares with the one before it, and with the following one."""
 
-    def recurs(self, prompt: str, *following: str) -> int:
-        """Return how many characters at a prompt's start the one before it or those `following` have too.
+    def shared(self, prompt: str, following: str | None) -> tuple[int, int | None]:
+        """Return how many characters at a prompt's start its neighbours have too, and how many the following one.
 
-        A prompt that was held back may be asked about again.
+        The neighbours are the one before it and the one `following`, if that is known already. Prompts are sent in an
+        order in which those that begin alike are together: later ones share no more than the following one does. A
+        prompt that was held back may be asked about again.
         """
         if prompt != self._current:
-            self._before, self._current = self._current, prompt
-        return max(shared_start(prompt, other) for other in (self._before, *following))
+            known = prompt == self._following
+            self._before = self._ahead if known else shared_start(self._current, prompt)
+            self._current, self._following, self._ahead = prompt, None, 0
+        if following is not None and following != self._following:
+            self._following, self._ahead = following, shared_start(prompt, following)
+        return max(self._before, self._ahead), None if following is None else self._ahead
 
 
 def shared_start(left: str, right: str) -> int:

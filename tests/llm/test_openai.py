@@ -13,6 +13,7 @@ import pytest
 
 from flightllm.config import EngineConfig
 from flightllm.errors import CancelledError, ConfigError, EngineError, EngineUnavailableError
+from flightllm.kvcache.eviction.hint import ReuseHint, read_hint
 from flightllm.llm import Engine, create_engine
 from flightllm.llm.base import (
     Choice,
@@ -23,6 +24,7 @@ from flightllm.llm.base import (
     PrefixCache,
     Regex,
     Request,
+    Reuse,
     cache_salt,
 )
 from flightllm.llm.local_plan import shared_length
@@ -311,6 +313,25 @@ def test_hints_for_a_kv_store(make_requests: MakeRequests) -> None:
         together = {"flightllm_kv_prefix": shared_length(shorter, longer)}
         hints = {isinstance(body["prompt"], list): body.get("vllm_xargs") for body in endpoint.bodies}
         assert hints == {True: together, False: None}
+
+
+@pytest.mark.parametrize("kind", ["chat", "completions"])
+def test_hints_for_eviction(make_requests: MakeRequests, kind: str) -> None:
+    """Where vLLM evicts by a policy, it is told what later prompts need, in a form that its endpoints take."""
+    pytest.importorskip("transformers", reason="the extra 'cluster' is not installed")
+    [request] = make_requests(1)
+    request = replace(request, recurs=60, reuse=Reuse("site", "query", 3, 60))
+    options = {"tokenizer": "demo", "api": kind, "reuse_hints": True}
+    with serving(lambda path, body, _: answer(path, body), **options) as (engine, endpoint):
+        run(engine, [request, replace(request, reuse=None)])
+        exact = tokenizing(engine)
+        assert exact is not None
+        shorter, longer = exact.token_ids([request.prompt[:60], request.prompt])
+        hint = ReuseHint("site", "query", 3, shared_length(shorter, longer))
+        told = [body["vllm_xargs"] for body in endpoint.bodies if "vllm_xargs" in body]
+        assert told == [hint.extra_args()]
+        assert all(isinstance(value, str | int | float) for value in told[0].values())
+        assert read_hint(told[0]) == hint
 
 
 def test_tokens_are_known_only_with_a_tokenizer() -> None:

@@ -1,7 +1,7 @@
 """The vllm engine with a KV store: what recurs is kept for the engine that comes next."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +10,10 @@ import pytest
 
 from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError
+from flightllm.kvcache.eviction.hint import ReuseHint, read_hint
+from flightllm.kvcache.options import HINT
 from flightllm.llm import create_engine
-from flightllm.llm.base import Engine, Parameters, Request
+from flightllm.llm.base import Engine, Parameters, Request, Reuse
 from flightllm.llm.prompts import PromptEncoder
 from flightllm.llm.vllm_kv import Hints, kv_transfer, lossy_codecs
 from flightllm.operators.neighbours import shared_start
@@ -70,12 +72,56 @@ def test_hint(model_path: Path, make_requests: MakeRequests) -> None:
     encoder = PromptEncoder(model_path)
     one, other = make_requests(2, start=10)
     [ids], [others] = encoder.encode([one.prompt]), encoder.encode([other.prompt])
-    told = Hints(encoder).extra_args(replace(one, recurs=shared_start(one.prompt, other.prompt)), ids)
-    assert told is not None
+    told = Hints(encoder).extra_args([replace(one, recurs=shared_start(one.prompt, other.prompt))], [ids])
     [count] = told.values()
     assert ids[:count] == others[:count]
     assert count >= len(ids) - 8
-    assert Hints(encoder).extra_args(one, ids) is None
+    assert Hints(encoder).extra_args([one], [ids]) == {}
+
+
+@pytest.mark.parametrize("keeping", [True, False])
+def test_reuse_hint(model_path: Path, make_requests: MakeRequests, keeping: bool) -> None:
+    """Where eviction goes by a policy it is told the place in the query, and the tokens that later prompts have too."""
+    encoder = PromptEncoder(model_path)
+    one, other = make_requests(2, start=10)
+    [ids], [others] = encoder.encode([one.prompt]), encoder.encode([other.prompt])
+    shared = shared_start(one.prompt, other.prompt)
+    reuse = Reuse("site", "query", 3, shared)
+    hints = Hints(encoder, keeping=keeping, evicting=True)
+    told = hints.extra_args([replace(one, recurs=shared, reuse=reuse)], [ids])
+    hint = read_hint(told)
+    assert hint.ahead is not None
+    assert hint == ReuseHint("site", "query", 3, hint.ahead)
+    assert ids[: hint.ahead] == others[: hint.ahead]
+    assert told.get(HINT) == (hint.ahead if keeping else None)
+    unknown = hints.extra_args([replace(one, reuse=replace(reuse, ahead=None))], [ids])
+    assert read_hint(unknown) == ReuseHint("site", "query", 3)
+    assert hints.extra_args([one], [ids]) == {}
+
+
+def test_hint_of_several(model_path: Path, make_requests: MakeRequests) -> None:
+    """Prompts that are sent together have one hint: the last one's place, and the least that later ones have too."""
+    encoder = PromptEncoder(model_path)
+    requests = make_requests(3)
+    prompts = encoder.encode([one.prompt for one in requests])
+    given = [replace(one, reuse=Reuse("", "query", 7 + n, 50 - n)) for n, one in enumerate(requests)]
+    hints = Hints(encoder, keeping=False, evicting=True)
+    [alone] = [hints.extra_args([one], [ids]) for one, ids in zip(given[2:], prompts[2:], strict=True)]
+    assert hints.extra_args(given, prompts) == alone
+    given[1] = replace(given[1], reuse=Reuse("", "query", 8, None))
+    assert read_hint(hints.extra_args(given, prompts)) == ReuseHint("", "query", 9)
+
+
+def test_starts_are_encoded_once(model_path: Path, make_requests: MakeRequests) -> None:
+    """What a prompt shares with the one before it and with the next one is encoded once, though asked for in turn."""
+    encoder = Counting(model_path)
+    [one] = make_requests(1)
+    [ids] = encoder.encode([one.prompt])
+    hints = Hints(encoder, evicting=True)
+    encoder.texts.clear()
+    for recurs, ahead in ((60, 60), (60, 40), (40, 40), (60, 40)):
+        hints.extra_args([replace(one, recurs=recurs, reuse=Reuse("", "", 0, ahead))], [ids])
+    assert encoder.texts == [one.prompt[:60], one.prompt[:40]]
 
 
 @pytest.mark.vllm
@@ -99,6 +145,19 @@ def test_next_engine(
     assert [text for text, _ in second] == [text for text, _ in first]
     assert min(cached for _, cached in first) == 0
     assert min(cached for _, cached in second) > 0
+
+
+class Counting(PromptEncoder):
+    """Remembers what it encoded."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.texts: list[str] = []
+
+    def encode(self, prompts: Sequence[str]) -> list[list[int]]:
+        """Encode."""
+        self.texts += prompts
+        return super().encode(prompts)
 
 
 @contextmanager

@@ -20,14 +20,23 @@ def test_shared_start(left: str, right: str, shared: int) -> None:
 
 
 def test_before_and_after() -> None:
-    """The longer of both starts counts, also for the first prompt and the last; one held back counts as itself."""
+    """The longer of both starts recurs, that with the next prompt is ahead; one held back counts as itself."""
     neighbours = Neighbours()
-    assert neighbours.recurs("story one", "story two") == 6
-    assert neighbours.recurs("story two", "strange") == 6
-    assert neighbours.recurs("story two", "strange") == 6
-    assert neighbours.recurs("strange", "strangers") == 7
-    assert neighbours.recurs("strangers") == 7
-    assert neighbours.recurs("other") == 0
+    assert neighbours.shared("story one", "story two") == (6, 6)
+    assert neighbours.shared("story two", "strange") == (6, 2)
+    assert neighbours.shared("story two", "strange") == (6, 2)
+    assert neighbours.shared("strange", "strangers") == (7, 7)
+    assert neighbours.shared("strangers", None) == (7, None)
+    assert neighbours.shared("other", None) == (0, None)
+
+
+def test_another_comes_first() -> None:
+    """Prompts that go first after all are compared with what was asked before them, not with what was expected."""
+    neighbours = Neighbours()
+    assert neighbours.shared("story one", "story two") == (6, 6)
+    assert neighbours.shared("strange", "story two") == (2, 2)
+    assert neighbours.shared("story two", None) == (2, None)
+    assert neighbours.shared("story two", "story three") == (7, 7)
 
 
 def test_prompts_of_a_query(tmp_path: Path) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+EVICTION: Final = "flightllm_kv_eviction"
+"""The key of vLLM's `additional_config` for the name of a policy."""
 REUSE_HINT: Final = "flightllm_kv_reuse"
-"""The key of `SamplingParams.extra_args` for a `ReuseHint`."""
+"""The key of `SamplingParams.extra_args` for a `ReuseHint`, as JSON text: HTTP requests take no mapping there."""
+_MOST_CHARACTERS: Final = 512
+"""A text that is longer is not ours."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +31,16 @@ class ReuseHint:
     def extra_args(self) -> dict[str, Any]:
         """Return the arguments that go with a request; see `read_hint`."""
         hint = {"site": self.site, "query": self.query, "number": self.number}
-        return {REUSE_HINT: hint if self.ahead is None else {**hint, "ahead": self.ahead}}
+        return {REUSE_HINT: json.dumps(hint if self.ahead is None else {**hint, "ahead": self.ahead})}
 
 
 def read_hint(extra_args: Mapping[str, Any] | None) -> ReuseHint:
     """Return the hint among a request's arguments, which any client may have sent; nothing is known without one."""
-    given = (extra_args or {}).get(REUSE_HINT)
+    text = (extra_args or {}).get(REUSE_HINT)
+    try:
+        given = json.loads(text) if isinstance(text, str) and len(text) <= _MOST_CHARACTERS else None
+    except ValueError:
+        given = None
     if not isinstance(given, Mapping):
         return ReuseHint()
     ahead = given.get("ahead")

@@ -7,7 +7,8 @@ and end. In a version of vLLM that is not known, or is put together otherwise, i
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import Any, Final
 
@@ -17,11 +18,9 @@ from flightllm.config import LogConfig
 from flightllm.kvcache.eviction import create_policy
 from flightllm.kvcache.eviction.base import Use
 from flightllm.kvcache.eviction.free_blocks import FreeBlocks
-from flightllm.kvcache.eviction.hint import read_hint
+from flightllm.kvcache.eviction.hint import EVICTION, ReuseHint, read_hint
 from flightllm.log import configure_logging
 
-OPTION: Final = "flightllm_kv_eviction"
-"""The key of vLLM's `additional_config` for the policy's name."""
 KNOWN_VERSIONS: Final = ("0.32.", "0.33.")
 
 _log = structlog.get_logger(__name__)
@@ -39,7 +38,7 @@ def register() -> None:
     def started(scheduler: Any, vllm_config: Any, *args: Any, **kwargs: Any) -> None:
         start(scheduler, vllm_config, *args, **kwargs)
         options = vllm_config.additional_config
-        name = options.get(OPTION) if isinstance(options, dict) else None
+        name = options.get(EVICTION) if isinstance(options, dict) else None
         if name:
             order(scheduler, str(name))
 
@@ -94,7 +93,9 @@ class Requests:
         self._hash_tokens: int = scheduler.hash_block_size
         pool = scheduler.kv_cache_manager.block_pool
         managers = scheduler.kv_cache_manager.coordinator.single_type_managers
-        self._groups = [(one.kv_cache_group_id, one.block_size) for one in managers if one.block_pool is pool]
+        self._groups: list[tuple[int, int]] = [
+            (one.kv_cache_group_id, one.block_size) for one in managers if one.block_pool is pool
+        ]
         policy = create_policy(name, pool.num_gpu_blocks)
         self._free: FreeBlocks[Any] = FreeBlocks(pool.free_block_queue.get_all_free_blocks(), policy)
         pool.free_block_queue = self._free
@@ -105,30 +106,40 @@ class Requests:
     def add(self, request: Any) -> None:
         """Add a request to the scheduler."""
         self._add(request)
-        if request.request_id not in self._waiting:
-            use = self._waiting[request.request_id] = self._use(request)
-            self._free.queue(use)
+        if request.request_id in self._waiting:
+            return
+        parameters = request.sampling_params
+        hint = read_hint(parameters.extra_args if parameters is not None else None)
+        keys = self._contents(request)
+        use = Use(keys, hint.site, self._ahead(hint, len(keys)), hint.query, hint.number)
+        self._waiting[request.request_id] = use
+        self._free.queue(use)
 
     def release(self, request: Any) -> None:
         """Free the blocks of a request that has ended, or is to be computed again later."""
-        if request.is_finished():
-            waited = self._waiting.pop(request.request_id, None)
-            if waited is not None:
-                self._free.cancel(waited)
+        waited = self._waiting.get(request.request_id)
+        if waited is not None and request.is_finished():
+            del self._waiting[request.request_id]
+            self._free.cancel(waited)
             if request.num_computed_tokens:
-                self._free.use(self._use(request))
+                self._free.use(replace(waited, keys=self._contents(request, waited.keys)))
         self._release(request)
 
-    def _use(self, request: Any) -> Use[Hashable]:
-        """Return the contents of a request's blocks, those of its answer included, and what is known of it."""
-        parameters = request.sampling_params
-        hint = read_hint(parameters.extra_args if parameters is not None else None)
+    def _contents(self, request: Any, known: Sequence[Hashable] = ()) -> Sequence[Hashable]:
+        """Return the contents of a request's full blocks, in order; its answer's are added to those of its prompt."""
+        if len(self._groups) == 1:
+            [(group, tokens)] = self._groups
+            hashes = self._hashes(request.block_hashes, self._hash_tokens, tokens)
+            return [*known, *(self._content(hashes[place], group) for place in range(len(known), len(hashes)))]
         blocks = [
             ((place + 1) * tokens, self._content(block_hash, group))
             for group, tokens in self._groups
             for place, block_hash in enumerate(self._hashes(request.block_hashes, self._hash_tokens, tokens))
         ]
-        if len(self._groups) > 1:
-            blocks.sort(key=lambda block: block[0])
-        ahead = None if hint.ahead is None else sum(end <= hint.ahead for end, _ in blocks)
-        return Use([content for _, content in blocks], hint.site, ahead, hint.query, hint.number)
+        return [content for _, content in sorted(blocks)]
+
+    def _ahead(self, hint: ReuseHint, count: int) -> int | None:
+        """Return how many of a prompt's blocks later ones have too."""
+        if hint.ahead is None:
+            return None
+        return min(count, sum(hint.ahead // tokens for _, tokens in self._groups))

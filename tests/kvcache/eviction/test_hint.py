@@ -14,7 +14,13 @@ def test_round_trip(ahead: int | None) -> None:
     assert read_hint(hint.extra_args()) == hint
 
 
-@pytest.mark.parametrize("given", [None, {}, {REUSE_HINT: 3}, {REUSE_HINT: {"number": "x", "ahead": 1.5}}])
-def test_what_cannot_be_read(given: dict[str, Any] | None) -> None:
+@pytest.mark.parametrize("text", [3, {"number": 3}, "", "[3]", "{", '{"number": "x", "ahead": 1.5}', "[" * 100_000])
+def test_what_cannot_be_read(text: object) -> None:
     """Nothing is known where a client sends anything else."""
+    assert read_hint({REUSE_HINT: text}) == ReuseHint()
+
+
+@pytest.mark.parametrize("given", [None, {}, {"other": "3"}])
+def test_no_hint(given: dict[str, Any] | None) -> None:
+    """Nothing is known where none was sent."""
     assert read_hint(given) == ReuseHint()

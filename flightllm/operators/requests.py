@@ -1,0 +1,56 @@
+"""Make the requests of one pass, which say what their prompts have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import count
+from secrets import token_hex
+from typing import TypeAlias
+
+from flightllm.llm.base import Request, Reuse, call_site
+from flightllm.operators.backing import Backing
+from flightllm.operators.means import Site
+from flightllm.operators.neighbours import Neighbours
+
+Prompt: TypeAlias = tuple[int, list[tuple[str, str]]]
+"""A call by its number, and its named values in prompt order."""
+
+
+class Requests:
+    """Numbers the prompts of one pass in the order in which they are sent. One thread uses it."""
+
+    def __init__(self, backing: Backing, sites: Sequence[Site]) -> None:
+        self._backing = backing
+        self._sites = sites
+        self._names = [call_site(site.ai.function, site.ai.instruction) for site in sites]
+        self._query = token_hex(8)
+        self._numbers = count()
+        self._neighbours = Neighbours()
+
+    def make(self, prompt: Prompt, following: Prompt | None, *, again: bool) -> Request:
+        """Return the request for a prompt that is sent next; `following` is the one after it, if that is known.
+
+        With `again` calls over the same values may follow later. A prompt that was held back may be made again.
+        """
+        call, fields = prompt
+        site, number = self._sites[call], next(self._numbers)
+        text = site.prompt(fields)
+        recurs, ahead = self._neighbours.shared(text, None if following is None else self._text(following))
+        if ahead is not None and again:
+            ahead = max(ahead, site.fields_part(text))
+        return Request(
+            number,
+            text,
+            site.ai.parameters,
+            site.ai.function,
+            site.ai.instruction,
+            tuple(fields),
+            self._backing.tenant,
+            self._backing.precedence.now,
+            recurs=recurs,
+            reuse=Reuse(self._names[call], self._query, number, ahead),
+        )
+
+    def _text(self, prompt: Prompt) -> str:
+        call, fields = prompt
+        return self._sites[call].prompt(fields)
