@@ -26,7 +26,7 @@ from flightllm.llm.options import read_options
 from flightllm.llm.prompts import PromptEncoder, misfit
 from flightllm.llm.shares import Shares
 from flightllm.llm.vllm_events import KvPublishing
-from flightllm.llm.vllm_kv import Hints, kv_transfer, lossy_codecs
+from flightllm.llm.vllm_kv import Hints, eviction_config, kv_transfer, lossy_codecs
 from flightllm.llm.window import LoopThread, Window
 
 if TYPE_CHECKING:
@@ -47,6 +47,9 @@ class VllmOptions:
 
     `kv_store` is where starts of prompts that recur are kept, as `grpc://host:port`, for this engine's next life and
     for others of the same model, coded by `kv_codec`; `kv_options` are further ones of `KvOptions`.
+
+    `kv_eviction` is the policy by which blocks of the prefix cache go, see `flightllm.kvcache.eviction`; `none` leaves
+    vLLM its own.
     """
 
     max_model_len: int = 0
@@ -63,11 +66,13 @@ class VllmOptions:
     kv_codec: str = ""
     kv_token: str | None = None
     kv_options: Mapping[str, object] = field(default_factory=dict)
+    kv_eviction: str = "planned"
     engine_args: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         KvPublishing(self.kv_events, self.kv_replay)
         _ = self.kv_transfer
+        _ = self.evicting
         if self.kv_events and not self.enable_prefix_caching:
             raise ValueError("kv_events: without enable_prefix_caching there is nothing to tell")
 
@@ -75,6 +80,11 @@ class VllmOptions:
     def kv_transfer(self) -> dict[str, Any] | None:
         """Return vLLM's argument for the KV store; None without one."""
         return kv_transfer(self.kv_store, self.kv_codec, self.kv_token, self.kv_options)
+
+    @property
+    def evicting(self) -> dict[str, Any]:
+        """Return what vLLM's `additional_config` says of eviction; nothing where it keeps its own order."""
+        return eviction_config(self.kv_eviction) if self.enable_prefix_caching else {}
 
 
 class VllmEngine:
@@ -94,7 +104,7 @@ class VllmEngine:
         self._name = f"vllm ({model})"
         self._window = window
         self._encoder = PromptEncoder(folder)
-        keeping, evicting = arguments.kv_transfer_config is not None, False
+        keeping, evicting = arguments.kv_transfer_config is not None, bool(options.evicting)
         self._hints = Hints(self._encoder, keeping=keeping, evicting=evicting) if keeping or evicting else None
         self._confidence = options.confidence if options.confidence is not None else not on_cpu()
         self._choice_tokens: dict[Choice, int] = {}
@@ -292,6 +302,9 @@ def _engine_args(folder: str, window: int, options: VllmOptions, told: Mapping[s
     if options.enforce_eager is not None:
         arguments["enforce_eager"] = options.enforce_eager
     arguments |= {**told, **options.engine_args}
+    if options.evicting:
+        further = arguments.get("additional_config")
+        arguments["additional_config"] = {**options.evicting, **(further if isinstance(further, Mapping) else {})}
     _keep_kv(arguments, options.kv_transfer)
     try:
         return AsyncEngineArgs(**arguments)

@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from flightllm.kvcache.eviction.hint import ReuseHint
+from flightllm.errors import ConfigError
+from flightllm.kvcache.eviction import POLICIES
+from flightllm.kvcache.eviction.hint import EVICTION, ReuseHint
 from flightllm.kvcache.opening import open_codecs
 from flightllm.kvcache.options import HINT, gather_kv_options, read_kv_options
 from flightllm.llm.base import Request
@@ -15,6 +17,7 @@ from flightllm.llm.local_plan import shared_length
 from flightllm.llm.prompts import PromptEncoder
 
 _CONNECTOR = "FlightLLMConnector"
+_OFF = "none"
 
 
 def kv_transfer(store: str, codec: str, token: str | None, options: Mapping[str, object]) -> dict[str, Any] | None:
@@ -47,6 +50,19 @@ def lossy_codecs(transfer: object, folder: Path) -> list[str]:
     options = read_kv_options(transfer.get("kv_connector_extra_config", {}))
     open_codecs(options, folder)
     return options.lossy
+
+
+def eviction_config(policy: str) -> dict[str, Any]:
+    """Return what vLLM's `additional_config` says of a policy; nothing for `none`, which leaves vLLM its own order.
+
+    Raises:
+        ConfigError: there is no such policy.
+    """
+    if policy == _OFF:
+        return {}
+    if policy not in POLICIES:
+        raise ConfigError(f"kv_eviction: expected one of {', '.join([*POLICIES, _OFF])}; got {policy!r}")
+    return {EVICTION: policy}
 
 
 class Hints:

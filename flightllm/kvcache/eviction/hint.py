@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+EVICTION: Final = "flightllm_kv_eviction"
+"""The key of vLLM's `additional_config` for the name of a policy."""
 REUSE_HINT: Final = "flightllm_kv_reuse"
 """The key of `SamplingParams.extra_args` for a `ReuseHint`, as JSON text: HTTP requests take no mapping there."""
 _MOST_CHARACTERS: Final = 512

@@ -1,0 +1,228 @@
+"""What does it save vLLM to know which blocks of its cache are used again, and what do those gain who wait?
+
+    python -m bench.eviction_vllm [--blocks 128 256 512] [--policies none workload_aware planned] [--model bench]
+        [--rows 400] [--asked 60] [--rate 1.5] [--repeats 3] [--quick] [--json]
+
+On one vLLM on this machine, two queries ask for all rows of movies' and of products' reviews, while somebody asks for
+single rows at times of the Azure trace of conversations, by a few call sites with long instructions. Each policy has an
+engine of its own with an empty cache; `none` is vLLM's own order. Each figure is the median of the runs, in which the
+policies take turns. `--quick` is a small run on the demo model.
+"""
+
+import argparse
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median, quantiles
+from typing import Any, Final
+
+import numpy as np
+
+from bench.common import Options, markdown, report
+from bench.models import SHAPES, model
+from bench.router_workloads import azure
+from bench.samples import sample, write
+from bench.setting import announce, open_database
+from bench.suite import suites
+from flightllm.config import EngineConfig
+from flightllm.database import Database
+
+BLOCK_TOKENS: Final = 32
+IN_FLIGHT: Final = 64
+AT_ONCE: Final = 6
+SITES: Final = 4
+QUERY: Final = "q1"
+_RULES: Final = (
+    "Write for somebody who has one minute and has not seen the text",
+    "Say first what the text is about, then what its writer thinks of it",
+    "Keep names as they are written, and explain none of them",
+    "Leave out prices, dates and places unless the text is about them",
+    "Do not say whether you agree with the writer",
+    "Take irony for what it means, not for what it says",
+    "Where the writer compares, name both sides and which one is liked better",
+    "Where the text contradicts itself, go by what comes last",
+    "Use no word that the text does not need",
+    "Answer in English whatever the language of the text",
+)
+"""Of the instructions of those who ask for single rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run came to."""
+
+    prompt_tokens: int
+    computed_tokens: int
+    interactive_hits: float
+    """Share of the prompt tokens of single rows that were cached."""
+    seconds: float
+    """That the two queries took."""
+    waits: tuple[float, ...]
+    """Seconds until a single row was answered."""
+    answers: tuple[Any, ...]
+    eviction_microseconds: float | None = None
+
+    def figures(self) -> dict[str, float]:
+        """Return the figures by name."""
+        return {
+            "hits": 1 - self.computed_tokens / self.prompt_tokens,
+            "computed": self.computed_tokens,
+            "interactive_hits": self.interactive_hits,
+            "seconds": self.seconds,
+            "p50": median(self.waits),
+            "p99": quantiles(self.waits, n=100, method="inclusive")[98],
+        }
+
+
+def instruction(site: int) -> str:
+    """Return the long instruction of a call site; no two begin alike."""
+    rules = [f"Rule {number + 1}: {_RULES[(number + site) % len(_RULES)]}." for number in range(3 * len(_RULES))]
+    return f"You are reader {site} of a magazine and sum up what others write. {' '.join(rules)}"
+
+
+def question(number: int, rows: int) -> str:
+    """Return the SQL of the n-th one who asks for a single row."""
+    place = (7 * number) % rows
+    return (
+        f"SELECT ai_gen('{instruction(number % SITES)}', review_text, max_tokens => 4) AS answer "
+        f"FROM (SELECT review_text FROM product_reviews ORDER BY review_text LIMIT 1 OFFSET {place})"
+    )
+
+
+def run_sql(database: Database, sql: str) -> tuple[list[Any], dict[str, Any]]:
+    """Run a query to its end; return its rows and its counters."""
+    result = database.session().execute(sql, settings={"cache": "off"})
+    rows = [row for batch in result.batches for row in batch.to_pylist()]
+    return rows, dict(result.query.row())
+
+
+@contextmanager
+def files(rows: int) -> Iterator[Mapping[str, Path]]:
+    """Yield the files of both topics' tables, cut down."""
+    with tempfile.TemporaryDirectory(prefix="flightllm-bench-") as folder:
+        yield {k: v for suite in suites().values() for k, v in write(sample(suite.pair, rows), Path(folder)).items()}
+
+
+def engine(given: argparse.Namespace, policy: str, blocks: int) -> EngineConfig:
+    """Return vLLM with so many blocks, of which a running request has some and the others keep what was computed."""
+    shape = SHAPES[given.model]
+    options: dict[str, object] = {
+        "kv_cache_memory_bytes": shape.kv_bytes(blocks * BLOCK_TOKENS),
+        "block_size": BLOCK_TOKENS,
+        "dtype": "bfloat16",
+        "max_model_len": 2_048,
+        "kv_eviction": policy,
+        "engine_args": {"max_num_seqs": AT_ONCE},
+    }
+    return EngineConfig("vllm", str(model(shape)), IN_FLIGHT, options)
+
+
+def run(given: argparse.Namespace, config: EngineConfig, tables: Mapping[str, Path]) -> Run:
+    """Run the two queries, and those for single rows beside them, on an engine of their own."""
+    sqls = [suite.queries[QUERY] for suite in suites().values()]
+    times = list(azure("azure_trace_conv", np.random.default_rng(5), given.asked, given.rate))
+    with open_database(config, tables) as database, ThreadPoolExecutor(len(times) + len(sqls)) as pool:
+        run_sql(database, "SELECT ai_filter('Is it short?', movie_info) FROM (SELECT movie_info FROM movies LIMIT 4)")
+        waits: dict[int, float] = {}
+        started = time.perf_counter()
+        lasted: list[float] = []
+        guard = threading.Lock()
+
+        def ask(number: int) -> tuple[list[Any], dict[str, Any]]:
+            begun = time.perf_counter()
+            found = run_sql(database, question(number, given.rows))
+            waits[number] = time.perf_counter() - begun
+            return found
+
+        def bulk(sql: str) -> tuple[list[Any], dict[str, Any]]:
+            found = run_sql(database, sql)
+            with guard:
+                lasted.append(time.perf_counter() - started)
+            return found
+
+        bulks = [pool.submit(bulk, sql) for sql in sqls]
+        asked = []
+        for number, second in enumerate(times):
+            time.sleep(max(0.0, started + second - time.perf_counter()))
+            asked.append(pool.submit(ask, number))
+        found = [one.result() for one in (*bulks, *asked)]
+    counters = [counter for _, counter in found]
+    single = counters[len(sqls) :]
+    return Run(
+        sum(one["prompt_tokens"] for one in counters),
+        sum(one["prompt_tokens"] - one["cached_tokens"] for one in counters),
+        sum(one["cached_tokens"] for one in single) / sum(one["prompt_tokens"] for one in single),
+        max(lasted),
+        tuple(waits.values()),
+        tuple(rows for rows, _ in found),
+    )
+
+
+def equal(one: Run, other: Run) -> float:
+    """Return the share of rows that two runs answered alike."""
+    pairs = [(_sorted(mine), _sorted(theirs)) for mine, theirs in zip(one.answers, other.answers, strict=True)]
+    alike = sum(left == right for mine, theirs in pairs for left, right in zip(mine, theirs, strict=True))
+    return alike / sum(len(mine) for mine, _ in pairs)
+
+
+def _sorted(rows: Sequence[Any]) -> list[str]:
+    return sorted(map(repr, rows))
+
+
+def measure(given: argparse.Namespace, blocks: int) -> dict[str, dict[str, float]]:
+    """Return the figures of each policy with so many blocks."""
+    runs: dict[str, list[Run]] = {policy: [] for policy in given.policies}
+    with files(given.rows) as tables:
+        for _ in range(given.repeats):
+            for policy, done in runs.items():
+                done.append(run(given, engine(given, policy, blocks), tables))
+                print(f"# {blocks} blocks, {policy}: {done[-1].figures()}", flush=True)
+    first = runs[given.policies[0]][0]
+    found = {}
+    for policy, done in runs.items():
+        figures = [one.figures() for one in done]
+        found[policy] = {name: median(one[name] for one in figures) for name in figures[0]}
+        found[policy]["equal"] = median(equal(first, one) for one in done)
+    return found
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--blocks", nargs="+", type=int, default=[128, 256, 512])
+    parser.add_argument("--policies", nargs="+", default=["none", "workload_aware", "planned"])
+    parser.add_argument("--model", default="bench", choices=tuple(SHAPES))
+    parser.add_argument("--rows", type=int, default=400, help="joined rows of each query (default 400)")
+    parser.add_argument("--asked", type=int, default=60, help="single rows (default 60)")
+    parser.add_argument("--rate", type=float, default=1.5, help="of these a second (default 1.5)")
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
+    parser.add_argument("--quick", action="store_true", help="40 rows and 8 single ones, on the demo model, once")
+    given = parser.parse_args(arguments)
+    if given.quick:
+        given.model, given.rows, given.asked, given.rate, given.repeats = "demo", 40, 8, 4.0, 1
+        given.blocks = given.blocks[:1]
+    announce("eviction_vllm", arguments)
+    found = {blocks: measure(given, blocks) for blocks in given.blocks}
+    heads = {
+        "hits %": lambda one: f"{100 * one['hits']:.1f}",
+        "tokens computed": lambda one: f"{one['computed']:,.0f}",
+        "single rows' hits %": lambda one: f"{100 * one['interactive_hits']:.1f}",
+        "p50, ms": lambda one: f"{1e3 * one['p50']:.0f}",
+        "p99, ms": lambda one: f"{1e3 * one['p99']:.0f}",
+        "two queries, s": lambda one: f"{one['seconds']:.1f}",
+        "equal answers %": lambda one: f"{100 * one['equal']:.1f}",
+    }
+    rows = {f"{blocks}, {policy}": one for blocks, policies in found.items() for policy, one in policies.items()}
+    print(markdown("blocks, policy", heads, rows))
+    if given.json:
+        report("eviction_vllm", Options(given.json, given.quick, given.repeats), {str(k): v for k, v in found.items()})
+
+
+if __name__ == "__main__":
+    main()
