@@ -86,12 +86,14 @@ class Prefixes:
         worth = min(turn.worth, self._model.exact, len(self._pool) * BLOCK_TOKENS)
         whole, tail = divmod(worth, BLOCK_TOKENS)
         first = next((place for place, key in enumerate(keys[:whole]) if key not in self._slots), whole)
-        self._copy(keys[first:whole], first * BLOCK_TOKENS, BLOCK_TOKENS)
-        if tail and worth == len(turn.start) and keys[whole : whole + 1]:
-            self._copy(keys[whole:], whole * BLOCK_TOKENS, tail)
-        for key in reversed(keys):
-            if key in self._slots:
-                self._policy.free(key, now)
+        try:
+            self._copy(keys[first:whole], first * BLOCK_TOKENS, BLOCK_TOKENS)
+            if tail and worth == len(turn.start):
+                self._copy(keys[whole:], whole * BLOCK_TOKENS, tail)
+        finally:  # there may be no memory for a copy
+            for key in reversed(keys):
+                if key in self._slots:
+                    self._policy.free(key, now)
 
     def _copy(self, keys: Sequence[bytes], start: int, size: int) -> None:
         """Copy blocks of so many tokens each, which follow one another from a token on."""
