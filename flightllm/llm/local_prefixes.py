@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import torch
 
 from flightllm.kvcache.eviction import create_policy
-from flightllm.kvcache.eviction.base import Policy
+from flightllm.kvcache.eviction.guarded import Guarded
 from flightllm.llm.base import Request
 from flightllm.llm.local_model import PrefixModel, Rows
 from flightllm.llm.local_plan import shared_length
@@ -32,7 +32,7 @@ class Prefixes:
         self._pool = block.new_empty(count, *block.shape[1:])
         self._unused = list(range(count))
         self._slots: dict[bytes, int] = {}
-        self._policy: Policy[Any] = create_policy(policy, count)
+        self._policy: Guarded[Any] = Guarded(create_policy(policy, count))
         self._model = model
 
     def queue(self, turns: Sequence[Turn]) -> None:

@@ -38,6 +38,8 @@ class Requests:
         recurs, ahead = self._neighbours.shared(text, None if following is None else self._text(following))
         if ahead is not None and again:
             ahead = max(ahead, site.fields_part(text))
+        elif following is not None and self._names[following[0]] != self._names[call] and not site.fields_first:
+            ahead = None  # further prompts of this call may come after those of the other
         return Request(
             number,
             text,

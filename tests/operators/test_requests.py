@@ -44,15 +44,11 @@ def test_passes_and_sites(tmp_path: Path) -> None:
 
 
 def test_sites_in_turn(tmp_path: Path) -> None:
-    """Of the last prompt before those of another call only what both begin with is ahead."""
+    """Of the last prompt before those of another call nobody knows what is ahead: its own call may come back."""
     sql = "SELECT ai_gen('Sum it up', note), ai_gen('Sum it and mock it', note) FROM people"
     requests = asked(tmp_path, sql, layout="instruction")
-    turns = [
-        (one.reuse, shared_start(one.prompt, other.prompt))
-        for one, other in pairwise(requests)
-        if one.instruction != other.instruction
-    ]
-    assert [reuse.ahead if reuse else None for reuse, _ in turns] == [shared for _, shared in turns] == [7]
+    turns = [one.reuse for one, other in pairwise(requests) if one.instruction != other.instruction]
+    assert [reuse.ahead for reuse in turns if reuse] == [None]
 
 
 def test_fields_that_come_again(tmp_path: Path) -> None:
