@@ -4,9 +4,9 @@ A block's class is that of the prompt that used it last: its call site, and how 
 which tells how likely a conversation is to go on. A prompt's last block, what a call site's prompt begins with and
 earlier ones had too, as its instruction, and blocks that many prompts had are classes of their own. Of each class it is
 learned how often its blocks are used again and after how long, as an exponential distribution; until enough of its own
-is known, from those of all call sites. The block goes whose next use is the least likely within the next seconds, given that it has not been used
-until now; within a class that is the one used least recently, so that only one block of each class is looked at, and
-of all classes only now and then.
+is known, from those of all call sites. The block goes whose next use is the least likely within the next seconds, given
+that it has not been used until now; within a class that is the one used least recently, so that only one block of each
+class is looked at, and of all classes only now and then.
 
 The paper's score does not have the last condition. With it, what was likely to be used soon, and was not, goes sooner.
 """
@@ -131,7 +131,7 @@ class WorkloadAware(Policy[Key]):
         keys, last = use.keys, self._last
         known = next((place for place, key in enumerate(keys) if key not in last), len(keys))
         size = min((len(keys) - known).bit_length(), _SIZES)
-        first = known if use.kind else 0
+        first = known if use.kind != "" else 0
         start, inner = self._class(use.kind, size, "start"), self._class(use.kind, size)
         end, shared = self._class(use.kind, size, "end", first == len(keys)), self._class(use.kind, "shared")
         for place, key in enumerate(keys):
