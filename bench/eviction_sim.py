@@ -1,7 +1,7 @@
 """Which share of prompts' blocks does each eviction policy find in the cache, and what does an eviction take?
 
     python -m bench.eviction_sim [--workload NAME …] [--policy NAME …] [--parts 0.05 …] [--blocks 256 …] [--rows 2000]
-                                 [--seed 1] [--again 0.5] [--plot] [--json] [--quick]
+                                 [--rate 3] [--again 0.5] [--seed 1] [--plot] [--json] [--quick]
 
 Workloads are those of `bench.eviction_workloads` (tables by `FLIGHTLLM_DATA`): the Mooncake conversation trace, on
 caches of parts of its distinct blocks; queries side by side among interactive prompts, on caches of some sizes and
@@ -37,6 +37,7 @@ class Given:
     blocks: Sequence[int]
     rows: int
     seed: int
+    rate: float
     again: float
     plot: bool
     json: bool
@@ -61,8 +62,9 @@ def mix(names: Sequence[str], given: Given) -> Found:
     whole = len({key for one in prompts for prompt in one for key in prompt.use.keys})
     found = {}
     for size in sorted({*given.blocks, *(int(part * whole) for part in given.parts)}):
-        events = list(run(prompts, Interactive(again=given.again)(given.seed), size))
-        warm = sum(event.what is What.BEGINS and event.at < WARM_SECONDS for event in events)
+        others = Interactive(rate=given.rate, again=given.again)(given.seed) if given.rate else iter(())
+        events = list(run(prompts, others, size))
+        warm = sum(event.what is What.BEGINS and event.at < WARM_SECONDS for event in events) if given.rate else 0
         found[size] = compare(events, size, given.policy, warm)
     return found
 
@@ -89,9 +91,9 @@ def show(name: str, found: Found) -> None:
 
 
 def curves(found: Found) -> dict[str, list[tuple[float, float]]]:
-    """Return hits in % by blocks cached, of each policy."""
+    """Return hits by blocks cached, of each policy, in points above those of LRU."""
     names = [name for name in next(iter(found.values())) if name != "ideal"]
-    return {name: [(size, 100 * one[name].ratio) for size, one in found.items()] for name in names}
+    return {name: [(size, 100 * (one[name].ratio - one["lru"].ratio)) for size, one in found.items()] for name in names}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -107,7 +109,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     evicting = {name: 1e6 * eviction_seconds(name) for name in given.policy}
     print(markdown("50 call sites, 100,000 blocks", {"µs an eviction": lambda one: f"{one:.1f}"}, evicting))
     if given.plot:
-        panels = {f"{name}, hits %": curves(one) for name, one in found.items() if name not in ALONE}
+        panels = {f"{name}: hits, points above LRU": curves(one) for name, one in found.items() if name not in ALONE}
         plot_curves(panels, Path(__file__).with_suffix(".png"), "blocks cached", logarithmic=True)
     if given.json:
         hits = {
@@ -121,11 +123,12 @@ def _read(arguments: Sequence[str] | None) -> Given:
     workloads = ["mooncake", *MIXES, *ALONE]
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--workload", nargs="+", choices=workloads, default=workloads)
-    parser.add_argument("--policy", nargs="+", choices=POLICIES, default=list(POLICIES), help="lru among them")
+    parser.add_argument("--policy", nargs="+", choices=POLICIES, default=list(POLICIES), help="besides lru")
     parser.add_argument("--parts", nargs="+", type=float, default=[0.05, 0.1, 0.2, 0.4], help="of the distinct blocks")
     parser.add_argument("--blocks", nargs="*", type=int, default=[256, 512, 1_024], help="sizes for queries besides")
     parser.add_argument("--rows", type=int, default=2_000, help="of each query")
     parser.add_argument("--seed", type=int, default=1, help="of interactive prompts")
+    parser.add_argument("--rate", type=float, default=3.0, help="of interactive prompts, a second")
     parser.add_argument("--again", type=float, default=0.5, help="how likely dashboards and conversations come again")
     parser.add_argument("--plot", action="store_true", help="write bench/eviction_sim.png")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
@@ -133,6 +136,7 @@ def _read(arguments: Sequence[str] | None) -> Given:
     given = parser.parse_args(arguments)
     if given.quick:
         given.workload, given.parts, given.blocks, given.rows = ["mooncake", "2 queries"], [0.05], [], 100
+    given.policy = list(dict.fromkeys(["lru", *given.policy]))
     return Given(**vars(given))
 
 
