@@ -124,7 +124,7 @@ def _read(arguments: Sequence[str] | None) -> Given:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--workload", nargs="+", choices=workloads, default=workloads)
     parser.add_argument("--policy", nargs="+", choices=POLICIES, default=list(POLICIES), help="besides lru")
-    parser.add_argument("--parts", nargs="+", type=float, default=[0.05, 0.1, 0.2, 0.4], help="of the distinct blocks")
+    parser.add_argument("--parts", nargs="*", type=float, default=[0.05, 0.1, 0.2, 0.4], help="of the distinct blocks")
     parser.add_argument("--blocks", nargs="*", type=int, default=[256, 512, 1_024], help="sizes for queries besides")
     parser.add_argument("--rows", type=int, default=2_000, help="of each query")
     parser.add_argument("--seed", type=int, default=1, help="of interactive prompts")
