@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from flightllm.errors import MissingExtraError
 
-_COLOURS: Final = ("#4477aa", "#66ccee", "#ccbb44", "#aa3377", "#228833")
+_COLOURS: Final = ("#4477aa", "#66ccee", "#ccbb44", "#aa3377", "#228833", "#ee6677", "#777777")
 
 
 def plot_steps(
@@ -36,7 +36,9 @@ def plot_steps(
 Curve = Sequence[tuple[float, float]]
 
 
-def plot_curves(panels: Mapping[str, Mapping[str, Curve]], path: Path, across: str) -> None:
+def plot_curves(
+    panels: Mapping[str, Mapping[str, Curve]], path: Path, across: str, *, logarithmic: bool = False
+) -> None:
     """Draw one picture per panel, named by what it shows: a line for each curve, of (x, y); `across` names x.
 
     Raises:
@@ -46,7 +48,7 @@ def plot_curves(panels: Mapping[str, Mapping[str, Curve]], path: Path, across: s
     for axis, (name, curves) in zip(axes, panels.items(), strict=True):
         for colour, (label, points) in zip(cycle(_COLOURS), curves.items(), strict=False):
             axis.plot(*zip(*points, strict=True), color=colour, label=label, marker="o", markersize=4)
-        axis.set(title=name, xlabel=across)
+        axis.set(title=name, xlabel=across, xscale="log" if logarithmic else "linear")
         axis.spines[["top", "right"]].set_visible(False)
     axes[0].legend(frameon=False)
     figure.savefig(path, dpi=120)

@@ -41,9 +41,12 @@ def test_planning_shows_every_phase() -> None:
 
 @pytest.mark.skipif("FLIGHTLLM_DATA" not in os.environ, reason="FLIGHTLLM_DATA is not set")
 def test_eviction_sim_replays_the_trace() -> None:
-    """Hits of every policy are told, and none has more than the optimum."""
+    """Hits of every policy are told, of a trace and of queries, and none has more than the optimum."""
     hits = run("eviction_sim", data=os.environ["FLIGHTLLM_DATA"])["hits"]
-    assert 0 < max(found["0.05"] for name, found in hits.items() if name != "ideal") == hits["belady"]["0.05"]
+    assert list(hits) == ["mooncake", "2 queries"]
+    for sizes in hits.values():
+        for found in sizes.values():
+            assert 0 < max(ratio for name, ratio in found.items() if name != "ideal") == found["belady"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")

@@ -1,11 +1,12 @@
 """`workload_aware`: what each class of prompts is likely to use again soon stays (KV cache in the wild, ATC'25).
 
 A block's class is that of the prompt that used it last: its call site, and how many of the prompt's blocks were new,
-which tells how likely a conversation is to go on. A prompt's last block, and blocks that many prompts had, are classes
-of their own. Of each class it is learned how often its blocks are used again and after how long, as an exponential
-distribution. The block goes whose next use is the least likely within the next seconds, given that it has not been used
-until now; within a class that is the one used least recently, so that only one block of each class is looked at, and
-of all classes only now and then.
+which tells how likely a conversation is to go on. A prompt's last block, what a call site's prompt begins with and
+earlier ones had too, as its instruction, and blocks that many prompts had are classes of their own. Of each class it is
+learned how often its blocks are used again and after how long, as an exponential distribution; until enough of its own
+is known, from those of all call sites. The block goes whose next use is the least likely within the next seconds, given
+that it has not been used until now; within a class that is the one used least recently, so that only one block of each
+class is looked at, and of all classes only now and then.
 
 The paper's score does not have the last condition. With it, what was likely to be used soon, and was not, goes sooner.
 """
@@ -62,23 +63,38 @@ class _Class(Generic[Key]):
     next: float = 0.0
     number: int = 0
     ranked: bool = False
+    prior: _Class[Key] | None = None
+    """The class of all call sites' prompts that are like this one's; it has no blocks."""
 
     def used(self) -> None:
         """Count a use, and learn now and then."""
+        if self.prior:
+            self.prior.used()
         self.uses += 1
         if self.uses < self.next:
             return
         self.next = max(self.uses + _LEARNED, self.uses * _GROWTH)
-        self.probability = (self.reuses + 0.5) / (self.uses + 1.0)
-        if self.reuses:
-            mean = self.seconds / self.reuses
-            self.rate = 1.0 / max(_LEAST_SECONDS, mean * _SPREAD, mean - self.least)
+        self._learn()
         if self.uses > _WINDOW:
             self.uses, self.reuses, self.seconds = self.uses / 2, self.reuses / 2, self.seconds / 2
             self.next, self.least = self.uses * _GROWTH, self.seconds / max(1.0, self.reuses)
 
+    def _learn(self) -> None:
+        """Take one more use as the prior has it."""
+        expected = self.prior.probability if self.prior else 0.5
+        self.probability = (self.reuses + expected) / (self.uses + 1.0)
+        reuses, seconds, least = self.reuses, self.seconds, self.least
+        if self.prior and self.prior.reuses:
+            reuses, seconds = reuses + expected, seconds + expected * self.prior.seconds / self.prior.reuses
+            least = min(least, self.prior.least)
+        if reuses:
+            mean = seconds / reuses
+            self.rate = 1.0 / max(_LEAST_SECONDS, mean * _SPREAD, mean - least)
+
     def used_again(self, seconds: float) -> None:
         """Count that a block was used again."""
+        if self.prior:
+            self.prior.used_again(seconds)
         self.reuses += 1
         self.seconds += seconds
         self.least = min(self.least, seconds)
@@ -101,6 +117,7 @@ class WorkloadAware(Policy[Key]):
         self.learning = True
         self._most = _REMEMBERED * blocks
         self._classes: OrderedDict[Hashable, _Class[Key]] = OrderedDict()
+        self._priors: dict[Hashable, _Class[Key]] = {}
         self._count = count()
         self._ranked: list[tuple[float, int, int, _Class[Key]]] = []
         """A heap of all classes of whose blocks some may go, by what ranked the first of these when last looked at."""
@@ -114,14 +131,15 @@ class WorkloadAware(Policy[Key]):
         keys, last = use.keys, self._last
         known = next((place for place, key in enumerate(keys) if key not in last), len(keys))
         size = min((len(keys) - known).bit_length(), _SIZES)
-        inner, end = self._class((use.kind, size)), self._class((use.kind, size, "end"))
-        shared = self._class((use.kind, "shared"))
+        first = known if use.kind != "" else 0
+        start, inner = self._class(use.kind, size, "start"), self._class(use.kind, size)
+        end, shared = self._class(use.kind, size, "end", first == len(keys)), self._class(use.kind, "shared")
         for place, key in enumerate(keys):
             before = last.pop(key, None)
             if before is not None and self.learning:
                 before[0].used_again(now - before[1])
             times = before[2] + 1 if before else 1
-            its = shared if times > _MANY else end if place == len(keys) - 1 else inner
+            its = shared if times > _MANY else end if place == len(keys) - 1 else start if place < first else inner
             if self.learning:
                 its.used()
             last[key] = its, now, times, place
@@ -130,7 +148,7 @@ class WorkloadAware(Policy[Key]):
 
     def free(self, key: Key, now: float) -> None:
         """Put a block behind the others of its class; see `Policy.free`."""
-        its, _, _, place = self._last.get(key) or (self._class(None), now, 0, 0)
+        its, _, _, place = self._last.get(key) or (self._class(""), now, 0, 0)
         self.hold(key)
         self._free[key] = its
         its.free[key] = now, place
@@ -174,11 +192,12 @@ class WorkloadAware(Policy[Key]):
         since, place = next(iter(its.free.values()))
         return its.likelihood(now - since), -place, its.number, its
 
-    def _class(self, kind: Hashable) -> _Class[Key]:
-        its = self._classes.get(kind)
+    def _class(self, site: Hashable, *shape: Hashable) -> _Class[Key]:
+        its = self._classes.get((site, shape))
         if its is None:
-            its = self._classes[kind] = _Class(number=next(self._count))
-        self._classes.move_to_end(kind)
+            prior = self._priors.setdefault(shape, _Class()) if shape else None
+            its = self._classes[site, shape] = _Class(number=next(self._count), prior=prior)
+        self._classes.move_to_end((site, shape))
         if len(self._classes) > _MOST_CLASSES:
             self._classes.popitem(last=False)
         return its
