@@ -144,7 +144,7 @@ class Interactive:
                 yield self._prompt(*heapq.heappop(later), drawn, fresh, later)
             site = int(drawn.choice(self.sites, p=weights))
             if site % 3 == 0 and drawn.random() < self.again:
-                yield Prompt(Use(known[site][drawn.integers(self.dashboards)], f"site {site}"), at)
+                yield Prompt(_asked(known[site][drawn.integers(self.dashboards)], site), at)
             else:
                 yield self._prompt(at, site, instructions[site], drawn, fresh, later)
 
@@ -160,7 +160,7 @@ class Interactive:
         keys = [*start, *_new(fresh, drawn)]
         if site % 3 == 1 and drawn.random() < self.again:
             heapq.heappush(later, (at + drawn.exponential(self.think), site, keys))
-        return Prompt(Use(keys, f"site {site}"), at)
+        return Prompt(_asked(keys, site), at)
 
 
 def run(queries: Sequence[Sequence[Prompt]], others: Iterator[Prompt], blocks: int) -> Iterator[Event]:
@@ -235,6 +235,10 @@ class _Engine:
                     del self._held[key]
             self._bulk -= prompt.use.query is not None
             yield Event(self._now, What.ENDS, prompt.use)
+
+
+def _asked(keys: Sequence[int], site: int) -> Use[int]:
+    return Use(keys, f"site {site}", priority=-1)
 
 
 def _shared(keys: Sequence[int], later: Sequence[int]) -> int:

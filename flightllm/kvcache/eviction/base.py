@@ -24,6 +24,8 @@ class Use(Generic[Key]):
     query: Hashable = None
     """The query, whose prompts are numbered by `number`."""
     number: int = 0
+    priority: int = 0
+    """Of prompts that wait those with a lower one begin first, of these the one that came first."""
 
 
 class Policy(Protocol[Key]):

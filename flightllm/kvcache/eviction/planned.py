@@ -8,7 +8,8 @@ which the one goes that is needed last.
 
 from __future__ import annotations
 
-from collections import OrderedDict, defaultdict, deque
+from bisect import bisect_left, insort
+from collections import OrderedDict, defaultdict
 from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import count
@@ -39,8 +40,8 @@ class _Needed(Ranked[Key]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.turns: defaultdict[Key, deque[tuple[int, int]]] = defaultdict(deque)
-        """Which waiting prompts need a block, in the order in which they wait, and its place in them."""
+        self.turns: defaultdict[Key, list[tuple[int, int, int]]] = defaultdict(list)
+        """Which waiting prompts need a block, in the order in which they begin: priority, turn, its place in them."""
 
     def use(self, use: Use[Key], now: float) -> None:
         """Learn nothing."""
@@ -48,8 +49,8 @@ class _Needed(Ranked[Key]):
     def free(self, key: Key, now: float) -> None:
         """Rank a block by when it is needed next; see `Policy.free`."""
         del now
-        turn, place = self.turns[key][0]
-        self.put(key, (-turn, -place))
+        priority, turn, place = self.turns[key][0]
+        self.put(key, (-priority, -turn, -place))
 
 
 class Planned(Policy[Key]):
@@ -79,9 +80,9 @@ class Planned(Policy[Key]):
         turn = next(self._count)
         self._waiting[id(use)] = turn, use
         for place, key in enumerate(use.keys):
-            self._needed.turns[key].append((turn, place))
-            if key in self._band and len(self._needed.turns[key]) == 1:
-                self.hold(key)
+            turns, needed = self._needed.turns[key], (use.priority, turn, place)
+            insort(turns, needed)
+            if key in self._band and turns[0] == needed:
                 self.free(key, now)
 
     def cancel(self, use: Use[Key], now: float) -> None:
@@ -91,11 +92,11 @@ class Planned(Policy[Key]):
         turn, _ = self._waiting.pop(id(use))
         for place, key in reversed(list(enumerate(use.keys))):
             turns = self._needed.turns[key]
-            turns.remove((turn, place))
+            first = bisect_left(turns, (use.priority, turn, place))
+            del turns[first]
             if not turns:
                 del self._needed.turns[key]
-            if key in self._band:
-                self.hold(key)
+            if key in self._band and not first:
                 self.free(key, now)
 
     def use(self, use: Use[Key], now: float) -> None:

@@ -111,7 +111,7 @@ class Requests:
         parameters = request.sampling_params
         hint = read_hint(parameters.extra_args if parameters is not None else None)
         keys = self._contents(request)
-        use = Use(keys, hint.site, self._ahead(hint, len(keys)), hint.query, hint.number)
+        use = Use(keys, hint.site, self._ahead(hint, len(keys)), hint.query, hint.number, request.priority)
         self._waiting[request.request_id] = use
         self._free.queue(use)
 

@@ -146,6 +146,18 @@ def test_what_waits_stays() -> None:
     assert gone(policy, 2, 1.0) == "ba"
 
 
+def test_what_begins_first_stays() -> None:
+    """Of what waiting prompts need that stays longest whose prompt has the lowest priority, and then came first."""
+    policy = Planned[int](100)
+    waiting = [Use([ord(key)], priority=priority) for key, priority in [("a", 0), ("b", -1), ("c", 0), ("d", -1)]]
+    for use in waiting:
+        policy.free(use.keys[0], 0.0)
+        policy.queue(use, 0.0)
+    assert gone(policy, 2, 1.0) == "ca"
+    policy.queue(Use([ord("d")], priority=-2), 1.0)
+    assert gone(policy, 2, 1.0) == "bd"
+
+
 def test_out_of_order() -> None:
     """Of what two prompts of a query say the later one's word counts, whichever ends first."""
     policy = Planned[int](100)
