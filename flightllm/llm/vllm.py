@@ -104,8 +104,7 @@ class VllmEngine:
         self._name = f"vllm ({model})"
         self._window = window
         self._encoder = PromptEncoder(folder)
-        keeping, evicting = arguments.kv_transfer_config is not None, bool(options.evicting)
-        self._hints = Hints(self._encoder, keeping=keeping, evicting=evicting) if keeping or evicting else None
+        self._hints = _hints(self._encoder, arguments.kv_transfer_config, evicting=bool(options.evicting))
         self._confidence = options.confidence if options.confidence is not None else not on_cpu()
         self._choice_tokens: dict[Choice, int] = {}
         self._numbers = count()
@@ -229,6 +228,13 @@ class VllmEngine:
             longest = max(len(self._encoder.continuation(option)) for option in choice.options)
             self._choice_tokens[choice] = longest + 1  # and the end token
         return self._choice_tokens[choice]
+
+
+def _hints(encoder: PromptEncoder, transfer: Any, *, evicting: bool) -> Hints | None:
+    if transfer is None:
+        return Hints(encoder, keeping=False, evicting=True) if evicting else None
+    offloading = transfer.kv_connector == "OffloadingConnector"
+    return Hints(encoder, keeping=not offloading, evicting=evicting or offloading, offloading=offloading)
 
 
 def create(config: EngineConfig) -> VllmEngine:

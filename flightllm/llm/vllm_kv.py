@@ -69,13 +69,17 @@ class Hints:
     """Tells vLLM how many tokens at a prompt's start other prompts have too.
 
     With `keeping` this is told to the connector of a KV store, with `evicting` to the policy by which blocks of the
-    prefix cache go.
+    prefix cache go; with `offloading` also to that of vLLM's cache in CPU memory, which sees a request's transfer
+    parameters alone.
     """
 
-    def __init__(self, encoder: PromptEncoder, *, keeping: bool = True, evicting: bool = False) -> None:
+    def __init__(
+        self, encoder: PromptEncoder, *, keeping: bool = True, evicting: bool = False, offloading: bool = False
+    ) -> None:
         self._encoder = encoder
         self._keeping = keeping
         self._evicting = evicting
+        self._offloading = offloading
         self._starts: deque[tuple[str, Sequence[int]]] = deque(maxlen=2)
         """The starts asked for last, with their tokens: a prompt shares one with those before it, one with the next."""
 
@@ -91,7 +95,8 @@ class Hints:
         if self._evicting and last is not None:
             known = list(map(self.ahead, requests, prompts))
             ahead = min((tokens for tokens in known if tokens is not None), default=None)
-            found |= ReuseHint(last.site, last.query, last.number, ahead if None not in known else None).extra_args()
+            hint = ReuseHint(last.site, last.query, last.number, ahead if None not in known else None).extra_args()
+            found |= {**hint, "kv_transfer_params": hint} if self._offloading else hint
         return found
 
     def recurring(self, request: Request, ids: Sequence[int]) -> int:

@@ -97,6 +97,10 @@ def test_reuse_hint(model_path: Path, make_requests: MakeRequests, keeping: bool
     unknown = hints.extra_args([replace(one, reuse=replace(reuse, ahead=None))], [ids])
     assert read_hint(unknown) == ReuseHint("site", "query", 3)
     assert hints.extra_args([one], [ids]) == {}
+    offloading = Hints(encoder, keeping=False, evicting=True, offloading=True).extra_args(
+        [replace(one, reuse=reuse)], [ids]
+    )
+    assert read_hint(offloading["kv_transfer_params"]) == read_hint(offloading) == hint
 
 
 def test_hint_of_several(model_path: Path, make_requests: MakeRequests) -> None:
