@@ -35,19 +35,21 @@ from flightllm.database import Database
 BLOCK_TOKENS: Final = 32
 IN_FLIGHT: Final = 64
 AT_ONCE: Final = 6
+STEP_TOKENS: Final = 512
+"""Computed at once, so that who asks for a single row does not wait long for what others are asked."""
 SITES: Final = 4
 QUERY: Final = "q1"
 _RULES: Final = (
-    "Write for somebody who has one minute and has not seen the text",
-    "Say first what the text is about, then what its writer thinks of it",
-    "Keep names as they are written, and explain none of them",
-    "Leave out prices, dates and places unless the text is about them",
-    "Do not say whether you agree with the writer",
-    "Take irony for what it means, not for what it says",
-    "Where the writer compares, name both sides and which one is liked better",
-    "Where the text contradicts itself, go by what comes last",
-    "Use no word that the text does not need",
-    "Answer in English whatever the language of the text",
+    "It is written for somebody who has one minute and has not seen the product",
+    "It says first what the product is, then what its writer thinks of it",
+    "It keeps names as they are written, and explains none of them",
+    "It leaves out prices, dates and places unless it is about them",
+    "It does not say what other reviews are worth",
+    "Irony counts for what it means, not for what it says",
+    "Where it compares, it names both sides and which one is liked better",
+    "Where it contradicts itself, what comes last counts",
+    "It has no word that nobody needs",
+    "It may be in any language",
 )
 """Of the instructions of those who ask for single rows."""
 
@@ -65,7 +67,6 @@ class Run:
     waits: tuple[float, ...]
     """Seconds until a single row was answered."""
     answers: tuple[Any, ...]
-    eviction_microseconds: float | None = None
 
     def figures(self) -> dict[str, float]:
         """Return the figures by name."""
@@ -82,14 +83,14 @@ class Run:
 def instruction(site: int) -> str:
     """Return the long instruction of a call site; no two begin alike."""
     rules = [f"Rule {number + 1}: {_RULES[(number + site) % len(_RULES)]}." for number in range(3 * len(_RULES))]
-    return f"You are reader {site} of a magazine and sum up what others write. {' '.join(rules)}"
+    return f"You are reader {site} of a shop and look whether a review follows its rules. {' '.join(rules)}"
 
 
 def question(number: int, rows: int) -> str:
     """Return the SQL of the n-th one who asks for a single row."""
     place = (7 * number) % rows
     return (
-        f"SELECT ai_gen('{instruction(number % SITES)}', review_text, max_tokens => 4) AS answer "
+        f"SELECT ai_filter('{instruction(number % SITES)}', review_text) AS answer "
         f"FROM (SELECT review_text FROM product_reviews ORDER BY review_text LIMIT 1 OFFSET {place})"
     )
 
@@ -117,7 +118,7 @@ def engine(given: argparse.Namespace, policy: str, blocks: int) -> EngineConfig:
         "dtype": "bfloat16",
         "max_model_len": 2_048,
         "kv_eviction": policy,
-        "engine_args": {"max_num_seqs": AT_ONCE},
+        "engine_args": {"max_num_seqs": AT_ONCE, "max_num_batched_tokens": STEP_TOKENS},
     }
     return EngineConfig("vllm", str(model(shape)), IN_FLIGHT, options)
 
