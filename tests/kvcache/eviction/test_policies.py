@@ -119,8 +119,9 @@ def test_new_call_sites_are_like_others() -> None:
     policy, now = WorkloadAware[int](1_000), 0.0
     for number in range(40):
         now = run(policy, *[chr(1_000 + 2 * number) + chr(1_001 + 2 * number)] * 2, kind="old", since=now)
+    now = run(policy, "xy", kind="old", since=now)
     run(policy, "pq", kind="new", since=now)
-    assert gone(policy, 82, now + 0.5)[-2:] == "qp"
+    assert gone(policy, 84, now + 0.5)[-4:] == "yxqp"
 
 
 def use(keys: str, number: int, ahead: int | None, query: str = "q") -> Use[int]:
