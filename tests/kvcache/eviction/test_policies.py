@@ -114,6 +114,16 @@ def test_what_was_expected_and_did_not_come_goes() -> None:
     assert gone(asked_twice(), 84, 8_040.0)[-4:] == "qpyx"
 
 
+def test_new_call_sites_are_like_others() -> None:
+    """A new call site's blocks stay for a while where those of other call sites are used again soon."""
+    policy, now = WorkloadAware[int](1_000), 0.0
+    for number in range(40):
+        now = run(policy, *[chr(1_000 + 2 * number) + chr(1_001 + 2 * number)] * 2, kind="old", since=now)
+    now = run(policy, "xy", kind="old", since=now)
+    run(policy, "pq", kind="new", since=now)
+    assert gone(policy, 84, now + 0.5)[-4:] == "yxqp"
+
+
 def use(keys: str, number: int, ahead: int | None, query: str = "q") -> Use[int]:
     """Return the use of blocks that are characters by a query's prompt."""
     return Use([ord(character) for character in keys], query, ahead, query, number)
