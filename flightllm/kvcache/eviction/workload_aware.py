@@ -26,7 +26,9 @@ from flightllm.kvcache.eviction.base import Key, Policy, Use
 _LIFE_SECONDS: Final = 5.0
 """The time for which the likelihood of a use is taken, as in the paper."""
 _REMEMBERED: Final = 16
-"""Times as many blocks as the cache has are remembered with their last use."""
+_LEAST_REMEMBERED: Final = 4
+_ENOUGH: Final = 1 << 18
+"""Times as many blocks as the cache has are remembered with their last use, or fewer times, but so many blocks."""
 _SIZES: Final = 7
 """Classes of prompts by their new blocks: none, 1, 2 to 3, 4 to 7, …; all larger ones are in the last."""
 _MANY: Final = 64
@@ -115,7 +117,7 @@ class WorkloadAware(Policy[Key]):
 
     def __init__(self, blocks: int) -> None:
         self.learning = True
-        self._most = _REMEMBERED * blocks
+        self._most = max(_LEAST_REMEMBERED * blocks, min(_REMEMBERED * blocks, _ENOUGH))
         self._classes: OrderedDict[Hashable, _Class[Key]] = OrderedDict()
         self._priors: dict[Hashable, _Class[Key]] = {}
         self._count = count()
