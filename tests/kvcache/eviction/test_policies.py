@@ -1,12 +1,13 @@
 """What each eviction policy lets go first, and that none loses a block."""
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
+from itertools import count
 
 import pytest
 
 from flightllm.errors import ConfigError
-from flightllm.kvcache.eviction import POLICIES, create_policy
+from flightllm.kvcache.eviction import POLICIES, create_policy, workload_aware
 from flightllm.kvcache.eviction.base import Policy, Use
 from flightllm.kvcache.eviction.belady import Belady
 from flightllm.kvcache.eviction.fifo import Fifo
@@ -344,3 +345,76 @@ def test_only_free_and_hold_say_what_may_go(name: str, seed: int) -> None:
     for prompt in waiting:
         policy.cancel(prompt, 3_000.0)
     assert {policy.evict(1e6) for _ in range(len(model))} == model
+
+
+def found(policy: Policy[int], blocks: int, prompts: Iterable[Use[int]]) -> float:
+    """Return the share of blocks that prompts, which come one after the other, find in a cache of so many blocks."""
+    cached, hits, asked = set[int](), 0, 0
+    for number, prompt in enumerate(prompts):
+        hits += next((place for place, key in enumerate(prompt.keys) if key not in cached), len(prompt.keys))
+        asked += len(prompt.keys)
+        policy.use(prompt, 0.05 * number)
+        for key in prompt.keys:
+            policy.hold(key)
+            cached.add(key)
+        for key in reversed(prompt.keys):
+            policy.free(key, 0.05 * number)
+        while len(cached) > blocks:
+            cached.remove(policy.evict(0.05 * number))
+    return hits / asked
+
+
+def same_documents() -> Iterator[Use[int]]:
+    """Yield ten queries' prompts, each query with another question about the same documents, beside ones of nobody."""
+    fresh = count(10_000)
+    for query in range(10):
+        for document in range(60):
+            keys = [*range(10 * document, 10 * document + 10), next(fresh)]
+            yield Use(keys, f"site {query}", 0, f"query {query}", document)
+            yield Use([next(fresh) for _ in range(4)], "others")
+
+
+def test_what_comes_back_though_it_was_done_with() -> None:
+    """What queries are done with, and others ask for again, is kept once that was seen, as without any plan."""
+    planned = found(Planned[int](1_200), 1_200, same_documents())
+    assert planned > 0.9 * found(WorkloadAware[int](1_200), 1_200, same_documents())
+    assert planned > 0.5
+
+
+def test_a_long_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks that always come back, after more uses than are counted in full, are worth more than those that never do.
+
+    No class is likelier to come back than certain, nor less than never.
+    """
+    monkeypatch.setattr(workload_aware, "_WINDOW", 256)
+    policy, fresh = WorkloadAware[int](2_000), count(10_000)
+    for number in range(8_000):
+        start = 8 * (number % 100)
+        policy.use(Use(range(start, start + 8), "always"), 0.1 * number)
+        policy.use(Use([next(fresh) for _ in range(4)], "never"), 0.1 * number)
+        assert all(0 <= its.probability < 1 for its in policy._classes.values())
+    its, _, _, _ = policy._last[0]
+    assert its.probability > 0.9
+    assert its.likelihood(8.0) > 0.5
+    never, _, _, _ = policy._last[next(fresh) - 1]
+    assert never.likelihood(8.0) < 0.01
+
+
+def test_many_sites(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond so many classes with blocks that may go further sites count as one: none is lost, and few are compared."""
+    monkeypatch.setattr(workload_aware, "_MOST_CLASSES", 32)
+    policy = WorkloadAware[int](4_000)
+    for number in range(1_000):
+        take(policy, Use([2 * number, 2 * number + 1], f"site {number}"), now=float(number))
+    assert len(policy._ranked) < 50
+    assert {policy.evict(1e6) for _ in range(2_000)} == set(range(2_000))
+
+
+def test_the_word_of_a_query_that_is_over() -> None:
+    """What it awaited another query may be done with."""
+    policy = Planned[int](100)
+    take(policy, use("ab", 0, 2, "one"))
+    policy.end("one")
+    take(policy, use("ab", 0, 0, "two"), use("xy", 1, 2, "two"))
+    assert gone(policy, 4, 1.0) == "bayx"
+    assert not any(plan.query == "one" for plan in policy._plans.values())
