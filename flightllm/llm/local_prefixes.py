@@ -48,7 +48,7 @@ class Prefixes:
     def held(self, request: Request, prompt: Sequence[int]) -> Sequence[int]:
         """Return as much of a prompt's start as is kept, here or by the model."""
         held = self._leading(block_keys(prompt, request.tenant)) * BLOCK_TOKENS
-        kept = self._model.kept_ids
+        kept = self._model.kept_of(request.tenant)
         return prompt[:held] if held > shared_length(prompt, kept) else kept
 
     def prefill(self, compute: Prefill, turn: Turn) -> tuple[Rows, int]:

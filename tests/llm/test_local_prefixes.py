@@ -1,6 +1,7 @@
 """The local engine's prefix cache: what prompts have in common is found again, and changes no answer."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
@@ -92,10 +93,27 @@ def test_tenants() -> None:
         answers(engine, asked("rain", tenant="anna"))
         cached[tenant] = computed(answers(engine, asked("trains", tenant=tenant)))
         engine.close()
-    engine = start(prefix_cache_bytes=0)
-    answers(engine, asked("rain"))
+    engine = start()
     assert cached["bert"] == computed(answers(engine, asked("trains")))
     assert cached["anna"] < cached["bert"] / 2
+    engine.close()
+
+
+@pytest.mark.parametrize("size", [0, 64 * BLOCK_BYTES])
+def test_tenants_one_after_another(size: int) -> None:
+    """Who asks right after another tenant finds nothing of what that one asked, which its own cache still has."""
+    engine = start(prefix_cache_bytes=size)
+    [anna, bert, again] = [answers(engine, asked("trains", 1, tenant=one))[0] for one in ("anna", "bert", "anna")]
+    assert (anna.cached_tokens, bert.cached_tokens) == (0, 0)
+    assert (again.cached_tokens > 0) == (size > 0)
+    engine.close()
+
+
+def test_tenants_together() -> None:
+    """Tenants whose prompts come together share nothing either."""
+    engine = start()
+    [anna], [bert] = (asked("trains", 1, tenant=tenant) for tenant in ("anna", "bert"))
+    assert [one.cached_tokens for one in answers(engine, [anna, replace(bert, id=1)])] == [0, 0]
     engine.close()
 
 
