@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any, TypeAlias
 
+import structlog
 import torch
 
 from flightllm.kvcache.eviction import create_policy
@@ -18,6 +19,8 @@ from flightllm.llm.base import Request
 from flightllm.llm.local_model import PrefixModel, Rows
 from flightllm.llm.local_plan import shared_length
 from flightllm.llm.local_turns import BLOCK_TOKENS, Turn, block_keys
+
+_log = structlog.get_logger(__name__)
 
 Prefill: TypeAlias = Callable[[Sequence[Sequence[int]], int], tuple[Rows, int]]
 
@@ -90,7 +93,9 @@ class Prefixes:
             self._copy(keys[first:whole], first * BLOCK_TOKENS, BLOCK_TOKENS)
             if tail and worth == len(turn.start):
                 self._copy(keys[whole:], whole * BLOCK_TOKENS, tail)
-        finally:  # there may be no memory for a copy
+        except (RuntimeError, MemoryError) as error:  # no memory for a copy: the query goes on
+            _log.warning("prefix_save_failed", reason=str(error) or type(error).__name__)
+        finally:
             for key in reversed(keys):
                 if key in self._slots:
                     self._policy.free(key, now)

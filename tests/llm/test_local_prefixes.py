@@ -6,6 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError
@@ -15,7 +16,9 @@ from flightllm.llm.base import Choice, Completion, Parameters, Request
 
 pytest.importorskip("torch", reason="the extra 'local' is not installed")
 
-from flightllm.llm.local_model import PrefixModel
+import torch
+
+from flightllm.llm.local_model import Layers, PrefixModel
 from flightllm.llm.local_plan import shared_length
 from flightllm.llm.local_prefixes import Prefixes
 from flightllm.llm.local_turns import BLOCK_TOKENS, Turn, plan_turn
@@ -142,11 +145,20 @@ def test_wrong_options(options: dict[str, object], told: str) -> None:
         start(**options)
 
 
+class CrampedModel(PrefixModel):
+    """A model on a machine that has no memory left for copies."""
+
+    def kept(self, start: int, stop: int) -> Layers:
+        """Ask for more memory than there is."""
+        torch.empty(1 << 60)
+        return super().kept(start, stop)
+
+
 class Cache:
     """A cache of so many blocks beside a model, and turns of prompts by themselves."""
 
-    def __init__(self, model_path: Path, blocks: int) -> None:
-        self.model = PrefixModel(model_path, "cpu", "auto")
+    def __init__(self, model_path: Path, blocks: int, model: type[PrefixModel] = PrefixModel) -> None:
+        self.model = model(model_path, "cpu", "auto")
         self.prefixes = Prefixes(self.model, blocks * BLOCK_BYTES, "planned")
         self.encoder = PromptEncoder(model_path)
 
@@ -209,3 +221,12 @@ def test_numbers_are_those_computed(cache: Cache) -> None:
         cache.model.kv_cache(other)
         cache.read("trains")
         assert (cache.model.kv_cache(turn.start[:100]) - wanted).abs().max() < 1e-4
+
+
+def test_no_memory_to_save(model_path: Path) -> None:
+    """Where there is no memory for a copy, prompts are read all the same, and the log says that nothing was kept."""
+    cramped = Cache(model_path, 8, CrampedModel)
+    with capture_logs() as logs:
+        cramped.read("trains", "rain")
+    assert [entry["event"] for entry in logs] == ["prefix_save_failed"] * 2
+    assert not cramped.holds("trains")
