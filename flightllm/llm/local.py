@@ -197,11 +197,10 @@ class LocalEngine:
                 for request, tokens, found in zip(turn.requests, turn.prompts, answers, strict=True):
                     counts = len(tokens), found.cached, found.tokens
                     yield Completion(request.id, found.text, None, *counts, found.confidence)
-        finally:
-            if done < len(turns):
-                with self._lock:
-                    if self._prefixes is not None:
-                        self._prefixes.cancel(turns[done:])
+        finally:  # without the lock: who stops waits for nobody's batch
+            prefixes = self._prefixes
+            if prefixes is not None:
+                prefixes.cancel(turns[done:])
 
     def _turns(self, fitting: Sequence[tuple[Request, list[int]]]) -> list[Turn]:
         """Cut prompts into batches."""

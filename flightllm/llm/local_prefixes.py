@@ -6,6 +6,7 @@ The model itself keeps what it computed last. Here are copies of that, in blocks
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any, TypeAlias
@@ -37,6 +38,10 @@ class Prefixes:
         self._slots: dict[bytes, int] = {}
         self._policy: Guarded[Any] = Guarded(create_policy(policy, count))
         self._model = model
+        self._cancelled: deque[Turn] = deque()
+        """Batches of which the policy is still to be told that they wait no longer."""
+        if not count:
+            _log.warning("prefix_cache_too_small", prefix_cache_bytes=most_bytes, bytes_of_a_block=block.nbytes)
 
     def queue(self, turns: Sequence[Turn]) -> None:
         """Take note of batches that wait."""
@@ -44,9 +49,8 @@ class Prefixes:
             self._policy.queue(turn.use, time.monotonic())
 
     def cancel(self, turns: Sequence[Turn]) -> None:
-        """Take note that batches wait no longer; of those that ran already nothing changes."""
-        for turn in turns:
-            self._policy.cancel(turn.use, time.monotonic())
+        """Take note that batches wait no longer, from the next one that is read on; this needs no lock."""
+        self._cancelled.extend(turns)
 
     def held(self, request: Request, prompt: Sequence[int]) -> Sequence[int]:
         """Return as much of a prompt's start as is kept, here or by the model."""
@@ -56,7 +60,9 @@ class Prefixes:
 
     def prefill(self, compute: Prefill, turn: Turn) -> tuple[Rows, int]:
         """Read a batch's prompts by `compute`, which is as `PrefixModel.prefill`; what is kept is not computed."""
-        self.cancel([turn])
+        self._cancelled.append(turn)
+        while self._cancelled:
+            self._policy.cancel(self._cancelled.popleft().use, time.monotonic())
         have = self._load(turn)
         rows, reused = compute(turn.prompts, max(turn.prefix, have) if len(turn.prompts) == 1 else turn.prefix)
         self._save(turn)

@@ -1,9 +1,11 @@
 """The local engine's prefix cache: what prompts have in common is found again, and changes no answer."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
+from threading import Event
 
 import pytest
 from structlog.testing import capture_logs
@@ -12,7 +14,7 @@ from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError
 from flightllm.kvcache.eviction import POLICIES
 from flightllm.llm import Engine, create_engine
-from flightllm.llm.base import Choice, Completion, Parameters, Request
+from flightllm.llm.base import Choice, Completion, Parameters, Regex, Request
 
 pytest.importorskip("torch", reason="the extra 'local' is not installed")
 
@@ -130,6 +132,43 @@ def test_stopped_midway() -> None:
     wanted = texts(answers(engine, asked("rain")))
     assert texts(answers(engine, asked("rain"))) == wanted
     engine.close()
+
+
+def test_stopping_waits_for_nobody() -> None:
+    """A call is closed at once, also while another one's batch runs."""
+    engine = start(batch_rows=1)
+    stream = iter(engine.generate(iter(asked("trains", 6)), lambda: False))
+    next(stream)
+    writing, closed, polls = Event(), Event(), count()
+
+    def poll() -> bool:
+        if next(polls) > 8:  # token by token, so in the batch
+            writing.set()
+            closed.wait(30)
+        return False
+
+    def write() -> None:
+        list(engine.generate(iter(asked("rain", 1, Parameters(60, constraint=Regex("[0-9]{40}")))), poll))
+
+    with ThreadPoolExecutor() as threads:
+        other = threads.submit(write)
+        assert writing.wait(30)
+        closing = threads.submit(stream.close)  # type: ignore[attr-defined]
+        at_once = not wait([closing], 10).not_done
+        closed.set()
+        other.result()
+    assert at_once
+    engine.close()
+
+
+def test_too_small_for_a_block() -> None:
+    """Where not even one block fits, the log says how large one is; prompts are answered all the same."""
+    with capture_logs() as logs:
+        small = start(prefix_cache_bytes=BLOCK_BYTES - 1)
+    [entry] = logs
+    assert (entry["event"], entry["bytes_of_a_block"]) == ("prefix_cache_too_small", BLOCK_BYTES)
+    assert len(texts(answers(small, asked("trains")))) == 4
+    small.close()
 
 
 @pytest.mark.parametrize(
