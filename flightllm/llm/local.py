@@ -131,6 +131,11 @@ class LocalEngine:
         """Return what is sure to be kept between batches: the tokens of one prompt."""
         return PrefixCache(1, self._limit)
 
+    @property
+    def separates_tenants(self) -> bool:
+        """Tell whether tenants' prefixes are kept apart."""
+        return True
+
     def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """Answer windowfuls of requests, batch by batch; see `Engine.generate`."""
         more = More.READY
@@ -138,10 +143,10 @@ class LocalEngine:
             window, more = pull(requests, self._window, cancelled)
             if not window and more is More.PAUSED:
                 time.sleep(_PAUSE_SECONDS)
-            alike: dict[Parameters, list[Request]] = defaultdict(list)
+            alike: dict[tuple[Parameters, str], list[Request]] = defaultdict(list)
             for request in window:
-                alike[request.parameters].append(request)
-            for parameters, group in alike.items():
+                alike[request.parameters, request.tenant].append(request)
+            for (parameters, _), group in alike.items():
                 yield from self._answer_group(group, parameters, cancelled)
 
     def count_tokens(self, text: str) -> int:
@@ -192,11 +197,10 @@ class LocalEngine:
                 for request, tokens, found in zip(turn.requests, turn.prompts, answers, strict=True):
                     counts = len(tokens), found.cached, found.tokens
                     yield Completion(request.id, found.text, None, *counts, found.confidence)
-        finally:
-            if done < len(turns):
-                with self._lock:
-                    if self._prefixes is not None:
-                        self._prefixes.cancel(turns[done:])
+        finally:  # without the lock: who stops waits for nobody's batch
+            prefixes = self._prefixes
+            if prefixes is not None:
+                prefixes.cancel(turns[done:])
 
     def _turns(self, fitting: Sequence[tuple[Request, list[int]]]) -> list[Turn]:
         """Cut prompts into batches."""
@@ -215,7 +219,9 @@ class LocalEngine:
         with self._lock:
             if self._closed:
                 return []
-            return self._model.kept_ids if self._prefixes is None else self._prefixes.held(request, prompt)
+            if self._prefixes is None:
+                return self._model.kept_of(request.tenant)
+            return self._prefixes.held(request, prompt)
 
     def _answer_tokens(self, parameters: Parameters) -> int:
         """Return how many tokens an answer needs at least."""
@@ -226,6 +232,7 @@ class LocalEngine:
     def _answer_batch(self, turn: Turn, parameters: Parameters, cancelled: Callable[[], bool]) -> list[_Answer]:
         if self._closed:
             raise EngineUnavailableError(f"the engine {self._name} is closed")
+        self._model.turn_to(turn.tenant)
         try:
             prefill = self._model.prefill if self._kept is None else partial(self._kept.prefill, turn.requests)
             if self._prefixes is None:

@@ -53,12 +53,12 @@ class KeptStarts:
         self.keeper = Keeper(options, named, folder, prefill, str(model.device))
 
     def prefill(self, requests: Sequence[Request], prompts: Sequence[Sequence[int]], prefix: int) -> tuple[Rows, int]:
-        """Read the prompts of a batch; see `PrefixModel.prefill`. What was loaded counts as there already."""
-        tenants = {request.tenant for request in requests}
-        if len(tenants) > 1:  # nothing of one tenant's is to be found by another
-            return self._model.prefill(prompts, prefix)
+        """Read the prompts of a batch, all of one tenant; see `PrefixModel.prefill`.
+
+        What was loaded counts as there already.
+        """
         recurring = self._hints.recurring(requests[0], prompts[0])
-        salt = cache_salt(tenants.pop())
+        salt = cache_salt(requests[0].tenant)
         if len(prompts) == 1:
             start = self.keeper.start(prompts[0][:-1], recurring, salt)
         else:

@@ -46,6 +46,8 @@ class PrefixModel:
         self._kept: Layers = []
         self.exact = 0
         """So many of the kept tokens' keys and values are as computed, and follow from such alone."""
+        self._tenant = ""
+        """Whose prompts the kept tokens are of."""
 
     @property
     def rope(self) -> str:
@@ -76,6 +78,15 @@ class PrefixModel:
     def dtype(self) -> str:
         """Return the weights' number type, e.g. `float32`."""
         return str(self._model.dtype).removeprefix("torch.")
+
+    def turn_to(self, tenant: str) -> None:
+        """Go on with a tenant's prompts: what is kept of another's goes, as nobody else is to find it."""
+        if tenant != self._tenant:
+            self._tenant, self.kept_ids, self._kept, self.exact = tenant, [], [], 0
+
+    def kept_of(self, tenant: str) -> Sequence[int]:
+        """Return the kept tokens, where they are of a tenant's prompts."""
+        return self.kept_ids if tenant == self._tenant else []
 
     def kept(self, start: int, stop: int) -> Layers:
         """Return keys and values (heads × tokens × head_dim) of some of the kept tokens, by layer, as they lie."""

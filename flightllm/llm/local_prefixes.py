@@ -6,10 +6,12 @@ The model itself keeps what it computed last. Here are copies of that, in blocks
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Any, TypeAlias
 
+import structlog
 import torch
 
 from flightllm.kvcache.eviction import create_policy
@@ -18,6 +20,8 @@ from flightllm.llm.base import Request
 from flightllm.llm.local_model import PrefixModel, Rows
 from flightllm.llm.local_plan import shared_length
 from flightllm.llm.local_turns import BLOCK_TOKENS, Turn, block_keys
+
+_log = structlog.get_logger(__name__)
 
 Prefill: TypeAlias = Callable[[Sequence[Sequence[int]], int], tuple[Rows, int]]
 
@@ -34,6 +38,10 @@ class Prefixes:
         self._slots: dict[bytes, int] = {}
         self._policy: Guarded[Any] = Guarded(create_policy(policy, count))
         self._model = model
+        self._cancelled: deque[Turn] = deque()
+        """Batches of which the policy is still to be told that they wait no longer."""
+        if not count:
+            _log.warning("prefix_cache_too_small", prefix_cache_bytes=most_bytes, bytes_of_a_block=block.nbytes)
 
     def queue(self, turns: Sequence[Turn]) -> None:
         """Take note of batches that wait."""
@@ -41,19 +49,20 @@ class Prefixes:
             self._policy.queue(turn.use, time.monotonic())
 
     def cancel(self, turns: Sequence[Turn]) -> None:
-        """Take note that batches wait no longer; of those that ran already nothing changes."""
-        for turn in turns:
-            self._policy.cancel(turn.use, time.monotonic())
+        """Take note that batches wait no longer, from the next one that is read on; this needs no lock."""
+        self._cancelled.extend(turns)
 
     def held(self, request: Request, prompt: Sequence[int]) -> Sequence[int]:
         """Return as much of a prompt's start as is kept, here or by the model."""
         held = self._leading(block_keys(prompt, request.tenant)) * BLOCK_TOKENS
-        kept = self._model.kept_ids
+        kept = self._model.kept_of(request.tenant)
         return prompt[:held] if held > shared_length(prompt, kept) else kept
 
     def prefill(self, compute: Prefill, turn: Turn) -> tuple[Rows, int]:
         """Read a batch's prompts by `compute`, which is as `PrefixModel.prefill`; what is kept is not computed."""
-        self.cancel([turn])
+        self._cancelled.append(turn)
+        while self._cancelled:
+            self._policy.cancel(self._cancelled.popleft().use, time.monotonic())
         have = self._load(turn)
         rows, reused = compute(turn.prompts, max(turn.prefix, have) if len(turn.prompts) == 1 else turn.prefix)
         self._save(turn)
@@ -90,7 +99,9 @@ class Prefixes:
             self._copy(keys[first:whole], first * BLOCK_TOKENS, BLOCK_TOKENS)
             if tail and worth == len(turn.start):
                 self._copy(keys[whole:], whole * BLOCK_TOKENS, tail)
-        finally:  # there may be no memory for a copy
+        except (RuntimeError, MemoryError) as error:  # no memory for a copy: the query goes on
+            _log.warning("prefix_save_failed", reason=str(error) or type(error).__name__)
+        finally:
             for key in reversed(keys):
                 if key in self._slots:
                     self._policy.free(key, now)

@@ -19,7 +19,7 @@ BLOCK_TOKENS: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """A batch of prompts, whose first `prefix` tokens are equal; each is longer than that."""
+    """A batch of one tenant's prompts, whose first `prefix` tokens are equal; each is longer than that."""
 
     requests: Sequence[Request]
     prompts: Sequence[Sequence[int]]
@@ -28,6 +28,11 @@ class Turn:
     """The blocks that it begins with, by all tokens up to their end and the tenant."""
     worth: int
     """So many tokens at the start are worth keeping."""
+
+    @property
+    def tenant(self) -> str:
+        """Return whose prompts they are."""
+        return self.requests[0].tenant
 
     @property
     def start(self) -> Sequence[int]:
@@ -43,8 +48,6 @@ def plan_turn(requests: Sequence[Request], prompts: Sequence[Sequence[int]], pre
     start = _start(prompts, prefix)
     alone = len(prompts) == 1
     keys = block_keys(start[: len(start) // BLOCK_TOKENS * BLOCK_TOKENS] if alone else start, requests[0].tenant)
-    if any(request.tenant != requests[0].tenant for request in requests):
-        keys = []  # nothing of one tenant's is to be found by another
     last = requests[-1]
     if last.reuse is None:
         return Turn(requests, prompts, prefix, Use(keys), len(start))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from flightllm.errors import ConfigError
 from flightllm.kvcache.eviction import POLICIES
@@ -18,6 +18,8 @@ from flightllm.llm.prompts import PromptEncoder
 
 _CONNECTOR = "FlightLLMConnector"
 _OFF = "none"
+_STARTS: Final = 64
+"""So many starts are remembered with their tokens: a few for each of the queries that take turns."""
 
 
 def kv_transfer(store: str, codec: str, token: str | None, options: Mapping[str, object]) -> dict[str, Any] | None:
@@ -80,7 +82,7 @@ class Hints:
         self._keeping = keeping
         self._evicting = evicting
         self._offloading = offloading
-        self._starts: deque[tuple[str, Sequence[int]]] = deque(maxlen=2)
+        self._starts: OrderedDict[str, Sequence[int]] = OrderedDict()
         """The starts asked for last, with their tokens: a prompt shares one with those before it, one with the next."""
 
     def extra_args(self, requests: Sequence[Request], prompts: Sequence[Sequence[int]]) -> dict[str, Any]:
@@ -113,8 +115,10 @@ class Hints:
         """Return how many tokens of a prompt are certainly those of a start of its text."""
         if not start:
             return 0
-        tokens = next((tokens for known, tokens in self._starts if known == start), None)
+        tokens = self._starts.pop(start, None)
         if tokens is None:
             [tokens] = self._encoder.encode([start])
-            self._starts.append((start, tokens))
+        self._starts[start] = tokens
+        if len(self._starts) > _STARTS:
+            self._starts.popitem(last=False)
         return shared_length(ids, tokens)

@@ -1,20 +1,26 @@
 """The local engine's prefix cache: what prompts have in common is found again, and changes no answer."""
 
 from collections.abc import Callable, Iterator
-from itertools import chain
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
+from itertools import chain, count
 from pathlib import Path
+from threading import Event
 
 import pytest
+from structlog.testing import capture_logs
 
 from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError
 from flightllm.kvcache.eviction import POLICIES
 from flightllm.llm import Engine, create_engine
-from flightllm.llm.base import Choice, Completion, Parameters, Request
+from flightllm.llm.base import Choice, Completion, Parameters, Regex, Request
 
 pytest.importorskip("torch", reason="the extra 'local' is not installed")
 
-from flightllm.llm.local_model import PrefixModel
+import torch
+
+from flightllm.llm.local_model import Layers, PrefixModel
 from flightllm.llm.local_plan import shared_length
 from flightllm.llm.local_prefixes import Prefixes
 from flightllm.llm.local_turns import BLOCK_TOKENS, Turn, plan_turn
@@ -92,10 +98,27 @@ def test_tenants() -> None:
         answers(engine, asked("rain", tenant="anna"))
         cached[tenant] = computed(answers(engine, asked("trains", tenant=tenant)))
         engine.close()
-    engine = start(prefix_cache_bytes=0)
-    answers(engine, asked("rain"))
+    engine = start()
     assert cached["bert"] == computed(answers(engine, asked("trains")))
     assert cached["anna"] < cached["bert"] / 2
+    engine.close()
+
+
+@pytest.mark.parametrize("size", [0, 64 * BLOCK_BYTES])
+def test_tenants_one_after_another(size: int) -> None:
+    """Who asks right after another tenant finds nothing of what that one asked, which its own cache still has."""
+    engine = start(prefix_cache_bytes=size)
+    [anna, bert, again] = [answers(engine, asked("trains", 1, tenant=one))[0] for one in ("anna", "bert", "anna")]
+    assert (anna.cached_tokens, bert.cached_tokens) == (0, 0)
+    assert (again.cached_tokens > 0) == (size > 0)
+    engine.close()
+
+
+def test_tenants_together() -> None:
+    """Tenants whose prompts come together share nothing either."""
+    engine = start()
+    [anna], [bert] = (asked("trains", 1, tenant=tenant) for tenant in ("anna", "bert"))
+    assert [one.cached_tokens for one in answers(engine, [anna, replace(bert, id=1)])] == [0, 0]
     engine.close()
 
 
@@ -111,6 +134,43 @@ def test_stopped_midway() -> None:
     engine.close()
 
 
+def test_stopping_waits_for_nobody() -> None:
+    """A call is closed at once, also while another one's batch runs."""
+    engine = start(batch_rows=1)
+    stream = iter(engine.generate(iter(asked("trains", 6)), lambda: False))
+    next(stream)
+    writing, closed, polls = Event(), Event(), count()
+
+    def poll() -> bool:
+        if next(polls) > 8:  # token by token, so in the batch
+            writing.set()
+            closed.wait(30)
+        return False
+
+    def write() -> None:
+        list(engine.generate(iter(asked("rain", 1, Parameters(60, constraint=Regex("[0-9]{40}")))), poll))
+
+    with ThreadPoolExecutor() as threads:
+        other = threads.submit(write)
+        assert writing.wait(30)
+        closing = threads.submit(stream.close)  # type: ignore[attr-defined]
+        at_once = not wait([closing], 10).not_done
+        closed.set()
+        other.result()
+    assert at_once
+    engine.close()
+
+
+def test_too_small_for_a_block() -> None:
+    """Where not even one block fits, the log says how large one is; prompts are answered all the same."""
+    with capture_logs() as logs:
+        small = start(prefix_cache_bytes=BLOCK_BYTES - 1)
+    [entry] = logs
+    assert (entry["event"], entry["bytes_of_a_block"]) == ("prefix_cache_too_small", BLOCK_BYTES)
+    assert len(texts(answers(small, asked("trains")))) == 4
+    small.close()
+
+
 @pytest.mark.parametrize(
     ("options", "told"),
     [
@@ -124,11 +184,20 @@ def test_wrong_options(options: dict[str, object], told: str) -> None:
         start(**options)
 
 
+class CrampedModel(PrefixModel):
+    """A model on a machine that has no memory left for copies."""
+
+    def kept(self, start: int, stop: int) -> Layers:
+        """Ask for more memory than there is."""
+        torch.empty(1 << 60)
+        return super().kept(start, stop)
+
+
 class Cache:
     """A cache of so many blocks beside a model, and turns of prompts by themselves."""
 
-    def __init__(self, model_path: Path, blocks: int) -> None:
-        self.model = PrefixModel(model_path, "cpu", "auto")
+    def __init__(self, model_path: Path, blocks: int, model: type[PrefixModel] = PrefixModel) -> None:
+        self.model = model(model_path, "cpu", "auto")
         self.prefixes = Prefixes(self.model, blocks * BLOCK_BYTES, "planned")
         self.encoder = PromptEncoder(model_path)
 
@@ -191,3 +260,12 @@ def test_numbers_are_those_computed(cache: Cache) -> None:
         cache.model.kv_cache(other)
         cache.read("trains")
         assert (cache.model.kv_cache(turn.start[:100]) - wanted).abs().max() < 1e-4
+
+
+def test_no_memory_to_save(model_path: Path) -> None:
+    """Where there is no memory for a copy, prompts are read all the same, and the log says that nothing was kept."""
+    cramped = Cache(model_path, 8, CrampedModel)
+    with capture_logs() as logs:
+        cramped.read("trains", "rain")
+    assert [entry["event"] for entry in logs] == ["prefix_save_failed"] * 2
+    assert not cramped.holds("trains")

@@ -38,14 +38,13 @@ def test_keys() -> None:
 
 
 def test_blocks(make_requests: MakeRequests, hints: Hints) -> None:
-    """Of a lone prompt full blocks are kept, of a batch all that its prompts share, of several tenants' nothing."""
+    """Of a lone prompt full blocks are kept, of a batch all that its prompts share."""
     one, other = make_requests(2)
     alone = turn([one], [TOKENS], 0, hints)
     assert (len(alone.use.keys), alone.worth) == (3, len(TOKENS) - 1)
     shared = BLOCK_TOKENS + 7
     both = turn([one, other], [TOKENS, TOKENS[:-2]], shared, hints)
     assert (len(both.use.keys), both.worth) == (2, shared)
-    assert turn([one, replace(other, tenant="acme")], [TOKENS, TOKENS], shared, hints).use.keys == []
 
 
 def test_what_is_ahead(make_requests: MakeRequests, hints: Hints, model_path: Path) -> None:

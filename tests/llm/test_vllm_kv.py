@@ -128,6 +128,17 @@ def test_starts_are_encoded_once(model_path: Path, make_requests: MakeRequests) 
     assert encoder.texts == [one.prompt[:60], one.prompt[:40]]
 
 
+def test_starts_of_queries_in_turns(model_path: Path) -> None:
+    """Queries that take turns have each start encoded once; one that nobody asked for in a long time goes."""
+    encoder = Counting(model_path)
+    hints = Hints(encoder)
+    starts = [f"Query {number}. " * 5 for number in range(100)]
+    requests = [Request(0, f"{one}?", Parameters(), "f", "", (), recurs=len(one)) for one in starts]
+    for request in [*requests[:4] * 10, *requests[4:], requests[0]]:
+        hints.recurring(request, [])
+    assert encoder.texts == [*starts, starts[0]]
+
+
 @pytest.mark.vllm
 @pytest.mark.slow
 def test_next_engine(
