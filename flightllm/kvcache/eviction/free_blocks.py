@@ -49,7 +49,11 @@ class FreeBlocks(Generic[AnyBlock]):
         self.evicted = 0
         """How many blocks went by the policy."""
         self.evicting_seconds = 0.0
-        self.num_free_blocks = len(self._spare)
+
+    @property
+    def num_free_blocks(self) -> int:
+        """Return how many blocks are free."""
+        return len(self._spare) + len(self._kept) + len(self._read)
 
     def queue(self, use: Use[Hashable]) -> None:
         """Tell the policy of a prompt that waits."""
@@ -62,6 +66,10 @@ class FreeBlocks(Generic[AnyBlock]):
     def use(self, use: Use[Hashable]) -> None:
         """Tell the policy what a prompt used, before its blocks come free."""
         self._policy.use(use, self._clock())
+
+    def fail(self, error: Exception) -> None:
+        """Go on by LRU, as there is no telling the policy any more; see `Guarded.fail`."""
+        self._policy.fail(error)
 
     def popleft(self) -> AnyBlock:
         """Take out the block to go first.
@@ -89,7 +97,6 @@ class FreeBlocks(Generic[AnyBlock]):
             self.evicted += evicted
             self.evicting_seconds += self._clock() - started
         taken += [self._read.popitem(last=False)[1] for _ in range(n - len(taken))]
-        self.num_free_blocks -= n
         return taken
 
     def remove(self, block: AnyBlock) -> None:
@@ -105,7 +112,6 @@ class FreeBlocks(Generic[AnyBlock]):
             self._policy.hold(content)
         elif self._spare.pop(number, None) is None and self._read.pop(number, None) is None:
             raise RuntimeError(f"remove() called on a block that is not free: {block!r}")
-        self.num_free_blocks -= 1
 
     def append(self, block: AnyBlock) -> None:
         """Put a block in; see `append_n`."""
@@ -126,17 +132,18 @@ class FreeBlocks(Generic[AnyBlock]):
             self._kept[content] = block
             self._contents[block.block_id] = content
             self._policy.free(content, now)
-        self.num_free_blocks += len(blocks)
 
     def prepend_n(self, blocks: Sequence[AnyBlock]) -> None:
         """Put blocks in that are to go before all others, in this order."""
         for block in reversed(blocks):
             self._spare[block.block_id] = block
             self._spare.move_to_end(block.block_id, last=False)
-        self.num_free_blocks += len(blocks)
 
     def get_all_free_blocks(self) -> list[AnyBlock]:
-        """Return all free blocks; those with content in the order in which they came free."""
+        """Return all free blocks; those with content in the order in which they came free.
+
+        Only by LRU they go in that order too: which one is next a policy knows when it is asked.
+        """
         return list(self.iter_blocks_after(None))
 
     def iter_blocks_after(self, cursor: AnyBlock | None) -> Iterator[AnyBlock]:

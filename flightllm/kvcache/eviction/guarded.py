@@ -55,22 +55,23 @@ class Guarded(Policy[Key]):
             key = self._policy.evict(now)
             del self._free[key]
         except Exception as error:  # noqa: BLE001 - whatever a policy does, the engine goes on
-            self._replace(error)
+            self.fail(error)
             key = self._policy.evict(now)
             del self._free[key]
         return key
+
+    def fail(self, error: Exception) -> None:
+        """Go on by LRU."""
+        _log.error("kv_eviction_failed", policy=type(self._policy).__name__, reason=repr(error), instead="lru")
+        self._policy = Lru()
+        for key in self._free:
+            self._policy.free(key, 0.0)
 
     def _tell(self, told: Callable[_Told, None], *args: _Told.args, **kwargs: _Told.kwargs) -> None:
         try:
             told(*args, **kwargs)
         except Exception as error:  # noqa: BLE001 - as above
-            self._replace(error)
-
-    def _replace(self, error: Exception) -> None:
-        _log.error("kv_eviction_failed", policy=type(self._policy).__name__, reason=repr(error), instead="lru")
-        self._policy = Lru()
-        for key in self._free:
-            self._policy.free(key, 0.0)
+            self.fail(error)
 
     def __contains__(self, key: object) -> bool:
         return key in self._free

@@ -20,7 +20,8 @@ class ReuseHint:
     """Where a prompt comes from, and how much of it later ones have too.
 
     `site` is the call site. The prompts of a query's pass are numbered by `number`, in the order in which they are
-    sent; those that are still to come have the first `ahead` tokens too, and none has what is behind; None: unknown.
+    sent; those that are still to come have the first `ahead` tokens too, and none has what is behind; None: unknown,
+    which it is read as where no query is named.
     """
 
     site: str = ""
@@ -36,20 +37,21 @@ class ReuseHint:
 
 def read_hint(extra_args: Mapping[str, Any] | None) -> ReuseHint:
     """Return the hint among a request's arguments, which any client may have sent; nothing is known without one."""
-    text = (extra_args or {}).get(REUSE_HINT)
+    text = extra_args.get(REUSE_HINT) if isinstance(extra_args, Mapping) else None
+    if not isinstance(text, str) or len(text) > _MOST_CHARACTERS:
+        return ReuseHint()
     try:
-        given = json.loads(text) if isinstance(text, str) and len(text) <= _MOST_CHARACTERS else None
-    except ValueError:
-        given = None
+        given = json.loads(text)
+    except (ValueError, RecursionError):  # the latter of brackets alone
+        return ReuseHint()
     if not isinstance(given, Mapping):
         return ReuseHint()
-    ahead = given.get("ahead")
-    return ReuseHint(
-        str(given.get("site", "")),
-        str(given.get("query", "")),
-        _whole(given.get("number")) or 0,
-        _whole(ahead),
-    )
+    site, query = _text(given.get("site")), _text(given.get("query"))
+    return ReuseHint(site, query, _whole(given.get("number")) or 0, _whole(given.get("ahead")) if query else None)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _whole(value: object) -> int | None:

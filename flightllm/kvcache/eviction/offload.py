@@ -78,7 +78,7 @@ class _PolicyCache(CachePolicy):
 
     def evict(self, n: int, protected: set[Any]) -> list[tuple[Any, ChunkStatus]] | None:
         """Take out chunks to make room, none of those protected; None, and all stay, where there are not as many."""
-        if n > sum(key not in protected for key in self._idle):
+        if n > len(self._idle) - sum(key in self._idle for key in protected):
             return None
         passed, gone = list[Hashable](), list[tuple[Any, ChunkStatus]]()
         while len(gone) < n:
@@ -87,7 +87,7 @@ class _PolicyCache(CachePolicy):
                 passed.append(key)
             else:
                 gone.append((key, self._chunks.pop(key)))
-        for key in passed:
+        for key in passed:  # as young as others that come idle now: whose request makes room is using them
             self.mark_evictable(key)
         return gone
 

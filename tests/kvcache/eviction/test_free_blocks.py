@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 from structlog.testing import capture_logs
@@ -36,6 +36,16 @@ class Failing(Lru[Hashable]):
             if self._left < 0:
                 raise RuntimeError("out of order")
 
+    def queue(self, use: Use[Hashable], now: float) -> None:
+        """Fail, or learn nothing."""
+        self._called("queue")
+        super().queue(use, now)
+
+    def cancel(self, use: Use[Hashable], now: float) -> None:
+        """Fail, or learn nothing."""
+        self._called("cancel")
+        super().cancel(use, now)
+
     def use(self, use: Use[Hashable], now: float) -> None:
         """Fail, or learn nothing."""
         self._called("use")
@@ -67,23 +77,28 @@ class Lying(Lru[Hashable]):
 
 
 class Driver:
-    """Allocates, touches, fills and frees blocks at random, as an engine does, and knows which ones are free."""
+    """Has requests wait, start and end at random, as an engine does, and knows which blocks are free."""
 
     def __init__(self, queue: FreeBlocks[Held], seed: int) -> None:
         self.queue = queue
         self.drawn = random.Random(seed)  # noqa: S311
         self.blocks = queue.get_all_free_blocks()
         self.free = set(self.blocks)
-        self.running: list[list[Held]] = []
+        self.waiting: list[Use[Hashable]] = []
+        self.running: list[tuple[Use[Hashable], list[Held]]] = []
         self.counts = dict.fromkeys(self.blocks, 0)
 
     def step(self) -> None:
-        """Start a request, end one, or let go of what blocks hold; then look whether everything is in order."""
+        """Have requests come, start or end, or let go of what blocks hold; then look whether all is in order."""
         kind = self.drawn.random()
-        if kind < 0.5:
-            self.start()
-        elif kind < 0.95 and self.running:
-            self.end(self.running.pop(self.drawn.randrange(len(self.running))))
+        if kind < 0.4:
+            self.come()
+        if kind < 0.5 and self.waiting:
+            self.start(self.waiting[0])
+        elif kind < 0.9 and self.running:
+            self.end(*self.running.pop(self.drawn.randrange(len(self.running))))
+        elif kind < 0.95 and self.waiting:
+            self.queue.cancel(self.waiting.pop(self.drawn.randrange(len(self.waiting))))
         elif self.free:
             self.drawn.choice(sorted(self.free, key=lambda one: one.block_id)).block_hash = None  # as a reset does
         assert self.queue.num_free_blocks == len(self.free)
@@ -91,10 +106,18 @@ class Driver:
         assert len(listed) == len(self.free)
         assert set(listed) == self.free
 
-    def start(self) -> None:
-        """Begin a request: blocks that hold what it needs, up to the first that is missing, and new ones."""
+    def come(self) -> None:
+        """Have a request wait."""
         text = self.drawn.choice(["aaaa", "aaab", "abcd", "wxyz", "wx", "qrst"])
-        contents = [text[: length + 1] for length in range(self.drawn.randint(1, len(text)))]
+        keys = [text[: length + 1] for length in range(self.drawn.randint(1, len(text)))]
+        number, priority = self.drawn.randrange(9), self.drawn.randrange(2)
+        use: Use[Hashable] = Use(keys, len(keys) % 3, self.drawn.choice([None, 1]), "query", number, priority)
+        self.waiting.append(use)
+        self.queue.queue(use)
+
+    def start(self, use: Use[Hashable]) -> None:
+        """Begin a request: blocks that hold what it needs, up to the first that is missing, and new ones."""
+        contents = use.keys
         found = [next((one for one in self.blocks if one.block_hash == content), None) for content in contents]
         hits = [one for one in found[: found.index(None) if None in found else len(found)] if one is not None]
         if self.drawn.random() < 0.2:
@@ -102,6 +125,7 @@ class Driver:
         needed = len(contents) - len(hits) + 1
         if needed > len(self.free - set(hits)):
             return
+        self.waiting.remove(use)
         for block in hits:
             if block in self.free:
                 self.queue.remove(block)
@@ -116,16 +140,16 @@ class Driver:
             block.block_hash = content
         for block in (*hits, *taken):
             self.counts[block] += 1
-        self.running.append([*hits, *taken])
+        self.running.append((use, [*hits, *taken]))
 
     def pop_each(self, count: int) -> list[Held]:
         """Take blocks one by one."""
         return [self.queue.popleft() for _ in range(count)]
 
-    def end(self, blocks: list[Held]) -> None:
+    def end(self, waited: Use[Hashable], blocks: list[Held]) -> None:
         """End a request, of whose blocks others may use some."""
-        keys = [block.block_hash for block in blocks if block.block_hash is not None]
-        self.queue.use(Use(keys, len(keys) % 3, self.drawn.choice([None, 1]), "query", len(keys)))
+        self.queue.cancel(waited)
+        self.queue.use(replace(waited, keys=[block.block_hash for block in blocks if block.block_hash is not None]))
         first, last = list[Held](), list[Held]()
         for block in reversed(blocks):
             self.counts[block] -= 1
@@ -139,8 +163,10 @@ class Driver:
 
     def drain(self) -> list[int]:
         """End all requests and take out all blocks."""
-        for blocks in self.running:
-            self.end(blocks)
+        for waited, blocks in self.running:
+            self.end(waited, blocks)
+        for use in self.waiting:
+            self.queue.cancel(use)
         return [block.block_id for block in self.queue.popleft_n(len(self.blocks))]
 
 
@@ -152,7 +178,7 @@ def queue(policy: str = "lru") -> FreeBlocks[Held]:
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_block_is_lost(policy: str, seed: int) -> None:
-    """Whatever is allocated, touched and freed, exactly the free blocks are there, each once, and no policy fails."""
+    """Whatever waits, starts and ends, exactly the free blocks are there, each once, and no policy fails."""
     with capture_logs() as logs:
         driver = Driver(queue(policy), seed)
         for _ in range(600):
@@ -163,7 +189,7 @@ def test_no_block_is_lost(policy: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("calls", [0, 7, 60])
-@pytest.mark.parametrize("method", ["use", "free", "hold", "evict"])
+@pytest.mark.parametrize("method", ["queue", "cancel", "use", "free", "hold", "evict"])
 def test_a_policy_that_fails(method: str, calls: int) -> None:
     """LRU goes on in its place with all blocks, and that is logged once."""
     with capture_logs() as logs:

