@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, MissingExtraError
-from flightllm.kvcache.eviction import POLICIES
+from flightllm.kvcache.eviction import OFF, POLICIES
 from flightllm.kvcache.options import KvOptions, gather_kv_options, read_kv_options
 from flightllm.llm.base import Choice, Completion, Parameters, PrefixCache, Request
 from flightllm.llm.fair_lock import FairLock
@@ -55,8 +55,8 @@ class LocalOptions:
     `batch_rows` and `batch_tokens` bound one forward pass, `max_model_len` (0: the model's own) a prompt with its
     answer; `seed` is for temperatures above 0.
 
-    What prompts begin with is kept in `prefix_cache_bytes` (0: only the last one's), from which goes what the policy
-    `kv_eviction` says.
+    What prompts begin with is kept in `prefix_cache_bytes`, from which goes what the policy `kv_eviction` says; with 0,
+    or `none`, only what the last batch began with.
 
     `kv_store` is where starts of prompts are kept that recur, as `grpc://host:port`, for this engine's next life and
     for others of the same model, coded by `kv_codec`; `kv_options` are further ones of `KvOptions`.
@@ -81,8 +81,8 @@ class LocalOptions:
             raise ValueError("batch_rows and batch_tokens: must be at least 1")
         if self.prefix_cache_bytes < 0:
             raise ValueError("prefix_cache_bytes: must not be negative")
-        if self.kv_eviction not in POLICIES:
-            raise ValueError(f"kv_eviction: expected one of {', '.join(POLICIES)}, got {self.kv_eviction!r}")
+        if self.kv_eviction not in (*POLICIES, OFF):
+            raise ValueError(f"kv_eviction: expected one of {', '.join([*POLICIES, OFF])}, got {self.kv_eviction!r}")
 
     @property
     def keeping(self) -> KvOptions | None:
@@ -111,7 +111,7 @@ class LocalEngine:
             self._kept = KeptStarts(keeping, self._revision, folder, self._model, self._encoder)
             self._revision += "".join(f" {codec}" for codec in keeping.lossy)
         self._prefixes: Prefixes | None = None
-        if options.prefix_cache_bytes:
+        if options.prefix_cache_bytes and options.kv_eviction != OFF:
             self._prefixes = Prefixes(self._model, options.prefix_cache_bytes, options.kv_eviction)
         self._lock = FairLock()
         self._closed = False

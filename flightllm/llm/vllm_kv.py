@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from flightllm.errors import ConfigError
-from flightllm.kvcache.eviction import POLICIES
+from flightllm.kvcache.eviction import OFF, POLICIES
 from flightllm.kvcache.eviction.hint import EVICTION, ReuseHint
 from flightllm.kvcache.opening import open_codecs
 from flightllm.kvcache.options import HINT, gather_kv_options, read_kv_options
@@ -17,7 +17,6 @@ from flightllm.llm.local_plan import shared_length
 from flightllm.llm.prompts import PromptEncoder
 
 _CONNECTOR = "FlightLLMConnector"
-_OFF = "none"
 _STARTS: Final = 64
 """So many starts are remembered with their tokens: a few for each of the queries that take turns."""
 
@@ -60,10 +59,10 @@ def eviction_config(policy: str) -> dict[str, Any]:
     Raises:
         ConfigError: there is no such policy.
     """
-    if policy == _OFF:
+    if policy == OFF:
         return {}
     if policy not in POLICIES:
-        raise ConfigError(f"kv_eviction: expected one of {', '.join([*POLICIES, _OFF])}; got {policy!r}")
+        raise ConfigError(f"kv_eviction: expected one of {', '.join([*POLICIES, OFF])}; got {policy!r}")
     return {EVICTION: policy}
 
 

@@ -14,6 +14,8 @@ from flightllm.kvcache.eviction.planned import Planned
 from flightllm.kvcache.eviction.two_queues import TwoQueues
 from flightllm.kvcache.eviction.workload_aware import WorkloadAware
 
+OFF: Final = "none"
+"""In place of a policy's name: the engine's own order stays."""
 POLICIES: Final[dict[str, Callable[[int], Policy[Any]]]] = {
     "lru": lambda _: Lru(),
     "fifo": Fifo,
@@ -31,5 +33,5 @@ def create_policy(name: str, blocks: int) -> Policy[Hashable]:
         ConfigError: there is no such policy.
     """
     if name not in POLICIES:
-        raise ConfigError(f"there is no eviction policy {name!r}; there are {', '.join(POLICIES)}")
+        raise ConfigError(f"there is no eviction policy {name!r}; there are {', '.join(POLICIES)}, and {OFF}")
     return POLICIES[name](blocks)

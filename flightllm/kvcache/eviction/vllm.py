@@ -16,7 +16,7 @@ import structlog
 
 from flightllm.config import LogConfig
 from flightllm.errors import ConfigError
-from flightllm.kvcache.eviction import create_policy
+from flightllm.kvcache.eviction import OFF, create_policy
 from flightllm.kvcache.eviction.base import Use
 from flightllm.kvcache.eviction.free_blocks import FreeBlocks
 from flightllm.kvcache.eviction.hint import EVICTION, read_hint
@@ -52,7 +52,7 @@ def _extend(scheduler_class: Any) -> None:
         start(scheduler, *args, **kwargs)
         options = getattr(getattr(scheduler, "vllm_config", None), "additional_config", None)
         name = options.get(EVICTION) if isinstance(options, dict) else None
-        if name:
+        if name and name != OFF:
             order(scheduler, str(name))
 
     scheduler_class.__init__ = started
