@@ -21,7 +21,8 @@ from flightllm.kvcache.eviction.ranked import Ranked
 from flightllm.kvcache.eviction.workload_aware import WorkloadAware
 
 _PATIENCE_SECONDS: Final = 30.0
-"""A query of which no prompt came for so long is over, or stands still: nothing is kept for it any more."""
+"""A query of which no prompt came for so long is over, or stands still: nothing is kept for it any more. Of one whose
+prompts waited nothing is kept once none does."""
 _REMEMBERED: Final = 2
 """Of so many times as many blocks as the cache has it is remembered at most what their query said of them."""
 
@@ -86,6 +87,8 @@ class Planned(Policy[Key]):
         self._plans: OrderedDict[Key, _Plan] = OrderedDict()
         self._heard: OrderedDict[Hashable, float] = OrderedDict()
         """When a prompt of a query came last, in that order."""
+        self._left: dict[Hashable, int] = {}
+        """How many prompts of a query wait, of those queries of which any did."""
 
     def queue(self, use: Use[Key], now: float) -> None:
         """Keep what a waiting prompt needs; see `Policy.queue`."""
@@ -95,6 +98,7 @@ class Planned(Policy[Key]):
             self._hear(use.query, now)
         turn = use.priority, next(self._count)
         self._waiting[id(use)] = turn, use
+        self._left[use.query] = self._left.get(use.query, 0) + 1
         for place, key in enumerate(use.keys):
             need = self._needed.needs.get(key)
             if need is None:
@@ -108,6 +112,9 @@ class Planned(Policy[Key]):
         if id(use) not in self._waiting:
             return
         turn, _ = self._waiting.pop(id(use))
+        self._left[use.query] -= 1
+        if not self._left[use.query] and use.query not in self._heard:
+            del self._left[use.query]
         for key in reversed(use.keys):
             turns = self._needed.needs[key].turns
             first = bisect_left(turns, turn)
@@ -130,6 +137,8 @@ class Planned(Policy[Key]):
             [key in self._plans and not self._plans[key].awaited for key in use.keys] if use.ahead is not None else ()
         )
         self._others.use(use, now, done)
+        if self._left.get(use.query) == 0:
+            self.end(use.query)
 
     def free(self, key: Key, now: float) -> None:
         """Put a block into its band; see `Policy.free`."""
@@ -164,6 +173,8 @@ class Planned(Policy[Key]):
     def end(self, query: Hashable) -> None:
         """Take note that no prompts of a query come any more: its blocks are now kept as others are."""
         since = self._heard.pop(query, 0.0)
+        if not self._left.get(query):
+            self._left.pop(query, None)
         band = self._awaited.pop(query, None)
         while band:
             key = band.evict(since)

@@ -9,6 +9,8 @@ is the least likely within the next seconds, given that it has not been used unt
 used least recently, so that only one block of each class is looked at, and of all classes only now and then.
 
 The paper's score does not have the last condition. With it, what was likely to be used soon, and was not, goes sooner.
+The paper fits in the background, from samples; here each use is counted as it comes, and a class is fitted anew once a
+tenth more is known of it, which is a division.
 """
 
 from __future__ import annotations

@@ -410,6 +410,19 @@ def test_many_sites(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {policy.evict(1e6) for _ in range(2_000)} == set(range(2_000))
 
 
+def test_a_query_whose_prompts_have_all_ended() -> None:
+    """Once none of its prompts waits any more what a query awaited counts as others' blocks; nothing is left of it."""
+    policy, waiting = Planned[int](100), [use("abc", 0, 2), use("abd", 1, 2), use("abe", 2, None)]
+    for prompt in waiting:
+        policy.queue(prompt, 0.0)
+    for prompt in waiting:
+        policy.cancel(prompt, 1.0)
+        take(policy, prompt, now=1.0)
+    assert len(policy) == len(policy._others) == 5
+    assert not policy._heard
+    assert not policy._left
+
+
 def test_the_word_of_a_query_that_is_over() -> None:
     """What it awaited another query may be done with."""
     policy = Planned[int](100)
