@@ -87,7 +87,7 @@ def overhead(policies: Sequence[str], rounds: int, count: int) -> dict[str, floa
     with ExitStack() as stack:
         engines = {}
         for name in names:
-            blocks = (rounds + 1) * count * 16
+            blocks = (rounds + 1) * count * 4
             options = {
                 "kv_cache_memory_bytes": DEMO.kv_bytes(blocks * BLOCK_TOKENS),
                 "block_size": BLOCK_TOKENS,
