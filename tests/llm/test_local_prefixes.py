@@ -174,7 +174,7 @@ def test_too_small_for_a_block() -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"kv_eviction": "random"}, r"kv_eviction: expected one of lru, .*planned, got 'random'"),
+        ({"kv_eviction": "random"}, r"kv_eviction: expected one of lru, .*planned, none, got 'random'"),
         ({"prefix_cache_bytes": -1}, "prefix_cache_bytes: must not be negative"),
     ],
 )

@@ -91,6 +91,7 @@ def replica() -> Iterator[Replica]:
     """Follow an engine whose cache is smaller than what it is asked."""
     pytest.importorskip("torch", reason="the extra 'local' is not installed")
     options = {"kv_cache_memory_bytes": 8 << 20, "max_model_len": 512, "dtype": "float32", "kv_events": True}
+    options["kv_eviction"] = "lru"  # so that it is known what goes
     engine = create(EngineConfig("vllm", str(demo_model()), 4, options))
     shape, address = engine.prefix_cache, engine.kv_events
     assert shape is not None

@@ -139,6 +139,13 @@ class FreeBlocks(Generic[AnyBlock]):
             self._spare[block.block_id] = block
             self._spare.move_to_end(block.block_id, last=False)
 
+    def forget(self) -> None:
+        """Have blocks go first that hold nothing any more, as after the whole cache was emptied."""
+        for content, block in [(content, block) for content, block in self._kept.items() if block.block_hash is None]:
+            del self._kept[content], self._contents[block.block_id]
+            self._policy.hold(content)
+            self._spare[block.block_id] = block
+
     def get_all_free_blocks(self) -> list[AnyBlock]:
         """Return all free blocks; those with content in the order in which they came free.
 

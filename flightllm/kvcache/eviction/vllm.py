@@ -161,7 +161,9 @@ class Requests:
         self._waiting: dict[str, Use[Hashable]] = {}
         self._failed = False
         self._add, self._release = scheduler.add_request, scheduler._free_request_blocks  # noqa: SLF001 - see `_unfit`
+        self._reset = pool.reset_prefix_cache
         pool.free_block_queue = self._free
+        pool.reset_prefix_cache = self.reset
         scheduler.add_request, scheduler._free_request_blocks = self.add, self.release  # noqa: SLF001
 
     def add(self, request: Any) -> None:
@@ -173,6 +175,12 @@ class Requests:
         """Free the blocks of a request that has ended, or is to be computed again later."""
         self._tell(self._end, request)
         self._release(request)
+
+    def reset(self) -> bool:
+        """Empty the cache; return whether that was possible."""
+        done: bool = self._reset()
+        self._free.forget()
+        return done
 
     def _tell(self, told: Callable[[Any], None], request: Any) -> None:
         if self._failed:

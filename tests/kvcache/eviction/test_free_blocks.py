@@ -228,6 +228,19 @@ def test_order() -> None:
     assert [block.block_id for block in free.popleft_n(6)] == [3, 4, 0, 1, 2, 5]
 
 
+def test_an_emptied_cache() -> None:
+    """Blocks that hold nothing any more go before those that do, and none is lost."""
+    free = queue()
+    blocks = free.popleft_n(BLOCKS)
+    for block in blocks:
+        block.block_hash = f"content {block.block_id}"
+    free.append_n(blocks)
+    for block in blocks[4:]:
+        block.block_hash = None
+    free.forget()
+    assert [block.block_id for block in free.popleft_n(BLOCKS)] == [*range(4, BLOCKS), *range(4)]
+
+
 def test_misuse() -> None:
     """What vLLM's own queue refuses is refused: more blocks than are free, and to take out one that is used."""
     free = queue()
