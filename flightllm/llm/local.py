@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, MissingExtraError
-from flightllm.kvcache.eviction import OFF, POLICIES
+from flightllm.kvcache.eviction import OFF, check_policy
 from flightllm.kvcache.options import KvOptions, gather_kv_options, read_kv_options
 from flightllm.llm.base import Choice, Completion, Parameters, PrefixCache, Request
 from flightllm.llm.fair_lock import FairLock
@@ -81,8 +81,7 @@ class LocalOptions:
             raise ValueError("batch_rows and batch_tokens: must be at least 1")
         if self.prefix_cache_bytes < 0:
             raise ValueError("prefix_cache_bytes: must not be negative")
-        if self.kv_eviction not in (*POLICIES, OFF):
-            raise ValueError(f"kv_eviction: expected one of {', '.join([*POLICIES, OFF])}, got {self.kv_eviction!r}")
+        check_policy(self.kv_eviction)
 
     @property
     def keeping(self) -> KvOptions | None:

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from flightllm.errors import ConfigError
-from flightllm.kvcache.eviction import OFF, POLICIES
+from flightllm.kvcache.eviction import OFF, check_policy
 from flightllm.kvcache.eviction.hint import EVICTION, ReuseHint
 from flightllm.kvcache.opening import open_codecs
 from flightllm.kvcache.options import HINT, gather_kv_options, read_kv_options
@@ -57,13 +56,10 @@ def eviction_config(policy: str) -> dict[str, Any]:
     """Return what vLLM's `additional_config` says of a policy; nothing for `none`, which leaves vLLM its own order.
 
     Raises:
-        ConfigError: there is no such policy.
+        ValueError: there is no such policy.
     """
-    if policy == OFF:
-        return {}
-    if policy not in POLICIES:
-        raise ConfigError(f"kv_eviction: expected one of {', '.join([*POLICIES, OFF])}; got {policy!r}")
-    return {EVICTION: policy}
+    check_policy(policy)
+    return {} if policy == OFF else {EVICTION: policy}
 
 
 class Hints:

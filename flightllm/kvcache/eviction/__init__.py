@@ -26,6 +26,16 @@ POLICIES: Final[dict[str, Callable[[int], Policy[Any]]]] = {
 }
 
 
+def check_policy(name: str) -> None:
+    """Check that an engine's option names a policy, or none.
+
+    Raises:
+        ValueError: it does not.
+    """
+    if name not in (*POLICIES, OFF):
+        raise ValueError(f"kv_eviction: expected one of {', '.join([*POLICIES, OFF])}, got {name!r}")
+
+
 def create_policy(name: str, blocks: int) -> Policy[Hashable]:
     """Return a new policy by its name, for a cache of so many blocks.
 
