@@ -1,13 +1,20 @@
 """What all tests share."""
 
 import os
+from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 import structlog
 
 # DataFusion starts its threads once per process, at its first use, which may come before a database chooses how many.
 os.environ.setdefault("TOKIO_WORKER_THREADS", "64")
+_SLOW_SECONDS: Final = 5.0
+"""Tests that take longer are to be marked `slow`."""
+_GROUPS: Final = ("vllm", "ray")
+"""Markers of tests that one worker runs, so that its engines are shared and two never compete for the machine."""
 
 
 @pytest.fixture(autouse=True)
@@ -15,3 +22,34 @@ def _structlog_as_found() -> Iterator[None]:
     """Leave logging as the other tests expect it: commands and benchmarks set it up for their whole process."""
     yield
     structlog.reset_defaults()
+
+
+@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in its own hook
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Group tests by engine, for `--dist loadgroup`."""
+    for item in items:
+        for name in _GROUPS:
+            if item.get_closest_marker(name):
+                item.add_marker(pytest.mark.xdist_group(name))
+                break
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Pass the names of failed tests to `python tests`, and print the tests that took long without the mark `slow`.
+
+    A busy machine is no failure, so a long test only shows up here.
+    """
+    if path := os.environ.get("FLIGHTLLM_FAILED_TESTS"):
+        failed = [report.nodeid for kind in ("failed", "error") for report in terminalreporter.stats.get(kind, ())]
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.writelines(f"{name}\n" for name in dict.fromkeys(failed))
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport) and "slow" not in report.keywords:
+                seconds[report.nodeid] += report.duration
+    long = sorted(((took, name) for name, took in seconds.items() if took > _SLOW_SECONDS), reverse=True)
+    if long:
+        terminalreporter.section(f"over {_SLOW_SECONDS:g} s and not marked slow")
+        for took, name in long:
+            terminalreporter.write_line(f"{took:7.1f} s  {name}")

@@ -39,6 +39,7 @@ def test_planning_shows_every_phase() -> None:
     assert sum(phases.values()) == pytest.approx(whole, abs=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("FLIGHTLLM_DATA" not in os.environ, reason="FLIGHTLLM_DATA is not set")
 def test_eviction_sim_replays_the_trace() -> None:
     """Hits of every policy are told, of a trace and of queries, and none has more than the optimum."""
@@ -49,6 +50,7 @@ def test_eviction_sim_replays_the_trace() -> None:
             assert 0 < max(ratio for name, ratio in found.items() if name != "ideal") == found["belady"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_recovery_measures_a_kill() -> None:
     """The server answers again after its process was killed."""
@@ -83,6 +85,7 @@ def test_optimizer_never_asks_more() -> None:
     assert all(query["on"]["computed_tokens"] <= query["off"]["computed_tokens"] for query in queries)
 
 
+@pytest.mark.slow
 def test_llm_queries_takes_every_step(tmp_path: Path) -> None:
     """Six steps of four queries for each topic; no step asks more than the one before, and the plot is drawn."""
     plot = tmp_path / "steps.svg"
@@ -98,6 +101,7 @@ def test_llm_queries_takes_every_step(tmp_path: Path) -> None:
     assert not drawn or plot.read_text(encoding="utf-8").startswith("<?xml")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif("FLIGHTLLM_DATA" not in os.environ, reason="needs the real tables, in the folder FLIGHTLLM_DATA")
 def test_rag_orders_contexts() -> None:
     """Each step answers all questions; ordered contexts share no less than contexts as found."""
@@ -118,6 +122,7 @@ def test_vector_beside_faiss() -> None:
     assert figures["types"]["ivf"]["ours_recall"] > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 def test_load_provokes_no_error() -> None:
     """Clients of all kinds get what they ask for, and every kind was there to be timed."""
@@ -142,6 +147,7 @@ def test_priorities_measures_a_small_query_beside_a_large_one() -> None:
     assert all(figures[kind]["median"] > 0 for kind in ("alone", "equal", "before"))
 
 
+@pytest.mark.slow
 def test_router_batch_compares_all_policies() -> None:
     """A query's batch over two replicas: knowing it ahead is no worse than hashing, and near the reference."""
     figures = run("router_batch")

@@ -15,6 +15,7 @@ from bench.router_workloads import WORKLOADS
 _ROOT = Path(__file__).parents[2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORKLOADS)
 def test_workloads_follow_the_seed(name: str) -> None:
     """The same seed gives the same prompts at the same times, in order, at the rate asked for; another seed others."""

@@ -11,6 +11,8 @@ import pytest
 
 from flightllm.demo.process import running_server
 
+pytestmark = pytest.mark.slow
+
 TABLES = ("movies", "movie_reviews", "squad_contexts", "squad_questions")
 JOINED = "FROM movies m JOIN movie_reviews r USING (movie_id) WHERE m.movie_id IN (5, 6, 8, 10, 14, 15, 19)"
 """Some 300 rows; a review in ten is NULL."""
@@ -48,7 +50,7 @@ def tables() -> Mapping[str, Path]:
     return paths
 
 
-@pytest.fixture(scope="module", params=ENGINES)
+@pytest.fixture(scope="module", params=["local", pytest.param("vllm", marks=pytest.mark.vllm)])
 def cursor(request: pytest.FixtureRequest, tables: Mapping[str, Path]) -> Iterator[Any]:
     """Connect to a server of the engine with the tables."""
     if find_spec(ENGINES[request.param]) is None:

@@ -33,6 +33,7 @@ def test_tour_shows_every_query_and_its_cost() -> None:
         assert client in output
 
 
+@pytest.mark.slow
 def test_embedded_engine_serves_shared_prefixes_from_its_cache() -> None:
     """With the default engine the tour runs to its end, says who answers, and reuses prefixes."""
     pytest.importorskip("torch")
@@ -51,6 +52,7 @@ def test_cost_line_leaves_out_what_did_not_happen() -> None:
     assert "2 rows without a usable answer" in cost_line({**cost, "failed_rows": 2})
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks for processes in /proc")
 @pytest.mark.parametrize(
     ("number", "after"),

@@ -201,6 +201,7 @@ def test_meanings() -> None:
     assert not vectors[25].any()
 
 
+@pytest.mark.slow
 def test_resumed_run_is_the_same_run(tmp_path: Path) -> None:
     """Stopped after one pool and loaded elsewhere, training ends with the same weights."""
     whole, first = Trainer(TINY), Trainer(TINY)

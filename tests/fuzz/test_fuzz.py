@@ -12,6 +12,7 @@ from tests.fuzz.run import fuzz
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
+@pytest.mark.slow
 def test_malformed_input(tmp_path: Path) -> None:
     """The process that served first serves last, and no answer is a defect's or tells what it must not."""
     seen = fuzz(tmp_path, seed=1, number=1_500)

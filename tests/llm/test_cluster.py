@@ -128,6 +128,7 @@ def test_endpoint_killed(tmp_path: Path) -> None:
         database.close()
 
 
+@pytest.mark.slow
 def test_what_is_not_sent_is_no_call(tmp_path: Path) -> None:
     """Of a query that is cancelled, prompts that waited for a replica count neither as calls nor in a budget."""
     engine = cluster({"kind": "fake", "latency_ms": 200.0}, {"kind": "fake", "latency_ms": 200.0})

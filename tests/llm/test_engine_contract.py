@@ -29,7 +29,7 @@ SCHEMA = {
         "fake",
         "local",
         pytest.param("vllm", marks=pytest.mark.vllm),
-        pytest.param("openai", marks=pytest.mark.vllm),
+        pytest.param("openai", marks=[pytest.mark.vllm, pytest.mark.slow]),
     ]
 )
 def engine(request: pytest.FixtureRequest) -> Engine:

@@ -62,6 +62,7 @@ def mixed_requests(parameters: Parameters) -> list[Request]:
     return [Request(number, text, parameters, "f", "", ()) for number, text in enumerate(texts)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("constraint", CONSTRAINTS, ids=str)
 def test_sharing_prefixes_changes_no_answer(engine: Engine, one_by_one: Engine, constraint: Constraint) -> None:
     """Batched with shared prefixes, every answer is the one a prompt gets alone."""
@@ -86,6 +87,7 @@ def test_tokens_equal_those_of_transformers(engine: Engine, model_path: Path) ->
         assert completion.text == tokenizer.decode(whole[prompt_tokens:], skip_special_tokens=True)
 
 
+@pytest.mark.slow
 def test_prompts_without_a_chat_template(model_path: Path, tmp_path: Path) -> None:
     """A base model's prompts have no template and maybe nothing in common: padding alone still changes no answer."""
     for path in model_path.iterdir():

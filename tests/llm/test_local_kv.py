@@ -86,6 +86,7 @@ def held(store: KvServer) -> int:
         return client.status().chunks
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("parameters", PARAMETERS, ids=["text", "choice"])
 def test_second_engine(store: KvServer, make_requests: MakeRequests, parameters: Parameters) -> None:
     """A fresh engine loads the start that another one computed, and answers the same."""

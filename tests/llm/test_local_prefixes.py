@@ -62,6 +62,7 @@ def computed(found: list[Completion]) -> int:
     return sum(one.prompt_tokens - one.cached_tokens for one in found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [1, 4])
 @pytest.mark.parametrize("constraint", [None, Choice(("Yes", "No"))], ids=["text", "choice"])
 def test_in_turns(count: int, constraint: Choice | None) -> None:
@@ -78,6 +79,7 @@ def test_in_turns(count: int, constraint: Choice | None) -> None:
     without.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_few_blocks(policy: str) -> None:
     """Whatever policy says what goes, a cache that is too small for all changes no answer."""

@@ -22,7 +22,7 @@ from flightllm.router.tree import pack
 from tests.llm.conftest import ANSWERING, MakeRequests, need_vllm, serving
 
 pytest.importorskip("openai", reason="the extra 'openai' is not installed")
-pytestmark = pytest.mark.vllm
+pytestmark = [pytest.mark.vllm, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")

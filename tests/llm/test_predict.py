@@ -192,6 +192,7 @@ def test_two_operators_at_once() -> None:
     assert sorted([*begun, *(c.id for c in first)]) == list(range(20))
 
 
+@pytest.mark.slow
 @pytest.mark.vllm
 @pytest.mark.parametrize("shuffled", [False, True])
 def test_hits_of_vllm(vllm_engine: Engine, shuffled: bool) -> None:

@@ -59,6 +59,8 @@ def answered_once(engine: Engine, requests: list[Request]) -> list[str | None]:
     return [found[request.id] for request in requests]
 
 
+@pytest.mark.slow
+@pytest.mark.ray
 def test_killed_in_a_query(cluster: RayConnection, tmp_path: Path) -> None:
     """Of a query with one of two actors killed in its midst, every row is right and there once; another actor comes."""
     del cluster
@@ -88,6 +90,8 @@ def test_killed_in_a_query(cluster: RayConnection, tmp_path: Path) -> None:
     database.close()
 
 
+@pytest.mark.ray
+@pytest.mark.slow
 def test_out_and_in(cluster: RayConnection, make_requests: MakeRequests) -> None:
     """Under a backlog actors are added, and all take part; when they have had nothing to do they go."""
     del cluster
@@ -112,6 +116,8 @@ def test_out_and_in(cluster: RayConnection, make_requests: MakeRequests) -> None
     until(lambda: not runs(left))
 
 
+@pytest.mark.ray
+@pytest.mark.slow
 def test_dead_while_idle(cluster: RayConnection) -> None:
     """An actor that dies while nobody asks is replaced all the same."""
     del cluster
@@ -122,6 +128,8 @@ def test_dead_while_idle(cluster: RayConnection) -> None:
     engine.close()
 
 
+@pytest.mark.ray
+@pytest.mark.slow
 def test_all_dead(cluster: RayConnection, make_requests: MakeRequests) -> None:
     """With all actors killed a query fails, and later ones work again."""
     del cluster
@@ -137,6 +145,8 @@ def test_all_dead(cluster: RayConnection, make_requests: MakeRequests) -> None:
     engine.close()
 
 
+@pytest.mark.ray
+@pytest.mark.slow
 def test_one_cluster_per_process(cluster: RayConnection) -> None:
     """A second address is refused: Ray has one connection per process."""
     del cluster
@@ -144,6 +154,7 @@ def test_one_cluster_per_process(cluster: RayConnection) -> None:
         create_engine(config(address="127.0.0.1:1"))
 
 
+@pytest.mark.ray
 @pytest.mark.slow
 def test_the_cluster_killed(cluster: RayConnection, make_requests: MakeRequests) -> None:
     """Where Ray itself dies on the server's machine another local cluster is started, and new actors there."""
@@ -171,6 +182,8 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.ray
+@pytest.mark.slow
 def test_the_server_killed() -> None:
     """Actors and the cluster that a server started end with it, also when it is killed."""
     need_ray()
@@ -229,6 +242,8 @@ def test_mistakes(options: dict[str, Any], message: str) -> None:
         check_engine(config(**options))
 
 
+@pytest.mark.ray
+@pytest.mark.slow
 def test_no_cluster() -> None:
     """An address where no cluster is says so."""
     need_ray()
@@ -241,6 +256,7 @@ def test_no_cluster() -> None:
     assert "EngineUnavailableError: no Ray cluster at 127.0.0.1:1" in ran.stderr
 
 
+@pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.vllm
 @pytest.mark.timeout(900)

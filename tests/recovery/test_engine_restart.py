@@ -11,6 +11,7 @@ from tests.servers import SupervisedServer, await_true
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
 
+@pytest.mark.slow
 def test_plain_queries_do_not_wait_for_the_engine(tmp_path: Path) -> None:
     """After a death plain queries work though the engine cannot be opened; AI queries fail as configured, and say why.
 

@@ -48,6 +48,7 @@ def test_a_killed_process_is_replaced(tmp_path: Path) -> None:
         assert server.process.stdout.read() == ""
 
 
+@pytest.mark.slow
 def test_a_process_that_hangs_is_replaced(tmp_path: Path) -> None:
     """One that does nothing any more, here because it is stopped, is killed; its successor answers."""
     with SupervisedServer(tmp_path, "[recovery]\nhung_seconds = 2") as server:
@@ -61,6 +62,7 @@ def test_a_process_that_hangs_is_replaced(tmp_path: Path) -> None:
         assert server.stop() == 0
 
 
+@pytest.mark.slow
 def test_a_frozen_server_does_not_hang(tmp_path: Path) -> None:
     """One whose processes all stood still for long, as in `docker pause`, goes on with the process that it had."""
     with SupervisedServer(tmp_path, "[recovery]\nhung_seconds = 4") as server:
@@ -219,6 +221,7 @@ def test_draining_has_a_limit(tmp_path: Path) -> None:
         assert server.process.wait(30) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arguments", [("--no-supervisor",), ()])
 def test_a_stopped_client_does_not_hold_up_the_end(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     """A client that is stopped in mid-result, and is still there, costs the drain no more than its time."""
@@ -266,6 +269,7 @@ def test_drain_command(tmp_path: Path) -> None:
         assert server.process.wait(30) == 0
 
 
+@pytest.mark.slow
 def test_a_process_that_cannot_start(tmp_path: Path) -> None:
     """After some processes that crash at the start the server gives up, and says by what they died."""
     functions = tmp_path / "functions"

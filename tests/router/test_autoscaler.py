@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 
+import pytest
+
 from flightllm.config import EngineConfig
 from flightllm.errors import EngineUnavailableError
 from flightllm.llm import Engine, create_engine
@@ -31,6 +33,7 @@ def requests_of(count: int) -> list[Request]:
     return [Request(i, f"question {i}", Parameters(), "ai_gen", "?", (("n", str(i)),)) for i in range(count)]
 
 
+@pytest.mark.slow
 def test_out_and_in() -> None:
     """A backlog brings replicas, up to the most; without work they go, down to the least."""
     create = partial(create_engine, EngineConfig("fake", "demo", 8, {"latency_ms": 40.0}))
@@ -38,10 +41,12 @@ def test_out_and_in() -> None:
     scaler = Autoscaler(engine, "one", create, Scaling(1, 3, 0.2, 0.2, 1.0))
     stream = engine.generate(iter(requests_of(100_000)), lambda: False)
     for _ in stream:
-        if sum(one.answered > 0 for one in engine.status()) == 3:
+        there = [one for one in engine.status() if one.state != "leaving"]
+        assert len(there) <= 3
+        if sum(one.answered > 0 for one in there) == 3:
             break
     stream.close()  # type: ignore[attr-defined]
-    assert [one.name for one in engine.status()] == ["one 0", "one 1", "one 2"]
+    assert len(there) == 3
     await_true(lambda: engine.replicas == 1, 60)
     scaler.close()
     scaler.close()

@@ -24,7 +24,7 @@ pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vl
 pytest.importorskip("zmq", reason="the extra 'cluster' is not installed")
 from flightllm.router.kv_events import KvSubscription
 
-pytestmark = [pytest.mark.vllm, pytest.mark.filterwarnings("ignore:Unclosed context:ResourceWarning")]
+pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.filterwarnings("ignore:Unclosed context:ResourceWarning")]
 
 QUIET_SECONDS = 0.15
 PARAMETERS = Parameters(max_tokens=3)

@@ -69,6 +69,7 @@ def compare(session: Session, sql: str, outcome: Outcome) -> None:
     outcome.calls_off += off.calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_same_rows(session: Session, batch: int) -> None:
     """Rows and schema do not depend on the optimizer, and it saves most of the calls."""

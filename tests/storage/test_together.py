@@ -5,12 +5,15 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import pytest
+
 from flightllm.database import Database
 from tests.databases import open_database, rows
 
 WRITERS, TIMES, ROWS = 3, 25, 400
 
 
+@pytest.mark.slow
 def test_changes_and_queries_together(tmp_path: Path) -> None:
     """Inserts, updates and deletes all take effect, and each query sees whole statements only."""
     database = open_database(tmp_path)

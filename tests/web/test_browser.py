@@ -17,9 +17,12 @@ from tests.servers import await_true
 from tests.web.support import PASSWORD
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    not CHROMIUM or not DRIVER, reason="no chromium and chromedriver here: apt-get install chromium chromium-driver"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not CHROMIUM or not DRIVER, reason="no chromium and chromedriver here: apt-get install chromium chromium-driver"
+    ),
+]
 SEEN_ERRORS = ("401",)
 """What the browser itself notes of being asked to sign in."""
 EVIL = "<script>window.broken=1</script><img src=x onerror=window.broken=1>"

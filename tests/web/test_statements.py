@@ -140,6 +140,7 @@ def test_leaving_stops_a_query(visit: Callable[[str], Visitor], database: Databa
     assert "left_t" not in [info.name.name for info in database.catalog.tables()]
 
 
+@pytest.mark.slow
 def test_limits_hold(tmp_path: Path) -> None:
     """Places, time and result bytes are bounded as over Flight, and refusals are counted."""
     limits = LimitsConfig(concurrent_queries=1, queue_seconds=0.3, result_bytes=1_000, statement_seconds=1.0)

@@ -220,7 +220,7 @@ def prepared(vectors: Vectors, name: str) -> Vectors:
     ready = np.ascontiguousarray(vectors, np.float32)
     if name == "cosine":
         lengths = np.linalg.norm(ready, axis=1, keepdims=True)
-        ready = ready / np.where(lengths > 0, lengths, 1)
+        ready = np.divide(ready, np.where(lengths > 0, lengths, 1), dtype=np.float32)
     return ready
 
 
