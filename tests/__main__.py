@@ -6,13 +6,14 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+SIDE_BY_SIDE = ("-n", "logical", "--maxprocesses", "4", "--dist", "worksteal")
 STEPS = (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",))
 
 
 def main(arguments: list[str]) -> int:
     """Run every step, so that one run shows all that is wrong; return how many failed."""
     failed = []
-    for step in (*STEPS, ("pytest", *arguments)):
+    for step in (*STEPS, ("pytest", *SIDE_BY_SIDE, *arguments)):
         print(f"\n$ python -m {' '.join(step)}", flush=True)  # noqa: T201 -- a command's output
         environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         if subprocess.run([sys.executable, "-m", *step], cwd=ROOT, env=environment, check=False).returncode:
