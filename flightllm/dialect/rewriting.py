@@ -41,6 +41,8 @@ def rewrite(sql: str, place: Place) -> Rewritten:
     """
     found = Rewritten(sql, sql)
     source = Source(sql, place)
+    if not source.tokens:  # nothing, or a comment: the parser's own error says so
+        return found
     for rule in RULES:
         after = found.with_edits(rule(source))
         if after is not found:

@@ -297,3 +297,9 @@ def test_marks_are_not_shown() -> None:
     mark = "\ufdd1"
     assert shown_names(["a", f"{mark}1{mark}x", f"{mark}{mark}b", f"{mark}9{mark}c"]) == ["a", "a", "b", "c"]
     assert without_marks(f"No field named '{mark}2{mark}i'") == "No field named 'i'"
+
+
+@pytest.mark.parametrize("sql", ["", "  ", "-- a comment", "/* one */ -- and another"])
+def test_no_statement(catalog: Catalog, sql: str) -> None:
+    """A text without a statement stays as it is, whatever schema the session uses."""
+    assert rewrite(sql, _place(catalog, ("s", "public"))).text == sql
