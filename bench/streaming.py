@@ -1,30 +1,44 @@
-"""Stream one in-memory table through the whole server and through a bare pyarrow Flight server.
+"""How fast does the server stream a stored table, beside bare pyarrow Flight servers?
 
     python -m bench.streaming [--json] [--quick]
 
-Each server is a process of its own; one client reads both in turn. The figure is the ratio of the medians.
+Three servers, each a process of its own, and one client that reads from them in turn:
+
+- `memory` has the rows in memory and streams them from C++ alone: what the wire can carry;
+- `scan` streams DataFusion's scan of the very file that our server stored, in batches of the size that is best for it;
+- `flightllm` is `flightllm serve`, asked by SQL for a table that was uploaded to it.
+
+`ratio` compares our server with `scan`, `memory_ratio` with `memory`. `first_memory_ratio` is our first read of the
+table after the server started, by the first read of `memory`.
 """
 
 import subprocess
 import sys
-import tempfile
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from adbc_driver_flightsql import dbapi
+from datafusion import SessionContext
 from pyarrow import flight
 
-from bench.common import parse_options, report
+from bench.common import parse_options, report, timed
+from bench.setting import announce
+from flightllm.catalog.contexts import plain_config
 from flightllm.client import Client
+from flightllm.demo.process import running_server, stop
 
-ROW_BYTES = 40
-BATCH_ROWS = 32_768
+SIZE: Final = 10**9
+QUICK_SIZE: Final = 2**28
+ROW_BYTES: Final = 40
+BATCH_ROWS: Final = 32_768
 """1.25 MiB a batch."""
+_SCAN_ROWS: Final = 52_428
+"""2 MiB a batch: twice as fast here as DataFusion's own 8,192 rows."""
 
 
 def table(size: int) -> pa.Table:
@@ -37,88 +51,119 @@ def table(size: int) -> pa.Table:
 
 
 class BareServer(flight.FlightServerBase):
-    """Answer every ticket with the same batches."""
+    """Answer every ticket with a stream of the same rows, made anew each time."""
 
-    def __init__(self, data: pa.Table) -> None:
+    def __init__(self, rows: Callable[[], pa.Table | pa.RecordBatchReader]) -> None:
         super().__init__("grpc://127.0.0.1:0")
-        self._data = data
+        self._rows = rows
 
     def do_get(self, _context: flight.ServerCallContext, _ticket: flight.Ticket) -> flight.RecordBatchStream:
-        """Stream the batches from C++ alone."""
-        return flight.RecordBatchStream(pa.Table.from_batches(self._data.to_batches(BATCH_ROWS)))
+        """Stream the rows without any Python in between."""
+        return flight.RecordBatchStream(self._rows())
 
 
-def serve(kind: str, size: int) -> None:
-    """Serve the table until killed; print the port."""
-    data = table(size)
-    if kind == "bare":
-        server = BareServer(data)
+def serve(kind: str, what: str) -> None:
+    """Serve until killed: `memory` a table of so many bytes, `scan` the data files at a path; print the port."""
+    if kind == "memory":
+        data = pa.Table.from_batches(table(int(what)).to_batches(BATCH_ROWS))
+        server = BareServer(lambda: data)
     else:
-        from flightllm.config import Config, EngineConfig, ServerConfig
-        from flightllm.database import Database
-        from flightllm.flight.server import FlightSqlServer
-
-        folder = Path(tempfile.mkdtemp())
-        config = replace(Config(), engine=EngineConfig(kind="fake"), data_folder=folder)
-        database = Database.open(config)
-        database.session().ingest("big", data.to_batches(BATCH_ROWS), data.schema, "create")
-        server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"), config.limits)
+        server = BareServer(lambda: _scan(what))
     print(server.port, flush=True)
     server.wait()
 
 
+def _scan(path: str) -> pa.RecordBatchReader:
+    context = SessionContext(plain_config().set("datafusion.execution.batch_size", str(_SCAN_ROWS)))
+    context.register_parquet("big", path)
+    return pa.RecordBatchReader.from_stream(context.sql("SELECT * FROM big"))
+
+
 @contextmanager
-def running(kind: str, size: int) -> Iterator[str]:
-    """Run a server in a process of its own; yield its address."""
-    command = [sys.executable, "-m", "bench.streaming", "serve", kind, str(size)]
+def bare(kind: str, what: str) -> Iterator[str]:
+    """Run a bare server in a process of its own; yield its address."""
+    command = [sys.executable, "-m", "bench.streaming", "serve", kind, what]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         line = process.stdout.readline() if process.stdout else ""
+        if not line:
+            raise RuntimeError(f"the bare server {kind!r} ended with the exit code {process.wait()}")
         yield f"grpc://127.0.0.1:{int(line)}"
     finally:
-        process.kill()
-        process.wait()
+        stop(process)
 
 
 def read_bare(uri: str) -> int:
-    """Read the table from the bare server; return its bytes."""
+    """Read the table from a bare server; return its rows."""
     with flight.connect(uri) as client:
-        return sum(chunk.data.nbytes for chunk in client.do_get(flight.Ticket(b"")))
+        return sum(chunk.data.num_rows for chunk in client.do_get(flight.Ticket(b"")))
 
 
 def read_ours(uri: str) -> int:
-    """Read the table by SQL; return its bytes."""
+    """Read the table by SQL; return its rows."""
     with Client(uri) as client:
-        return sum(batch.nbytes for batch in client.query("SELECT * FROM big")[1])
+        return sum(batch.num_rows for batch in client.query("SELECT * FROM big")[1])
 
 
-def speed(read: Callable[[str], int], uri: str) -> float:
-    """Return MiB a second of one read."""
-    started = time.perf_counter()
-    return read(uri) / 2**20 / (time.perf_counter() - started)
+def upload(uri: str, data: pa.Table) -> None:
+    """Make the table `big` of the rows."""
+    with dbapi.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
+        cursor.adbc_ingest("big", data.to_reader(BATCH_ROWS), mode="create")
 
 
 def measure(size: int, runs: int) -> dict[str, float]:
-    """Read from both servers in turn, `runs` times after a warm-up; return medians in MiB/s and their ratio."""
-    with running("bare", size) as bare, running("flightllm", size) as ours:
-        read_bare(bare), read_ours(ours)
-        speeds = [(speed(read_bare, bare), speed(read_ours, ours)) for _ in range(runs)]
-    bare_speed, our_speed = (median(column) for column in zip(*speeds, strict=True))
+    """Read from the three servers in turn, `runs` times after a first one; return medians in MiB/s and their ratios.
+
+    Raises:
+        RuntimeError: a server did not return all rows.
+    """
+    data = table(size)
+    rows, mebibytes = data.num_rows, data.nbytes / 2**20
+
+    def speed(read: Callable[[str], int], uri: str) -> float:
+        found: list[int] = []
+        seconds = timed(lambda: found.append(read(uri)))
+        if found != [rows]:
+            raise RuntimeError(f"{found} rows of {rows:,} came from {uri}")
+        return float(mebibytes / seconds)
+
+    with ExitStack() as servers:
+        ours = servers.enter_context(running_server(["--engine", "fake"], {}))
+        upload(ours.uri, data)
+        del data
+        files = ours.log.parent / "data" / "tables" / "files"
+        addresses = {
+            "memory": servers.enter_context(bare("memory", str(size))),
+            "scan": servers.enter_context(bare("scan", f"{files}/")),
+        }
+        first = {name: speed(read_bare, uri) for name, uri in addresses.items()} | {
+            "flightllm": speed(read_ours, ours.uri)
+        }
+        found = [
+            {name: speed(read_bare, uri) for name, uri in addresses.items()} | {"flightllm": speed(read_ours, ours.uri)}
+            for _ in range(runs)
+        ]
+        stored = sum(file.stat().st_size for file in Path(files).iterdir())
+    speeds = {name: median(one[name] for one in found) for name in first}
     return {
         "bytes": size,
-        "bare_mib_per_second": round(bare_speed, 1),
-        "flightllm_mib_per_second": round(our_speed, 1),
-        "ratio": round(our_speed / bare_speed, 3),
+        "stored_bytes": stored,
+        **{f"{name}_mib_per_second": round(value, 1) for name, value in speeds.items()},
+        "ratio": round(speeds["flightllm"] / speeds["scan"], 3),
+        "memory_ratio": round(speeds["flightllm"] / speeds["memory"], 3),
+        "first_memory_ratio": round(first["flightllm"] / first["memory"], 3),
     }
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Run the benchmark, or one of its servers, as the command line says."""
-    if sys.argv[1:2] == ["serve"]:
-        serve(sys.argv[2], int(sys.argv[3]))
+    given = sys.argv[1:] if arguments is None else list(arguments)
+    if given[:1] == ["serve"]:
+        serve(given[1], given[2])
         return
-    options = parse_options("Result streaming: FlightLLM beside a bare pyarrow Flight server.")
-    report("streaming", options, measure(2**28 if options.quick else 10**9, options.repeats))
+    options = parse_options("Result streaming: FlightLLM beside bare pyarrow Flight servers.", given)
+    announce("streaming", given)
+    report("streaming", options, measure(QUICK_SIZE if options.quick else SIZE, options.repeats))
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
 """Statements that change tables, indexes, models, prompts or rights; each can be cancelled until it takes effect."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from itertools import islice, pairwise
 
 import pyarrow as pa
-from datafusion import DataFrame
 
 from flightllm.catalog import IngestMode
 from flightllm.catalog.scope import check_policy
@@ -17,8 +16,11 @@ from flightllm.granting import check_there
 from flightllm.indexing import change_index, drop_indexes
 from flightllm.object_changes import change_object
 from flightllm.operators.relational import Batches
-from flightllm.query import plan, uses_ai
+from flightllm.own_queries import ExplainQuery
+from flightllm.plan.bounds import unbounded
+from flightllm.query import plan, plan_rows, uses_ai
 from flightllm.records import QueryRecord
+from flightllm.row_changes import Changed, check_row_change, explain_row_change, run_row_change
 from flightllm.services import Services
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
@@ -33,9 +35,15 @@ _ROWS_TOGETHER, _TEXT_TOGETHER = 1_000, 1 << 20
 
 
 def change(
-    statement: Statement, record: QueryRecord, services: Services, settings: Settings, more: Iterable[str] | None = None
-) -> int:
+    statement: Statement,
+    record: QueryRecord,
+    fresh: Callable[[], Services],
+    settings: Settings,
+    more: Iterable[str] | None = None,
+) -> Changed:
     """Run DDL or DML; return the rows affected, or -1. Cancelling `record` stops it, and then nothing has changed.
+
+    `fresh` returns the server's services with the tables as they are now.
 
     `more` are texts like this one, an INSERT … VALUES without AI calls: their rows are added together with its own.
 
@@ -45,7 +53,15 @@ def change(
     """
     if record.cancelled.is_set():
         raise CancelledError("the statement was cancelled")
-    _refuse(statement, services, settings)
+    _refuse(statement)
+    if is_row_change(statement, fresh):
+        return run_row_change(statement, record, fresh, settings)
+    return Changed(_changed(statement, record, fresh(), settings, more))
+
+
+def _changed(
+    statement: Statement, record: QueryRecord, services: Services, settings: Settings, more: Iterable[str] | None
+) -> int:
     if statement.kind in _FOR_ADMINS:
         return _administer(statement, services)
     catalog = services.catalog
@@ -54,10 +70,10 @@ def change(
             return _create_table_as(statement, record, services, settings)
         case "insert" if more is not None or _is_plain(statement, services.functions):
             frame = catalog.values(statement)
-            with closing(_values(frame, more or (), record, services)) as rows:
+            with closing(_values(statement, more or (), record, services, settings)) as rows:
                 return catalog.insert(replace(statement, columns=()), frame.schema(), rows)
         case "insert":
-            query = plan(statement.query or "", services, settings)
+            query = plan_rows(statement.query or "", services, settings)
             with closing(_rows(query.run(record), record)) as rows:
                 return catalog.insert(statement, query.schema, rows)
         case "create_view" if _is_ai_view(statement.query or "", services, settings):
@@ -73,31 +89,53 @@ def change(
             return affected
 
 
-def check(statement: Statement, services: Services, settings: Settings) -> None:
-    """Raise what `change` would where planning alone tells of it; nothing is run.
+def check(statement: Statement, services: Services, settings: Settings) -> pa.Schema:
+    """Raise what `change` would where planning alone tells of it; nothing is run. Return the columns of RETURNING.
 
     Raises:
         FlightLLMError: the statement is wrong.
     """
-    _refuse(statement, services, settings)
+    _refuse(statement)
     catalog = services.catalog
+    if is_row_change(statement, lambda: services):
+        return check_row_change(statement, services, settings)
     match statement.kind:
         case "insert" if _is_plain(statement, services.functions):
             frame = catalog.values(statement)
             catalog.insert(replace(statement, columns=()), frame.schema(), ())
         case "insert":
-            catalog.insert(statement, plan(statement.query or "", services, settings).schema, ())
+            catalog.insert(statement, plan_rows(statement.query or "", services, settings).schema, ())
         case "create_table_as" if catalog.check_create(statement):
             plan(statement.query or "", services, settings)
         case "create_table" | "drop_table" | "drop_view" | "delete" | "update":
             catalog.check(statement)
+    return pa.schema([])
 
 
-def _refuse(statement: Statement, services: Services, settings: Settings) -> None:
+def is_row_change(statement: Statement, services: Callable[[], Services]) -> bool:
+    """Tell whether a query has to find the rows that a statement changes, or to return them."""
+    change = statement.change
+    return change is not None and not (change.simple and not services().functions.may_be_in(statement.text))
+
+
+def explain_change(explain: Statement, statement: Statement, services: Services, settings: Settings) -> ExplainQuery:
+    """Return EXPLAIN of a change: the plan of the query that finds its rows. Nothing is changed.
+
+    Raises:
+        FlightLLMError: the statement is wrong.
+    """
+    if statement.change is None:
+        check(statement, services, settings)
+        title = f"{statement.kind.replace('_', ' ').upper()}: EXPLAIN changes nothing"
+        planned = plan_rows if statement.kind == "insert" else plan
+        return ExplainQuery(planned(statement.query or "", services, settings), explain, [("change", title)])
+    query, line = explain_row_change(statement, services, settings)
+    return ExplainQuery(query, explain, [line])
+
+
+def _refuse(statement: Statement) -> None:
     if statement.kind == "transaction":
         raise UnsupportedError("transactions are not supported: every statement takes effect by itself")
-    if statement.kind in ("delete", "update") and uses_ai(statement.text, services, settings):
-        raise UnsupportedError("AI calls in DELETE and UPDATE are not supported: write CREATE OR REPLACE TABLE … AS")
 
 
 def _administer(statement: Statement, services: Services) -> int:
@@ -135,14 +173,27 @@ def _create_table_as(statement: Statement, record: QueryRecord, services: Servic
         return services.catalog.ingest(statement.target, query.schema, rows, mode)
 
 
-def _values(frame: DataFrame, more: Iterable[str], record: QueryRecord, services: Services) -> Batches:
+def _values(
+    statement: Statement, more: Iterable[str], record: QueryRecord, services: Services, settings: Settings
+) -> Batches:
     """Yield the rows of VALUES, then those of more texts, each planned when its turn comes."""
-    yield from _rows(services.loop.stream(frame, record.cancelled.is_set), record)
+    yield from _rows(_value_rows(statement, record, services, settings), record)
     for text in more:
         check_bound(text, services.config.limits)
         with services.watch.changing(text, record.query_id, services.rights.blamed):
-            values = services.catalog.values(classify(text))
-            yield from _rows(services.loop.stream(values, record.cancelled.is_set), record)
+            yield from _rows(_value_rows(classify(text), record, services, settings), record)
+
+
+def _value_rows(statement: Statement, record: QueryRecord, services: Services, settings: Settings) -> Batches:
+    """Run VALUES, with all columns of the table; those without a bound as a query, whose rows are then fitted."""
+    catalog, limits = services.catalog, services.config.limits
+    frame = catalog.values(statement)
+    if unbounded(catalog.context(), frame, limits) is None:
+        yield from services.loop.stream(frame, record.cancelled.is_set)
+        return
+    query = plan(statement.query or "", services, settings)
+    with closing(query.run(record)) as rows:
+        yield from catalog.filled(statement, query.schema, rows)
 
 
 def _rows(batches: Batches, record: QueryRecord) -> Batches:

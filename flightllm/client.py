@@ -22,6 +22,7 @@ from flightllm.errors import (
     UnsupportedError,
 )
 from flightllm.flight.messages import pack, sql_message
+from flightllm.sql.classify import classify
 
 _NOISE = re.compile(r"\.? ?(Detail: |gRPC client debug context: |Client context: ).*", re.DOTALL)
 """What gRPC and Arrow add to a message."""
@@ -121,7 +122,7 @@ class Client:
         with self._our_errors():
             info = self._info(sql)
         self._query_id = info.app_metadata.decode() or None
-        self._affected = info.total_records if info.total_records >= 0 else None
+        self._affected = info.total_records if info.total_records >= 0 and _counts_rows(sql) else None
         return info.schema, self._batches(info)
 
     def progress(self) -> Progress | None:
@@ -247,3 +248,11 @@ def checked_uri(uri: str) -> str:
     if not good:
         raise InvalidInputError(f"{uri!r} is no address of a server: write grpc://HOST:PORT")
     return uri
+
+
+def _counts_rows(sql: str) -> bool:
+    """Tell whether a statement that was run counts rows; others answer 0."""
+    try:
+        return classify(sql).counts_rows
+    except FlightLLMError:  # a newer server may know it
+        return True

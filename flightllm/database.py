@@ -1,5 +1,6 @@
 """A database: what all sessions of a server share, opened and closed together."""
 
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 
 import structlog
@@ -9,12 +10,16 @@ from flightllm.access.principal import LOCAL, Principal
 from flightllm.access.tables import AccessTables
 from flightllm.backends import Backends
 from flightllm.catalog import Catalog
+from flightllm.catalog.entries import Entry
 from flightllm.catalog.scoped import Scopes
 from flightllm.config import Config
 from flightllm.engines import Engines
 from flightllm.files import make_private
 from flightllm.functions import FunctionRegistry
+from flightllm.isolation.pool import Isolation
+from flightllm.key_tables import KeyTables
 from flightllm.llm.supervised import supervised
+from flightllm.memory_guard import MemoryGuard
 from flightllm.object_tables import ObjectTables
 from flightllm.objects import Objects
 from flightllm.observe.tracing import create_spans
@@ -44,6 +49,7 @@ class Database:
     def __init__(self, services: Services, queries: QueryLog, sessions: SessionLog | None = None) -> None:
         self._services = services
         self._revocation = Revocation(services, queries)
+        self._memory = MemoryGuard(queries, services.config.limits.memory_bytes)
         self._scopes = Scopes(services.catalog)
         self.queries = queries
         self.sessions = sessions or SessionLog()
@@ -86,6 +92,9 @@ class Database:
             def revision(table: TableName) -> str:
                 return catalog.revision(table)
 
+            def tables() -> Mapping[TableName, Entry]:
+                return catalog.store.visible()
+
             access = open_access(config)
             opened.callback(access.close)
             users = AccessTables(access.store)
@@ -93,7 +102,15 @@ class Database:
             built = IndexTable(indexes, revision, config.embedding.model)
             settings = SettingsTable(config, sessions)
             system = ServerTables(
-                queries, CacheTable(cache), built, users, made, ReplicaTable(engines), sessions, settings
+                queries,
+                CacheTable(cache),
+                built,
+                users,
+                made,
+                ReplicaTable(engines),
+                sessions,
+                settings,
+                KeyTables(tables),
             )
             catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
@@ -116,6 +133,7 @@ class Database:
                 access,
                 access.rights(LOCAL),
                 backends,
+                Isolation(config.limits, config.storage),
                 watch or Watch(),
             )
             opened.pop_all()
@@ -147,13 +165,20 @@ class Database:
     @property
     def spilled_bytes(self) -> int:
         """Return how many bytes relational work has written to disk for lack of memory."""
-        return self._services.loop.spilled.value
+        return self._services.loop.spilled.value + self._services.isolation.spilled.value
+
+    def warm(self) -> None:
+        """Start beforehand what statements may need, and look after the process's memory. Does not wait."""
+        self._services.isolation.warm()
+        self._memory.start()
 
     def close(self) -> None:
         """Cancel what runs, keep the answers, release the engine. Idempotent."""
         self._revocation.close()
+        self._memory.close()
         for record in self.queries.running():
             record.cancel()
+        self._services.isolation.close()
         self._services.cache.close()
         self._services.engines.close()
         self._services.backends.close()

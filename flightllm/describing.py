@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice, product
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import structlog
@@ -11,13 +12,18 @@ from datafusion import LogicalPlan, SessionContext
 from flightllm.catalog import ROWS_ONLY
 from flightllm.errors import FlightLLMError, SqlError
 from flightllm.frames import extract, frame_of, scalar_context, shown_names
+from flightllm.plan.parameter_casts import cast_types, parameter_call, register_parameters
 from flightllm.plan.parameter_types import parameter_types
 from flightllm.plan.planner import register_stubs
 from flightllm.services import Services
 from flightllm.sql.calls import Extracted
 from flightllm.sql.classify import classify
-from flightllm.sql.parameters import bind, count_parameters, numbered
+from flightllm.sql.literals import literal
+from flightllm.sql.parameters import bind, numbered, parameter_names, with_parameters
 from flightllm.sql.statement import Statement
+
+if TYPE_CHECKING:
+    from flightllm.kept_plans import KeptPlan
 
 _log = structlog.get_logger(__name__)
 
@@ -36,19 +42,24 @@ _STAND_INS: tuple[Callable[[int], pa.Array], ...] = (
 A text of one word could be the name of a prompt, and there may be none; labels are a list.
 """
 _MOST_TRIES = 60
+_MOST_ALONE = 16
+"""Parameters whose types are asked for one by one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """What planning says of a statement: result columns (none for an update) and one field per parameter.
+    """What planning says of a statement: result columns (of an update those of RETURNING) and one field per parameter.
 
-    Parameters are named 0, 1, … and have the type that their place asks for, else text. Clients may bind other types,
-    which may give a column another type; but JDBC drivers bind only what is asked for here.
+    Parameters are named 0, 1, … or as the text names them. They have the type that their place asks for, else text:
+    that of a cast, of what they are compared with, of a function's signature, of a column. Clients may bind other
+    types, which may give a column another type; but JDBC drivers bind only what is asked for here.
     """
 
     schema: pa.Schema
     is_update: bool
     parameters: pa.Schema
+    plan: "KeptPlan | None" = None
+    """Of a query without parameters, for the first time that it is executed."""
 
 
 def describe(
@@ -61,26 +72,30 @@ def describe(
     Raises:
         FlightLLMError: the statement is wrong.
     """
-    count = count_parameters(sql)
-    types, names = _inferred(numbered(sql), services) if count else ({}, ())
-    parameters = _parameters(count, types)
-    if classify(sql).is_update:
-        _check_any(sql, parameters, schema_of)
-        return Description(_EMPTY, is_update=True, parameters=parameters)
+    wanted = parameter_names(sql)
+    types, names = _inferred(numbered(sql), services) if wanted else ({}, ())
+    types = _with_casts(sql, types, len(wanted), services)
+    parameters = _parameters(wanted, types)
+    statement = classify(sql)
+    if not wanted and row is None:
+        return Description(schema_of(statement), statement.is_update, parameters)
+    if statement.is_update:
+        schema = _check_any(sql, parameters, schema_of)
+        return Description(schema, is_update=True, parameters=parameters)
     if row is not None:
         schema = _schema_of(sql, row.columns, schema_of)
     else:
         schema, values = _schema_of_any(sql, parameters, schema_of)
         if intervals := {index: _INTERVAL for index, value in enumerate(values) if value.type == _INTERVAL}:
-            types, names = _inferred(numbered(sql, intervals), services)
-            parameters = _parameters(count, {**types, **intervals})
+            others, names = _inferred(numbered(sql, intervals), services)
+            parameters = _parameters(wanted, {**types, **others, **intervals})
     if len(names) == len(schema):
         schema = pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
     return Description(schema, is_update=False, parameters=parameters)
 
 
-def _parameters(count: int, types: Mapping[int, pa.DataType]) -> pa.Schema:
-    return pa.schema([pa.field(str(index), types.get(index, pa.string())) for index in range(count)])
+def _parameters(names: Sequence[str], types: Mapping[int, pa.DataType]) -> pa.Schema:
+    return pa.schema([pa.field(name, types.get(index, pa.string())) for index, name in enumerate(names)])
 
 
 def _schema_of(sql: str, values: Sequence[pa.Array], schema_of: Callable[[Statement], pa.Schema]) -> pa.Schema:
@@ -108,18 +123,20 @@ def _schema_of_any(
     raise errors[0]
 
 
-def _check_any(sql: str, parameters: pa.Schema, schema_of: Callable[[Statement], pa.Schema]) -> None:
-    """Raise what is wrong with a change whatever its parameters are; values tell what else is, when they come."""
+def _check_any(sql: str, parameters: pa.Schema, schema_of: Callable[[Statement], pa.Schema]) -> pa.Schema:
+    """Raise what is wrong with a change whatever its parameters are; values tell what else is, when they come.
+
+    Return the columns of RETURNING.
+    """
     errors: list[FlightLLMError] = []
     for values in islice(_stand_ins(parameters), len(_STAND_INS) + _some_known(parameters)):
         try:
-            _schema_of(sql, values, schema_of)
+            return _schema_of(sql, values, schema_of)
         except FlightLLMError as error:
             errors.append(error)
-        else:
-            return
-    if len({str(error) for error in errors}) == 1:
+    if len({str(error) for error in errors}) == 1 or classify(sql).returning:
         raise errors[0]
+    return _EMPTY
 
 
 def _with_texts(
@@ -165,16 +182,56 @@ def _inferred(sql: str, services: Services) -> tuple[Mapping[int, pa.DataType], 
         return {}, names
 
 
-def _planned(sql: str, services: Services) -> tuple[LogicalPlan, SessionContext, tuple[str, ...]]:
-    """Plan a statement that still has its parameters; return the names of a query's columns too."""
+def _with_casts(
+    sql: str, types: Mapping[int, pa.DataType], count: int, services: Services
+) -> Mapping[int, pa.DataType]:
+    """Return types with those of further parameters: what DataFusion casts a value of no type to in their places.
+
+    Where no plan can be made with all of them so, each is tried alone.
+    """
+    unknown = [index for index in range(count) if index not in types]
+    found: Mapping[int, pa.DataType] = dict(types)
+    for together in ([unknown], [[index] for index in unknown[:_MOST_ALONE]]):
+        for asked in filter(None, together):
+            found = {**_casts(sql, found, asked, services), **found}
+        if any(index in found for index in unknown) or len(unknown) == 1:
+            break
+    return found
+
+
+def _casts(
+    sql: str, known: Mapping[int, pa.DataType], asked: Sequence[int], services: Services
+) -> Mapping[int, pa.DataType]:
+    def write(index: int) -> str:
+        if index in asked:
+            return parameter_call(index)
+        return literal(pa.nulls(1, known[index])[0]) if index in known else f"${index + 1}"
+
+    try:
+        plan, context, _ = _planned(with_parameters(sql, write), services, asked)
+        return cast_types(plan, context)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong is said when the statement is planned with values
+        _log.debug("no casts of parameters", error=str(error))
+        return {}
+
+
+def _planned(
+    sql: str, services: Services, asked: Sequence[int] = ()
+) -> tuple[LogicalPlan, SessionContext, tuple[str, ...]]:
+    """Plan a statement that still has its parameters; return the names of a query's columns too.
+
+    `asked` are the parameters in whose place a call stands.
+    """
     statement = classify(sql)
     if statement.kind in {"insert", "update", "delete"}:
         context = services.catalog.context()
+        register_parameters(context, asked)
         (plan,) = context.sql_with_options(statement.text, ROWS_ONLY).logical_plan().inputs()
         return plan, context, ()
     text = services.catalog.inline_views(statement.query or statement.text)
     extracted = extract(text, services) if services.functions.may_be_in(text) else Extracted(text, {})
     context = scalar_context(services, extracted, planning=True)
+    register_parameters(context, asked)
     register_stubs(context, extracted.calls)
     frame = frame_of(context, extracted)
     names = shown_names(frame, extracted) if statement.kind == "query" else []

@@ -142,7 +142,7 @@ def _figures(
     if any(not call.learned and call.work.calls for call in found):
         notes.append(
             "answers are assumed where no earlier ones of the same call are known: every one equally likely,"
-            " and texts as long as max_tokens lets them be"
+            " and texts as long as those of other calls, or as max_tokens lets them be"
         )
     return Figures(round(rows * max(scales.values(), default=1.0)), found, None, tuple(notes))
 

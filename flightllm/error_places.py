@@ -10,20 +10,32 @@ from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA, TableName, quoted
 _TABLE = re.compile(rf"^table '{CATALOG}\.(?P<schema>[^.']*)\.(?P<name>[^']*)' not found")
 _PLACE = re.compile(r" at Line: (?P<line>\d{1,9}), Column: (?P<column>\d{1,9})")
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
+_NOT_GRANTED = ", or not granted to you"
 _LONGEST_NAME = 100
 
 
 def explain_error(
-    error: SqlError, sql: str, tables: Callable[[], Iterable[TableName]], is_view: Callable[[TableName], bool]
+    error: SqlError,
+    sql: str,
+    tables: Callable[[], Iterable[TableName]],
+    is_view: Callable[[TableName], bool],
+    *,
+    unlimited: bool = True,
 ) -> None:
     """Make an error say where in `sql` it is, and which of the `tables` that its user may read can have been meant.
+
+    One who is not `unlimited` is told the same of a table that there is not and of one that is not granted.
 
     A table that DataFusion does not find, but which `is_view`, cannot be planned any more.
     """
     text = str(error)
     if unknown := _TABLE.match(text):
         name = TableName(unknown["schema"], unknown["name"])
-        error.args = (_broken(name) if is_view(name) else f"{text}{_suggestion(name, tables())}",)
+        error.args = (
+            _broken(name)
+            if is_view(name)
+            else f"{text}{'' if unlimited else _NOT_GRANTED}{_suggestion(name, tables())}",
+        )
     elif error.parsed is not None and error.parsed != sql and (place := _PLACE.search(text)):
         there = _in_sent(sql, error.parsed, int(place["line"]), int(place["column"]))
         error.args = (f"{text[: place.start()]}{there}{text[place.end() :]}",)
@@ -31,8 +43,8 @@ def explain_error(
 
 def _broken(view: TableName) -> str:
     return (
-        f"the view {view.display!r} cannot be read: what it reads was dropped or has changed; mend that, or create the"
-        " view anew"
+        f"the view {view.display!r} cannot be read: what it reads was dropped, has changed or is not granted to you;"
+        " mend that, or create the view anew"
     )
 
 

@@ -57,6 +57,10 @@ class NotFoundError(FlightLLMError):
     """A named thing does not exist: a table, a query, a prepared statement."""
 
 
+class UnknownTableError(SqlError, NotFoundError):
+    """A statement names a table that does not exist, or that its user may not know of."""
+
+
 class UnsupportedError(FlightLLMError):
     """The request is well-formed but this server does not do it."""
 
@@ -87,6 +91,17 @@ class EngineError(FlightLLMError):
 
 class EngineUnavailableError(EngineError):
     """The inference engine is gone or cannot be reached; answers already received are kept."""
+
+
+class AnswerError(EngineError):
+    """One request to an engine came to nothing, and others can go on.
+
+    With `shared` the reason has nothing to do with what was asked: asking for its parts is no use.
+    """
+
+    def __init__(self, text: str, *, shared: bool = False) -> None:
+        super().__init__(text)
+        self.shared = shared
 
 
 class MissingExtraError(FlightLLMError):

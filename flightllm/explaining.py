@@ -2,9 +2,9 @@
 
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
@@ -52,9 +52,12 @@ class PredictableQuery(AskingQuery, ShownQuery, Protocol):
         """Yield what was applied to it, and how to plan the query without that, given the models it asks."""
 
 
-def explain(query: ShownQuery, record: QueryRecord, *, analyze: bool, as_json: bool) -> pa.RecordBatch:
-    """Return what there is to tell of a query, as titles and texts or as one JSON document."""
+def explain(
+    query: ShownQuery, record: QueryRecord, *, analyze: bool, as_json: bool, lines: Sequence[tuple[str, str]] = ()
+) -> pa.RecordBatch:
+    """Return what there is to tell of a query, as titles and texts or as one JSON document; `lines` come first."""
     told, costs = _told(query, record, analyze=analyze)
+    told = replace(told, plan=[*lines, *told.plan])
     if as_json:
         text = json.dumps(document(told, costs), ensure_ascii=False)
         return pa.RecordBatch.from_arrays([pa.array([text])], schema=JSON_SCHEMA)

@@ -1,6 +1,7 @@
 """Files that are whole after any crash: written beside, brought to disk, renamed."""
 
 import os
+from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
@@ -27,6 +28,7 @@ def write_atomically(path: Path, content: bytes) -> None:
         sync(beside)
         beside.replace(path)
     except OSError:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):  # what went wrong first says more
+            beside.unlink(missing_ok=True)
         raise
     sync(path.parent)

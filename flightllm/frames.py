@@ -14,12 +14,16 @@ from datafusion.catalog import Catalog, Schema
 from datafusion.substrait import Consumer, Serde
 
 from flightllm.catalog import QUERY_ONLY
-from flightllm.catalog.contexts import row_types
+from flightllm.catalog.contexts import DECORRELATING_RULES, FOLDING_RULES, analyzed, row_schema, unfolded
 from flightllm.catalog.errors import mapped_error
+from flightllm.catalog.numbered import NumberedTable
+from flightllm.declared_types import shown_fields, wrapped
+from flightllm.dialect import duplicates
 from flightllm.errors import SqlError
 from flightllm.functions.search import VECTOR_BYTES, vector_bytes
 from flightllm.naming import CallNames
 from flightllm.operators.relational import Batches
+from flightllm.plain_types import with_plain_types
 from flightllm.plan.list_arguments import list_arguments
 from flightllm.plan.planner import register_stubs
 from flightllm.services import Services
@@ -35,10 +39,13 @@ SEARCH_CATALOG = "search"
 _OUTER_JOIN = re.compile(r"^ *(Left|Right|Full) Join:", re.MULTILINE)
 _FILE_GROUPS, _BETWEEN_PATHS = "file_groups={", re.compile(r"([\[\],\s])")
 """What physical plans say of files, whose folders are no client's business."""
+_MAY_BE_OUTER_JOIN = re.compile(r"^ *(?:(?:Left|Right|Full) Join|Subquery):", re.MULTILINE)
 _JOIN_FILTER = re.compile(r"^ *\w+ Join:.* Filter: ", re.MULTILINE)
 
 
-def extract(sql: str, services: Services, tables: Mapping[str, pa.Table] = MappingProxyType({})) -> Extracted:
+def extract(
+    sql: str, services: Services, tables: Mapping[str, pa.Table | NumberedTable] = MappingProxyType({})
+) -> Extracted:
     """Replace the AI calls of an SQL text by stubs; `tables` are the query's own.
 
     Raises:
@@ -77,7 +84,7 @@ def _lists(extracted: Extracted, services: Services) -> Mapping[str, frozenset[i
     context = scalar_context(services, extracted, planning=True)
 
     def planned() -> object:
-        return context.sql_with_options(extracted.sql, QUERY_ONLY).optimized_logical_plan()
+        return analyzed(context, context.sql_with_options(extracted.sql, QUERY_ONLY))
 
     return list_arguments(context, planned, extracted.calls)
 
@@ -85,12 +92,19 @@ def _lists(extracted: Extracted, services: Services) -> Mapping[str, frozenset[i
 def scalar_context(
     services: Services, extracted: Extracted, *, planning: bool = False, parallel: bool = True
 ) -> SessionContext:
-    """Return a context with all tables, those of the query too, and the functions that need no answers of a model."""
-    context = services.catalog.context(planning=planning, parallel=parallel)
+    """Return a context with all tables, those of the query too, and the functions that need no answers of a model.
+
+    Where one of its tables is numbered, the context is not parallel.
+    """
+    in_order = any(isinstance(table, NumberedTable) for table in extracted.tables.values())
+    context = services.catalog.context(planning=planning, parallel=parallel and not in_order)
     if extracted.tables:
         context.register_catalog_provider(SEARCH_CATALOG, Catalog.memory_catalog())
         context.catalog(SEARCH_CATALOG).register_schema("public", Schema.memory_schema())
     for name, table in extracted.tables.items():
+        if isinstance(table, NumberedTable):
+            table.register(context, name)
+            continue
         batches = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
         context.register_record_batches(name, [batches])
     for scalar in services.functions.scalars():
@@ -130,6 +144,8 @@ def join_settings(planned: DataFrame) -> list[str]:
     The sort-merge joins to take instead lose columns that only a further condition of an ON reads: where there is one,
     hash joins are the smaller evil.
     """
+    if not _MAY_BE_OUTER_JOIN.search(planned.logical_plan().display_indent()):
+        return []
     try:
         text = planned.optimized_logical_plan().display_indent()
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
@@ -141,22 +157,30 @@ def join_settings(planned: DataFrame) -> list[str]:
     return settings
 
 
+def unevaluated(services: Services, extracted: Extracted, planned: DataFrame) -> DataFrame:
+    """Return a frame over the same plan for `join_settings`: DataFusion optimizes it without evaluating anything."""
+    return unfolded(scalar_context(services, extracted), planned, (*FOLDING_RULES, *DECORRELATING_RULES))
+
+
 def shown(context: SessionContext, planned: DataFrame, extracted: Extracted) -> pa.Schema:
-    """Return the schema its user sees: AI calls named as written, and any column may be NULL.
+    """Return the schema its user sees: AI calls named as written, and any column can be NULL.
+
+    A plain column of a table is as it was declared: of an extension type, with metadata.
 
     Raises:
-        SqlError: constants in the query cannot be computed.
+        SqlError: types in the query do not fit.
     """
     try:
-        types = row_types(context, planned)
+        coerced = row_schema(context, planned)
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         raise mapped_error(error) from error
-    return pa.schema(list(zip(shown_names(planned, extracted), types, strict=True)))
+    types = list(with_plain_types(coerced, unions=True).types)
+    return shown_fields(shown_names(planned, extracted), types, coerced, planned)
 
 
 def shown_names(planned: DataFrame, extracted: Extracted) -> list[str]:
     """Return the names of a query's columns, with AI calls as they are written."""
-    return [extracted.display_name(name) for name in planned.schema().names]
+    return duplicates.shown_names([extracted.display_name(name) for name in planned.schema().names])
 
 
 def named(batches: Batches, schema: pa.Schema) -> Batches:
@@ -167,14 +191,20 @@ def named(batches: Batches, schema: pa.Schema) -> Batches:
     """
     with closing(batches):
         for batch in batches:
-            given = batch.columns if len(schema) else []  # Substrait leaves a projection to nothing out
-            columns = [_fitted(column, field) for column, field in zip(given, schema, strict=True)]
+            if not len(schema):  # Substrait leaves a projection to nothing out
+                yield pa.RecordBatch.from_struct_array(
+                    pa.StructArray.from_buffers(pa.struct([]), batch.num_rows, [None])
+                )
+                continue
+            columns = [_fitted(column, field) for column, field in zip(batch.columns, schema, strict=True)]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _fitted(column: pa.Array, field: pa.Field) -> pa.Array:
     if column.type == field.type:
         return column
+    if isinstance(field.type, pa.BaseExtensionType):
+        return wrapped(_fitted(column, pa.field(field.name, field.type.storage_type)), field.type)
     try:
         return column.cast(field.type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -184,8 +214,13 @@ def _fitted(column: pa.Array, field: pa.Field) -> pa.Array:
         ) from error
 
 
-def datafusion_plans(frame: DataFrame) -> list[tuple[str, str]]:
-    """Return titles and texts of DataFusion's own plans."""
+def datafusion_plans(frame: DataFrame, physical: str | None = None) -> list[tuple[str, str]]:
+    """Return titles and texts of DataFusion's own plans; where the physical one is given, nothing is evaluated here."""
+    if physical is not None:
+        return [
+            ("logical_plan", frame.logical_plan().display_indent()),
+            ("physical_plan", without_folders(physical)),
+        ]
     physical = frame.execution_plan().display_indent()
     return [
         ("logical_plan", frame.optimized_logical_plan().display_indent()),

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flightllm.errors import CancelledError, InternalError, InvalidInputError, NotFoundError
+from flightllm.errors import CancelledError, FlightLLMError, InternalError, InvalidInputError, NotFoundError
 from flightllm.frames import SEARCH_CATALOG
 from flightllm.llm.embed.base import Vectors
 from flightllm.query import plan
@@ -22,7 +22,7 @@ from flightllm.sql.names import TableName, quoted
 from flightllm.sql.statement import Statement
 from flightllm.vector.manifest import Manifest
 from flightllm.vector.options import IndexOptions
-from flightllm.vector.store import LONGEST_NAME
+from flightllm.vector.store import LONGEST_NAME, missing
 
 if TYPE_CHECKING:
     from flightllm.vector.build import Part
@@ -59,6 +59,8 @@ def drop_indexes(statement: Statement, services: Services) -> None:
 def _change(name: str, statement: Statement, builder: "_Builder") -> int:
     indexes = builder.services.indexes
     there = name in indexes.names()
+    if there and _is_hidden(name, statement, builder.services):
+        return -1
     if not builder.services.rights.unlimited:
         tables = {statement.target, TableName(*indexes.manifest(name).table) if there else None}
         for table in filter(None, tables):
@@ -80,6 +82,23 @@ def _change(name: str, statement: Statement, builder: "_Builder") -> int:
             )
     options = IndexOptions.read(statement.options)
     return builder.build(name, statement.target, statement.columns[0], options)
+
+
+def _is_hidden(name: str, statement: Statement, services: Services) -> bool:
+    """Tell whether DROP … IF EXISTS names an index over a table that may not be read: it is as good as missing.
+
+    Raises:
+        NotFoundError: IF EXISTS was not written.
+    """
+    if services.rights.unlimited or statement.kind == "create_index":
+        return False
+    try:
+        services.catalog.table(TableName(*services.indexes.manifest(name).table))
+    except FlightLLMError:
+        if statement.kind == "drop_index" and statement.exists_ok:
+            return True
+        raise missing(name) from None
+    return False
 
 
 @dataclass(frozen=True, slots=True)

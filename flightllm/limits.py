@@ -13,6 +13,7 @@ _E = TypeVar("_E", bound=FlightLLMError)
 LIMITS = (
     *("sql_bytes", "sql_terms", "statement_seconds", "timeout", "concurrent_queries", "queued_queries"),
     *("sessions", "result_bytes", "upload_bytes", "memory_bytes", "spill_bytes", "spill_folder", "budget"),
+    "isolated_statements",
 )
 """Every limit that refusals are counted of: keys of `[limits]`, the setting `flightllm.timeout`, and budgets."""
 

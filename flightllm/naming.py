@@ -39,6 +39,7 @@ class CallNames:
             self._rights.check_usage("MODEL", created.name, created.owner)
             return created.name
         if name is not None and name not in self._own:
+            self._rights.check_usage("MODEL", name)  # in the words for one that is there and not for them
             models = self._objects.models()
             usable = [model.name for model in models if self._rights.may_use("MODEL", model.name, model.owner)]
             raise AICallError(f"there is no model {name!r}; {suggestion(name, [*self._own, *usable])}")
@@ -61,6 +62,7 @@ class CallNames:
     def _checked_prompt(self, reference: str, name: str) -> str:
         owner = self._objects.owner_of_prompt(name)
         if owner is None:
+            self._rights.check_usage("PROMPT", name)  # in the words for one that is there and not for them
             prompts = {prompt.name: prompt.owner for prompt in self._objects.prompts()}
             instead = suggestion(name, [one for one in prompts if self._rights.may_use("PROMPT", one, prompts[one])])
             stop = "" if instead.endswith("?") else "."

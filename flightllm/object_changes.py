@@ -5,7 +5,7 @@ from flightllm.config import ENGINES
 from flightllm.engines import without_section
 from flightllm.errors import ConfigError, InvalidInputError
 from flightllm.llm import check_engine
-from flightllm.objects import Options, check_name, engine_config
+from flightllm.objects import Options, check_name, engine_config, missing
 from flightllm.services import Services
 from flightllm.sql.statement import Statement
 
@@ -36,6 +36,10 @@ def change_object(statement: Statement, services: Services) -> int:
         case _:
             services.rights.check_writer("DROP PROMPT")
             owner = services.objects.owner_of_prompt(name)
+            if owner is not None and not services.rights.may_use("PROMPT", name, owner):
+                if not statement.exists_ok:  # it is as good as missing
+                    raise missing("prompt", name)
+                return -1
             _check_owner(name, owner, services)
             if owner is not None:
                 services.access.store.forget("PROMPT", "", name)

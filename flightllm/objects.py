@@ -106,6 +106,11 @@ class Objects:
         self._lock = threading.Lock()
         self._state = _read(self._path)
 
+    @property
+    def revision(self) -> object:
+        """Return what is another object after each change."""
+        return self._state
+
     def models(self) -> list[CreatedModel]:
         """Return all models by name."""
         return [model for _, model in sorted(self._state.models.items())]
@@ -133,7 +138,7 @@ class Objects:
         name, number = match.groups() if match else (reference, None)
         versions = self._state.prompts.get(name)
         if not versions:
-            raise _missing("prompt", name)
+            raise missing("prompt", name)
         if number is None:
             return versions[-1]
         for version in versions:
@@ -253,14 +258,15 @@ def _options(options: Any) -> Options:
     return MappingProxyType(dict(options.items()))
 
 
-def _missing(kind: str, name: str) -> NotFoundError:
+def missing(kind: str, name: str) -> NotFoundError:
+    """Return the error that there is no object of a name, or none that whoever asks may use."""
     return NotFoundError(f"there is no {kind} {name!r}: see SHOW {kind.upper()}S")
 
 
 def _without(kind: str, name: str, known: Mapping[str, _T]) -> Mapping[str, _T]:
     """Return objects by name less one; raises `NotFoundError` where there is none of this name."""
     if name not in known:
-        raise _missing(kind, name)
+        raise missing(kind, name)
     return {other: kept for other, kept in known.items() if other != name}
 
 

@@ -1,5 +1,6 @@
 """Queries that the server answers itself: EXPLAIN, SHOW of settings, and one whose parameters have no row."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -8,20 +9,25 @@ from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.operators.relational import Batches
 from flightllm.records import QueryRecord
 from flightllm.sql.statement import Statement
+from flightllm.stops import stopped_by
 
 
 class ExplainQuery:
     """EXPLAIN as a query of its own."""
 
-    def __init__(self, query: ShownQuery, statement: Statement) -> None:
+    def __init__(self, query: ShownQuery, statement: Statement, lines: Sequence[tuple[str, str]] = ()) -> None:
+        """Explain a query; `lines` are titles and texts to say first."""
         self._query = query
+        self._lines = lines
         self._analyze = statement.analyze
         self._json = statement.format == "json"
         self.schema = JSON_SCHEMA if self._json else TEXT_SCHEMA
 
     def run(self, record: QueryRecord) -> Batches:
         """Yield one row per title and text, or one with a JSON document."""
-        yield explain(self._query, record, analyze=self._analyze, as_json=self._json)
+        with stopped_by(record.cancelled):
+            told = explain(self._query, record, analyze=self._analyze, as_json=self._json, lines=self._lines)
+        yield told
 
     def explain(self) -> list[tuple[str, str]]:
         """Return the plan being explained."""

@@ -16,8 +16,9 @@ from google.protobuf.message import DecodeError
 
 from flightllm.ai import EMBEDDING, SEARCH, AICall
 from flightllm.catalog.errors import no_room
+from flightllm.catalog.numbered import NumberedTable
 from flightllm.engines import Served
-from flightllm.errors import FlightLLMError, LimitExceededError
+from flightllm.errors import FlightLLMError, LimitExceededError, SqlError, UnsupportedError
 from flightllm.frames import (
     SEARCH_CATALOG,
     datafusion_plans,
@@ -27,7 +28,9 @@ from flightllm.frames import (
     named,
     scalar_context,
     shown,
+    unevaluated,
 )
+from flightllm.isolated import Isolated
 from flightllm.operators.ai_map import Runtime
 from flightllm.operators.backing import Backing
 from flightllm.operators.batch_udf import BatchFunctions
@@ -35,13 +38,14 @@ from flightllm.operators.relational import Batches
 from flightllm.operators.run import run
 from flightllm.operators.spool import Room
 from flightllm.operators.workers import parallel_parts
+from flightllm.plan.bounds import unbounded
 from flightllm.plan.explain import explain_stages
 from flightllm.plan.nodes import Node, Project, Scan
 from flightllm.plan.planner import Planned, plan_query, register_stubs
 from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational, scan, stage_frame
 from flightllm.plan.substrait import NotExpressibleError, to_plan
 from flightllm.records import QueryRecord
-from flightllm.rewrite import RULES, rewrite
+from flightllm.rewrite import LAST_RULES, RULES, rewrite
 from flightllm.rewrite.fuse import fuse
 from flightllm.rewrite.nearest_by_index import Nearest, nearest_by_index
 from flightllm.services import Services
@@ -51,6 +55,8 @@ from flightllm.sql.calls import Extracted
 from flightllm.sql.guard import check_sql
 from flightllm.sql.semantic_joins import Pairs, SemanticJoin, replace_semantic_joins
 from flightllm.sql.table_functions import TableCall, replace_table_functions
+from flightllm.sql.unique_names import SAME_NAME, with_unique_names
+from flightllm.stops import stop_of_planning, stopped
 
 _log = structlog.get_logger(__name__)
 
@@ -77,7 +83,10 @@ class Query(Protocol):
 
 
 def plan(
-    sql: str, services: Services, settings: Settings, tables: Mapping[str, pa.Table] = MappingProxyType({})
+    sql: str,
+    services: Services,
+    settings: Settings,
+    tables: Mapping[str, pa.Table | NumberedTable] = MappingProxyType({}),
 ) -> "PlainQuery | BatchQuery | StagedQuery":
     """Plan one SELECT, SHOW or DESCRIBE text whose parameters are bound.
 
@@ -94,6 +103,21 @@ def plan(
         text, found, searched = _searched(text, services, settings)
         extracted = replace(extract(text, services, {**tables, **found}), searched=searched)
     return plan_extracted(extracted, services, settings)
+
+
+def plan_rows(sql: str, services: Services, settings: Settings) -> "PlainQuery | BatchQuery | StagedQuery":
+    """Plan the query whose rows an INSERT adds: they go by position, so that its columns may have the same names.
+
+    Raises:
+        SqlError: see `plan`.
+    """
+    try:
+        return plan(sql, services, settings)
+    except SqlError as error:
+        named_apart = with_unique_names(sql) if SAME_NAME in str(error) else sql
+        if named_apart == sql:
+            raise
+    return plan(named_apart, services, settings)
 
 
 def plan_extracted(
@@ -119,7 +143,7 @@ def _searched(sql: str, services: Services, settings: Settings) -> tuple[str, Ma
 
     def rows(text: str) -> pa.Table:
         query = plan(text, services, settings)
-        with closing(query.run(QueryRecord("", text))) as batches:
+        with closing(query.run(QueryRecord("", text, stop_of_planning()))) as batches:
             return pa.Table.from_batches(batches, query.schema)
 
     def table(call: TableCall) -> str:
@@ -161,22 +185,36 @@ class PlainQuery:
         context = scalar_context(services, extracted)
         planned = frame_of(context, extracted)
         self.schema = shown(context, planned, extracted)
-        settings = join_settings(planned)
+        self.unbounded = unbounded(context, planned, services.config.limits)
+        """Why it can take more than its share, and runs in a process of its own; None where it does not."""
+        settings = join_settings(unevaluated(services, extracted, planned) if self.unbounded else planned)
         rows = _BATCH_BYTES // max(1, sum(_width(f.type) for f in self.schema))
         if rows > _BATCH_ROWS:
             settings.append(f"SET datafusion.execution.batch_size = {min(rows, _MOST_BATCH_ROWS)}")
         for setting in settings:
             context.sql(setting)
+        self._context = context
         self.frame = context.create_dataframe_from_logical_plan(planned.logical_plan())
         """The same plan under these settings: a frame keeps those of the time when it was made."""
 
     def run(self, record: QueryRecord) -> Batches:
         """Stream DataFusion's batches."""
+        if self.unbounded is not None:
+            isolated = Isolated(self.services, self._extracted)
+            return named(isolated.stream(self._context, record.cancelled.is_set), self.schema)
         return named(self.services.loop.stream(self.frame, record.cancelled.is_set, ahead=True), self.schema)
 
     def explain(self) -> list[tuple[str, str]]:
         """Return DataFusion's plans."""
-        return [*_index_lines(self._extracted, self.services), *datafusion_plans(self.frame)]
+        lines = _index_lines(self._extracted, self.services)
+        if self.unbounded is None:
+            return [*lines, *datafusion_plans(self.frame)]
+        physical = Isolated(self.services, self._extracted).physical_plan(self._context, stopped)
+        return [
+            *lines,
+            ("isolation", f"runs in a process of its own: {self.unbounded}"),
+            *datafusion_plans(self.frame, physical),
+        ]
 
 
 def _width(kind: pa.DataType) -> int:
@@ -199,8 +237,15 @@ class BatchQuery:
         self._reason = reason
         context = scalar_context(services, extracted, parallel=False)
         register_stubs(context, extracted.calls)
-        self._planned = frame_of(context, extracted)
+        planned = frame_of(context, extracted)
+        if unlimited := unbounded(context, planned, services.config.limits):
+            raise UnsupportedError(
+                f"an AI call stands beside what has no bound ({unlimited}), and both would run in one process"
+                f" ({reason}): keep the rows without the AI call in a table by CREATE TABLE … AS first"
+            )
+        self._planned = planned
         self.schema = shown(context, self._planned, extracted)
+        self._join_settings = join_settings(planned)
         self.calls: Collection[AICall] = extracted.calls.values()
 
     def run(self, record: QueryRecord) -> Batches:
@@ -248,7 +293,7 @@ class BatchQuery:
             errors,
         )
         functions.register(context, self._extracted.calls)
-        for setting in join_settings(self._planned):
+        for setting in self._join_settings:
             context.sql(setting)
         frame = frame_of(context, self._extracted)
         try:
@@ -284,7 +329,8 @@ class StagedQuery:
         planning = scalar_context(services, extracted, planning=True)
         register_stubs(planning, extracted.calls)
         frame = frame_of(planning, extracted)
-        planned = plan_query(planning, frame, extracted.calls)
+        self.unbounded = unbounded(planning, frame, services.config.limits)
+        planned = plan_query(planning, frame, extracted.calls, self.unbounded)
         if settings.rules and left_out != nearest_by_index.__name__:
             planned, extracted = _by_index(planned, services, extracted)
         root, self._rules = _rewritten(planned, left_out) if settings.rules else (planned.root, ())
@@ -293,7 +339,7 @@ class StagedQuery:
             self._extracted = extracted
         self._context = scalar_context(services, extracted)
         self._ordered = scalar_context(services, extracted, parallel=False)
-        for setting in join_settings(frame):
+        for setting in join_settings(unevaluated(services, extracted, frame) if self.unbounded else frame):
             self._context.sql(setting)
             self._ordered.sql(setting)
         self._stage: Relational = Cutter(self._context, planned.functions).cut(root)
@@ -326,8 +372,10 @@ class StagedQuery:
                 record=record,
                 folder=folder,
                 room=Room(limits.memory_bytes // 8, limits.spill_bytes),
+                elsewhere=Isolated(self.services, self._extracted),
             )
-            yield from named(run(self._stage, runtime), self.schema)
+            with closing(runtime):
+                yield from named(run(self._stage, runtime), self.schema)
         except OSError as error:
             if error.errno == errno.ENOSPC:
                 raise no_room() from error
@@ -340,7 +388,7 @@ class StagedQuery:
         """Return the rules that fired, the stages and the operators."""
         rules = ("rules", ", ".join(self._rules) or "none fired")
         indexes = _index_lines(self._extracted, self.services)
-        return [rules, *indexes, *explain_stages(self._stage, self._context)]
+        return [rules, *indexes, *explain_stages(self._stage, self._context, folded=not self.unbounded)]
 
     def variants(self, models: Mapping[str | None, Served]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
         """Yield each rule that fired, and what else saves calls or tokens, with how to plan the query without it."""
@@ -359,7 +407,8 @@ class StagedQuery:
 
 def _rewritten(planned: Planned, left_out: str) -> tuple[Node, tuple[str, ...]]:
     """Apply all rules but the one left out, and fuse as the last; return the names of those that fired too."""
-    root, fired = rewrite(planned.root, planned.functions, tuple(r for r in RULES if r.__name__ != left_out))
+    rules, last = (tuple(r for r in some if r.__name__ != left_out) for some in (RULES, LAST_RULES))
+    root, fired = rewrite(planned.root, planned.functions, rules, last)
     fused = root if left_out == fuse.__name__ else fuse(root, planned.functions)
     return fused, fired if fused is root else (*fired, fuse.__name__)
 
@@ -375,10 +424,17 @@ def _by_index(planned: Planned, services: Services, extracted: Extracted) -> tup
 
         def matching(rows: pa.Table) -> pa.ChunkedArray:
             name = f"{SEARCH_CATALOG}.public.rows"
-            context = scalar_context(services, replace(extracted, tables={name: rows}), parallel=False)
+            own = replace(extracted, tables={name: rows}, plan=None)
+            context = scalar_context(services, own, parallel=False)
             condition = planned.functions.conjunction(nearest.conditions)
             plan = to_plan(Project(scan(context, name), (condition,)), planned.functions)
-            return pa.chunked_array([b.column(0) for b in stage_frame(context, plan).collect()], pa.bool_())
+            frame, isolated = stage_frame(context, plan), Isolated(services, own)
+            if isolated.bounded(context, frame):
+                found = services.loop.stream(frame, stopped)
+            else:
+                found = isolated.stream(context, stopped, plan)
+            with closing(found) as batches:
+                return pa.chunked_array([batch.column(0) for batch in batches], pa.bool_())
 
         found = nearest_rows(nearest, services, matching)
         if found is None:
@@ -389,6 +445,15 @@ def _by_index(planned: Planned, services: Services, extracted: Extracted) -> tup
         return scan(scalar_context(services, extracted, planning=True), name)
 
     return replace(planned, root=nearest_by_index(planned.root, planned.functions, find)), extracted
+
+
+def is_lasting(query: Query) -> bool:
+    """Tell whether a plan holds nothing but text and tables: no rows that a search found, no index."""
+    if not isinstance(query, PlainQuery | BatchQuery | StagedQuery):
+        return False
+    extracted = query._extracted  # noqa: SLF001 - of this module's classes
+    searches = any(call.backend in {SEARCH, EMBEDDING} for call in extracted.calls.values())
+    return not (searches or extracted.searched or extracted.opened)
 
 
 def uses_ai(sql: str, services: Services, settings: Settings) -> bool:

@@ -15,6 +15,7 @@ from flightllm.access.rights import Rights
 from flightllm.ai import MODEL, SEARCH
 from flightllm.errors import CancelledError, FlightLLMError
 from flightllm.spans import NO_SPAN, Span
+from flightllm.texts import well_formed
 
 QueryStatus = Literal["planned", "running", "done", "failed", "cancelled"]
 """`planned` is a query whose rows nobody has asked for yet."""
@@ -265,4 +266,5 @@ def _progress(counts: Mapping[str, int]) -> float | None:
 
 def cut(text: str) -> str:
     """Return a text as it is remembered."""
+    text = well_formed(text)
     return text if len(text) <= _MOST_TEXT else f"{text[:_MOST_TEXT]}…"

@@ -18,10 +18,11 @@ from flightllm.catalog import QUERY_ONLY
 from flightllm.catalog.contexts import plain_config
 from flightllm.catalog.errors import mapped_error
 from flightllm.config import LimitsConfig
-from flightllm.errors import InvalidInputError, NotFoundError, SqlError
+from flightllm.errors import InvalidInputError, NotFoundError, SqlError, UnsupportedError
 from flightllm.llm.embed.base import Embedder, Role, Vectors
 from flightllm.llm.embed.engine import vector_of, vector_text
 from flightllm.operators.cache import AnswerCache
+from flightllm.plan.bounds import unbounded
 from flightllm.rewrite.nearest_by_index import Nearest
 from flightllm.services import Services
 from flightllm.sql.calls import Extracted
@@ -42,14 +43,22 @@ def embed_kept(
     def embed(texts: Sequence[str]) -> Vectors:
         model = embedder()
         keys = [blake2b(f"{role}\0{model.revision}\0{text}".encode(), digest_size=16).digest() for text in texts]
-        known = cache.get(keys)
+        known = {key: vector for key, text in cache.get(keys).items() if (vector := _kept(text)) is not None}
         new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
         for key, vector in zip(new, model.embed(list(new.values()), role), strict=True):
-            known[key] = vector_text(vector)
-            cache.put(key, known[key])
-        return np.stack([vector_of(known[key]) for key in keys])
+            known[key] = vector
+            cache.put(key, vector_text(vector))
+        return np.stack([known[key] for key in keys])
 
     return embed
+
+
+def _kept(text: str) -> NDArray[np.float32] | None:
+    """Return a vector that was kept, None where it is damaged."""
+    try:
+        return vector_of(text)
+    except ValueError:
+        return None
 
 
 class PlannedIndex:
@@ -223,9 +232,14 @@ def _rows_where(index: VectorIndex, condition: str, limits: LimitsConfig) -> Dat
     rows = index.rows.append_column("__row", pa.array(np.arange(len(index.rows))))
     context.register_record_batches("rows", [rows.to_batches()])
     try:
-        return context.sql_with_options(f"SELECT __row FROM rows WHERE ({condition}\n)", QUERY_ONLY)
+        frame = context.sql_with_options(f"SELECT __row FROM rows WHERE ({condition}\n)", QUERY_ONLY)
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         said = str(mapped_error(error)).replace("rows.", "").replace(", __row", "")
         raise SqlError(
             f"filter => {condition!r} is no condition over the columns of the index {index.manifest.name!r}: {said}"
         ) from error
+    if reason := unbounded(context, frame, limits):
+        raise UnsupportedError(
+            f"filter => {condition!r} has no bound ({reason}): search for more rows, and put the condition after WHERE"
+        )
+    return frame

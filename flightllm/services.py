@@ -9,6 +9,7 @@ from flightllm.catalog import Catalog
 from flightllm.config import Config
 from flightllm.engines import Engines
 from flightllm.functions import FunctionRegistry
+from flightllm.isolation.pool import Isolation
 from flightllm.llm.base import Engine
 from flightllm.objects import Objects
 from flightllm.operators.cache import AnswerCache
@@ -38,6 +39,8 @@ class Services:
     """Of whoever asks; `catalog` is what they see of all tables."""
     backends: Backends
     """What answers calls that are not a language model's."""
+    isolation: Isolation
+    """Runs what can take more than its share in processes of its own."""
     watch: Watch = field(default_factory=Watch)
     """Notes the statements in flight, for the process that comes after a crash."""
 

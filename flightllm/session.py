@@ -12,29 +12,35 @@ import structlog
 
 from flightllm.access.principal import Principal
 from flightllm.access.rights import Rights
-from flightllm.catalog import IngestMode
+from flightllm.catalog import Catalog, IngestMode
 from flightllm.catalog.errors import mapped_error, panics_mapped
 from flightllm.catalog.scoped import Scopes
-from flightllm.changes import bound_texts, change, check
+from flightllm.changes import bound_texts, change, check, explain_change
 from flightllm.client_plans import plan_substrait
 from flightllm.describing import Description, describe
+from flightllm.dialect.duplicates import without_marks
 from flightllm.error_places import explain_error
 from flightllm.errors import CancelledError, FlightLLMError, SqlError, UnsupportedError
+from flightllm.kept_plans import Circumstances, KeptPlan, keep
 from flightllm.limits import TimeLimit
 from flightllm.operators.relational import Batches
 from flightllm.own_queries import EmptyQuery, ExplainQuery, ShowQuery
 from flightllm.query import Query, plan
 from flightllm.records import QueryRecord, Stop
 from flightllm.result_batches import ResultBatches
+from flightllm.row_changes import Changed
 from flightllm.services import Services
 from flightllm.session_log import SessionLog
+from flightllm.session_place import SessionPlace
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
 from flightllm.sql.guard import check_bound, check_sql
-from flightllm.sql.names import DEFAULT_SCHEMA, TableName
+from flightllm.sql.names import TableName
 from flightllm.sql.parameters import bind
 from flightllm.sql.statement import Statement
+from flightllm.storage.readers import Reader
 from flightllm.system import QueryLog
+from flightllm.transactions import Transactions
 
 _log = structlog.get_logger(__name__)
 _EMPTY = pa.schema([])
@@ -47,6 +53,14 @@ class QueryResult:
     schema: pa.Schema
     batches: ResultBatches
     query: QueryRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What a change with RETURNING did: how many rows it changed, and the rows that it returns."""
+
+    affected: int
+    rows: pa.Table
 
 
 class Session:
@@ -67,6 +81,8 @@ class Session:
         self._queries = queries
         self._sessions = sessions
         self._settings = Settings()
+        self._place = SessionPlace(services.catalog.store, lambda: self._services.catalog, principal.name)
+        self._transactions = Transactions()
         self._record = sessions.open(self._changed, principal.name, peer)
         self.id = self._record.session_id
 
@@ -97,8 +113,15 @@ class Session:
     @property
     def _services(self) -> Services:
         """Return the server's services for one statement, the catalog as the session's user sees it now."""
-        rights = self.rights
-        return replace(self._all, catalog=self._scopes.of(rights), rights=rights)
+        return self._services_of(self.rights)
+
+    def _services_of(self, rights: Rights) -> Services:
+        return replace(self._all, catalog=self._scopes.of(rights, self._place.temporary), rights=rights)
+
+    @property
+    def catalog(self) -> Catalog:
+        """Return the catalog as its user sees it now, with the session's temporary tables."""
+        return self._services.catalog
 
     @contextmanager
     def _failures_noted(self, text: str) -> Iterator[None]:
@@ -120,6 +143,7 @@ class Session:
         if not isinstance(error, SqlError):
             return
         with suppress(FlightLLMError):
+            read = self._place.read(sql)
             services = self._services
             catalog, rights = services.catalog, services.rights
 
@@ -130,7 +154,8 @@ class Session:
                 entry = catalog.store.entries.get(name)
                 return entry is not None and entry.kind == "view" and rights.may("SELECT", name, entry.owner)
 
-            explain_error(error, sql, tables, is_view)
+            explain_error(error, read.text, tables, is_view, unlimited=rights.unlimited)
+            error.args = (without_marks(read.said(str(error))),)
 
     def is_update(self, sql: str) -> bool:
         """Tell from the text alone whether a statement changes something and returns no rows.
@@ -140,7 +165,17 @@ class Session:
         """
         with self._failures_noted(sql):
             check_sql(sql, self._all.config.limits)
-            return classify(sql).is_update
+            return classify(self._place.read(sql).text).is_update
+
+    def returns_rows(self, sql: str) -> bool:
+        """Tell from the text alone whether a statement changes something and returns rows by RETURNING.
+
+        Raises:
+            FlightLLMError: see `is_update`.
+        """
+        with self._failures_noted(sql):
+            check_sql(sql, self._all.config.limits)
+            return bool(classify(sql).returning)
 
     def describe(self, sql: str, parameters: pa.RecordBatch | None = None) -> Description:
         """Plan a statement without running it, with a row of parameters or else values that fit in their place.
@@ -153,28 +188,50 @@ class Session:
 
     def _described(self, sql: str, parameters: pa.RecordBatch | None = None) -> Description:
         check_sql(sql, self._all.config.limits)
+        sql = self._place.read(sql).text
         bound = sql if parameters is None else bind(sql, parameters)
         if bound != sql:
             check_bound(bound, self._all.config.limits)
-        with panics_mapped(), self._all.watch.planning(bound, self.rights.blamed), self._all.catalog.reading():
-            services = self._services
+        circumstances = self._circumstances(self._settings)
+        reader, keeps, plans = self._all.catalog.reading(), False, list[KeptPlan]()
+        with panics_mapped(), self._all.watch.planning(bound, circumstances.rights.blamed):
+            services = self._services_of(circumstances.rights)
 
             def schema_of(statement: Statement) -> pa.Schema:
                 if statement.is_update:
-                    self._check(statement, services)
-                    return _EMPTY
-                return _plan(statement, services, self._settings).schema
+                    return self._check(statement, services)
+                query = _plan(statement, services, circumstances.settings)
+                kept = keep(query, statement, services, circumstances, reader)
+                plans[:] = [kept] if kept is not None else []
+                return query.schema
 
-            return describe(sql, services, schema_of, parameters)
+            try:
+                found = describe(sql, services, schema_of, parameters)
+                if plans and parameters is None and not len(found.parameters):
+                    keeps, found = True, replace(found, plan=plans[0])
+                return found
+            finally:
+                if not keeps:
+                    reader.close()
 
-    def _check(self, statement: Statement, services: Services) -> None:
+    def _circumstances(self, settings: Settings) -> Circumstances:
+        """Return what plans depend on, as it is now."""
+        store, place = self._all.catalog.store, self._place.standing
+        return Circumstances(store.entries, self._all.objects.revision, self.rights, settings, place)
+
+    def _check(self, statement: Statement, services: Services) -> pa.Schema:
         match statement.kind:
             case "set":
                 self._settings.with_values({statement.key or "": statement.value or ""})
             case "reset":
                 self._settings.reset(statement.key or "")
+            case "search_path":
+                self._place.check(statement.columns)
+            case "transaction":
+                pass
             case _:
-                check(statement, services, self._settings)
+                return check(statement, services, self._settings)
+        return _EMPTY
 
     def execute(
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
@@ -193,16 +250,34 @@ class Session:
             check_sql(sql, limits)
             chosen = self._settings.with_values(settings)
             no_rows = parameters is not None and parameters.num_rows == 0
-            bound = sql if no_rows else bind(sql, parameters)
-            if bound != sql:
+            read = self._place.read(sql).text
+            bound = read if no_rows else bind(read, parameters)
+            if bound != read:
                 check_bound(bound, limits)
             statement = classify(bound)
             if statement.is_update:
                 kind = statement.kind.replace("_", " ").upper()
+                if statement.returning:
+                    raise UnsupportedError(f"{kind} … RETURNING changes rows: call update_returning")
                 raise UnsupportedError(f"{kind} returns no rows: send it as an update")
             if no_rows:
-                return self._started(statement.kind, sql, bound, lambda: EmptyQuery(self._described(sql).schema))
-            return self._started(statement.kind, sql, bound, lambda: _plan(statement, self._services, chosen))
+                return self._started(statement.kind, sql, bound, lambda _: EmptyQuery(self._described(sql).schema))
+            return self._started(statement.kind, sql, bound, lambda services: _plan(statement, services, chosen))
+
+    def execute_planned(
+        self, plan: KeptPlan, sql: str, settings: Mapping[str, str] = MappingProxyType({})
+    ) -> QueryResult | None:
+        """Run a query by the plan that describing it made; return None where that cannot be taken any more.
+
+        Raises:
+            InvalidInputError: one of `settings` is no setting, or cannot have this value.
+        """
+        since, circumstances = time.time_ns(), self._circumstances(self._settings.with_values(settings))
+        taken = plan.take(circumstances)
+        if taken is None:
+            return None
+        with self._statement():
+            return self._running(*taken, plan.statement.kind, sql, sql, since, circumstances.rights)
 
     def describe_plan(self, plan: bytes) -> Description:
         """Plan a serialized Substrait plan without running it.
@@ -224,14 +299,21 @@ class Session:
         text = _shown_plan(plan)
         with self._failures_noted(text):
             chosen = self._settings.with_values(settings)
-            return self._started("query", text, _told_apart(plan), lambda: plan_substrait(plan, self._services, chosen))
+            return self._started("query", text, _told_apart(plan), lambda found: plan_substrait(plan, found, chosen))
 
-    def _started(self, kind: str, text: str, noted: str, plan: Callable[[], Query]) -> QueryResult:
+    def _started(self, kind: str, text: str, noted: str, plan: Callable[[Services], Query]) -> QueryResult:
         """Plan a query; `noted` tells it from others should the server die of it."""
         since, watch, rights = time.time_ns(), self._all.watch, self.rights
         with self._statement(), watch.planning(noted, rights.blamed):
             reader = self._all.catalog.reading()
-            query = plan()
+            query = plan(self._services_of(rights))
+        return self._running(query, reader, kind, text, noted, since, rights)
+
+    def _running(
+        self, query: Query, reader: Reader, kind: str, text: str, noted: str, since: int, rights: Rights
+    ) -> QueryResult:
+        """Open the record of a planned query."""
+        watch = self._all.watch
         record = self._queries.plan(
             text, user=self.principal.name, session_id=self.id, kind=kind, since=since, rights=rights
         )
@@ -255,15 +337,45 @@ class Session:
             FlightLLMError: the statement is wrong; rows of parameters before the failing one may have been applied,
                 except by INSERT … VALUES without AI calls, which adds all rows or none.
         """
+        return _sum_of([done.rows for done in self._updates(sql, parameters, settings, cancelled)])
+
+    def update_returning(
+        self,
+        sql: str,
+        parameters: pa.Table | None = None,
+        settings: Mapping[str, str] = MappingProxyType({}),
+        *,
+        cancelled: Stop | None = None,
+    ) -> Returned:
+        """Run a change with RETURNING as `update` does; return the rows that it asks for too, which are in memory.
+
+        Raises:
+            FlightLLMError: see `update`.
+        """
+        done = list(self._updates(sql, parameters, settings, cancelled))
+        tables = [one.returned for one in done if one.returned is not None]
+        if not tables:
+            return Returned(_sum_of([one.rows for one in done]), self._described(sql).schema.empty_table())
+        names = tables[0].column_names
+        plain = [table.rename_columns([str(index) for index in range(len(names))]) for table in tables]
+        together = plain[0] if len(plain) == 1 else pa.concat_tables(plain, promote_options="permissive")
+        return Returned(_sum_of([one.rows for one in done]), together.rename_columns(names))
+
+    def _updates(
+        self, sql: str, parameters: pa.Table | None, settings: Mapping[str, str], cancelled: Stop | None
+    ) -> Iterator[Changed]:
         check_sql(sql, self._all.config.limits)
         chosen = self._settings.with_values(settings)
+        try:
+            read = self._place.read(sql).text
+        except FlightLLMError as error:
+            self._began(sql, cancelled, "update").finish("failed", error=str(error))
+            raise
         if parameters is None:
-            return self._update(sql, bind(sql, None), chosen, cancelled)
-        total = 0
-        for text, more in bound_texts(sql, parameters, self._all.functions):
-            affected = self._update(sql, text, chosen, cancelled, more)
-            total = -1 if affected < 0 else total + affected
-        return total
+            yield self._update(sql, bind(read, None), chosen, cancelled)
+            return
+        for text, more in bound_texts(read, parameters, self._all.functions):
+            yield self._update(sql, text, chosen, cancelled, more)
 
     def _update(
         self,
@@ -272,22 +384,28 @@ class Session:
         settings: Settings,
         cancelled: Stop | None,
         more: Iterable[str] | None = None,
-    ) -> int:
+    ) -> Changed:
         if bound != sql:
             check_bound(bound, self._all.config.limits)
         statement = classify(bound)
         match statement.kind:
             case "set":
                 self._settings = self._settings.with_values({statement.key or "": statement.value or ""})
-                return -1
+                return Changed(-1)
             case "reset":
                 self._settings = self._settings.reset(statement.key or "")
-                return -1
+                return Changed(-1)
+            case "search_path":
+                self._place.go_to(statement.columns)
+                return Changed(-1)
+            case "transaction":
+                self._transactions.run(statement.key or "")
+                return Changed(-1)
         record = self._began(sql, cancelled, statement.kind)
         try:
             noted = self._all.watch.changing(bound, record.query_id, self.rights.blamed)
             with self._statement(), record.bound(), noted, self._all.catalog.reading():
-                affected = change(statement, record, self._services, settings.for_storing(), more)
+                changed = change(statement, record, lambda: self._services, settings.for_storing(), more)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
             if isinstance(mapped, CancelledError) and record.reason is not None:
@@ -295,8 +413,9 @@ class Session:
             self._explain(mapped, sql)
             record.finish("cancelled" if isinstance(mapped, CancelledError) else "failed", error=str(mapped))
             raise mapped from error
-        record.finish("done", rows=max(affected, 0))
-        return affected
+        record.finish("done", rows=max(changed.rows, 0))
+        self._transactions.changed()
+        return changed
 
     def _began(self, text: str, cancelled: Stop | None, kind: str) -> QueryRecord:
         """Open the record of a statement that changes something."""
@@ -311,18 +430,16 @@ class Session:
         schema: pa.Schema,
         mode: IngestMode,
         *,
-        db_schema: str = DEFAULT_SCHEMA,
+        db_schema: str = "",
         temporary: bool = False,
         cancelled: Stop | None = None,
     ) -> int:
         """Store uploaded batches in a table and return their number of rows.
 
-        Tables are shared by all sessions, so a temporary one is refused. Setting `cancelled` stops the upload as long
-        as batches come; nothing of it is stored then.
+        Without `db_schema` the table is in the session's schema, or a temporary one. Setting `cancelled` stops the
+        upload as long as batches come; nothing of it is stored then.
         """
-        if temporary:
-            raise UnsupportedError("temporary tables are not supported: ingest without `temporary`")
-        name = TableName(db_schema, table)
+        name = self._place.uploaded(table, db_schema, made=mode == "create", temporary=temporary)
         text = f"INGEST INTO {name.display}"
         record = self._began(text, cancelled, "ingest")
         try:
@@ -336,7 +453,30 @@ class Session:
             record.finish("cancelled" if left else "failed", error=None if left else said)
             raise
         record.finish("done", rows=rows)
+        self._transactions.changed()
         return rows
+
+    def begin(self) -> bytes:
+        """Begin a transaction, in which every statement takes effect by itself; return its id."""
+        return self._transactions.begin()
+
+    def check_transaction(self, transaction: bytes) -> None:
+        """Raise `NotFoundError` where a transaction of this id was not begun, or has ended."""
+        self._transactions.check(transaction)
+
+    def end(self, transaction: bytes, *, commit: bool) -> None:
+        """End a transaction.
+
+        Raises:
+            NotFoundError: there is none of this id.
+            UnsupportedError: it was to be undone, and something was changed since it began.
+        """
+        self._transactions.end(transaction, commit=commit)
+
+    def table_exists(self, table: str, db_schema: str, *, temporary: bool) -> bool:
+        """Tell whether an upload in place of a table would find one that its user sees."""
+        name = self._place.uploaded(table, db_schema, made=False, temporary=temporary)
+        return any(info.name == name for info in self.catalog.tables())
 
     def set_option(self, key: str, value: str) -> None:
         """Change a setting of this session.
@@ -344,7 +484,10 @@ class Session:
         Raises:
             InvalidInputError: there is no such setting, or it cannot have this value.
         """
-        self._settings = self._settings.with_values({key: value})
+        if key in self._place.options():
+            self._place.set_option(key, value)
+        else:
+            self._settings = self._settings.with_values({key: value})
 
     def reset_option(self, key: str) -> None:
         """Put a setting of this session back to its default.
@@ -352,22 +495,33 @@ class Session:
         Raises:
             InvalidInputError: there is no such setting.
         """
-        self._settings = self._settings.reset(key)
+        if key in self._place.options():
+            self._place.reset()
+        else:
+            self._settings = self._settings.reset(key)
 
     def get_options(self) -> dict[str, str]:
-        """Return every setting."""
-        return self._settings.as_text()
+        """Return every setting, and the catalog and schema of names without these."""
+        return {**self._place.options(), **self._settings.as_text()}
 
     def close(self) -> None:
-        """End the session; its running queries go on until their clients stop them."""
+        """End the session; its running queries go on until their clients stop them. Its temporary tables go."""
+        self._place.close()
         self._sessions.close(self._record)
 
 
 def _plan(statement: Statement, services: Services, settings: Settings) -> Query:
     if statement.kind == "show":
         return ShowQuery(settings.show(statement.key or "all"))
+    if statement.explained is not None:
+        return explain_change(statement, statement.explained, services, settings)
     query = plan(statement.query or statement.text, services, settings)
     return ExplainQuery(query, statement) if statement.kind == "explain" else query
+
+
+def _sum_of(affected: list[int]) -> int:
+    """Return how many rows several changes affect, -1 where one of them counts none."""
+    return -1 if any(rows < 0 for rows in affected) else sum(affected)
 
 
 def _shown_plan(plan: bytes) -> str:

@@ -154,11 +154,13 @@ class Settings:
         return replace(self, **changes)
 
     def reset(self, key: str) -> "Settings":
-        """Return settings with one back at its default.
+        """Return settings with one back at its default, or each for the key `all`.
 
         Raises:
             InvalidInputError: there is no such setting.
         """
+        if key.lower() == "all":
+            return Settings()
         name = _key(key)
         return replace(self, **{name: getattr(Settings(), name)})
 

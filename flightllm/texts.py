@@ -4,6 +4,58 @@ import json
 import math
 from typing import Any
 
+from flightllm.errors import InvalidInputError
+
+_SHOWN = 300
+"""Characters that an error shows of a text that came from elsewhere."""
+
+
+def well_formed(text: str) -> str:
+    """Return a text as Unicode allows it: each lone surrogate becomes U+FFFD, as decoders write what they cannot read.
+
+    UTF-8 has no lone surrogates, so Arrow, SQLite and gRPC refuse them. NUL stays: all of these take it.
+    """
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def check_well_formed(text: str, what: str) -> None:
+    """Check that a text which somebody wrote is one that Unicode allows: to change it would change what it says.
+
+    Raises:
+        InvalidInputError: it has a lone surrogate; says where.
+    """
+    if well_formed(text) is not text:
+        place = next(place for place, one in enumerate(text, 1) if "\ud800" <= one <= "\udfff")
+        raise InvalidInputError(
+            f"{what} has half of a surrogate pair, U+{ord(text[place - 1]):04X}, as character {place}: write the whole"
+            " character, in UTF-8"
+        )
+
+
+def well_formed_value(value: Any) -> Any:
+    """Return a value with all texts in it, keys too, as `well_formed` makes them."""
+    match value:
+        case str():
+            return well_formed(value)
+        case dict():
+            return {well_formed_value(name): well_formed_value(item) for name, item in value.items()}
+        case list() | tuple():
+            return [well_formed_value(item) for item in value]
+        case _:
+            return value
+
+
+def excerpt(text: str, most: int = _SHOWN) -> str:
+    """Return the beginning of a text from elsewhere for an error: on one line, well-formed, `most` characters."""
+    line = " ".join(well_formed(text[: 4 * most]).replace("\0", " ").split())
+    return line if len(line) <= most and len(text) <= 4 * most else f"{line[:most]} …"
+
 
 def plain_text(value: Any) -> str:
     """Return a value as text: bytes in hexadecimal digits, all else as Python writes it."""

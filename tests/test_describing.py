@@ -67,16 +67,20 @@ def test_types_of_parameters(session: Session, sql: str, types: list[pa.DataType
         ("INSERT INTO system.queries VALUES (?)", "queries"),
         ("UPDATE t SET nope = ?", "nope"),
         ("UPDATE t SET a = 1 WHERE nope = ?", "nope"),
-        ("UPDATE t SET b = ai_gen('x', b)", "AI calls in DELETE and UPDATE"),
+        ("UPDATE t SET b = ai_gen('x', nope)", "nope"),
+        ("UPDATE t SET b = ai_gen('x', b) RETURNING nope", "nope"),
+        ("DELETE FROM t USING missing", "missing"),
+        ("MERGE INTO t USING t AS s ON s.a = t.a WHEN MATCHED THEN UPDATE SET nope = 1", "no column 'nope'"),
+        ("INSERT INTO t (a) VALUES (1) RETURNING nope", "nope"),
         ("DELETE FROM t WHERE nope = ?", "nope"),
         ("DELETE FROM missing", "missing"),
         ("DROP TABLE missing", "missing"),
         ("DROP VIEW t", "write DROP TABLE"),
         ("CREATE TABLE t (a INT)", "exists"),
-        ("CREATE TABLE z (a INT PRIMARY KEY)", "PRIMARY"),
+        ("CREATE TABLE z (a INT CHECK (a > 1))", "CHECK"),
         ("CREATE TABLE t AS SELECT 1 AS a", "exists"),
         ("CREATE TABLE z AS SELECT nope FROM t WHERE a = ?", "nope"),
-        ("BEGIN", "transactions are not supported"),
+        ("USE nope", "no schema 'nope'"),
         ("SET flightllm.nope = 1", "no setting"),
         ("SET flightllm.cache = 'perhaps'", "cannot be"),
         ("RESET flightllm.nope", "no setting"),
@@ -158,3 +162,33 @@ def test_a_bound_value_is_checked(session: Session) -> None:
     """A value that does not fit its place is an error, although one of another type would."""
     with pytest.raises(SqlError, match=r"Int32.*Struct"):
         session.describe("SELECT a + ? FROM t", pa.record_batch({"0": [{"x": 1}]}))
+
+
+@pytest.mark.parametrize(
+    ("sql", "kinds"),
+    [
+        ("SELECT CAST(? AS BIGINT)", ["int64"]),
+        ("SELECT ?::DATE, CAST(? AS DECIMAL(9, 2))", ["date32[day]", "decimal128(9, 2)"]),
+        ("SELECT substr(s, ?), lpad(s, ?, ?) FROM kinds", ["int64", "int64", "string"]),
+        ("SELECT coalesce(?, 1), nullif(?, a), greatest(d, ?) FROM kinds", ["int64", "int32", "timestamp[ns]"]),
+        ("SELECT ? + 1, 2.5 * ?, -? FROM kinds", ["int64", "double", "string"]),
+        ("SELECT a FROM kinds LIMIT ? OFFSET ?", ["int64", "int64"]),
+        ("SELECT a FROM kinds WHERE s IN (?, ?) OR a IN (?, ?)", ["string", "string", "int32", "int32"]),
+        ("SELECT a FROM kinds WHERE d BETWEEN ? AND ?", ["timestamp[ns]", "timestamp[ns]"]),
+        ("SELECT CASE WHEN ? THEN ? ELSE e END FROM kinds", ["bool", "decimal128(10, 2)"]),
+        ("SELECT round(e, ?), l[?], date_trunc(?, d) FROM kinds", ["int32", "int64", "string"]),
+        ("SELECT a FROM kinds WHERE ai_filter('Is {s} good?', s) AND a > ? + 1", ["int64"]),
+        ("INSERT INTO kinds (a, d) VALUES (?, ?)", ["int32", "timestamp[ns]"]),
+        ("INSERT INTO kinds (s) VALUES (substr(?, ?))", ["string", "int64"]),
+        ("UPDATE kinds SET e = ? WHERE s = substr('abc', ?)", ["decimal128(10, 2)", "int64"]),
+        ("DELETE FROM kinds WHERE a > coalesce(?, 3)", ["int64"]),
+        ("SELECT $2 + 1, $1", ["string", "int64"]),
+        ("SELECT :n + 1, :s || s, :n FROM kinds", ["int64", "string"]),
+        ("EXPLAIN SELECT ? + 1", ["int64"]),
+        ("SELECT ?", ["string"]),
+    ],
+)
+def test_types_of_casts(session: Session, sql: str, kinds: list[str]) -> None:
+    """A parameter has the type that DataFusion casts it to in its place; text where any would do."""
+    session.update("CREATE TABLE IF NOT EXISTS kinds (a INT, s VARCHAR, d TIMESTAMP, e DECIMAL(10, 2), l BIGINT[])")
+    assert [str(kind) for kind in session.describe(sql).parameters.types] == kinds

@@ -32,7 +32,7 @@ UNION = pa.dense_union([pa.field("a", pa.large_string())])
     ids=str,
 )
 def test_types_become_plain(kind: pa.DataType, plain: pa.DataType) -> None:
-    """A type has one layout at any depth; whether it may be NULL stays, metadata do not."""
+    """A type has one layout at any depth; whether it can be NULL stays, metadata do not."""
     given = pa.schema([pa.field("c", kind, nullable=False, metadata={"a": "b"})], metadata={"c": "d"})
     kept = with_plain_types(given)
     assert kept.equals(pa.schema([pa.field("c", plain, nullable=False)]), check_metadata=True)

@@ -164,8 +164,12 @@ def test_who_may_change(database: Database, ann: Session) -> None:
     bob, eve, root = (database.session(database.access.store.user(name).principal) for name in ("bob", "eve", "root"))
     ann.update("CREATE PROMPT hers AS 'x y'")
     ann.update("CREATE OR REPLACE PROMPT hers AS 'x z'")
-    for sql in ("CREATE OR REPLACE PROMPT hers AS 'z'", "DROP PROMPT hers"):
-        with pytest.raises(PermissionDeniedError, match="the prompt 'hers' can be changed by its owner or an admin"):
+    refused = (
+        ("CREATE OR REPLACE PROMPT hers AS 'z'", PermissionDeniedError, "can be changed by its owner or an admin"),
+        ("DROP PROMPT hers", NotFoundError, "there is no prompt 'hers'"),  # none that bob may know of
+    )
+    for sql, kind, words in refused:
+        with pytest.raises(kind, match=words):
             bob.update(sql)
         with pytest.raises(PermissionDeniedError, match="PROMPT is not for 'eve'"):
             eve.update(sql)
@@ -194,10 +198,10 @@ def test_who_may_use(database: Database, ann: Session, route: str, call: str, gr
     if not ann.is_update(sql):
         with pytest.raises(PermissionDeniedError):
             ann.describe(sql)
-    with pytest.raises(AICallError, match="no model 'x'") as caught:
+    with pytest.raises(PermissionDeniedError, match="no USAGE on model 'x', or there is none") as caught:
         ask(ann, "SELECT ai_gen('x', 'y', model => x)")
     assert "fast" not in str(caught.value)
-    with pytest.raises(AICallError, match="no prompt 'foo'") as caught:
+    with pytest.raises(PermissionDeniedError, match="no USAGE on prompt 'foo', or there is none") as caught:
         ask(ann, "SELECT ai_gen(prompt => foo)")
     assert "food" not in str(caught.value)
     admin.update(f"GRANT USAGE ON {grant} TO ann")

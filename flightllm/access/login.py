@@ -7,17 +7,21 @@ import json
 import secrets
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+import structlog
+
 from flightllm.access.passwords import TOKEN_PREFIX, hash_token, is_password
-from flightllm.access.principal import LOCAL, ROLES, Principal
-from flightllm.access.store import AccessStore, Snapshot
+from flightllm.access.principal import LOCAL, ROLES, Principal, Role
+from flightllm.access.store import AccessStore, Snapshot, User
 from flightllm.config.auth import AuthConfig
-from flightllm.errors import UnauthenticatedError
+from flightllm.errors import ConfigError, UnauthenticatedError
 
 LOGIN_PREFIX = "login."
 """What the tokens given out for passwords begin with."""
+_log = structlog.get_logger(__name__)
 _HOW = "send a bearer token (`authorization: Bearer …`), or user name and password"
 
 
@@ -123,9 +127,11 @@ class Login:
             return principal
         snapshot = snapshot or self._store.snapshot()
         user = snapshot.users.get(principal.name)
+        if user is not None and (principal.claimed is not None or not principal.known):
+            return self._linked(user, principal.claimed or principal.role)
         if user is not None:
             return user.principal
-        if not self.takes_others:
+        if principal.known or not self.takes_others:
             raise UnauthenticatedError(f"{principal.name!r} is no user of this server any more")
         return principal
 
@@ -144,7 +150,37 @@ class Login:
         name = claims.get(self._config.user_claim)
         if not isinstance(name, str) or not name:
             raise UnauthenticatedError(f"the token's claim {self._config.user_claim!r} names no user")
+        if name in snapshot.users:
+            return self._linked(snapshot.users[name], self._role(name, claims, snapshot.users[name].role))
         return self._named(name, claims, snapshot)
+
+    @staticmethod
+    def _linked(user: User, role: Role) -> Principal:
+        """Return a user kept here whom an identity provider vouches for, under the role that it says.
+
+        Raises:
+            UnauthenticatedError: no admin has said that it is the same user.
+        """
+        if not user.linked:
+            raise UnauthenticatedError(
+                f"{user.name!r} is a user of this server, and not the identity provider's: log in by its password or"
+                f" API token; or an admin lets both be one by `flightllm user set {user.name} --linked`"
+            )
+        return replace(user.principal, role=role, claimed=role)
+
+    def _role(self, name: str, claims: Mapping[str, Any], default: str | None) -> Role:
+        """Return the role that claims say.
+
+        Raises:
+            UnauthenticatedError: it is none, or they say none and there is no default.
+        """
+        role = claims.get(self._config.role_claim, default)
+        for one in ROLES:
+            if role == one:
+                return one
+        if self._config.role_claim in claims:
+            raise UnauthenticatedError(f"the token's role {role!r} is unknown; there are: {', '.join(ROLES)}")
+        raise UnauthenticatedError(f"{name!r} is no user of this server: an admin adds it by `flightllm user add`")
 
     def _named(self, name: str, claims: Mapping[str, Any], snapshot: Snapshot) -> Principal:
         """Return the user of a name that was proved elsewhere; one not kept here gets what its claims say."""
@@ -153,11 +189,11 @@ class Login:
         known_groups = frozenset[str]().union(*(user.groups for user in snapshot.users.values()))
         if not name or name in {LOCAL.name, *ROLES, *known_groups}:
             raise UnauthenticatedError(f"{name!r} is no name of a user")
-        role = claims.get(self._config.role_claim, self._config.default_role)
-        if role not in ROLES:
-            if self._config.role_claim in claims:
-                raise UnauthenticatedError(f"the token's role {role!r} is unknown; there are: {', '.join(ROLES)}")
-            raise UnauthenticatedError(f"{name!r} is no user of this server: an admin adds it by `flightllm user add`")
+        role = self._role(name, claims, self._config.default_role)
+        try:
+            self._store.note(name)
+        except ConfigError as error:  # a full disk keeps nobody out
+            _log.warning("a user of elsewhere is not noted", user=name, error=str(error))
         groups = claims.get(self._config.groups_claim)
         groups = groups if isinstance(groups, list) else []
         plain = [group for group in groups if isinstance(group, str) and group not in (*ROLES, *snapshot.users)]

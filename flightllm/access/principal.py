@@ -21,6 +21,8 @@ class Principal:
     tenant: str = ""
     known: bool = True
     """The server keeps its name: one that somebody else vouches for may be that of a group which grants name."""
+    claimed: Role | None = None
+    """The role that an identity provider gave to a user whom the server keeps too; it holds for the whole session."""
 
     @property
     def is_admin(self) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from flightllm.access.grants import ObjectKind, Policy, Privilege
+from flightllm.access.grants import PRIVILEGES, ObjectKind, Policy, Privilege
 from flightllm.access.principal import ROLES, Principal
 from flightllm.access.store import Snapshot
 from flightllm.errors import PermissionDeniedError
@@ -71,8 +71,16 @@ class Rights:
             return True
         return self.has(privilege, "TABLE", table.schema, table.name)
 
+    def knows(self, table: TableName, owner: str) -> bool:
+        """Tell whether the principal may do anything with a table, and so may know that there is one."""
+        mine = self.unlimited or owner == self.principal.name
+        return mine or any(self.has(privilege, "TABLE", table.schema, table.name) for privilege in PRIVILEGES["TABLE"])
+
     def check(self, privilege: Privilege, table: TableName, owner: str | None = None) -> None:
-        """Raise `PermissionDeniedError` where a table may not be used so."""
+        """Raise `PermissionDeniedError` where a table may not be used so.
+
+        Ask it of a missing table too, before that is said: whoever may not read a table is not told that it exists.
+        """
         if not self.may(privilege, table, owner):
             raise self._denied(privilege, "TABLE", table.display)
 
@@ -142,7 +150,8 @@ class Rights:
     def _denied(self, privilege: str, kind: str, name: str) -> PermissionDeniedError:
         if self.principal.role == "readonly" and privilege not in READING:
             return PermissionDeniedError(f"{self._who} may not change anything: {privilege} on {kind.lower()} {name!r}")
+        missing = f", or there is none: see SHOW {kind}S;" if privilege in READING else ":"
         return PermissionDeniedError(
-            f"{self._who} has no {privilege} on {kind.lower()} {name!r}: an admin grants it by"
+            f"{self._who} has no {privilege} on {kind.lower()} {name!r}{missing} an admin grants it by"
             f" GRANT {privilege} ON {kind} {name} TO {self._grantee}"
         )

@@ -5,7 +5,7 @@ import secrets
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import astuple, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -34,6 +34,7 @@ CREATE TABLE IF NOT EXISTS spent (
     user TEXT, day TEXT, calls INTEGER NOT NULL, tokens INTEGER NOT NULL, cost REAL NOT NULL,
     PRIMARY KEY (user, day));
 CREATE TABLE IF NOT EXISTS dropped (name TEXT PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS linked (name TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 _FIRST = """
@@ -67,7 +68,7 @@ class Allowance:
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """One user; without a password it logs in by tokens, JWT or certificate alone."""
+    """One user; without a password it logs in by tokens, certificate or, where it is `linked`, JWT alone."""
 
     name: str
     role: Role
@@ -76,6 +77,8 @@ class User:
     password: str | None = None
     """Its Argon2 hash."""
     allowance: Allowance = Allowance()
+    linked: bool = False
+    """An identity provider's user of this name is this user: else it is somebody else, and is refused."""
 
     @property
     def principal(self) -> Principal:
@@ -103,6 +106,8 @@ class Snapshot:
     """By hash."""
     grants: frozenset[Grant] = frozenset()
     policies: tuple[Policy, ...] = ()
+    others: frozenset[str] = frozenset()
+    """Names that other users had: dropped ones, and those of an identity provider."""
     closed: bool = False
     """There was a user once: whoever is none is refused from then on, also after the last one is dropped."""
 
@@ -154,7 +159,7 @@ class AccessStore:
     # --- users and tokens
 
     def add_user(self, user: User, password: str | None = None, *, again: bool = False) -> None:
-        """Add a user; one of the name of a dropped one, with all that is still under it, only `again`.
+        """Add a user; one of the name of a dropped one, or of an identity provider's, with what it made, only `again`.
 
         Raises:
             InvalidInputError: the name is taken, by a role or a group too, or the password is too short.
@@ -175,6 +180,7 @@ class AccessStore:
                     )
                 row = _row(replace(user, password=hashed))
                 database.execute("INSERT INTO users VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+                _link(database, user)
                 database.execute("INSERT OR IGNORE INTO secrets VALUES (?, '')", (_CLOSED,))
 
     def change_user(self, user: User, password: str | None = None) -> None:
@@ -186,7 +192,9 @@ class AccessStore:
         self.user(user.name)
         _check_user(user, self.snapshot())
         kept = user if password is None else replace(user, password=hash_password(password))
-        self._change("INSERT OR REPLACE INTO users VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *_row(kept))
+        with self._changing() as database:
+            database.execute("INSERT OR REPLACE INTO users VALUES (?, ?, ?, ?, ?, ?, ?, ?)", _row(kept))
+            _link(database, kept)
 
     def user(self, name: str) -> User:
         """Return a user.
@@ -206,11 +214,16 @@ class AccessStore:
             NotFoundError: there is no such user.
         """
         self.user(name)
-        of_user = {"tokens": "user", "grants": "grantee", "policies": "grantee", "users": "name"}
+        of_user = {"tokens": "user", "grants": "grantee", "policies": "grantee", "users": "name", "linked": "name"}
         with self._changing() as database:
             for table, column in of_user.items():
                 database.execute(f"DELETE FROM {table} WHERE {column} = ?", (name,))
             database.execute("INSERT OR IGNORE INTO dropped VALUES (?)", (name,))
+
+    def note(self, name: str) -> None:
+        """Keep in mind that a user who is not kept here has this name, and may come to own tables under it."""
+        if name not in self.snapshot().others:
+            self._change("INSERT OR IGNORE INTO dropped VALUES (?)", name)
 
     def add_token(self, user: str, label: str = "", expires: datetime | None = None) -> str:
         """Make an API token for a user and return its text, which is not kept.
@@ -236,14 +249,15 @@ class AccessStore:
     # --- grants and policies
 
     def grant(self, grants: list[Grant]) -> None:
-        """Add grants; those there already stay."""
-        for grant in grants:
-            self._change("INSERT OR IGNORE INTO grants VALUES (?, ?, ?, ?, ?)", *astuple(grant))
+        """Add grants, all together; those there already stay."""
+        with self._changing() as database:
+            database.executemany("INSERT OR IGNORE INTO grants VALUES (?, ?, ?, ?, ?)", map(astuple, grants))
 
     def revoke(self, grants: list[Grant]) -> int:
-        """Remove grants and return how many of them there were."""
+        """Remove grants, all together, and return how many of them there were."""
         where = 'grantee = ? AND privilege = ? AND kind = ? AND "schema" = ? AND name = ?'
-        return sum(self._change(f"DELETE FROM grants WHERE {where}", *astuple(grant)) for grant in grants)
+        with self._changing() as database:
+            return database.executemany(f"DELETE FROM grants WHERE {where}", map(astuple, grants)).rowcount
 
     def set_policy(self, policy: Policy) -> None:
         """Keep a row filter or column mask, in place of the one for the same table, column and grantee."""
@@ -311,14 +325,26 @@ class AccessStore:
         """
         with self._writing, _usable():
             database = self._for_changes()
-            database.execute("BEGIN IMMEDIATE")
             try:
+                database.execute("BEGIN IMMEDIATE")
                 yield database
-            except BaseException:
-                database.execute("ROLLBACK")
+                database.execute("COMMIT")
+            except BaseException as error:
+                with suppress(sqlite3.Error):  # a failure to write has rolled it back; the first error says why
+                    database.execute("ROLLBACK")
+                if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
+                    self._forget_writer()
                 raise
-            database.execute("COMMIT")
             self._own += 1
+
+    def _forget_writer(self) -> None:
+        """Open the file anew for the next change: SQLite only reads a file that it once could not open for writing.
+
+        After other failures the connection stays. One opened anew would find what a failed COMMIT had written already.
+        """
+        if self._path is not None and self._writer is not None:
+            self._writer.close()
+            self._writer = None
 
     def _existing(self) -> sqlite3.Connection | None:
         """Return the connection for reading, None where there is no file yet; the caller holds its lock."""
@@ -361,8 +387,9 @@ def _usable() -> Iterator[None]:
 
 
 def _read(database: sqlite3.Connection) -> Snapshot:
+    linked, others = _names(database, "linked"), _names(database, "dropped")
     users = [
-        User(name, role, frozenset(json.loads(groups)), tenant, password, Allowance(*allowance))
+        User(name, role, frozenset(json.loads(groups)), tenant, password, Allowance(*allowance), name in linked)
         for name, role, groups, tenant, password, *allowance in database.execute("SELECT * FROM users")
     ]
     tokens = {
@@ -375,8 +402,22 @@ def _read(database: sqlite3.Connection) -> Snapshot:
         MappingProxyType(tokens),
         frozenset(Grant(*row) for row in database.execute("SELECT * FROM grants")),
         tuple(Policy(*row) for row in policies),
+        others,
         database.execute("SELECT 1 FROM secrets WHERE name = ?", (_CLOSED,)).fetchone() is not None,
     )
+
+
+def _names(database: sqlite3.Connection, table: str) -> frozenset[str]:
+    """Return the names in a table, which an older server's file may lack."""
+    if database.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (table,)).fetchone() is None:
+        return frozenset()
+    return frozenset(name for (name,) in database.execute(f"SELECT name FROM {table}"))
+
+
+def _link(database: sqlite3.Connection, user: User) -> None:
+    """Keep whether an identity provider's user is this one."""
+    statement = "INSERT OR IGNORE INTO linked VALUES (?)" if user.linked else "DELETE FROM linked WHERE name = ?"
+    database.execute(statement, (user.name,))
 
 
 def _row(user: User) -> tuple[object, ...]:

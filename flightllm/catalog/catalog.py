@@ -1,10 +1,12 @@
 """One server's catalog: registers tables, answers metadata, and runs the statements that change tables."""
 
 import weakref
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 import pyarrow as pa
 import structlog
@@ -14,7 +16,7 @@ from datafusion.catalog import Table
 from flightllm.access.principal import LOCAL
 from flightllm.catalog import external, files, statements, uploads, views
 from flightllm.catalog.entries import Entry, SystemTables, TableInfo, system_rows
-from flightllm.catalog.insertion import planned_rows
+from flightllm.catalog.insertion import Insertion, planned_rows
 from flightllm.catalog.reading import check_query
 from flightllm.catalog.rewriting import Collect
 from flightllm.catalog.store import TableStore
@@ -65,6 +67,11 @@ class Catalog:
     def entries(self) -> Mapping[TableName, Entry]:
         """Return the tables that can be read."""
         return self.store.entries
+
+    @property
+    def whole_entries(self) -> Mapping[TableName, Entry]:
+        """Return all tables there are at that moment, without the row filters and masks that hold for a principal."""
+        return self.entries
 
     def close(self) -> None:
         """Give the folder free. Idempotent."""
@@ -153,8 +160,10 @@ class Catalog:
             table = parse_name(name)
         except SqlError as error:
             raise ConfigError(f"table {name!r}: {error}") from error
-        opened = self._open(name, path)
-        given = {"location": path} if isinstance(path, str) else {"path": path}
+        opened, suffix = self._open(name, path)
+        given: dict[str, Any] = {"path": path}
+        if isinstance(path, str):
+            given = {"location": path, "format": suffix}
         with self.store.lock:
             taken = self.store.entries.get(table)
             if taken is not None and taken.kind != "file":
@@ -170,14 +179,15 @@ class Catalog:
             _log.warning("a table of one column: commas separate CSV, and tabs .tsv", column=opened.schema.names[0])
         _log.info("table registered", table=table.display, path=str(path), columns=len(opened.schema))
 
-    def _open(self, name: str, path: Path | str) -> files.FileTable:
+    def _open(self, name: str, path: Path | str) -> tuple[files.FileTable, str]:
+        """Return a table of the configuration, and how the names of its files end where it lies at an address."""
         if isinstance(path, Path):
-            return files.open_file(name, path)
+            return files.open_file(name, path), ""
         stores = self.store.places.stores
         if not stores.has(path):
             raise ConfigError(f"table {name!r}: {path} is in no object store that [storage.object_stores] lists")
         try:
-            return files.open_address(path, stores)[0]
+            return files.open_address(path, stores)
         except InvalidInputError as error:
             raise ConfigError(f"table {name!r}: {error}") from error
 
@@ -223,6 +233,18 @@ class Catalog:
         check_query(statement.query or "", self.entries, self.store.limits)
         return planned_rows(self.context(), self.store.writable(target), statement.columns, statement.query or "")
 
+    def filled(
+        self, statement: Statement, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield rows for the columns of an INSERT statement as rows for all columns of its table.
+
+        Raises:
+            PermissionDeniedError: the table is a file, a view or a system table.
+            SqlError: the rows do not fit the columns.
+        """
+        entry = self.store.writable(statements.target_of(statement))
+        yield from Insertion(entry, statement.columns, schema).rows(batches)
+
     def insert(self, statement: Statement, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Add the rows of an INSERT statement's query, matched by position as SQL does; return their number.
 
@@ -253,6 +275,23 @@ class Catalog:
             FlightLLMError: the statement is wrong.
         """
         statements.check(self.store, statement)
+
+    @contextmanager
+    def changing(self, statement: Statement) -> Iterator[Entry]:
+        """Return the table whose rows a statement changes, as they are in `entries`.
+
+        Changes that are made meanwhile are checked for whether the principal may make them.
+
+        Raises:
+            NotFoundError: there is no such table.
+            PermissionDeniedError: the table is a file, a view or a system table, or the principal may not change it so.
+        """
+        yield self.to_change(statements.target_of(statement))
+
+    def to_change(self, name: TableName) -> Entry:
+        """Return a table that clients may change, as it is in `entries`; see `changing`."""
+        entry = self.store.writable(name)
+        return self.entries.get(name, entry)
 
     def check_create(self, statement: Statement) -> bool:
         """Tell whether CREATE … has anything to do: False where the name exists and IF NOT EXISTS was written.

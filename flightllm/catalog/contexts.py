@@ -1,11 +1,13 @@
 """DataFusion contexts, a fresh one per query over the one shared catalog."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import cache
 
 import pyarrow as pa
 from datafusion import DataFrame, RuntimeEnvBuilder, SessionConfig, SessionContext, SQLOptions, col
 from datafusion.catalog import Catalog
 
+from flightllm.catalog.sizes import TableSize
 from flightllm.config import LimitsConfig
 from flightllm.plain_types import with_plain_types
 from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA, quoted
@@ -23,6 +25,11 @@ HARMFUL_RULES = (
     "extract_leaf_expressions",
 )
 """Rules that would move or copy AI calls while they still look like plain functions."""
+FOLDING_RULES = ("simplify_expressions", "push_down_filter")
+"""Rules that evaluate expressions: constants, and conditions on rows of NULLs."""
+DECORRELATING_RULES = ("decorrelate_predicate_subquery", "scalar_subquery_to_join", "decorrelate_lateral_join")
+"""Rules that evaluate what a correlated subquery computes from the aggregates of no rows."""
+_AFTER = "logical_plan after "
 
 
 def plain_config() -> SessionConfig:
@@ -31,7 +38,7 @@ def plain_config() -> SessionConfig:
     TIMESTAMP WITH TIME ZONE keeps its zone, UTC, which DataFusion leaves out unless a session has one.
 
     A check is left out that refuses an aggregate over `x IS FALSE` or `x IS TRUE` used twice: DataFusion's physical
-    plans say that this may be NULL, its logical ones that it may not.
+    plans say that this can be NULL, its logical ones that it may not.
     """
     return (
         SessionConfig()
@@ -47,21 +54,68 @@ def scratch_context(*, parallel: bool = True) -> SessionContext:
     return SessionContext(plain_config() if parallel else plain_config().with_target_partitions(1))
 
 
+def analyzed(context: SessionContext, frame: DataFrame) -> DataFrame:
+    """Return a frame with its types resolved and coerced, whose plan is otherwise the same.
+
+    Nothing is evaluated: DataFusion folds constants while it holds the GIL, so that every other client waits.
+
+    Raises whatever DataFusion raises where types do not fit.
+    """
+    plain = _analyzing_context().create_dataframe_from_logical_plan(frame.logical_plan())
+    return context.create_dataframe_from_logical_plan(plain.optimized_logical_plan())
+
+
+@cache
+def _analyzing_context() -> SessionContext:
+    return with_rules_alone()
+
+
+def with_rules_alone(*rules: str) -> SessionContext:
+    """Return a context without optimizer rules but these; a plan brings its tables and functions along."""
+    context = SessionContext(plain_config())
+    steps = context.sql("EXPLAIN VERBOSE SELECT 1").to_pydict()["plan_type"]
+    for step in steps:
+        rule = step.removeprefix(_AFTER)
+        if rule not in rules:
+            context.remove_optimizer_rule(rule)
+    return context
+
+
+def unfolded(context: SessionContext, frame: DataFrame, rules: Iterable[str] = FOLDING_RULES) -> DataFrame:
+    """Return a frame over the same plan that DataFusion optimizes without some rules, those that evaluate.
+
+    The context loses these rules for good.
+    """
+    for rule in rules:
+        context.remove_optimizer_rule(rule)
+    return context.create_dataframe_from_logical_plan(frame.logical_plan())
+
+
 def row_types(context: SessionContext, frame: DataFrame) -> list[pa.DataType]:
     """Return the types that a query's rows are to have: a frame says of a CASE or UNION what its first part has.
 
     They are plain ones: several clients lose views and large layouts, and cannot read dictionaries.
 
-    Raises whatever DataFusion raises where constants cannot be computed.
+    Raises whatever DataFusion raises where types do not fit.
     """
-    coerced = context.create_dataframe_from_logical_plan(frame.optimized_logical_plan())
-    return list(with_plain_types(coerced.schema(), unions=True).types)
+    return list(with_plain_types(row_schema(context, frame), unions=True).types)
+
+
+def row_schema(context: SessionContext, frame: DataFrame) -> pa.Schema:
+    """Return the columns of a query with their types coerced; see `row_types`. Nothing is evaluated."""
+    return analyzed(context, frame).schema()
 
 
 def with_types(frame: DataFrame, types: Iterable[pa.DataType]) -> DataFrame:
     """Cast the columns of a query, whose names differ."""
     names = frame.schema().names
     return frame.select(*(col(quoted(n)).cast(kind).alias(n) for n, kind in zip(names, types, strict=True)))
+
+
+class QueryContext(SessionContext):
+    """A context that can tell how large the tables of its catalog are, by schema and name."""
+
+    sizes: Callable[[str, str], TableSize | None] | None = None
 
 
 class Memory:
@@ -78,15 +132,15 @@ class Memory:
     def _builder(self, memory_bytes: int) -> RuntimeEnvBuilder:
         return RuntimeEnvBuilder().with_fair_spill_pool(memory_bytes).with_disk_manager_os()
 
-    def context(self, config: SessionConfig) -> SessionContext:
+    def context(self, config: SessionConfig) -> QueryContext:
         """Return a context whose operators spill to disk beyond their memory."""
-        context = SessionContext(config, self._pool or self._builder(self._limits.memory_bytes))
+        context = QueryContext(config, self._pool or self._builder(self._limits.memory_bytes))
         kibibytes = -(-self._limits.spill_bytes // 1024)
         context.sql(f"SET datafusion.runtime.max_temp_directory_size = '{kibibytes}K'")
         return context
 
 
-def shared_context(catalog: Catalog, memory: Memory, *, planning: bool, parallel: bool) -> SessionContext:
+def shared_context(catalog: Catalog, memory: Memory, *, planning: bool, parallel: bool) -> QueryContext:
     """Return a context over the shared catalog.
 
     A planning context parses, resolves, coerces and decorrelates, but leaves AI calls where the SQL put them.

@@ -14,6 +14,7 @@ from pyarrow import dataset
 from flightllm.access.principal import LOCAL
 from flightllm.catalog.view_plan import ViewPlan
 from flightllm.errors import FlightLLMError, InternalError, NotFoundError, PermissionDeniedError
+from flightllm.sql.keys import NO_KEYS, Keys
 from flightllm.sql.names import STORED_SUFFIX, TableName
 from flightllm.storage.folder import link_name
 from flightllm.storage.rows import StoredFile
@@ -59,6 +60,7 @@ class TableInfo:
     name: TableName
     type: str
     schema: pa.Schema
+    keys: Keys = NO_KEYS
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,11 @@ class Entry:
     location: str = ""
     """Path or address of an external table, address of one of the configuration; clients never see it."""
     format: str = ""
-    """How the names of an external table's files end."""
+    """How the names of the files of an external table, or of one at an address, end."""
+    restricted: str = ""
+    """The query through which a principal reads it, where row filters or masks hold; it names the hidden table."""
+    keys: Keys = NO_KEYS
+    """Of a managed table, as declared: nothing enforces them."""
     plan: ViewPlan = field(default_factory=ViewPlan, compare=False, repr=False)
     """Of a view."""
 
@@ -125,7 +131,7 @@ class Entry:
     @property
     def info(self) -> TableInfo:
         """Return what clients may know of the table."""
-        return TableInfo(self.name, _TYPES[self.kind], self.schema)
+        return TableInfo(self.name, _TYPES[self.kind], self.schema, self.keys)
 
 
 Planned = Callable[[Entry, Mapping[TableName, Entry]], Entry]

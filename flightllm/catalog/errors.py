@@ -7,7 +7,14 @@ from contextlib import contextmanager
 
 import structlog
 
-from flightllm.errors import FlightLLMError, InternalError, LimitExceededError, SqlError, UnsupportedError
+from flightllm.errors import (
+    FlightLLMError,
+    InternalError,
+    LimitExceededError,
+    SqlError,
+    UnknownTableError,
+    UnsupportedError,
+)
 from flightllm.sql.names import STORED_SUFFIX
 
 _PREFIX = re.compile(
@@ -23,9 +30,10 @@ _INTERNAL, _WRONG_TYPES, _INSTEAD = "Internal error: ", "' failed to match any s
 _PLEA, _PLEA_END = "This issue was likely caused by a bug in DataFusion's code.", "apache/datafusion/issues"
 _HEAD, _TAIL = 12_000, 4_000
 """Characters of a text that are kept: values of clients stand in it, however long."""
+_UNKNOWN_TABLE = re.compile(r"table '.*' not found|failed to resolve (?:schema|catalog): ")
 _NO_ROOM = "No space left on device"
 _UNSUPPORTED = "This feature is not implemented: "
-_UNREADABLE = ("Object Store error", "Failed to fetch metadata for file", "Invalid Parquet file")
+_UNREADABLE = ("Object Store error", "Failed to fetch metadata for file", "Invalid Parquet file", "(os error ")
 """What DataFusion says of files that are missing, damaged or out of reach; their paths follow."""
 _PANICS = "pyo3_runtime"
 """The module of the class that panics are raised as; it cannot be imported."""
@@ -61,7 +69,7 @@ def mapped_error(error: Exception, parsed: str | None = None) -> FlightLLMError:
         return UnsupportedError(text.replace(_UNSUPPORTED, "not supported: "))
     if "RecursionLimitExceeded" in text:
         return LimitExceededError("the SQL text is nested too deeply (50 levels): use WITH, or shorter expressions")
-    wrong = SqlError(text)
+    wrong = (UnknownTableError if _UNKNOWN_TABLE.match(text) else SqlError)(text)
     wrong.parsed = parsed
     return wrong
 
@@ -75,9 +83,14 @@ def panics_mapped() -> Iterator[None]:
         if type(error).__module__ != _PANICS:
             raise
         _log.warning("DataFusion broke off", error=str(error))
-        raise UnsupportedError(
-            "DataFusion cannot work on this statement: a part of it is wrong or too unusual, write it in another way"
-        ) from error
+        raise panicked() from error
+
+
+def panicked() -> UnsupportedError:
+    """Return the error of a statement that DataFusion breaks off."""
+    return UnsupportedError(
+        "DataFusion cannot work on this statement: a part of it is wrong or too unusual, write it in another way"
+    )
 
 
 def no_room() -> LimitExceededError:

@@ -40,18 +40,24 @@ def add_rows(store: TableStore, entry: Entry, batches: Iterable[pa.RecordBatch])
     try:
         with store.folder.readers.open(), store.rewriting(rows_of(entry)):
             now = same_table(store, entry)
-            before = rows_of(now).files
-            merged = files_to_merge([file.bytes for file in (*before, added)])
-            kept = [*before, added]
-            if merged > 1:
-                paths = [rows_of(now).path(index) for index in range(len(kept) - merged, len(before))]
-                merging = read_rows([*paths, store.folder.file(added.name)], entry.schema)
-                written += [file for file in (write_rows(store.folder, entry.schema, merging),) if file is not None]
-                kept[-merged:] = written[1:]
-            put_files(store, now, kept)
+            put_files(store, now, merge_small(store, now, [*rows_of(now).files, added], written))
     finally:
         store.discard(file.name for file in written)
     return added.rows
+
+
+def merge_small(
+    store: TableStore, entry: Entry, files: Sequence[StoredFile], written: list[StoredFile]
+) -> list[StoredFile]:
+    """Return a table's files with small ones at the end as one, for whoever holds its lock; it joins `written`."""
+    kept = list(files)
+    merged = files_to_merge([file.bytes for file in kept])
+    if merged > 1:
+        merging = read_rows([store.folder.file(file.name) for file in kept[-merged:]], entry.schema)
+        one = write_rows(store.folder, entry.schema, merging)
+        kept[-merged:] = [] if one is None else [one]
+        written += kept[len(kept) - (one is not None) :]
+    return kept
 
 
 def put_files(store: TableStore, entry: Entry, files: Sequence[StoredFile]) -> None:

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from flightllm.catalog.entries import Entry, StoredRows
 from flightllm.errors import InvalidInputError
+from flightllm.sql.keys import NO_KEYS, Keys
 from flightllm.sql.names import TableName
 from flightllm.storage.rows import StoredFile
 
@@ -72,6 +73,8 @@ def entry_json(entry: Entry) -> str:
         rows = entry.rows
         files: Sequence[Mapping[str, object]] = [asdict(file) for file in rows.files]
         written |= {"identity": rows.identity, "revision": rows.revision, "definition": rows.definition, "files": files}
+    if entry.keys:
+        written["keys"] = entry.keys.as_json()
     if entry.kind == "external":
         written |= {"location": entry.location, "format": entry.format}
     return json.dumps(written)
@@ -100,4 +103,5 @@ def _read(written: Mapping[str, Any]) -> Entry:
         rows=rows,
         location=str(written.get("location", "")),
         format=str(written.get("format", "")),
+        keys=Keys.of_json(written["keys"]) if "keys" in written else NO_KEYS,
     )

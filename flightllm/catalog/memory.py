@@ -68,7 +68,7 @@ def _fitted(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
             f"column {field.name!r} of type {column.type} does not fit the table's {field.type}: {error}"
         ) from error
     if fitted.null_count and not field.nullable:
-        raise InvalidInputError(f"column {field.name!r} may not be NULL, but {fitted.null_count} of its values are")
+        raise InvalidInputError(f"column {field.name!r} must not be NULL, but {fitted.null_count} of its values are")
     return fitted
 
 
@@ -76,7 +76,7 @@ def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """Return a batch, whose columns are of the schema's types already, with its names.
 
     Raises:
-        SqlError: a column that may not be NULL is.
+        SqlError: a column that must not be NULL is.
     """
     for field, column in zip(schema, batch.columns, strict=True):
         if column.null_count and not field.nullable:
@@ -85,16 +85,18 @@ def with_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def check_columns(uploaded: pa.Schema, table: pa.Schema) -> None:
-    """Check that an upload has just the columns of the table it is appended to.
+    """Check that an upload has the columns of the table it is appended to; one that can be NULL may be missing.
 
     Raises:
-        InvalidInputError: a column is missing or unknown; names it and the table's columns.
+        InvalidInputError: a column is missing that must not be NULL, or one is unknown; names it and the others.
     """
     plain_schema(uploaded)
     known = ", ".join(table.names)
     for name in uploaded.names:
         if name not in table.names:
             raise InvalidInputError(f"the table has no column {name!r}; its columns are {known}")
-    for name in table.names:
-        if name not in uploaded.names:
-            raise InvalidInputError(f"the upload has no column {name!r}; the table's columns are {known}")
+    for field in table:
+        if field.name not in uploaded.names and not field.nullable:
+            raise InvalidInputError(
+                f"the upload has no column {field.name!r}, which must not be NULL; the table's columns are {known}"
+            )

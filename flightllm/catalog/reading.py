@@ -170,3 +170,23 @@ def _words(query: str) -> frozenset[str]:
 def _longest_word(name: TableName) -> str:
     """Return the longest word of a name; of one without words the empty one, which every text has."""
     return max(_WORD.findall(name.name.lower()), key=len, default="")
+
+
+def named_in(text: str, entries: Entries) -> list[Entry]:
+    """Return the tables whose names a query's text may have, and those that the views among them read in turn.
+
+    Any mention of a name counts, so these may be too many.
+    """
+    found = dict[TableName, Entry]()
+    waiting = [_words(text)]
+    by_word: dict[str, list[Entry]] = {}
+    for entry in entries.values():
+        by_word.setdefault(_longest_word(entry.name), []).append(entry)
+    while waiting:
+        for word in waiting.pop() & by_word.keys():
+            for entry in by_word[word]:
+                if entry.name not in found:
+                    found[entry.name] = entry
+                    if entry.query:
+                        waiting.append(_words(entry.query))
+    return list(found.values())

@@ -13,6 +13,8 @@ from flightllm.catalog.managed import put_files, rows_of, same_table
 from flightllm.catalog.memory import memory_table, with_schema
 from flightllm.catalog.opening import rows_table
 from flightllm.catalog.store import TableStore
+from flightllm.errors import UnsupportedError
+from flightllm.plan.bounds import unbounded
 from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA, TableName
 from flightllm.storage.rows import StoredFile, gathered, read_rows, write_rows
 
@@ -43,8 +45,13 @@ def check_change(store: TableStore, name: TableName, text: str, counting: str) -
         FlightLLMError: the statement is wrong, or the table is not one that can be changed.
     """
     entry = store.writable(name)
-    _sql(store.context(), counting)
-    _sql(_context(name, memory_table([], entry.schema)), text, ROWS_ONLY)
+    counted, context = store.context(), _context(name, memory_table([], entry.schema))
+    for planned_in, frame in ((counted, _sql(counted, counting)), (context, _sql(context, text, ROWS_ONLY))):
+        if reason := unbounded(planned_in, frame, store.limits):
+            raise UnsupportedError(
+                f"UPDATE and DELETE cannot compute what has no bound ({reason}): write CREATE OR REPLACE TABLE"
+                f" {name.sql} AS SELECT …"
+            )
     return entry
 
 

@@ -19,9 +19,16 @@ from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.own_rows import OwnRows
 from flightllm.catalog.planning import ViewPlans
 from flightllm.catalog.store import TableStore
-from flightllm.errors import FlightLLMError, NotFoundError, PermissionDeniedError, SqlError, UnsupportedError
+from flightllm.errors import (
+    FlightLLMError,
+    NotFoundError,
+    PermissionDeniedError,
+    SqlError,
+    UnknownTableError,
+    UnsupportedError,
+)
 from flightllm.plain_types import with_plain_types
-from flightllm.sql.names import STORED_SUFFIX, SYSTEM_SCHEMA, TableName, quoted
+from flightllm.sql.names import CATALOG, STORED_SUFFIX, SYSTEM_SCHEMA, TableName, quoted
 from flightllm.sql.tokens import tokenize
 
 _log = structlog.get_logger(__name__)
@@ -36,18 +43,21 @@ class Scope:
     view is planned anew over what the principal sees of its tables, when it is first looked up.
     """
 
-    def __init__(self, store: TableStore, rights: Rights) -> None:
+    def __init__(self, store: TableStore, rights: Rights, own: str = "") -> None:
+        """Make it with the temporary tables of the schema `own`, and none of others."""
         self.base = store.entries
         """The tables that this was made from: others ask for another scope."""
         self._store = store
+        self._own = own
+        self._rights = rights
         self._entries: dict[TableName, Entry] = {}
         self._refusals: dict[TableName, FlightLLMError] = {}
         self._own_rows: OwnRows | None = None
         if store.system is not None:
-            self._own_rows = OwnRows(store.system, rights, self._reads)
+            self._own_rows = OwnRows(store.system, rights, self._reads, self._reads_all)
         self._plans = ViewPlans(store.limits, self._planning_context)
         self._shared = self._catalog(self._entries, self._plans.looked_up)
-        for entry in self.base.values():
+        for entry in store.visible(own).values():
             if self._is_readable(entry, rights):
                 self._restrict(entry, rights)
 
@@ -60,6 +70,16 @@ class Scope:
     def refusals(self) -> Mapping[TableName, FlightLLMError]:
         """Return why the other tables cannot be read."""
         return self._refusals
+
+    def check(self, name: TableName) -> None:
+        """Raise why a table cannot be read, if that is so.
+
+        Raises:
+            UnknownTableError: the principal may not know that there is one.
+            PermissionDeniedError: it may do something else with it, or its policies do not fit any more.
+        """
+        if refusal := self._refusals.get(name):
+            raise type(refusal)(*refusal.args)  # what is raised gets a context, and more text, of its own
 
     def planned(self, entry: Entry) -> Entry:
         """Return one of the tables with what it has for the principal.
@@ -78,7 +98,7 @@ class Scope:
 
     def _catalog(self, entries: Mapping[TableName, Entry], planned: Planned) -> SharedCatalog:
         catalog = SharedCatalog.memory_catalog()
-        for schema in self._store.schemas():
+        for schema in (*([self._own] if self._own else []), *self._store.schemas()):
             if schema != SYSTEM_SCHEMA:
                 tables = _ScopedTables(schema, self, entries, planned)
                 catalog.register_schema(schema, cast("SchemaProvider", tables))
@@ -100,13 +120,22 @@ class Scope:
     def _reads(self, name: str) -> bool:
         return any(name == entry.display for entry in self._entries)
 
+    def _reads_all(self, name: str) -> bool:
+        """Tell whether no row or value of a table is kept from the principal; those that a view reads may be."""
+        for entry in self._entries.values():
+            if entry.name.display == name:
+                through = entry.kind in {"view", "ai_view"} and bool(self._rights.policies)
+                return not (through or self._rights.is_restricted(entry.name))
+        return False
+
     def _is_readable(self, entry: Entry, rights: Rights) -> bool:
         try:
             rights.check("SELECT", entry.name, entry.owner)
             if entry.kind in {"view", "ai_view"} and rights.is_restricted(entry.name):
                 raise _unfit(entry)
         except FlightLLMError as error:
-            self._refusals[entry.name] = error
+            known = rights.knows(entry.name, entry.owner)
+            self._refusals[entry.name] = error if known else unknown(entry.name)
             return False
         return True
 
@@ -117,6 +146,11 @@ class Scope:
         except FlightLLMError as error:
             _log.warning("a row filter or mask does not fit its table", table=entry.name.display, error=str(error))
             self._refusals[entry.name] = _unfit(entry)
+
+
+def unknown(name: TableName) -> UnknownTableError:
+    """Return the error of a table that does not exist, in the words of DataFusion."""
+    return UnknownTableError(f"table '{CATALOG}.{name.schema}.{name.name}' not found")
 
 
 def _unfit(entry: Entry) -> PermissionDeniedError:
@@ -139,8 +173,7 @@ class _ScopedTables(SchemaTables):
         Raises:
             FlightLLMError: the principal may not read it.
         """
-        if refusal := self._scope.refusals.get(TableName(self._schema, name.removesuffix(STORED_SUFFIX))):
-            raise refusal
+        self._scope.check(TableName(self._schema, name.removesuffix(STORED_SUFFIX)))
         whole = self._scope.base.get(TableName(self._schema, name.removesuffix(STORED_SUFFIX)))
         if name.endswith(STORED_SUFFIX) and whole is not None:
             check_files(whole)
@@ -175,7 +208,7 @@ def restricted(store: TableStore, entry: Entry, rights: Rights) -> Entry:
         view = Table(with_types(frame, entry.provider.schema.types))
     except Exception as error:
         raise mapped_error(error) from error
-    return replace(entry, provider=view)
+    return replace(entry, provider=view, restricted=text)
 
 
 def _check_masks(masks: Collection[str], masked: pa.Schema, table: pa.Schema) -> None:

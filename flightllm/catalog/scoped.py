@@ -11,6 +11,7 @@ from flightllm.access.grants import Privilege
 from flightllm.access.rights import Rights
 from flightllm.catalog import statements
 from flightllm.catalog.catalog import Catalog
+from flightllm.catalog.closing import closed
 from flightllm.catalog.contexts import QUERY_ONLY
 from flightllm.catalog.entries import Entry, TableInfo
 from flightllm.catalog.errors import mapped_error
@@ -20,9 +21,11 @@ from flightllm.catalog.scope import Scope
 from flightllm.catalog.store import TableStore
 from flightllm.catalog.uploads import IngestMode
 from flightllm.errors import PermissionDeniedError
-from flightllm.sql.names import DEFAULT_SCHEMA, RESERVED, TableName
+from flightllm.sql.names import DEFAULT_SCHEMA, RESERVED, TableName, is_temporary
 from flightllm.sql.statement import Statement
 
+SHARED = frozenset({"reading", "columns_of", "inline_views"})
+"""Methods of `Catalog` that are the same for everybody: they see what `entries` and `table` let them see."""
 _MOST_SCOPES = 64
 
 
@@ -32,26 +35,28 @@ class Scopes:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self._store = catalog.store
-        self._kept: dict[Rights, Scope] = {}
+        self._kept: dict[tuple[Rights, str], Scope] = {}
         self._making = Lock()
 
-    def of(self, rights: Rights) -> Catalog:
-        """Return the catalog in the hands of a principal, for one statement."""
+    def of(self, rights: Rights, own: str = "") -> Catalog:
+        """Return the catalog in the hands of a principal, for one statement; `own` has its session's tables."""
         if rights.unlimited:
-            return FrozenCatalog(self._catalog)
-        scope = self._kept.get(rights)
+            return FrozenCatalog(self._catalog, own)
+        key = (rights, own)
+        scope = self._kept.get(key)
         if scope is None or scope.base is not self._store.entries:
             with self._making:  # what one statement plans, those beside it need not plan too
-                scope = self._kept.get(rights)
+                scope = self._kept.get(key)
                 if scope is None or scope.base is not self._store.entries:
-                    scope = self._kept[rights] = Scope(self._store, rights)
+                    scope = self._kept[key] = Scope(self._store, rights, own)
                 while len(self._kept) > _MOST_SCOPES:
                     del self._kept[next(iter(self._kept))]
         return ScopedCatalog(self._store, scope, rights)
 
 
+@closed(shared=SHARED)
 class ScopedCatalog(Catalog):
-    """A catalog for one statement of a principal who is no admin."""
+    """A catalog for one statement of a principal who is no admin; what it does not define is refused."""
 
     def __init__(self, store: TableStore, scope: Scope, rights: Rights) -> None:
         self.store = store
@@ -66,6 +71,11 @@ class ScopedCatalog(Catalog):
         """Return the tables that the principal may read."""
         return self._scope.entries
 
+    @property
+    def whole_entries(self) -> Mapping[TableName, Entry]:
+        """Return all tables there are, which row filters and masks may read."""
+        return self._scope.base
+
     def context(self, *, planning: bool = False, parallel: bool = True) -> SessionContext:
         """Return a fresh context over what the principal sees."""
         return self._scope.context(planning=planning, parallel=parallel)
@@ -73,7 +83,9 @@ class ScopedCatalog(Catalog):
     def schemas(self) -> list[str]:
         """Return the schemas that have something for the principal, `system` last."""
         mine = {name.schema for name in self._scope.entries} | {DEFAULT_SCHEMA, *RESERVED}
-        return [schema for schema in self.store.schemas() if schema in mine or self._rights.may_create(schema)]
+        temporary = sorted(filter(is_temporary, mine))
+        listed = [schema for schema in self.store.schemas() if schema in mine or self._rights.may_create(schema)]
+        return [*temporary, *listed]
 
     def tables(self) -> list[TableInfo]:
         """Return the tables that the principal may read."""
@@ -88,12 +100,11 @@ class ScopedCatalog(Catalog):
         """Return one table; see `Catalog.table`.
 
         Raises:
-            NotFoundError: there is no such table.
+            NotFoundError: there is no such table, or the principal may not know of it.
             PermissionDeniedError: the principal may not read it.
         """
         wanted = self.store.named(name, self._scope.base)
-        if refusal := self._scope.refusals.get(wanted):
-            raise refusal
+        self._scope.check(wanted)
         if entry := self._scope.entries.get(wanted):
             return self._scope.planned(entry).info
         return super().table(wanted)
@@ -114,6 +125,7 @@ class ScopedCatalog(Catalog):
 
     def check_owned(self, name: TableName) -> None:
         """Raise `PermissionDeniedError` unless the principal made a table, and sees it as a whole."""
+        self._check_known(name)
         entry = self.store.entries.get(name)
         if entry is not None and entry.kind in {"view", "ai_view"}:
             self._rights.check_admin("an index over a view, which has the rows that its maker sees,")
@@ -129,7 +141,9 @@ class ScopedCatalog(Catalog):
         table = name if isinstance(name, TableName) else TableName(DEFAULT_SCHEMA, name)
 
         def check(entry: Entry | None) -> None:
-            if entry is not None and mode in {"append", "create_append"}:
+            if mode == "append":
+                self._check("INSERT", table, entry)
+            elif entry is not None and mode == "create_append":
                 self._rights.check("INSERT", table, entry.owner)
             else:
                 self._check_making(table, entry)
@@ -143,6 +157,14 @@ class ScopedCatalog(Catalog):
         self._check("INSERT", name, self.store.entries.get(name))
         return super().values(statement)
 
+    def filled(
+        self, statement: Statement, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield rows for all columns of a table that the principal may add to; see `Catalog.filled`."""
+        name = statements.target_of(statement)
+        with self._allowed(name, lambda entry: self._check("INSERT", name, entry)):
+            yield from super().filled(statement, schema, batches)
+
     def insert(self, statement: Statement, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
         """Add rows; see `Catalog.insert`."""
         name = statements.target_of(statement)
@@ -152,27 +174,61 @@ class ScopedCatalog(Catalog):
     def execute(self, statement: Statement, collect: Collect = DataFrame.collect) -> int:
         """Run a statement that the principal may; see `Catalog.execute`."""
         name = statements.target_of(statement)
+        if self._nothing_to_drop(statement, name):
+            return -1
         with self._allowed(name, lambda entry: self._check_change(statement, name, entry)):
             if statement.kind == "create_view":
                 self._check_readable(statement.query or "")
             return super().execute(statement, collect)
 
+    @contextmanager
+    def changing(self, statement: Statement) -> Iterator[Entry]:
+        """Return the table that the principal changes; see `Catalog.changing`."""
+        name = statements.target_of(statement)
+        with self._allowed(name, lambda entry: self._check_change(statement, name, entry)):
+            yield self.to_change(name)
+
+    def to_change(self, name: TableName) -> Entry:
+        """Return a table as it is stored; see `Catalog.to_change`."""
+        entry = self.store.writable(name)
+        return self._scope.base.get(name, entry)
+
     def check(self, statement: Statement) -> None:
         """Raise what `execute` would; see `Catalog.check`."""
         name = statements.target_of(statement)
-        self._check_change(statement, name, self.store.entries.get(name))
-        super().check(statement)
+        if not self._nothing_to_drop(statement, name):
+            self._check_change(statement, name, self.store.entries.get(name))
+            super().check(statement)
+
+    def _nothing_to_drop(self, statement: Statement, name: TableName) -> bool:
+        """Tell whether DROP … IF EXISTS is about a table that the principal may not know of, as if there was none."""
+        drops = statement.kind in ("drop_table", "drop_view") and statement.exists_ok
+        return drops and self._rights.principal.role != "readonly" and not self._knows(name)
+
+    def _knows(self, name: TableName) -> bool:
+        entry = self.store.entries.get(name)
+        return entry is not None and self._rights.knows(name, entry.owner)
+
+    def _check_known(self, name: TableName) -> None:
+        """Raise `NotFoundError` where there is no table to change, or the principal may not know of it.
+
+        Names of the server's own are no secret.
+        """
+        self._rights.check_writer(f"a change of {name.display!r}")
+        if name.schema not in RESERVED and not self._knows(name):
+            raise self.store.missing(name)
 
     def _check_change(self, statement: Statement, name: TableName, entry: Entry | None) -> None:
         match statement.kind:
             case "create_table" | "create_view":
                 self._check_making(name, entry)
             case "drop_table" | "drop_view":
-                self._rights.check_writer(f"DROP of {name.display!r}")
+                self._check_known(name)
                 if entry is not None:
                     self._rights.check_change(repr(name.display), entry.owner)
-            case "update" | "delete":
-                self._check("UPDATE" if statement.kind == "update" else "DELETE", name, entry)
+            case "update" | "delete" | "merge" | "insert":
+                for privilege in _privileges(statement):
+                    self._check(privilege, name, entry)
                 self.check_unrestricted(name)
             case _:
                 self._rights.check_admin(statement.kind.replace("_", " ").upper())
@@ -197,11 +253,15 @@ class ScopedCatalog(Catalog):
             yield
 
     def _check(self, privilege: Privilege, name: TableName, entry: Entry | None) -> None:
+        self._check_known(name)
         self._rights.check(privilege, name, entry.owner if entry else None)
 
     def _check_making(self, name: TableName, entry: Entry | None) -> None:
         """Check that a table or view may be made under a name, in place of `entry`."""
-        self._rights.check_create(name.schema)
+        if is_temporary(name.schema):
+            self._rights.check_writer(f"CREATE TEMP TABLE {name.name!r}")
+        else:
+            self._rights.check_create(name.schema)
         if entry is not None:
             self._rights.check_change(repr(name.display), entry.owner)
 
@@ -210,3 +270,14 @@ class ScopedCatalog(Catalog):
             self.context().sql_with_options(query, QUERY_ONLY)
         except Exception as error:
             raise mapped_error(error) from error
+
+
+def _privileges(statement: Statement) -> list[Privilege]:
+    """Return what a statement that changes rows needs on its table, besides SELECT."""
+    own: dict[str, Privilege] = {"insert": "INSERT", "update": "UPDATE", "delete": "DELETE"}
+    change = statement.change
+    kinds = [] if change is None else [action.kind for action in change.actions]
+    if change is not None and change.conflict is not None:
+        kinds.append(change.conflict.action.kind)
+    found = {own[kind] for kind in (statement.kind, *kinds) if kind in own}
+    return sorted(found)

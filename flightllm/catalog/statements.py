@@ -1,29 +1,27 @@
 """The statements that change what tables, views and schemas there are."""
 
+from collections.abc import Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import count
 
 import pyarrow as pa
+from datafusion import SessionContext
 
 from flightllm.catalog import memory, views
-from flightllm.catalog.contexts import scratch_context
+from flightllm.catalog.contexts import ROWS_ONLY, scratch_context
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.managed import new_table
 from flightllm.catalog.rewriting import Collect, check_change, run_change
 from flightllm.catalog.store import TableStore
+from flightllm.config import LimitsConfig
 from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, SqlError, UnsupportedError
-from flightllm.sql.names import DEFAULT_SCHEMA, RESERVED, TableName
+from flightllm.plan.bounds import unbounded
+from flightllm.sql.keys import ForeignKey, Key, Keys
+from flightllm.sql.names import DEFAULT_SCHEMA, RESERVED, TableName, is_temporary, quoted
 from flightllm.sql.statement import Statement
-from flightllm.sql.tokens import tokenize
 
 _VIEWS = ("view", "ai_view")
-_CONSTRAINTS = ("primary", "unique", "check", "foreign")
-_PROMISES = (
-    *("references", "key", "generated", "auto_increment", "autoincrement", "materialized", "alias", "ephemeral"),
-    *("collate", "on"),
-)
-"""What begins other parts of a column's definition that DataFusion reads and forgets; columns may be called so."""
 
 
 def execute(store: TableStore, statement: Statement, collect: Collect, owner: str) -> int:
@@ -52,8 +50,9 @@ def check(store: TableStore, statement: Statement) -> None:
     name = target_of(statement)
     match statement.kind:
         case "create_table":
-            _schema_of(statement)
-            check_create(store, statement)
+            schema = _schema_of(store, statement)
+            if check_create(store, statement):
+                _checked_keys(store, statement.keys, name, schema.names)
         case "drop_table" | "drop_view":
             _to_drop(store, statement, name)
         case "delete" | "update":
@@ -113,15 +112,15 @@ def create_ai_view(store: TableStore, statement: Statement, schema: pa.Schema, o
 
 
 def _create_table(store: TableStore, statement: Statement, name: TableName, owner: str) -> None:
-    schema = _schema_of(statement)
+    schema = _schema_of(store, statement)
     with store.lock:
         if check_create(store, statement):
-            store.put(new_table(name, schema, (), owner, statement.tail))
+            keys = _checked_keys(store, statement.keys, name, schema.names)
+            store.put(replace(new_table(name, schema, (), owner, statement.tail), keys=keys))
 
 
-def _schema_of(statement: Statement) -> pa.Schema:
+def _schema_of(store: TableStore, statement: Statement) -> pa.Schema:
     """Return the columns of a table that is defined by a list of them."""
-    _check_definition(statement.tail)
     scratch = scratch_context()
     try:
         scratch.sql(f"CREATE TABLE t {statement.tail}")
@@ -129,21 +128,66 @@ def _schema_of(statement: Statement) -> pa.Schema:
         raise mapped_error(error) from error
     schema = scratch.catalog().schema("public").table("t").schema
     memory.plain_schema(schema)
+    if schema.names:
+        _check_defaults(scratch, statement.tail, schema, store.limits)
     return schema
 
 
-def _check_definition(columns: str) -> None:
-    """Raise `UnsupportedError` where a column list asks for what nothing here sees to."""
-    depth = 0
-    for before, token in pairwise(tokenize(columns)):
-        depth += before.is_symbol("(") - before.is_symbol(")")
-        first = any(before.is_symbol(symbol) for symbol in "(,<")
-        if depth == 1 and (token.is_word(*_CONSTRAINTS) or (token.is_word(*_PROMISES) and not first)):
-            what, instead = token.text.upper(), "write name, type, NOT NULL and DEFAULT"
-            if token.is_word("primary", "unique"):
-                what = "PRIMARY KEY" if what == "PRIMARY" else what
-                instead = f"leave {what} out: nothing here checks that values are unique"
-            raise UnsupportedError(f"{what} in CREATE TABLE is not supported: {instead}")
+def _checked_keys(store: TableStore, keys: Keys, name: TableName, columns: Sequence[str]) -> Keys:
+    """Return the keys of a table with the columns that foreign ones refer to.
+
+    Raises:
+        NotFoundError: a column of a key is none of the table's, or a foreign key refers to what is not there.
+        SqlError: a foreign key refers to a primary key of other columns, or to none.
+    """
+    declared: tuple[Key | ForeignKey, ...] = (*keys.candidates, *keys.foreign)
+    for key in declared:
+        check_columns(key, name, key.columns, columns)
+    foreign = tuple(_checked_foreign(store, one, keys, name, columns) for one in keys.foreign)
+    return replace(keys, foreign=foreign)
+
+
+def _checked_foreign(
+    store: TableStore, key: ForeignKey, keys: Keys, name: TableName, columns: Sequence[str]
+) -> ForeignKey:
+    if key.table != name:
+        other = store.entries.get(key.table)
+        if other is None:
+            raise store.missing(key.table)
+        keys, columns = other.keys, other.schema.names
+    primary = keys.primary.columns if keys.primary else ()
+    referred = key.references or primary
+    if len(referred) != len(key.columns):
+        raise SqlError(
+            f"the foreign key {key.name!r} does not say which columns of {key.table.display!r} it refers to, and the"
+            f" primary key of that table has {len(primary)}: write REFERENCES {key.table.display} (column, …)"
+        )
+    check_columns(key, key.table, referred, columns)
+    return replace(key, references=referred)
+
+
+def check_columns(key: Key | ForeignKey, table: TableName, named: Sequence[str], columns: Sequence[str]) -> None:
+    """Raise `NotFoundError` where a key names a column that a table has not."""
+    for one in named:
+        if one not in columns:
+            raise NotFoundError(
+                f"the key {key.name!r} names a column {one!r}, which {table.display!r} has not; its columns are"
+                f" {', '.join(columns)}"
+            )
+
+
+def _check_defaults(scratch: SessionContext, definition: str, schema: pa.Schema, limits: LimitsConfig) -> None:
+    """Raise `UnsupportedError` where the default of a column has no bound: it is computed by whoever adds rows."""
+    before, close, after = definition.rpartition(")")
+    given = next(name for name in (f"given{number}" for number in count()) if name not in schema.names)
+    scratch.sql(f"CREATE TABLE defaults {before}, {quoted(given)} INT{close}{after}")
+    insert = f"INSERT INTO defaults ({quoted(given)}) VALUES (NULL)"
+    try:
+        (rows,) = scratch.sql_with_options(insert, ROWS_ONLY).logical_plan().inputs()
+    except Exception as error:
+        raise mapped_error(error) from error
+    if reason := unbounded(scratch, scratch.create_dataframe_from_logical_plan(rows), limits):
+        raise UnsupportedError(f"a DEFAULT has no bound ({reason}): write a constant, or give the value in INSERT")
 
 
 def _create_view(store: TableStore, statement: Statement, name: TableName, owner: str) -> None:
@@ -159,7 +203,7 @@ def _create_view(store: TableStore, statement: Statement, name: TableName, owner
 
 
 def _create_schema(store: TableStore, statement: Statement, schema: str) -> None:
-    if schema in RESERVED:
+    if schema in RESERVED or is_temporary(schema):
         raise PermissionDeniedError(f"the schema {schema!r} is the server's own")
     with store.lock:
         if schema in store.schemas() and not statement.exists_ok:

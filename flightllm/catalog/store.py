@@ -29,6 +29,7 @@ from flightllm.catalog.manifest import KEPT, Manifest, entry_json
 from flightllm.catalog.opening import opened
 from flightllm.catalog.planning import ViewPlans
 from flightllm.catalog.reading import readers_of
+from flightllm.catalog.sizes import TableSize, table_size
 from flightllm.config import LimitsConfig
 from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError
 from flightllm.sql.names import (
@@ -37,6 +38,7 @@ from flightllm.sql.names import (
     STORED_SUFFIX,
     SYSTEM_SCHEMA,
     TableName,
+    is_temporary,
     parse_name,
     quoted,
 )
@@ -81,12 +83,16 @@ class TableStore:
         self._register(DEFAULT_SCHEMA)
         if system is not None:
             self._shared.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", SystemSchema(system)))
+        self._temporary: set[str] = set()
+        """The schemas that sessions have for themselves: not listed, and not on disk."""
         self._run = uuid4().hex
         """Stands for the objects of a store: they are taken not to change while the server runs."""
         self._kept = Manifest((), (), uuid4().hex)
         """What is on disk."""
         self._former: set[str] = set()
         """The data files of the manifest before, which is to be put back should the present one be damaged."""
+        self._refused: set[str] = set()
+        """The data files of manifests that were refused, and may be on disk all the same."""
         text = folder.load()
         if text is not None:
             self._load(text)
@@ -99,8 +105,8 @@ class TableStore:
 
     @property
     def _named(self) -> set[str]:
-        """Return the data files that the manifest names, or the one before."""
-        return self._kept.files | self._former
+        """Return the data files that the manifest names, or named, and those of temporary tables."""
+        return self._kept.files | self._former | self._refused | _temporary_files(self._entries)
 
     def _load(self, text: str) -> None:
         try:
@@ -128,7 +134,12 @@ class TableStore:
     def context_over(self, catalog: SharedCatalog, *, planning: bool, parallel: bool) -> SessionContext:
         """Return a fresh context over a catalog of these tables; see `context`."""
         context = shared_context(catalog, self._memory, planning=planning, parallel=parallel)
+        context.sizes = self._size
         return self.places.stores.register(context)
+
+    def _size(self, schema: str, name: str) -> TableSize | None:
+        entry = self._entries.get(TableName(schema, name.removesuffix(STORED_SUFFIX)))
+        return None if entry is None else table_size(entry)
 
     @property
     def entries(self) -> Mapping[TableName, Entry]:
@@ -186,7 +197,7 @@ class TableStore:
         """
         if schema in RESERVED:
             raise PermissionDeniedError(f"the schema {schema!r} is the server's own")
-        if schema not in self._schemas:
+        if schema not in self._schemas and schema not in self._temporary:
             raise NotFoundError(f"there is no schema {schema!r}: write CREATE SCHEMA {quoted(schema)} first")
 
     def add_schema(self, schema: str) -> None:
@@ -210,6 +221,30 @@ class TableStore:
             self._commit(self._entries, others)
             self._shared.deregister_schema(schema)
             self._schemas = others
+
+    def open_temporary(self, schema: str) -> None:
+        """Add a schema for the temporary tables of a session, if it is not there."""
+        with self.lock:
+            if schema not in self._temporary:
+                self._temporary.add(schema)
+                provider = SchemaTables(schema, lambda: self._entries, self.plans.looked_up)
+                self._shared.register_schema(schema, cast("SchemaProvider", provider))
+
+    def drop_temporary(self, schema: str) -> None:
+        """Remove a session's schema with all that is in it, if it is there; queries that read it go on."""
+        with self.lock:
+            if schema not in self._temporary:
+                return
+            self._change({name: entry for name, entry in self._entries.items() if name.schema != schema})
+            self._temporary.discard(schema)
+            self._shared.deregister_schema(schema)
+
+    def visible(self, own: str = "") -> Mapping[TableName, Entry]:
+        """Return the entries without the temporary ones of all sessions but the one that has the schema `own`."""
+        entries = self._entries
+        if not self._temporary:
+            return entries
+        return {n: entry for n, entry in entries.items() if n.schema == own or not is_temporary(n.schema)}
 
     def revision(self, name: TableName, entries: Mapping[TableName, Entry]) -> str:
         """Return a text that changes whenever the rows of one of `entries` may have changed.
@@ -292,17 +327,23 @@ class TableStore:
             raise
         self._entries = entries
         self._retire(before, entries)
+        self.folder.remove(_temporary_files(before) - self._named)
         for entry in before.values():
             if entry.name not in entries and entry.rows is not None:
                 self._rewriting.pop(entry.rows.identity, None)
 
     def _commit(self, entries: Mapping[TableName, Entry], schemas: tuple[str, ...]) -> None:
-        manifest = Manifest(schemas, tuple(e for e in entries.values() if e.kind in KEPT), uuid4().hex)
+        kept = (e for e in entries.values() if e.kind in KEPT and not is_temporary(e.name.schema))
+        manifest = Manifest(schemas, tuple(kept), uuid4().hex)
         written = {entry.name: self._as_json(entry) for entry in manifest.entries}
         texts = [text for _, text in written.values()]
         if (schemas, texts) != (self._kept.schemas, self._texts):
-            self.folder.commit(manifest.as_json(texts))
-            oldest, self._former = self._former, self._kept.files
+            try:
+                self.folder.commit(manifest.as_json(texts))
+            finally:
+                if self.folder.unsure:
+                    self._refused |= manifest.files
+            oldest, self._former, self._refused = self._former | self._refused, self._kept.files, set()
             self._kept, self._texts = manifest, texts
             self.folder.remove(oldest - self._named)
         self._written = written
@@ -325,13 +366,19 @@ class TableStore:
     def catalog_of(self, entries: Mapping[TableName, Entry], planned: Planned | None = None) -> SharedCatalog:
         """Return entries, which may be others than the store's now, as DataFusion looks them up."""
         catalog = SharedCatalog.memory_catalog()
-        for schema in self._schemas:
+        temporary = sorted({name.schema for name in entries if is_temporary(name.schema)}) if self._temporary else []
+        for schema in (*self._schemas, *temporary):
             catalog.register_schema(
                 schema, cast("SchemaProvider", SchemaTables(schema, lambda: entries, planned or self.plans.looked_up))
             )
         if self.system is not None:
             catalog.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", SystemSchema(self.system)))
         return catalog
+
+
+def _temporary_files(entries: Mapping[TableName, Entry]) -> set[str]:
+    found = (entry.rows for name, entry in entries.items() if is_temporary(name.schema))
+    return {file.name for rows in found if rows is not None for file in rows.files}
 
 
 def _with_stale_views(

@@ -10,6 +10,7 @@ from flightllm.catalog.entries import Entry
 from flightllm.catalog.insertion import Insertion
 from flightllm.catalog.managed import add_rows, new_table
 from flightllm.catalog.store import TableStore
+from flightllm.declared_types import marked
 from flightllm.errors import InvalidInputError, SqlError
 from flightllm.sql.names import RESERVED, TableName
 from flightllm.storage.rows import read_rows, write_rows
@@ -30,7 +31,7 @@ def ingest(
         raise InvalidInputError(f"unknown mode {mode!r}: use one of {', '.join(get_args(IngestMode))}")
     if _exists(store, table, mode) and mode in {"append", "create_append"}:
         return _append(store, table, schema, batches)
-    plain = memory.plain_schema(schema)
+    plain = marked(memory.plain_schema(schema), schema)
     file = write_rows(store.folder, plain, memory.checked(batches, plain, store.limits.upload_bytes))
     files = () if file is None else (file,)
     names = [file.name for file in files]
@@ -61,22 +62,38 @@ def insert(
         SqlError: the rows do not fit the columns; known before the first batch is pulled.
     """
     entry = store.writable(table)
+    return add_rows(store, entry, fitted(store, entry, columns, schema, batches))
+
+
+def fitted(
+    store: TableStore, entry: Entry, columns: Sequence[str], schema: pa.Schema, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Return rows for the given columns (none: all) of a table as rows with all its columns, made as they are pulled.
+
+    Raises:
+        SqlError: the rows do not fit the columns; known before the first batch is pulled.
+    """
     target: pa.Schema = entry.schema
     names = columns or target.names
     if len(names) != len(schema):
-        raise SqlError(f"INSERT INTO {table.display} names {len(names)} columns but gets {len(schema)}")
+        raise SqlError(f"INSERT INTO {entry.name.display} names {len(names)} columns but gets {len(schema)}")
     plain = memory.plain_schema(pa.schema([pa.field(f"c{index}", field.type) for index, field in enumerate(schema)]))
     renamed = (pa.RecordBatch.from_arrays(batch.columns, names=plain.names) for batch in batches)
-    fitted: Iterator[pa.RecordBatch] = memory.checked(renamed, plain, store.limits.upload_bytes)
+    rows: Iterator[pa.RecordBatch] = memory.checked(renamed, plain, store.limits.upload_bytes)
     if list(names) != target.names or plain.types != target.types:
-        fitted = Insertion(entry, names, plain).rows(fitted)
-    return add_rows(store, entry, (memory.with_schema(batch, target) for batch in fitted))
+        rows = Insertion(entry, names, plain).rows(rows)
+    return (memory.with_schema(batch, target) for batch in rows)
 
 
 def _append(store: TableStore, name: TableName, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> int:
     entry = store.writable(name)
     memory.check_columns(schema, entry.schema)
-    return add_rows(store, entry, memory.checked(batches, entry.schema, store.limits.upload_bytes))
+    given = pa.schema([field for field in entry.schema if field.name in schema.names])
+    rows: Iterator[pa.RecordBatch] = memory.checked(batches, given, store.limits.upload_bytes)
+    if len(given) < len(entry.schema):  # others get their default, or NULL
+        filled = Insertion(entry, given.names, given).rows(rows)
+        rows = (memory.with_schema(batch, entry.schema) for batch in filled)
+    return add_rows(store, entry, rows)
 
 
 def _exists(store: TableStore, name: TableName, mode: IngestMode) -> Entry | None:

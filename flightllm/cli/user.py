@@ -50,6 +50,11 @@ def _attributes(command: Callable[..., Any]) -> Callable[..., Any]:
         ),
         click.option("--group", "groups", multiple=True, help="A name for several users in grants. Repeatable."),
         click.option("--tenant", help="Users of different tenants share no prefix cache."),
+        click.option(
+            "--linked/--not-linked",
+            default=None,
+            help="The identity provider's user of this name is this user, in the role that its JWT says.",
+        ),
         click.option("--daily-calls", type=click.IntRange(0), help="AI calls a day (UTC)."),
         click.option("--daily-tokens", type=click.IntRange(0), help="Tokens a day, of prompts and answers."),
         click.option("--daily-cost", type=click.FloatRange(0), help="Cost a day, by the prices in [engine]."),
@@ -71,8 +76,8 @@ def _store(config_file: Path | None) -> Iterator[AccessStore]:
 @user.command()
 @data_folder_option
 @_attributes
-@click.option("--no-password", is_flag=True, help="Log in by tokens, JWT or certificate alone.")
-@click.option("--again", is_flag=True, help="Let it have what a dropped user of this name made.")
+@click.option("--no-password", is_flag=True, help="Log in by tokens, certificate or, with --linked, JWT alone.")
+@click.option("--again", is_flag=True, help="Let it have what another user of this name made.")
 @click.argument("name")
 def add(config_file: Path | None, name: str, *, no_password: bool, again: bool, **attributes: Any) -> None:
     """Add a user; the password is asked for, or read from FLIGHTLLM_PASSWORD or standard input."""
@@ -92,7 +97,7 @@ def add(config_file: Path | None, name: str, *, no_password: bool, again: bool, 
 def set_(
     config_file: Path | None, name: str, *, unlimited: bool, no_groups: bool, force: bool, **attributes: Any
 ) -> None:
-    """Change a user's role, groups, tenant or daily limits; what is not named stays."""
+    """Change a user's role, groups, tenant, link or daily limits; what is not named stays."""
     with _store(config_file) as store:
         kept = store.user(name)
         if unlimited:
@@ -136,10 +141,10 @@ def list_users(config_file: Path | None) -> None:
     with _store(config_file) as store:
         users = store.snapshot().users
     rows = [
-        (u.name, u.role, ", ".join(sorted(u.groups)), u.tenant, "yes" if u.password else "no", *_limits(u.allowance))
+        (u.name, u.role, ", ".join(sorted(u.groups)), u.tenant, _yes(u.password), _yes(u.linked), *_limits(u.allowance))
         for u in users.values()
     ]
-    titles = ("name", "role", "groups", "tenant", "password", "calls a day", "tokens a day", "cost a day")
+    titles = ("name", "role", "groups", "tenant", "password", "linked", "calls a day", "tokens a day", "cost a day")
     _print(titles, rows)
 
 
@@ -196,6 +201,7 @@ def _changed(user: User, attributes: dict[str, Any]) -> User:
         groups=frozenset(attributes["groups"]) or user.groups,
         tenant=user.tenant if attributes["tenant"] is None else attributes["tenant"],
         allowance=allowance,
+        linked=user.linked if attributes["linked"] is None else attributes["linked"],
     )
 
 
@@ -210,6 +216,10 @@ def _password() -> str:
 
 def _print(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     put(console_of(), as_table(pa.schema([(title, pa.string()) for title in titles]), rows))
+
+
+def _yes(value: object) -> str:
+    return "yes" if value else "no"
 
 
 def _limits(allowance: Allowance) -> tuple[str, str, str]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from flightllm.config.checks import above_zero, at_least_one
+from flightllm.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,9 +31,14 @@ class LimitsConfig:
     spill_bytes: int = 100 << 30
     spill_folder: Path | None = None
     batch_bytes: int = 2 << 20
+    isolated_statements: int = 16
+    isolated_spares: int = 1
 
     def __post_init__(self) -> None:
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "spill_folder"}
+        if self.isolated_spares < 0:
+            raise ConfigError(f"limits: isolated_spares = {self.isolated_spares} must be at least 0")
+        other = ("spill_folder", "isolated_spares")
+        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in other}
         at_least_one("limits", **{key: value for key, value in values.items() if isinstance(value, int)})
         above_zero("limits", **{key: value for key, value in values.items() if isinstance(value, float)})
 

@@ -151,6 +151,8 @@ def _value(key: str, value: Any, kind: Any, base: Path) -> Any:
         return base / Path(value).expanduser()
     if kind == tuple[Path, ...] and isinstance(value, list):
         return tuple(_value(key, item, Path, base) for item in value)
+    if kind == tuple[str, ...] and isinstance(value, list):
+        return tuple(_value(key, item, str, base) for item in value)
     if kind == Mapping[str, ObjectStoreConfig]:
         section = key.strip("[]").replace("] ", ".")
         stores = {name: _section(f"{section}.{name}", ObjectStoreConfig, _table(key, table), base)

@@ -11,15 +11,20 @@ class HttpConfig:
     """Where `/metrics`, `/healthz` and `/readyz` are served, and the web page; nowhere without `listen`.
 
     Anybody who reaches an address reads its metrics, so on one that other machines reach they are served only where
-    `metrics` is true. The page asks for user and password, or token.
+    `metrics` is true. The page asks for user and password, or token. Browsers reach it by the loopback names, the
+    address it listens on, the machine's name, and the names in `hosts`.
     """
 
     listen: str | None = None
     metrics: bool | None = None
     page: bool = False
+    hosts: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         _ = self.address
+        for name in self.hosts:
+            if not name or set(name) & set(":/@ *"):
+                raise ConfigError(f"[http] hosts: expected names such as llm.example.com, without a port, got {name!r}")
         if self.page and self.listen is None:
             raise ConfigError("[http] page needs listen, the address to serve it on, such as 127.0.0.1:9090")
 

@@ -5,11 +5,12 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Timer
+from threading import Thread
 from types import FrameType
 from typing import IO, Any, NoReturn, cast
 
@@ -18,6 +19,7 @@ from flightllm.resources import sample_folder
 
 _READY = "listening "
 _STOP_SECONDS = 10.0
+_LOOK_SECONDS = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,19 +134,30 @@ def _settings(tables: Mapping[str, Path]) -> str:
 
 
 def _await_ready(process: subprocess.Popen[str], log: IO[str], seconds: float) -> str:
-    timer = Timer(seconds, process.kill)
-    timer.start()
-    try:
-        for line in cast("IO[str]", process.stdout):
-            if line.startswith(_READY):
-                return line.removeprefix(_READY).strip()
-    finally:
-        timer.cancel()
+    """Return the URI that the server prints; a thread reads it, so that a signal ends the wait at once."""
+    found: list[str] = []
+    reader = Thread(target=_read_ready, args=(cast("IO[str]", process.stdout), found), daemon=True)
+    with holding_signals():
+        reader.start()
+    deadline = time.monotonic() + seconds
+    while reader.is_alive():
+        if time.monotonic() > deadline:
+            process.kill()
+        reader.join(_LOOK_SECONDS)
+    if found:
+        return found[0]
     process.wait()
     log.seek(0)
     lines = [line.strip() for line in log if line.strip()] or ["it said nothing"]
     said = lines[-1].removeprefix("error: ") if lines[-1].startswith("error: ") else " | ".join(lines[-5:])
     raise EngineUnavailableError(f"the server did not start (exit code {process.returncode}): {said}")
+
+
+def _read_ready(output: IO[str], found: list[str]) -> None:
+    for line in output:
+        if line.startswith(_READY):
+            found.append(line.removeprefix(_READY).strip())
+            return
 
 
 def stop(process: "subprocess.Popen[Any]", seconds: float = _STOP_SECONDS) -> None:

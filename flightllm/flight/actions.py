@@ -10,18 +10,16 @@ import pyarrow as pa
 from pyarrow import flight
 
 from flightllm.errors import InvalidInputError, NotFoundError, UnsupportedError
-from flightllm.flight.backend import Session
-from flightllm.flight.core import Core, call_of, no_transactions, refuse_transaction
+from flightllm.flight.core import Core, call_of, check_transaction
 from flightllm.flight.endpoints import renewed
 from flightllm.flight.infos import DONE
 from flightllm.flight.messages import flight_message, pack, parse_flight, sql_message, unpack, unpack_as
 from flightllm.flight.statements import Cancelled, Prepared
-from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA
 
 _Handler = Callable[[Core, flight.ServerCallContext, bytes], bytes | None]
 _INVALID_NAME, _INVALID_VALUE = 1, 2
-_PLACE: Mapping[str, str] = {"catalog": CATALOG, "schema": DEFAULT_SCHEMA}
-"""Where unqualified names are looked up; fixed."""
+_COMMIT, _ROLLBACK = 1, 2
+"""Values of EndTransaction."""
 
 
 def act(core: Core, context: flight.ServerCallContext, kind: str, body: bytes) -> bytes | None:
@@ -38,16 +36,16 @@ def act(core: Core, context: flight.ServerCallContext, kind: str, body: bytes) -
 
 def _prepare(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
     request = unpack_as("ActionCreatePreparedStatementRequest", body)
-    refuse_transaction(request)
     session = core.session(context)
+    check_transaction(session, request)
     description = core.run(context, session, partial(session.describe, request.query))
     return _prepared(core, Prepared(session, request.query, description))
 
 
 def _prepare_plan(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
     request = unpack_as("ActionCreatePreparedSubstraitPlanRequest", body)
-    refuse_transaction(request)
     session = core.session(context)
+    check_transaction(session, request)
     description = core.run(context, session, partial(session.describe_plan, request.plan.plan))
     return _prepared(core, Prepared(session, request.plan.plan, description))
 
@@ -56,13 +54,15 @@ def _prepared(core: Core, statement: Prepared) -> bytes:
     """Keep a prepared statement and tell of it."""
     core.refuse_when_draining()
     description = statement.description
+    returns_rows = not description.is_update or len(description.schema) > 0
+    core.kept.add(description.plan)
     result = sql_message(
         "ActionCreatePreparedStatementResult",
         prepared_statement_handle=core.prepared.add(statement),
         # Old JDBC drivers take an empty schema for an update and a missing parameter schema for an error.
-        dataset_schema=b"" if description.is_update else _ipc(description.schema),
+        dataset_schema=_ipc(description.schema) if returns_rows else b"",
         parameter_schema=_ipc(description.parameters),
-        is_update=description.is_update,
+        is_update=not returns_rows,
     )
     return pack(result)
 
@@ -149,14 +149,14 @@ def _renew(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
 
 def _set_options(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
     session, result = core.session(context), flight_message("SetSessionOptionsResult")
-    known, kinds = {**_PLACE, **session.get_options()}, core.option_kinds.setdefault(session, {})
+    known, kinds = session.get_options(), core.option_kinds.setdefault(session, {})
     for key, value in parse_flight("SetSessionOptionsRequest", body).session_options.items():
         name, kind = key.lower().removeprefix("flightllm."), value.WhichOneof("option_value")
         try:
             if kind is not None:
-                _set_option(session, name, _option_text(value))
+                session.set_option(name, _option_text(value))
                 kinds[name] = kind
-            elif name not in _PLACE:
+            else:
                 session.reset_option(name)
                 kinds.pop(name, None)
         except (InvalidInputError, NotFoundError):
@@ -164,19 +164,10 @@ def _set_options(core: Core, context: flight.ServerCallContext, body: bytes) -> 
     return _encoded(result)
 
 
-def _set_option(session: Session, name: str, value: str) -> None:
-    if name not in _PLACE:
-        session.set_option(name, value)
-    elif value != _PLACE[name]:
-        raise InvalidInputError(
-            f"the {name} of a session is always {_PLACE[name]!r}; write other schemas before a table"
-        )
-
-
 def _get_options(core: Core, context: flight.ServerCallContext, _body: bytes) -> bytes:
     session, result = core.session(context), flight_message("GetSessionOptionsResult")
     kinds = core.option_kinds.get(session, {})
-    for key, text in {**_PLACE, **session.get_options()}.items():
+    for key, text in session.get_options().items():
         kind, value = _option_value(text, kinds.get(key, ""))
         setattr(result.session_options[key], kind, value)
     return _encoded(result)
@@ -187,8 +178,20 @@ def _close_session(core: Core, context: flight.ServerCallContext, _body: bytes) 
     return _encoded(flight_message("CloseSessionResult", status=1))
 
 
-def _no_transactions(_core: Core, _context: flight.ServerCallContext, _body: bytes) -> bytes:
-    raise no_transactions()
+def _begin_transaction(core: Core, context: flight.ServerCallContext, body: bytes) -> bytes:
+    unpack_as("ActionBeginTransactionRequest", body)
+    return pack(sql_message("ActionBeginTransactionResult", transaction_id=core.session(context).begin()))
+
+
+def _end_transaction(core: Core, context: flight.ServerCallContext, body: bytes) -> None:
+    request = unpack_as("ActionEndTransactionRequest", body)
+    if request.action not in (_COMMIT, _ROLLBACK):
+        raise InvalidInputError("a transaction ends by commit or rollback")
+    core.session(context).end(request.transaction_id, commit=request.action == _COMMIT)
+
+
+def _no_savepoints(_core: Core, _context: flight.ServerCallContext, _body: bytes) -> bytes:
+    raise UnsupportedError("savepoints are not supported: every statement takes effect by itself")
 
 
 def _option_text(value: Any) -> str:
@@ -237,10 +240,10 @@ ACTIONS: Mapping[str, tuple[str, _Handler]] = {
     "SetSessionOptions": ("Change settings of the session.", _set_options),
     "GetSessionOptions": ("List settings of the session.", _get_options),
     "CloseSession": ("End the session.", _close_session),
-    "BeginTransaction": ("Not supported.", _no_transactions),
-    "EndTransaction": ("Not supported.", _no_transactions),
-    "BeginSavepoint": ("Not supported.", _no_transactions),
-    "EndSavepoint": ("Not supported.", _no_transactions),
+    "BeginTransaction": ("Begin a transaction, in which every statement takes effect by itself.", _begin_transaction),
+    "EndTransaction": ("End a transaction; one that changed something cannot be rolled back.", _end_transaction),
+    "BeginSavepoint": ("Not supported.", _no_savepoints),
+    "EndSavepoint": ("Not supported.", _no_savepoints),
     # For administrators:
     "Drain": ("Finish what runs and end the server.", _drain),
     "Quarantine": ("List the statements refused since the server died.", _quarantine),

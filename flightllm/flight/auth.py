@@ -4,23 +4,44 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from http.cookies import CookieError, SimpleCookie
+from typing import Any
 
+import pyarrow as pa
 from pyarrow import flight
 
 from flightllm.access.login import LOGIN_PREFIX, Login
 from flightllm.access.principal import Principal
 from flightllm.errors import UnauthenticatedError
 from flightllm.flight.errors import statuses
+from flightllm.flight.messages import parse_flight
 
 COOKIE = "flightllm_session"
 SETTING_PREFIX = "x-flightllm-"
+_OLD_TOKEN = "auth-token-bin"  # noqa: S105 - the name of a header
+"""The header of clients that got their token as a handshake's payload."""
 
 
 class Handshake(flight.ServerAuthHandler):
-    """Accept every handshake: the credentials travel in headers, and `CallFactory` checks them."""
+    """Accept every handshake: the credentials travel in headers, and `CallFactory` checks them.
 
-    def authenticate(self, outgoing: object, incoming: object) -> None:
-        """Exchange nothing."""
+    Old clients send them as the handshake's payload, a `BasicAuth`, and get a token as payload, which comes with their
+    calls in a header of its own.
+    """
+
+    def __init__(self, login: Login) -> None:
+        super().__init__()
+        self._login = login
+
+    def authenticate(self, outgoing: Any, incoming: Any) -> None:
+        """Exchange a `BasicAuth` for a token; nothing where nothing is sent."""
+        with statuses():
+            try:
+                payload = incoming.read()
+            except (OSError, flight.FlightError, pa.ArrowException):  # the client sends nothing
+                return
+            if payload:
+                given = parse_flight("BasicAuth", payload)
+                outgoing.write(self._login.by_password(given.username, given.password)[1].encode())
 
     def is_valid(self, _token: bytes) -> bytes:
         """Name no peer: identity comes from the headers."""
@@ -74,12 +95,17 @@ class CallFactory(flight.ServerMiddlewareFactory):
         self._login = login
         self._certificates = certificates
 
-    def start_call(self, _info: flight.CallInfo, headers: Mapping[str, Sequence[str | bytes]]) -> Call:
+    def start_call(self, info: flight.CallInfo | None, headers: Mapping[str, Sequence[str | bytes]]) -> Call:
         """Return the call's middleware; a Flight status refuses the call."""
         with statuses():
             texts = {name.lower(): _text(values[0]) for name, values in headers.items() if values}
             if self._certificates:
                 return Call(None, "", texts)
+            if token := texts.get(_OLD_TOKEN):
+                return Call(self._login.by_token(token), token, texts)
+            handshakes = info is not None and info.method == flight.FlightMethod.HANDSHAKE
+            if handshakes and "authorization" not in texts:
+                return Call(None, "", texts)  # `Handshake` reads who it is
             scheme, _, value = texts.get("authorization", "").partition(" ")
             if scheme.lower() == "basic":
                 principal, token = self._login.by_password(*_credentials(value))

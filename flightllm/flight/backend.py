@@ -11,6 +11,7 @@ from flightllm.errors import FlightLLMError
 from flightllm.limits import TimeLimit
 from flightllm.records import Stop
 from flightllm.spans import Spans
+from flightllm.sql.keys import Keys
 
 
 class QueryRecord(Protocol):
@@ -76,6 +77,29 @@ class Description(Protocol):
     def parameters(self) -> pa.Schema:
         """Return one field per parameter, in order."""
 
+    @property
+    def plan(self) -> "Plan | None":
+        """Return the plan to execute the statement by, if there is one."""
+
+
+class Plan(Protocol):
+    """A planned query, kept for one execution."""
+
+    def drop(self) -> None:
+        """Give it up. Idempotent."""
+
+
+class Returned(Protocol):
+    """What a change with RETURNING did."""
+
+    @property
+    def affected(self) -> int:
+        """Return how many rows it changed."""
+
+    @property
+    def rows(self) -> pa.Table:
+        """Return the rows that it returns."""
+
 
 class Session(Protocol):
     """One client's state and statements."""
@@ -98,6 +122,9 @@ class Session(Protocol):
     def is_update(self, sql: str) -> bool:
         """Return whether `sql` is DDL, DML or SET, from its text alone."""
 
+    def returns_rows(self, sql: str) -> bool:
+        """Return whether `sql` changes something and returns rows, from its text alone."""
+
     def describe(self, sql: str, parameters: pa.RecordBatch | None = None) -> Description:
         """Plan `sql` without running anything, with a row of parameters if there is one."""
 
@@ -105,6 +132,9 @@ class Session(Protocol):
         self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = ...
     ) -> QueryResult:
         """Start a query with at most one row of parameters; a batch without rows gives no rows."""
+
+    def execute_planned(self, plan: Any, sql: str, settings: Mapping[str, str] = ...) -> QueryResult | None:
+        """Start a query by the plan of its description; None where something has changed that it depends on."""
 
     def describe_plan(self, plan: bytes) -> Description:
         """Plan a serialized Substrait plan without running anything."""
@@ -122,6 +152,16 @@ class Session(Protocol):
     ) -> int:
         """Run DDL, DML or SET once, or once per parameter row; return the rows affected or -1."""
 
+    def update_returning(
+        self,
+        sql: str,
+        parameters: pa.Table | None = None,
+        settings: Mapping[str, str] = ...,
+        *,
+        cancelled: Stop | None = None,
+    ) -> Returned:
+        """Run a change with RETURNING once, or once per parameter row; return the rows that it returns."""
+
     def ingest(
         self,
         table: str,
@@ -134,6 +174,22 @@ class Session(Protocol):
         cancelled: Stop | None = None,
     ) -> int:
         """Write batches to a table; return the rows written."""
+
+    def table_exists(self, table: str, db_schema: str, *, temporary: bool) -> bool:
+        """Return whether an upload in place of a table would find one."""
+
+    @property
+    def catalog(self) -> "Catalog":
+        """Return the catalog as its user sees it now, with the session's temporary tables."""
+
+    def begin(self) -> bytes:
+        """Begin a transaction and return its id."""
+
+    def check_transaction(self, transaction: bytes) -> None:
+        """Raise `NotFoundError` where there is no such transaction."""
+
+    def end(self, transaction: bytes, *, commit: bool) -> None:
+        """End a transaction; raises `UnsupportedError` where it cannot be undone."""
 
     def set_option(self, key: str, value: str) -> None:
         """Change a setting; raises `InvalidInputError` for an unknown key or value."""
@@ -219,6 +275,10 @@ class TableInfo(Protocol):
     @property
     def schema(self) -> pa.Schema:
         """Return its columns."""
+
+    @property
+    def keys(self) -> Keys:
+        """Return the keys that were declared for it."""
 
 
 class Catalog(Protocol):

@@ -16,11 +16,12 @@ from flightllm.errors import (
     FlightLLMError,
     NotFoundError,
     PermissionDeniedError,
-    UnsupportedError,
 )
 from flightllm.flight.auth import COOKIE, Call
 from flightllm.flight.backend import Database, QueryRecord, Session
+from flightllm.flight.bindings import forget
 from flightllm.flight.bound_values import BoundValues
+from flightllm.flight.kept import KeptPlans
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.load import Load
 from flightllm.flight.planned import Planned
@@ -68,6 +69,7 @@ class Core:
     bound: BoundValues = field(init=False)
     statements: Registry[Statement] = field(init=False)
     planned: Planned = field(init=False)
+    kept: KeptPlans = field(init=False)
     slots: Slots = field(init=False)
     draining: threading.Event = field(default_factory=threading.Event)
     refusals: Refusals = field(default_factory=Refusals)
@@ -80,9 +82,11 @@ class Core:
         count, seconds = self.limits.statements, self.limits.unfetched_seconds
         self.sessions = SessionStore(self.database, self.limits)
         self.bound = BoundValues(self.limits.upload_bytes)
-        self.prepared = Registry("prepared statement", count, seconds, self.bound.forget, _user_of)
+        dropped = forget(self.bound, lambda handle: self.prepared.remove(handle))  # noqa: PLW0108 - made below
+        self.prepared = Registry("prepared statement", count, seconds, dropped, _user_of)
         self.statements = Registry("query", count, seconds, Statement.drop, _user_of)
         self.planned = Planned(self.limits.planned_seconds)
+        self.kept = KeptPlans(self.limits.kept_plans, self.limits.planned_seconds)
         self.slots = Slots(
             self.limits.concurrent_queries,
             queue=self.limits.queued_queries,
@@ -164,6 +168,7 @@ class Core:
 
     def place(self, context: Context, session: Session, cancel: Callable[[], None] = lambda: None) -> Place:
         """Wait for a place for a statement of `session`; see `Slots.take`."""
+        self.kept.sweep()
         self.planned.sweep()  # a change of a table would keep the former files for them
         return self.slots.take(Asker(session.principal.name, session.id), context.is_cancelled, cancel)
 
@@ -212,12 +217,7 @@ def call_of(context: Context) -> Call:
     return call
 
 
-def refuse_transaction(message: Any) -> None:
-    """Raise `UnsupportedError` for a statement inside a transaction: there are none here."""
+def check_transaction(session: Session, message: Any) -> None:
+    """Raise `NotFoundError` where a statement is in a transaction that its session has not."""
     if message.transaction_id:
-        raise no_transactions()
-
-
-def no_transactions() -> UnsupportedError:
-    """Return the error that there are no transactions."""
-    return UnsupportedError("transactions are not supported; every statement commits by itself (use autocommit)")
+        session.check_transaction(message.transaction_id)

@@ -31,6 +31,7 @@ from flightllm.errors import (
     UnsupportedError,
 )
 from flightllm.flight.sqlstates import sqlstate
+from flightllm.texts import well_formed
 
 _log = structlog.get_logger(__name__)
 _P = ParamSpec("_P")
@@ -77,8 +78,8 @@ class Unimplemented(_SaidOnce, NotImplementedError):  # noqa: N818
 
 
 _STATUSES: tuple[tuple[type[FlightLLMError], type[Exception]], ...] = (
+    (NotFoundError, NotFound),  # before what the text of an unknown table is otherwise
     (InvalidInputError, InvalidArgument),
-    (NotFoundError, NotFound),
     (UnsupportedError, Unimplemented),
     (MissingExtraError, Unimplemented),
     (UnauthenticatedError, flight.FlightUnauthenticatedError),
@@ -116,7 +117,7 @@ def to_status(error: BaseException, query_id: str | None = None) -> Exception:
         return cast("Exception", error)
     for ours, status in _STATUSES:
         if isinstance(error, ours):
-            return status(_fitted(str(error) or type(error).__name__))
+            return status(_fitted(well_formed(str(error)) or type(error).__name__))
     if isinstance(error, pa.ArrowCancelled):
         return _CANCELLED("the query was cancelled")
     text = "".join(traceback.format_exception(error, limit=50))

@@ -8,12 +8,12 @@ from pyarrow import flight
 
 from flightllm.errors import UnsupportedError
 from flightllm.flight.backend import Session
-from flightllm.flight.core import Core, call_of, refuse_transaction
+from flightllm.flight.core import Core, call_of, check_transaction
 from flightllm.flight.endpoints import endpoints, ticket
 from flightllm.flight.messages import Command
 from flightllm.flight.metadata import is_metadata, metadata_schema
 from flightllm.flight.statements import Statement, promised
-from flightllm.flight.updates import run_update
+from flightllm.flight.updates import run_returning, run_update, told
 from flightllm.sql.parameters import each_row
 
 DONE = b"done"
@@ -31,16 +31,22 @@ def flight_info(
     settings = call_of(context).settings
     if command.name == "CommandPreparedStatementQuery":
         prepared = core.prepared_of(context, command.message.prepared_statement_handle)
-        statement = Statement(prepared.session, prepared.text, prepared.parameters, settings, names=prepared.names)
+        statement = Statement(prepared.session, prepared.text, prepared.values, settings, names=prepared.names)
+        statement.kept = None if statement.parameters is not None else prepared.description.plan
         is_update = prepared.description.is_update
     else:
         text = _text(command)
-        refuse_transaction(command.message)
         statement = Statement(core.session(context), text, None, settings)
+        check_transaction(statement.session, command.message)
         is_update = isinstance(text, str) and statement.session.is_update(text)
+    if is_update and statement.session.returns_rows(str(statement.text)):
+        returned = run_returning(core, context, statement.session, str(statement.text), statement.parameters)
+        statement.keep(returned.rows)
+        parts = endpoints(core, core.statements.add(statement), 1)
+        return _info(returned.rows.schema, descriptor, parts, records=returned.rows.num_rows)
     if is_update:
         count = run_update(core, context, statement.session, str(statement.text), statement.parameters)
-        return _info(NO_COLUMNS, descriptor, [flight.FlightEndpoint(ticket(DONE), [])], records=count)
+        return _info(NO_COLUMNS, descriptor, [flight.FlightEndpoint(ticket(DONE), [])], records=told(count))
     statement.parts = _parts(statement.session, settings)
     result = core.run(context, statement.session, statement.plan, discard=lambda _: statement.drop())
     parts = endpoints(core, core.statements.add(statement), statement.parts)
@@ -57,7 +63,7 @@ def result_schema(core: Core, context: flight.ServerCallContext, command: Comman
     if command.name == "CommandPreparedStatementQuery":
         prepared = core.prepared_of(context, command.message.prepared_statement_handle)
         session, text, names = prepared.session, prepared.text, prepared.names
-        row = next(each_row(prepared.parameters), None)
+        row = next(each_row(prepared.values), None)
     else:
         session, text = core.session(context), _text(command)
     describe = partial(session.describe, text, row) if isinstance(text, str) else partial(session.describe_plan, text)

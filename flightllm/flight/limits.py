@@ -13,7 +13,8 @@ class FlightLimits:
     ready together are handed to gRPC up to `coalesce_bytes` at a time. `upload_bytes` bounds one DoPut, and all values
     bound to prepared statements together. `concurrent_queries` statements are worked on at once; of others up to
     `queued_queries` wait up to `queue_seconds`. Up to `statements` are kept prepared, and as many planned; one that
-    nobody fetches is dropped after `unfetched_seconds`, its plan after `planned_seconds`. A query whose client takes no
+    nobody fetches is dropped after `unfetched_seconds`, its plan after `planned_seconds`; so are the `kept_plans`
+    of statements that were prepared and not executed. A query whose client takes no
     rows, and an upload whose client sends none, for `stalled_seconds` is given up (0: never), or for `crowded_seconds`
     where somebody with fewer places waits for one. A session not used for `session_seconds` is closed; where there are
     `sessions`, a new one takes the place of one not used for `idle_seconds`, or of one of a user who has more of them.
@@ -28,6 +29,7 @@ class FlightLimits:
     statements: int = 4096
     unfetched_seconds: float = 3600.0
     planned_seconds: float = 60.0
+    kept_plans: int = 256
     stalled_seconds: float = 600.0
     crowded_seconds: float = 30.0
     sessions: int = 4096

@@ -5,7 +5,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from flightllm.declared_types import declared
 from flightllm.flight.backend import Catalog, TableInfo
+from flightllm.flight.key_rows import key_rows
 from flightllm.flight.like import like
 from flightllm.flight.messages import Command
 from flightllm.flight.sql_info import SQL_INFO_SCHEMA, Value, sql_info_table
@@ -13,12 +15,14 @@ from flightllm.flight.sql_types import described, type_rows
 from flightllm.sql.names import CATALOG
 
 TABLE_TYPES = ("SYSTEM TABLE", "TABLE", "VIEW")
+_LARGEST = 2 << 20
+"""Bytes of a schema from which on less is said of each column."""
 _TYPE_ALIASES = {"BASE TABLE": "TABLE"}
 """The catalog and Grafana say `BASE TABLE` for what other clients call `TABLE`."""
 
 
 def _schema(**types: str | pa.DataType) -> pa.Schema:
-    """Make a schema of `name=type`; a type written with a trailing `?` may be NULL."""
+    """Make a schema of `name=type`; a type written with a trailing `?` can be NULL."""
     fields = []
     for name, given in types.items():
         text = given if isinstance(given, str) else ""
@@ -44,6 +48,7 @@ _REFERENCE = _schema(
     delete_rule="uint8",
 )
 _TABLES = _schema(catalog_name="string?", db_schema_name="string?", table_name="string", table_type="string")
+_KEYS = ("CommandGetPrimaryKeys", "CommandGetExportedKeys", "CommandGetImportedKeys", "CommandGetCrossReference")
 _SCHEMAS: Mapping[str, pa.Schema] = {
     "CommandGetSqlInfo": SQL_INFO_SCHEMA,
     "CommandGetCatalogs": _schema(catalog_name="string"),
@@ -88,15 +93,22 @@ def metadata_schema(command: Command) -> pa.Schema:
     return schema
 
 
-def metadata_table(command: Command, catalog: Catalog, info: Mapping[int, Value]) -> pa.Table:
-    """Return a metadata command's result. Keys are always empty: tables have none."""
+def metadata_table(
+    command: Command, catalog: Catalog, info: Mapping[int, Value], most_bytes: int = _LARGEST
+) -> pa.Table:
+    """Return a metadata command's result.
+
+    A table's schema of more than `most_bytes` leaves out what Flight SQL says of each column.
+    """
     message, schema = command.message, metadata_schema(command)
     if command.name == "CommandGetSqlInfo":
         return sql_info_table(info, message.info)
+    if command.name in _KEYS:
+        return pa.Table.from_pylist(key_rows(command.name, message, catalog), schema=schema)
     rows: dict[str, Callable[[], list[dict[str, Any]]]] = {
         "CommandGetCatalogs": lambda: [{"catalog_name": CATALOG}],
         "CommandGetDbSchemas": lambda: _db_schemas(message, catalog),
-        "CommandGetTables": lambda: _tables(message, catalog),
+        "CommandGetTables": lambda: _tables(message, catalog, most_bytes),
         "CommandGetTableTypes": lambda: [{"table_type": kind} for kind in TABLE_TYPES],
         "CommandGetXdbcTypeInfo": lambda: type_rows(message.data_type if message.HasField("data_type") else None),
     }
@@ -109,7 +121,7 @@ def _db_schemas(message: Any, catalog: Catalog) -> list[dict[str, Any]]:
     return [{"catalog_name": CATALOG, "db_schema_name": name} for name in names]
 
 
-def _tables(message: Any, catalog: Catalog) -> list[dict[str, Any]]:
+def _tables(message: Any, catalog: Catalog, most_bytes: int) -> list[dict[str, Any]]:
     in_schema, named = _like(message, "db_schema_filter_pattern"), _like(message, "table_name_filter_pattern")
     types = {_table_type(kind) for kind in message.table_types}
 
@@ -119,21 +131,34 @@ def _tables(message: Any, catalog: Catalog) -> list[dict[str, Any]]:
 
     found = [table for table in catalog.tables() if asked(table)] if _in_catalog(message) else []
     found.sort(key=lambda table: (table.name.schema, table.name.name))
-    return [_row(table, with_schema=message.include_schema) for table in found]
+    return [_row(table, most_bytes if message.include_schema else None) for table in found]
 
 
-def _row(table: TableInfo, *, with_schema: bool) -> dict[str, Any]:
+def _row(table: TableInfo, most_bytes: int | None) -> dict[str, Any]:
     row: dict[str, Any] = {
         "catalog_name": CATALOG,
         "db_schema_name": table.name.schema,
         "table_name": table.name.name,
         "table_type": _table_type(table.type),
     }
-    if with_schema:
-        place = {"CATALOG_NAME": CATALOG, "DB_SCHEMA_NAME": table.name.schema, "TABLE_NAME": table.name.name}
-        schema = described(table.schema, place, read_only=table.type != "BASE TABLE")
-        row["table_schema"] = schema.serialize().to_pybytes()
+    if most_bytes is not None:
+        row["table_schema"] = _encoded(table, most_bytes)
     return row
+
+
+def _encoded(table: TableInfo, most_bytes: int) -> bytes:
+    """Encode a table's schema with as much about each column as fits: one value cannot be sent in pieces.
+
+    The names of catalog, schema and table go first: the row of the table has them too.
+    """
+    place = {"CATALOG_NAME": CATALOG, "DB_SCHEMA_NAME": table.name.schema, "TABLE_NAME": table.name.name}
+    read_only = table.type != "BASE TABLE"
+    for known in (place, {}):
+        encoded: bytes = described(table.schema, known, read_only=read_only).serialize().to_pybytes()
+        if len(encoded) <= most_bytes:
+            return encoded
+    plain: bytes = declared(table.schema).serialize().to_pybytes()
+    return plain
 
 
 def _table_type(kind: str) -> str:

@@ -9,15 +9,16 @@ from pyarrow import flight
 from flightllm.catalog import IngestMode
 from flightllm.errors import InvalidInputError, NotFoundError, SqlError, UnsupportedError
 from flightllm.flight.backend import Session
-from flightllm.flight.core import Core, call_of, refuse_transaction
+from flightllm.flight.bindings import bind
+from flightllm.flight.core import Core, call_of, check_transaction
 from flightllm.flight.feed import Feed
 from flightllm.flight.messages import Command, sql_message
 from flightllm.flight.statements import Prepared
-from flightllm.flight.updates import GRACE_SECONDS, run_update
+from flightllm.flight.updates import GRACE_SECONDS, run_update, told
 from flightllm.flight.uploads import Upload
 from flightllm.flight.work import Patience, await_end, begin
 from flightllm.records import Stop
-from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA
+from flightllm.sql.names import CATALOG
 
 _T = TypeVar("_T")
 _CREATE, _FAIL_MISSING = 1, 2
@@ -42,8 +43,8 @@ def put(core: Core, context: flight.ServerCallContext, command: Command, reader:
     if command.name == "CommandStatementIngest":
         count = _ingest(core, context, command, reader)
     elif command.name == "CommandStatementUpdate":
-        refuse_transaction(command.message)
         session, sql = core.session(context), command.message.query
+        check_transaction(session, command.message)
         if not session.is_update(sql):
             raise InvalidInputError("the statement returns rows: execute it as a query, not as an update")
         count = run_update(core, context, session, sql, None)
@@ -53,14 +54,13 @@ def put(core: Core, context: flight.ServerCallContext, command: Command, reader:
         raise UnsupportedError("a Substrait plan cannot change anything here: execute it as a query, or send SQL")
     else:
         raise UnsupportedError(f"{command.name} cannot be sent by DoPut")
-    return sql_message("DoPutUpdateResult", record_count=count)
+    return sql_message("DoPutUpdateResult", record_count=told(count))
 
 
 def _bind(core: Core, context: flight.ServerCallContext, command: Command, reader: Any) -> Any:
-    handle = command.message.prepared_statement_handle
-    prepared = core.prepared_of(context, handle)
-    for other in core.bound.bind(handle, prepared, _parameters(core, context, prepared, reader)):
-        core.prepared.remove(other)
+    prepared = core.prepared_of(context, command.message.prepared_statement_handle)
+    values = _parameters(core, context, prepared, reader)
+    handle = bind(core.prepared, core.bound, prepared, values)
     return sql_message("DoPutPreparedStatementResult", prepared_statement_handle=handle)
 
 
@@ -70,7 +70,7 @@ def _prepared_update(core: Core, context: flight.ServerCallContext, command: Com
         raise InvalidInputError("the statement is a query: execute it as one, once for each row of parameters")
     parameters = _parameters(core, context, prepared, reader)
     if parameters is None:
-        parameters = prepared.parameters
+        parameters = prepared.values
     return run_update(core, context, prepared.session, str(prepared.text), parameters)
 
 
@@ -98,19 +98,17 @@ def _parameters(core: Core, context: flight.ServerCallContext, prepared: Prepare
 
 
 def _ingest(core: Core, context: flight.ServerCallContext, command: Command, reader: Any) -> int:
-    message = command.message
-    refuse_transaction(message)
+    message, session = command.message, core.session(context)
+    check_transaction(session, message)
     if message.catalog not in ("", CATALOG):
         raise NotFoundError(f"there is no catalog {message.catalog!r}; the only one is {CATALOG!r}")
     if not message.table:
         raise InvalidInputError("the upload names no table: say which one to create or add to")
     if message.options:
         raise UnsupportedError(f"the ingest option {min(message.options)!r} is unknown; there are none here")
-    db_schema = message.schema or DEFAULT_SCHEMA
     mode = _mode(message.table_definition_options)
     if mode == "replace" and message.table_definition_options.if_not_exist != _CREATE:
-        _check_exists(core, context, db_schema, message.table)
-    session = core.session(context)
+        _check_exists(session, message)
 
     def ingest(upload: Upload, stop: Stop) -> int:
         if not upload.schema:
@@ -118,9 +116,9 @@ def _ingest(core: Core, context: flight.ServerCallContext, command: Command, rea
         return session.ingest(
             message.table,
             upload,
-            upload.schema,
+            upload.declared,
             mode,
-            db_schema=db_schema,
+            db_schema=message.schema,
             temporary=message.temporary,
             cancelled=stop,
         )
@@ -155,7 +153,6 @@ def _mode(options: Any) -> IngestMode:
     return mode
 
 
-def _check_exists(core: Core, context: flight.ServerCallContext, db_schema: str, table: str) -> None:
-    tables = core.database.catalog_of(core.principal(context)).tables()
-    if not any(info.name.schema == db_schema and info.name.name == table for info in tables):
-        raise NotFoundError(f"there is no table {table!r} to replace: let the upload create it")
+def _check_exists(session: Session, message: Any) -> None:
+    if not session.table_exists(message.table, message.schema, temporary=message.temporary):
+        raise NotFoundError(f"there is no table {message.table!r} to replace: let the upload create it")

@@ -18,6 +18,17 @@ def table_changed() -> InvalidInputError:
     )
 
 
+def _types_differ(first: pa.Schema, now: pa.Schema) -> InvalidInputError:
+    """Return the error that the values of a union gave a column two types."""
+    pairs = zip(first, now, strict=False)
+    found = next(((one, other) for one, other in pairs if one.type != other.type), None)
+    what = f": the column {found[0].name!r} is {found[0].type} first and {found[1].type} later" if found else ""
+    return InvalidInputError(
+        f"the rows of parameters have values of several types, and with them the query's columns{what}; bind values of"
+        " one type, or write CAST(? AS …)"
+    )
+
+
 class Sequence(Iterator[pa.RecordBatch]):
     """A query result, its own batches and its own record.
 
@@ -31,7 +42,9 @@ class Sequence(Iterator[pa.RecordBatch]):
     ) -> None:
         self._execute = execute
         self._rows = iter(rows)
-        self._current = execute(next(self._rows))
+        first = next(self._rows)
+        self._plain = not any(map(pa.types.is_union, first.schema.types))
+        self._current = execute(first)
         self._next = next(self._rows, None)
         self._cancelled = False
         self.schema: pa.Schema = self._current.schema
@@ -62,7 +75,7 @@ class Sequence(Iterator[pa.RecordBatch]):
             self._next = next(self._rows, None)  # only now: between two queries it is not done
             if not self._fits(self._current.schema):
                 self.close()
-                raise table_changed()
+                raise table_changed() if self._plain else _types_differ(self.schema, self._current.schema)
 
     def _fits(self, schema: pa.Schema) -> bool:
         """Tell whether a schema is the first one's; names of columns may have values in them, which differ."""

@@ -52,6 +52,7 @@ def run(
                 keep_alive(http.port, config.recovery.dead_peer_seconds)
             if server.certified_port is not None:
                 _log.info("listening to clients with certificates", port=server.certified_port)
+            database.warm()
             listening(server.uri)
             while not stop.wait(_SIGNAL_SECONDS):
                 pass

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 from pyarrow import flight
 
 from flightllm.access.login import Login
@@ -14,6 +15,7 @@ from flightllm.config import AuthConfig, LimitsConfig, ServerConfig
 from flightllm.flight.actions import ACTIONS, act
 from flightllm.flight.auth import CallFactory, Handshake
 from flightllm.flight.backend import Database
+from flightllm.flight.batches import sliced
 from flightllm.flight.core import CALL, Core
 from flightllm.flight.errors import boundary, hide_tracebacks
 from flightllm.flight.infos import DONE, NO_COLUMNS, flight_info, result_schema
@@ -66,9 +68,11 @@ class _Port(flight.FlightServerBase):
         """Stream a result."""
         command = unpack(ticket.ticket)
         if is_metadata(command):
-            return flight.RecordBatchStream(
-                metadata_table(command, self._core.database.catalog_of(self._core.principal(context)), self._core.info)
-            )
+            catalog = self._core.session(context).catalog
+            most = self._core.limits.batch_bytes
+            table = metadata_table(command, catalog, self._core.info, most)
+            pieces = (piece for batch in table.to_batches() for piece in sliced(batch, most))
+            return flight.RecordBatchStream(pa.RecordBatchReader.from_batches(table.schema, pieces))
         handle = unpack_as("TicketStatementQuery", ticket.ticket).statement_handle
         if handle == DONE:
             return flight.GeneratorStream(NO_COLUMNS, iter(()))
@@ -138,7 +142,7 @@ class FlightSqlServer(_Port):
         self._scheme = "grpc" if tls is None else "grpc+tls"
         certificates = {} if tls is None else {"tls_certificates": [(tls.certificate, tls.key)]}
         location = _location(self.host, port, encrypted=tls is not None)
-        super().__init__(core, location, CallFactory(login), auth_handler=Handshake(), **certificates)
+        super().__init__(core, location, CallFactory(login), auth_handler=Handshake(login), **certificates)
         self._certified: _Port | None = None
         if tls is not None and tls.address is not None:
             # Without a handler for handshakes: with one, the certificate's name is not passed on.

@@ -63,7 +63,7 @@ def sql_info(functions: Iterable[str], *, statement_bytes: int) -> dict[int, Val
         5: True,  # Substrait
         6: SUBSTRAIT,
         7: SUBSTRAIT,
-        8: 0,  # no transactions
+        8: 1,  # transactions, in which every statement commits by itself
         9: True,  # cancels queries
         10: True,  # bulk ingestion
         11: False,  # ingestion in no transaction

@@ -6,6 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from flightllm.declared_types import declared
+
 _DATETIME, _INTERVAL = 9, 10
 """The generic codes in `sql_data_type` that stand for several types."""
 _LONGEST = 2_147_483_647
@@ -122,7 +124,16 @@ def described(schema: pa.Schema, place: dict[str, str], *, read_only: bool) -> p
 
     `place` has the names of catalog, schema and table.
     """
-    return pa.schema([field.with_metadata(_metadata(field.type, place, read_only)) for field in schema])
+    return pa.schema(
+        [
+            field.with_metadata({**(field.metadata or {}), **_metadata(_storage(field.type), place, read_only)})
+            for field in declared(schema)
+        ]
+    )
+
+
+def _storage(kind: pa.DataType) -> pa.DataType:
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
 
 
 def _metadata(kind: pa.DataType, place: dict[str, str], read_only: bool) -> dict[str, str]:  # noqa: FBT001

@@ -20,6 +20,7 @@ from flightllm.errors import (
     StatementTimeoutError,
     StoreUnavailableError,
     UnauthenticatedError,
+    UnknownTableError,
     UnsupportedError,
 )
 
@@ -50,6 +51,7 @@ _BY_TEXT: tuple[tuple[type[FlightLLMError], re.Pattern[str], str], ...] = tuple(
 """Where the class of an error says less than its text: DataFusion's errors are all of one class."""
 _BY_CLASS: tuple[tuple[type[FlightLLMError], str], ...] = (
     (AICallError, "22023"),
+    (UnknownTableError, "42P01"),
     (SqlError, "42000"),
     (BudgetExceededError, "53400"),
     (LimitExceededError, "54000"),

@@ -2,6 +2,7 @@
 
 import re
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Sequence as Names
 from dataclasses import dataclass, field
@@ -9,11 +10,12 @@ from enum import IntEnum
 
 import pyarrow as pa
 
-from flightllm.errors import CancelledError, PermissionDeniedError
-from flightllm.flight.backend import Description, QueryRecord, QueryResult, Session
+from flightllm.errors import CancelledError, NotFoundError, PermissionDeniedError
+from flightllm.flight.backend import Description, Plan, QueryRecord, QueryResult, Session
 from flightllm.flight.parts import Parts
 from flightllm.flight.results import close_batches, give_up
 from flightllm.flight.sequence import Sequence, table_changed
+from flightllm.records import QueryRecord as Record
 from flightllm.sql.parameters import each_row
 
 _PARAMETER = re.compile(r"\$\d")
@@ -29,12 +31,57 @@ class Cancelled(IntEnum):
 
 @dataclass(slots=True)
 class Prepared:
-    """A prepared statement, SQL or a serialized Substrait plan, with the parameters bound last."""
+    """A prepared statement, SQL or a serialized Substrait plan; or such a one, the `origin`, with values bound to it.
+
+    Thread-safe.
+    """
 
     session: Session
     text: str | bytes
     description: Description
     parameters: pa.Table | None = None
+    origin: "Prepared | None" = None
+    lost: bool = False
+    """Whether it had values, which were dropped."""
+    _latest: "Prepared | None" = None
+    _bindings: deque[bytes] = field(default_factory=deque)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def values(self) -> pa.Table | None:
+        """Return the rows of parameters to run with: its own, else those bound to it last.
+
+        Raises:
+            NotFoundError: those were dropped.
+        """
+        with self._lock:
+            latest = self._latest
+        if latest is None:
+            return self.parameters
+        if latest.lost:
+            raise NotFoundError(
+                "the values bound to the prepared statement are gone, others needed their room or closed them: bind"
+                " them again"
+            )
+        return latest.parameters
+
+    def lose(self) -> None:
+        """Give up its values."""
+        self.lost, self.parameters = self.parameters is not None, None
+
+    def bound_as(self, handle: bytes, binding: "Prepared", most: int) -> list[bytes]:
+        """Note a binding; return the handles of the oldest ones beyond `most`."""
+        with self._lock:
+            self._latest = binding
+            self._bindings.append(handle)
+            return [self._bindings.popleft() for _ in range(len(self._bindings) - most)]
+
+    def unbind(self) -> list[bytes]:
+        """Return the handles of all bindings, which are none of it any more."""
+        with self._lock:
+            self._latest, handles = None, list(self._bindings)
+            self._bindings.clear()
+            return handles
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -45,6 +92,15 @@ class Prepared:
 @dataclass(frozen=True, slots=True)
 class _Renamed:
     """A result under the column names that a prepared statement promised before it had values."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+    query: QueryRecord
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The rows that a change returned, for one caller to read."""
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
@@ -66,6 +122,10 @@ class Statement:
     settings: Mapping[str, str]
     parts: int = 1
     names: tuple[str, ...] = ()
+    returned: pa.Table | None = None
+    """What a change has returned by RETURNING: it ran in GetFlightInfo, and fetching it never runs it again."""
+    kept: Plan | None = None
+    """What describing it planned."""
     _schema: pa.Schema | None = None
     _waiting: QueryResult | None = None
     _shared: Parts | None = None
@@ -73,6 +133,8 @@ class Statement:
     _rights: object = None
     """What its user might see when it was planned."""
     _cancelled: bool = False
+    _stopped: bool = False
+    """Whether there was something to stop when it was cancelled."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def plan(self) -> QueryResult:
@@ -111,6 +173,8 @@ class Statement:
             if self._cancelled:
                 raise CancelledError("the query was cancelled")
             result, self._waiting = self._waiting, None
+        if self.returned is not None:
+            return self._kept(self.returned)
         if self.session.rights != self._rights:  # what was planned may show what is not granted any more
             if result is not None:
                 give_up(result)
@@ -124,10 +188,23 @@ class Statement:
         again(self.plan)
         return self.take(part, again)
 
+    def keep(self, returned: pa.Table) -> None:
+        """Keep what a change returned, for as long as there is the statement."""
+        self._rights = self.session.rights
+        self.returned = returned
+
+    def _kept(self, returned: pa.Table) -> QueryResult:
+        if self.session.rights != self._rights:
+            raise PermissionDeniedError("what you may see has changed: run a query over the table")
+        record = Record("", str(self.text), user=self.session.principal.name)
+        with self._lock:
+            self._running = [*filter(_is_alive, self._running), record]
+        return _Kept(returned.schema, _until_end(returned, record), record)
+
     def cancel(self) -> Cancelled:
         """Stop the query wherever it is fetched, and keep it from starting. Idempotent; does not wait."""
         with self._lock:
-            again, self._cancelled = self._cancelled, True
+            self._cancelled = True
             waiting, self._waiting = self._waiting, None
             running = list(self._running)
         alive = list(filter(_is_alive, running))
@@ -135,9 +212,12 @@ class Statement:
             query.cancel()
         if waiting is not None:
             close_batches(waiting.batches)
-        if waiting is not None or (again and not alive):
-            return Cancelled.CANCELLED
-        return Cancelled.CANCELLING if alive else Cancelled.NOT_CANCELLABLE
+        with self._lock:
+            self._stopped = self._stopped or waiting is not None or bool(alive)
+            stopped = self._stopped
+        if alive and waiting is None:
+            return Cancelled.CANCELLING
+        return Cancelled.CANCELLED if stopped else Cancelled.NOT_CANCELLABLE
 
     def drop(self) -> None:
         """Give up a planned result that nobody fetched; one that is being fetched goes on."""
@@ -150,7 +230,9 @@ class Statement:
         if isinstance(self.text, bytes):
             return self.session.execute_plan(self.text, self.settings)
         if self.parameters is None:
-            return self._execute(None)
+            planned = None if self.kept is None else self.session.execute_planned(self.kept, self.text, self.settings)
+            self.kept = None
+            return planned or self._execute(None)
         rows = each_row(self.parameters)
         if self.parameters.num_rows > 1:
             return Sequence(self._execute, rows, self.names)
@@ -167,6 +249,12 @@ def promised(schema: pa.Schema, names: Names[str]) -> pa.Schema:
     if len(names) != len(schema) or not any(map(_PARAMETER.search, names)):
         return schema
     return pa.schema([f.with_name(n) if _PARAMETER.search(n) else f for f, n in zip(schema, names, strict=True)])
+
+
+def _until_end(returned: pa.Table, record: Record) -> Iterator[pa.RecordBatch]:
+    record.begin()
+    yield from returned.to_batches()
+    record.finish("done")
 
 
 def _is_alive(query: QueryRecord) -> bool:

@@ -4,7 +4,7 @@ from functools import partial
 
 import pyarrow as pa
 
-from flightllm.flight.backend import Session
+from flightllm.flight.backend import Returned, Session
 from flightllm.flight.core import Context, Core, call_of
 from flightllm.records import Stop
 
@@ -22,3 +22,18 @@ def run_update(core: Core, context: Context, session: Session, sql: str, paramet
     cancelled, settings = Stop(), call_of(context).settings
     update = partial(session.update, sql, parameters, settings, cancelled=cancelled)
     return core.run(context, session, update, stop=cancelled.because, grace_seconds=GRACE_SECONDS)
+
+
+def run_returning(core: Core, context: Context, session: Session, sql: str, parameters: pa.Table | None) -> Returned:
+    """Run a change with RETURNING as `run_update` does; return what it returns too."""
+    cancelled, settings = Stop(), call_of(context).settings
+    update = partial(session.update_returning, sql, parameters, settings, cancelled=cancelled)
+    return core.run(context, session, update, stop=cancelled.because, grace_seconds=GRACE_SECONDS)
+
+
+def told(affected: int) -> int:
+    """Return the count that a client is told: 0 for what counts no rows, such as DDL and SET.
+
+    Avatica takes -1 for "there is a result set", opens it, and so runs the statement of JDBC a second time.
+    """
+    return max(affected, 0)

@@ -17,6 +17,8 @@ _NO_DEADLINE = Deadline()
 class Upload:
     """The batches of one DoPut, as plain types; unions, of which some clients make parameters, stay.
 
+    `declared` is the schema that was sent, with extension types and metadata.
+
     What counts is the room that they take as plain types, at least a byte for each value. Iterating raises
     `LimitExceededError` beyond `limit` bytes, `InvalidInputError` for malformed data, and `StatementTimeoutError` for a
     batch that comes after `deadline`.
@@ -30,6 +32,7 @@ class Upload:
         self._deadline = deadline
         self._count = count
         with _malformed():
+            self.declared: pa.Schema = reader.schema
             self.schema = with_plain_types(reader.schema, unions=True)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:

@@ -10,6 +10,8 @@ from typing import TypeVar
 from flightllm.errors import BusyError, CancelledError, FlightLLMError
 from flightllm.flight.slots import Place
 from flightllm.limits import Deadline
+from flightllm.records import Stop
+from flightllm.stops import stopped_by
 
 _T = TypeVar("_T")
 _POLL_SECONDS = 0.1
@@ -44,16 +46,24 @@ def do(
 ) -> _T:
     """Return what `function` returns, run in a thread of its own that holds `place` until it has returned.
 
-    Once it is waited for no longer, `stop` gets the reason, and it may still end well within `grace_seconds`. Planning,
-    above all, cannot be stopped: its client is told, its place stays taken until the thread has really ended, and
-    `discard` gets what nobody takes any more.
+    Once it is waited for no longer, `stop` gets the reason, and it may still end well within `grace_seconds`. What
+    cannot be stopped goes on: its client is told, its place stays taken until the thread has really ended, and
+    `discard` gets what nobody takes any more. What runs on the way, in planning above all, ends by `flightllm.stops`.
 
     Raises:
         BusyError: the system starts no more threads.
         CancelledError: the client left before.
         StatementTimeoutError: the deadline came before.
     """
-    return await_end(begin(function, place), patience, stop=stop, discard=discard, grace_seconds=grace_seconds)
+    inner = Stop()
+
+    def end(reason: FlightLLMError) -> None:
+        inner.because(reason)
+        stop(reason)
+
+    with stopped_by(inner):
+        future = begin(function, place)
+    return await_end(future, patience, stop=end, discard=discard, grace_seconds=grace_seconds)
 
 
 def begin(function: Callable[[], _T], place: Place) -> "Future[_T]":

@@ -168,7 +168,11 @@ class AIFunction:
     build: Callable[[Arguments], Answer]
     """Make the instruction, output type, constraint and parser; raises `AICallError` on unusable arguments."""
     fields: bool = False
-    """Whether any number of fields may follow the parameters, by position, as `name => field` or as `t.*`."""
+    """Whether any number of fields may follow the parameters, by position, as `name => field` or as `t.*`.
+
+    A literal under a name in `functions/reserved.py`, or one like an option's, is no field but an error, unless the
+    prompt has the name in braces; in parentheses it is one.
+    """
     options: tuple[Option, ...] = ()
     backend: Backend = MODEL
     """Who answers its calls."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -10,7 +9,8 @@ import pyarrow as pa
 from flightllm.ai import MODEL, AICall, name_stub
 from flightllm.errors import AICallError, FlightLLMError
 from flightllm.functions.base import AIFunction, Answer, Arguments, Kind, Literal, Option, Parameter
-from flightllm.functions.template import reference, resolve_template
+from flightllm.functions.reserved import is_option, meant_option
+from flightllm.functions.template import reference, referred_fields, resolve_template
 from flightllm.llm.base import Parameters
 from flightllm.normalised import read_normalize
 
@@ -169,10 +169,12 @@ class _Binder:
         self._assign(arguments)
         if missing := [name for name in self._required() if name not in self._given]:
             raise AICallError(f"missing argument {missing[0]}")
+        self._check_order()
         fields = _Fields()
         values = {option.name: option.default for option in self._options.values()}
         values |= {name: self._option(name) for name in self._options if name in self._given}
         prompt = self._bind_parameters(fields, values)
+        self._check_fields(prompt)
         for argument in self._further:
             fields.add(argument)
         if isinstance(prompt, Constant):
@@ -180,6 +182,31 @@ class _Binder:
         answer = self._answer(Arguments(prompt or "", values, self._indexes))
         given = tuple(f"{answer.through}({item.sql})" if answer.through else item.sql for item in fields.items)
         return BoundCall(self._call(answer, fields, values, text), given, values.get("ordered") is True)
+
+    def _check_order(self) -> None:
+        """Check that the prompt and a field, both given by position, have not changed places.
+
+        Raises:
+            AICallError: the prompt is a column and a field is a text literal.
+        """
+        prompts = [name for name in self._order if name in self._parameters]
+        name = next((n for n in prompts if self._parameters[n].kind is Kind.PROMPT), None)
+        prompt = None if name is None else self._given.get(name)
+        if prompt is None or prompt.name is not None or prompt.constant is not None or not prompt.expressions:
+            return
+        column = prompt.expressions[0].column
+        for field_ in self._further:
+            if (
+                column is not None
+                and field_.name is None
+                and field_.constant
+                and isinstance(field_.constant.value, str)
+            ):
+                raise AICallError(
+                    f"the prompt is the column {column} and the text {_shown(field_.constant.value)[:60]} is a field:"
+                    f" write the prompt first and {column} after it; if it is what you mean, give the field a name,"
+                    " as in text => '…'"
+                )
 
     def _answer(self, arguments: Arguments) -> Answer:
         try:
@@ -215,18 +242,36 @@ class _Binder:
                 self._given[target] = argument
 
     def _assign_further(self, argument: Argument) -> None:
-        known = [*self._options, *self._parameters]
         name = argument.name
         if name is None and not self._function.fields:
             raise AICallError(f"too many arguments: at most {len(self._order)} by position")
-        if name is not None:
-            close = get_close_matches(name, known, n=1, cutoff=0.75)
-            if not self._function.fields:
-                hint = f"did you mean {close[0]}?" if close else f"known by name: {', '.join(known)}"
-                raise AICallError(f"unknown option {name}; {hint}")
-            if close and argument.constant is not None:  # a literal is no use as a field: a misspelt option
-                raise AICallError(f"unknown option {name}; did you mean {close[0]}?")
+        if name is not None and not self._function.fields:
+            raise self._unknown(name)
         self._further.append(argument)
+
+    def _check_fields(self, prompt: Constant | str | None) -> None:
+        """Refuse literals under names of options: as fields they would be told to the model, and change its answers.
+
+        Where the prompt refers to `{name}`, the name is a field's; an expression, such as a column, always is one.
+        """
+        referred = referred_fields(prompt.value) if isinstance(prompt, Constant) else frozenset()
+        known = [*self._options, *self._parameters]
+        for argument in self._further:
+            name = argument.name
+            if name is None or argument.constant is None or name.lower() in referred:
+                continue
+            if is_option(name, known):
+                raise self._unknown(name)
+
+    def _unknown(self, name: str) -> AICallError:
+        """Return the error that there is no such option."""
+        known = [*self._options, *self._parameters]
+        meant = meant_option(name, known)
+        hint = f"did you mean {meant}?" if meant else f"known by name: {', '.join(known)}"
+        if self._function.fields:
+            hint += f" To pass a field of this name, put its value in parentheses: {name} => (…)"
+            hint = hint if meant else hint.replace(" To pass", ". To pass", 1)
+        return AICallError(f"unknown option {name}; {hint}")
 
     def _bind_parameters(self, fields: _Fields, values: dict[str, Literal]) -> Constant | str | None:
         """Turn each parameter into a field or a value; return the prompt: its literal, or a reference to its field."""

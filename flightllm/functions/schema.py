@@ -1,6 +1,7 @@
 """JSON Schema as an Arrow type: how structured answers become columns."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,7 @@ from jsonschema.validators import extend
 from referencing import Registry
 
 from flightllm.errors import AICallError
+from flightllm.texts import well_formed_value
 
 _NAMED_FIELD = {"type": ["string", "null"], "maxLength": 200}
 """A field of which only the name was given: a short text, or null where the input does not say."""
@@ -209,7 +211,7 @@ def _leaves(type_: pa.DataType) -> int:
 
 def _parse(text: str, validator: Draft202012Validator, type_: pa.DataType) -> Any:
     try:
-        value = json.loads(_unfenced(text), parse_constant=_refuse)
+        value = well_formed_value(json.loads(_unfenced(text), parse_constant=_refuse))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"expected JSON; {error}") from error
     if found := best_match(validator.iter_errors(value)):
@@ -263,4 +265,8 @@ def _convert(value: Any, type_: pa.DataType) -> Any:
         if not -(2**63) <= value < 2**63:
             raise ValueError(f"expected a 64-bit integer; got {value}")
         return int(value)
-    return float(value) if pa.types.is_floating(type_) else value
+    if pa.types.is_floating(type_):
+        if not abs(value) <= sys.float_info.max:
+            raise ValueError("expected a number that a double can hold")
+        return float(value)
+    return value

@@ -45,6 +45,12 @@ def resolve_template(template: str, fields: Sequence[str]) -> str:
     return _REFERENCE.sub(replace, template)
 
 
+def referred_fields(template: object) -> frozenset[str]:
+    """Return the names in braces of a prompt, in lower case; of anything else than a text none."""
+    found = _REFERENCE.finditer(template) if isinstance(template, str) else ()
+    return frozenset(match[1].strip().lower() for match in found if match[1] is not None)
+
+
 def _missing(name: str, fields: Sequence[str]) -> str:
     if not fields:
         return f"the prompt names {{{name}}} but the call has no fields; pass it: {name} => expression"

@@ -90,7 +90,8 @@ class Completion:
     """The outcome of one request: `text`, or `error` when this request alone failed.
 
     `cached_tokens` of the `prompt_tokens` were served from a prefix cache. `confidence` is the probability of the
-    chosen option for a `Choice`, where the engine knows it.
+    chosen option for a `Choice`, where the engine knows it. A `partial` text ends where `max_tokens` was reached: it
+    can be used where it can be read, and is never kept.
     """
 
     id: int
@@ -100,6 +101,7 @@ class Completion:
     cached_tokens: int = 0
     completion_tokens: int = 0
     confidence: float | None = None
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)

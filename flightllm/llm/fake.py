@@ -67,7 +67,8 @@ class FakeEngine:
         self._sent = 0
         self._done = 0
         self._closed = False
-        self._answerers: dict[Parameters, Callable[[int], str]] = {}
+        self._answerers: dict[Parameters, tuple[str, Callable[[int], str]]] = {}
+        """What makes answers under these parameters, with the parameters as text."""
         self._blocks: OrderedDict[int, None] = OrderedDict()
 
     @property
@@ -151,10 +152,11 @@ class FakeEngine:
         if self._options.log_path:
             self._log(request)
         parameters = request.parameters
-        answer = self._answerers.get(parameters)
-        if answer is None:
-            answer = self._answerers[parameters] = answerer(parameters.constraint)
-        key = f"{request.function}\0{request.instruction}\0{parameters}\0{sorted(request.fields)}"
+        known = self._answerers.get(parameters)
+        if known is None:
+            known = self._answerers[parameters] = (str(parameters), answerer(parameters.constraint))
+        shown, answer = known
+        key = f"{request.function}\0{request.instruction}\0{shown}\0{sorted(request.fields)}"
         seed = int.from_bytes(blake2b(key.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
         error = self._error(request, seed)
         if error:

@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+import structlog
+
 from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
 from flightllm.llm.base import Completion, KvEventsAddress, PrefixCache, Request, cache_salt
+from flightllm.llm.openai_answers import MalformedError, MiscountError, read_chat, read_texts
 from flightllm.llm.openai_options import OpenAIOptions
 from flightllm.llm.openai_wire import share_out, spellings
 from flightllm.llm.options import read_options
@@ -16,13 +19,17 @@ from flightllm.llm.secrets import shown_address
 from flightllm.llm.shares import Shares
 from flightllm.llm.vllm_kv import Hints
 from flightllm.llm.window import LoopThread, Window
+from flightllm.texts import excerpt
 
 if TYPE_CHECKING:
     from flightllm.config import EngineConfig
 
 try:
+    import httpx2
     import openai
     from aiolimiter import AsyncLimiter
+
+    from flightllm.llm.http_bodies import ENCODING, BodyError, bound_async, redirected
 except ImportError as exc:
     raise MissingExtraError("the engine 'openai'", "openai") from exc
 
@@ -30,6 +37,7 @@ _CHARS_PER_TOKEN = 4
 _PROBE_SECONDS = 5.0
 _GONE_STATUSES = frozenset({429, 502, 503, 504})
 _REFUSED_STATUSES = frozenset({400, 404, 413, 415, 422})
+_log = structlog.get_logger(__name__)
 
 
 class OpenAIEngine:
@@ -53,6 +61,10 @@ class OpenAIEngine:
             api_key=options.read_key(),
             timeout=options.timeout,
             max_retries=options.max_retries,
+            default_headers={"Accept-Encoding": ENCODING},
+            http_client=openai.DefaultAsyncHttpxClient(
+                event_hooks={"response": [bound_async(options.response_bytes)]}, timeout=options.timeout
+            ),
         )
         self._request_limit = _request_limiter(options.requests_per_minute)
         self._token_limit = AsyncLimiter(options.tokens_per_minute, 60) if options.tokens_per_minute else None
@@ -140,14 +152,15 @@ class OpenAIEngine:
         return completions
 
     async def _answer_group(self, group: Sequence[Request]) -> list[Completion]:
-        """Answer requests of equal parameters together; where that is refused, one by one."""
+        """Answer requests of equal parameters together; where that is refused or goes wrong, one by one."""
+        refused = False
         if len(group) > 1 and self._per_request > 1:
             try:
                 return await self._send(group)
-            except _RefusedError:
-                refused = True
-        else:
-            refused = False
+            except _RefusedError as exc:
+                refused = exc.of_lists
+                if not exc.again and not self._options.max_retries:
+                    return self._failures(group, str(exc))
         completions = [await self._answer_one(request) for request in group]
         if refused and all(completion.error is None for completion in completions):
             self._per_request = 1  # no prompt was at fault, so it is lists that the endpoint does not take
@@ -157,7 +170,10 @@ class OpenAIEngine:
         try:
             return (await self._send([request]))[0]
         except _RefusedError as exc:
-            return Completion(request.id, None, f"the engine {self.name} refused: {exc}")
+            return self._failures([request], str(exc))[0]
+
+    def _failures(self, group: Sequence[Request], what: str) -> list[Completion]:
+        return [Completion(request.id, None, f"the engine {self.name} {what}") for request in group]
 
     async def _send(self, group: Sequence[Request]) -> list[Completion]:
         """Send one HTTP request, saying the constraint in the best way the endpoint has not refused yet.
@@ -172,9 +188,9 @@ class OpenAIEngine:
         while True:
             try:
                 completions = await self._post(group, ways[way])
-            except _RefusedError:
+            except _RefusedError as exc:
                 way += 1
-                if way == len(ways):
+                if way == len(ways) or not exc.of_request:
                     raise
             else:
                 # Remembered only once a plainer spelling worked: else it was the prompt that was refused.
@@ -189,18 +205,41 @@ class OpenAIEngine:
             arguments["extra_body"] = {**further, **constraint.get("extra_body", {})}
         try:
             return await self._call(group, arguments)
+        except (MalformedError, BodyError) as exc:
+            raise _MalformedAnswerError(f"gave an answer that cannot be read: {exc}", exc) from exc
         except openai.APITimeoutError:
-            text = f"the engine {self.name} did not answer within {self._options.timeout:g} s"
-            return [Completion(request.id, None, text) for request in group]
+            return self._failures(group, f"did not answer within {self._options.timeout:g} s")
         except openai.APIConnectionError as exc:
-            raise EngineUnavailableError(f"the engine {self.name} cannot be reached: {exc}") from exc
+            raise await self._broken(exc) from exc
         except openai.APIStatusError as exc:
             if self._tokens_key == "max_tokens" and "max_completion_tokens" in exc.message:
                 self._tokens_key = "max_completion_tokens"  # what OpenAI's newer models call it
                 return await self._post(group, constraint)
             return self._failed(group, exc)
         except openai.APIError as exc:
-            return [Completion(request.id, None, f"the engine {self.name} failed: {exc.message}") for request in group]
+            return self._failures(group, f"failed: {excerpt(exc.message)}")
+        except UnicodeEncodeError as exc:
+            raise _RefusedError("cannot be sent a prompt with lone surrogates, which UTF-8 does not have") from exc
+        except Exception as exc:
+            # A response can break the client's packages in ways of their own: a charset or an address that is none.
+            _log.warning("response not understood", engine=self.name, error_type=type(exc).__name__)
+            raise _MalformedAnswerError(f"gave a response that cannot be read ({type(exc).__name__})") from exc
+
+    async def _broken(self, error: openai.APIConnectionError) -> Exception:
+        """Return what a connection that broke means: the endpoint is gone, or it breaks at these prompts alone."""
+        cause = error.__cause__
+        gone = EngineUnavailableError(f"the engine {self.name} cannot be reached: {excerpt(str(cause or error))}")
+        if isinstance(cause, httpx2.DecodingError | httpx2.TooManyRedirects):
+            return _MalformedAnswerError(f"gave an answer that cannot be read: {excerpt(str(cause))}")
+        if isinstance(cause, httpx2.ConnectError | httpx2.ProxyError) and not redirected(cause, self._options.base_url):
+            return gone
+        try:
+            await _listed(self._client.with_options(max_retries=0, timeout=_PROBE_SECONDS))
+        except openai.APIConnectionError:
+            return gone
+        except Exception:  # noqa: BLE001 - it answers, whatever it says
+            _log.debug("endpoint answers a probe", engine=self.name)
+        return _MalformedAnswerError(f"broke off its answer: {excerpt(str(cause or error))}")
 
     def _further(self, request: Request) -> dict[str, Any]:
         """Return what vLLM takes beside OpenAI's parameters, where it is to be sent."""
@@ -220,16 +259,15 @@ class OpenAIEngine:
         if self._options.completions:
             prompts = [request.prompt for request in group]
             prompt = prompts if len(prompts) > 1 else prompts[0]
-            text = await client.completions.create(model=self._model, prompt=prompt, max_tokens=max_tokens, **arguments)
-            texts: list[str | None] = [None] * len(group)
-            for choice in text.choices:
-                texts[choice.index] = choice.text
-            return share_out(group, texts, text.usage)
+            raw = await client.completions.with_raw_response.create(
+                model=self._model, prompt=prompt, max_tokens=max_tokens, **arguments
+            )
+            return share_out(group, *read_texts(raw.http_response.content, len(group)))
         messages = [{"role": "user", "content": group[0].prompt}]
-        chat = await client.chat.completions.create(
+        raw = await client.chat.completions.with_raw_response.create(
             model=self._model, messages=messages, **{self._tokens_key: max_tokens}, **arguments
         )
-        return share_out(group, [chat.choices[0].message.content if chat.choices else None], chat.usage)
+        return share_out(group, *read_chat(raw.http_response.content))
 
     def _failed(self, group: Sequence[Request], error: openai.APIStatusError) -> list[Completion]:
         """Turn an HTTP status that retrying did not cure into row errors, or an error of the whole call."""
@@ -241,8 +279,8 @@ class OpenAIEngine:
         if status == 404:
             raise EngineError(f"the engine {self.name} has no such endpoint or model (HTTP 404)") from error
         if status in _REFUSED_STATUSES:
-            raise _RefusedError(f"HTTP {status}: {error.message}") from error
-        return [Completion(request.id, None, f"the engine {self.name} failed (HTTP {status})") for request in group]
+            raise _RefusedError(f"refused: HTTP {status}: {excerpt(error.message)}") from error
+        return self._failures(group, f"failed (HTTP {status})")
 
     async def _await_limits(self, group: Sequence[Request]) -> None:
         if self._request_limit is not None:
@@ -253,11 +291,29 @@ class OpenAIEngine:
 
 
 async def _listed(client: openai.AsyncOpenAI) -> None:
-    await client.models.list()
+    await client.with_raw_response.models.list()
 
 
 class _RefusedError(Exception):
-    """The endpoint understood the request and does not take it; carries its message."""
+    """One HTTP request came to nothing, through its prompts or its form; carries what the engine did."""
+
+    of_request = True
+    """The endpoint understood the request and does not take it; it may take another form of it."""
+    of_lists = True
+    """It may take the prompts one by one."""
+    again = True
+    """To ask one by one is no retry."""
+
+
+class _MalformedAnswerError(_RefusedError):
+    """The endpoint took the request, and its answer cannot be read."""
+
+    of_request = False
+    again = False
+
+    def __init__(self, text: str, cause: Exception | None = None) -> None:
+        super().__init__(text)
+        self.of_lists = isinstance(cause, MiscountError)
 
 
 class TokenizingOpenAIEngine(OpenAIEngine):

@@ -11,6 +11,7 @@ from flightllm.llm.kv_addresses import check_heard
 from flightllm.llm.secrets import holds_secret, shown_address
 
 APIS = ("auto", "chat", "completions")
+RESPONSE_BYTES = 32 << 20
 _HOSTED = "https://api.openai.com/v1"
 
 
@@ -22,6 +23,7 @@ class OpenAIOptions:
     chat lets the endpoint put it into the model's template. `timeout` is in seconds, for one HTTP request. The limits
     per minute are 0 for none; tokens are estimated at four characters each, the answer's `max_tokens` included.
     `api_key` refers to the key, `env:NAME` or `file:PATH`; `api_key_env` and `api_key_file` are these two apart.
+    `response_bytes` is how long the body of one response can be, unpacked: a longer one is an error of its rows.
 
     Where the endpoint is vLLM: `tokenizer` is the model's folder or hub name, so that tokens are counted as it does;
     `kv_events` is the ZeroMQ address at which it tells what its prefix cache holds, `kv_replay` the one at which it
@@ -54,6 +56,7 @@ class OpenAIOptions:
     cache_salt: bool = False
     kv_hints: bool = False
     reuse_hints: bool = False
+    response_bytes: int = RESPONSE_BYTES
 
     def __post_init__(self) -> None:
         if self.api_key and holds_secret("api_key", self.api_key):
@@ -68,6 +71,8 @@ class OpenAIOptions:
             raise ValueError('prompts_per_request: chat takes one prompt at a time; write api = "completions"')
         if self.timeout <= 0 or self.max_retries < 0:
             raise ValueError("timeout, max_retries: must be positive")
+        if self.response_bytes < 1:
+            raise ValueError("response_bytes: must be positive")
         if self.requests_per_minute < 0 or self.tokens_per_minute < 0:
             raise ValueError("requests_per_minute, tokens_per_minute: must not be negative")
         self._check_cache()

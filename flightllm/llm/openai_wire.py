@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flightllm.llm.base import Choice, Completion, Constraint, JsonSchema, Regex, Request
+from flightllm.llm.openai_answers import Answer, Usage
 
 Spelling = dict[str, Any]
 """Request parameters that say one constraint in one of the ways endpoints know."""
@@ -34,24 +35,24 @@ def _vllm(**constraint: object) -> Spelling:
     return {"extra_body": {"structured_outputs": constraint}}
 
 
-def share_out(requests: Sequence[Request], texts: Sequence[str | None], usage: Any) -> list[Completion]:
+def share_out(requests: Sequence[Request], answers: Sequence[Answer], usage: Usage) -> list[Completion]:
     """Make completions of the answers to one HTTP request, whose usage is given in sum: shared by length."""
-    prompts = _shares(getattr(usage, "prompt_tokens", None) or 0, [len(request.prompt) for request in requests])
-    details = getattr(usage, "prompt_tokens_details", None)
-    cached = _shares(getattr(details, "cached_tokens", None) or 0, prompts)
-    tokens = getattr(usage, "completion_tokens", None) or 0
-    first = _shares(min(tokens, len(texts)), [1] * len(texts))  # even an empty answer took one token
-    rest = _shares(tokens - sum(first), [len(text or "") for text in texts])
+    prompts = _shares(usage.prompt_tokens, [len(request.prompt) for request in requests])
+    cached = _shares(usage.cached_tokens, prompts)
+    tokens = usage.completion_tokens
+    first = _shares(min(tokens, len(answers)), [1] * len(answers))  # even an empty answer took one token
+    rest = _shares(tokens - sum(first), [len(answer.text or "") for answer in answers])
     return [
         Completion(
             request.id,
-            text,
-            None if text is not None else "the endpoint returned no text",
+            answer.text,
+            answer.error,
             prompts[place],
             cached[place],
             first[place] + rest[place],
+            partial=answer.partial,
         )
-        for place, (request, text) in enumerate(zip(requests, texts, strict=True))
+        for place, (request, answer) in enumerate(zip(requests, answers, strict=True))
     ]
 
 

@@ -212,6 +212,13 @@ class PredictingEngine:
             self._option_lengths[option] = self._engine.count_tokens(option) + 1  # and the token that ends it
         return self._option_lengths[option]
 
+    def _reported_tokens(self, option: str) -> int:
+        """Return how many tokens the engine will report for an option: of an unknown one those of its text."""
+        known = self._learned.tokens_of(option)
+        if known is not None:
+            return known
+        return self._engine.count_tokens(option) + self._learned.beyond(self._engine.count_tokens)
+
     def _answer(self, request: Request) -> tuple[str, int]:
         """Return a likely answer and its tokens; equal field values get equal answers in any order."""
         asked = asked_by(request)
@@ -234,9 +241,12 @@ class PredictingEngine:
             return salt, _one_of(sorted(texts)), lambda _: round(mean)
         parameters = asked[2]
         if isinstance(parameters.constraint, Choice):
-            return salt, _one_of(parameters.constraint.options), self._option_tokens
+            alike = sorted(self._learned.alike(asked))
+            return salt, _one_of(alike or parameters.constraint.options), self._reported_tokens
         if parameters.constraint is None:
-            return salt, answerer(None), lambda _: parameters.max_tokens
+            share = self._learned.length(asked[0])
+            length = parameters.max_tokens if share is None else max(1, round(share * parameters.max_tokens))
+            return salt, answerer(None), lambda _: length
         return salt, answerer(parameters.constraint), lambda text: self._engine.count_tokens(text) + 1
 
 

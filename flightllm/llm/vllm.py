@@ -23,6 +23,7 @@ from flightllm.llm.base import (
 )
 from flightllm.llm.models import local_folder, model_digest, model_folder
 from flightllm.llm.options import read_options
+from flightllm.llm.parent import keep_children
 from flightllm.llm.prompts import PromptEncoder, misfit
 from flightllm.llm.shares import Shares
 from flightllm.llm.vllm_events import KvPublishing
@@ -249,13 +250,17 @@ def check(config: EngineConfig) -> VllmOptions:
 
 
 def _completion(request: Request, prompt_tokens: int, final: Any) -> Completion:
-    output = final.outputs[0]
+    output = final.outputs[0] if final is not None and final.outputs else None
+    if output is None or output.finish_reason in {"abort", "error"}:
+        reason = "without an answer" if output is None else f"with the reason {output.finish_reason!r}"
+        return Completion(request.id, None, f"vLLM ended the request {reason}", prompt_tokens)
     confidence = None
     if isinstance(request.parameters.constraint, Choice) and output.cumulative_logprob is not None:
         # Taken after the constraint's mask, so the options' probabilities sum to one.
-        confidence = min(1.0, math.exp(output.cumulative_logprob))
-    cached = final.num_cached_tokens or 0
-    return Completion(request.id, output.text, None, prompt_tokens, cached, len(output.token_ids), confidence)
+        confidence = math.exp(min(0.0, output.cumulative_logprob))
+    cached, tokens = final.num_cached_tokens or 0, len(output.token_ids)
+    partial = output.finish_reason == "length"
+    return Completion(request.id, output.text, None, prompt_tokens, cached, tokens, confidence, partial)
 
 
 def _sampling(parameters: Parameters, answer: int, room: int, confidence: bool) -> Any:  # noqa: FBT001
@@ -328,7 +333,11 @@ def _keep_kv(arguments: dict[str, object], transfer: Mapping[str, Any] | None) -
 
 
 def prepare_environment() -> None:
-    """Set what vLLM reads from the environment, where the user has not; read when its process starts."""
+    """Set what vLLM reads from the environment, where the user has not; read when its process starts.
+
+    Its processes end with this one from then on.
+    """
+    keep_children()
     os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
     os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
     # The threads of a server, gRPC's and DataFusion's, do not survive a fork, and its open port would.

@@ -62,7 +62,7 @@ class HttpServer:
             about.check_exposure(asks_nobody=server.core.login.is_open, section="http", listen=config.listen)
             if about.tls_certificate is not None:
                 tls = {"ssl_certfile": about.tls_certificate, "ssl_keyfile": about.tls_key}
-            routes.append(create_page(database, server.core, host, encrypted=bool(tls)))
+            routes.append(create_page(database, server.core, host, config.hosts, encrypted=bool(tls)))
         app = create_app(problem, Metrics(database, server) if config.shows_metrics else None, routes)
         try:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET

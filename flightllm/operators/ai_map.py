@@ -3,11 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 
 import pyarrow as pa
 from datafusion import SessionContext
+from substrait.plan_pb2 import Plan
 
 from flightllm.ai import SEARCH
 from flightllm.errors import InternalError
@@ -19,15 +21,19 @@ from flightllm.operators.batches import growing_sizes
 from flightllm.operators.cache import Keys
 from flightllm.operators.conditions import Conditions
 from flightllm.operators.demand import Demand
+from flightllm.operators.elsewhere import Elsewhere
 from flightllm.operators.layout import fields_first, reach
 from flightllm.operators.means import Means, Site
 from flightllm.operators.ranking import Ranking, all_at_once
 from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.searches import Searcher, run_searches
 from flightllm.operators.spool import Room, Spooled, spool
-from flightllm.plan.stages import BoundStep, Operator
+from flightllm.plan.stages import BoundStep, Operator, register, stage_frame
 from flightllm.records import CallRecord, QueryRecord, sums
 from flightllm.settings import Settings
+
+_MOST_FIRST_ROWS = 8_192
+"""Taken for the rows of a stage that nobody looked at: those of one batch of DataFusion."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +53,47 @@ class Runtime:
     """Spill folder of this query; removed with it."""
     room: Room
     """For rows between two stages."""
+    elsewhere: Elsewhere | None = None
+    """Runs stages that can take more than their share."""
     filled: set[str] = field(default_factory=set)
     """The joints that hold their rows already."""
+    held: dict[str, tuple[pa.Schema, Sequence[pa.RecordBatch] | Path]] = field(default_factory=dict)
+    """The rows of joints, by table."""
+    drained: dict[str, int] = field(default_factory=dict)
+    """How many rows the joints have that were drained into, by table."""
+    bounded: dict[int, bool] = field(default_factory=dict)
+    """Whether a stage, by its plan's identity, runs in this process."""
+    counters: dict[str, list[CallRecord]] = field(default_factory=dict)
+    """The call sites of operators that began, by name: some run once for each wave of rows."""
+
+    _first: dict[int, int] = field(default_factory=dict)
+    """How many rows the first batch of a stage that was begun has, by the stage's identity."""
+    _begun: dict[int, tuple[object, Batches]] = field(default_factory=dict)
+    """Stages whose first rows were looked at, by identity, and all of their rows."""
+
+    def begin(self, stage: object, rows: Callable[[], Batches]) -> bool:
+        """Run a stage up to its first row, which `begun` then begins with; tell whether it has none."""
+        if id(stage) not in self._begun:
+            batches = rows()
+            first = next((batch for batch in batches if batch.num_rows), None)
+            self._begun[id(stage)] = (stage, _from(first, batches))
+            self._first[id(stage)] = 0 if first is None else first.num_rows
+        return not self._first[id(stage)]
+
+    def first_rows(self, stage: object) -> int:
+        """Return how many rows the first batch of a stage has, as many as a batch can have where it was not begun."""
+        return self._first.get(id(stage), _MOST_FIRST_ROWS)
+
+    def begun(self, stage: object) -> Batches | None:
+        """Take over the rows of a stage that was begun; None where it was not."""
+        found = self._begun.pop(id(stage), None)
+        return None if found is None else found[1]
+
+    def close(self) -> None:
+        """Stop the stages that were begun and are not needed."""
+        for _, batches in self._begun.values():
+            batches.close()
+        self._begun.clear()
 
     @property
     def cancelled(self) -> Callable[[], bool]:
@@ -57,7 +102,7 @@ class Runtime:
 
     def spool(self, table: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Spooled:
         """Drain `batches` into a joint."""
-        return spool(
+        kept = spool(
             self.context,
             table,
             schema,
@@ -66,6 +111,31 @@ class Runtime:
             folder=self.folder,
             cancelled=self.cancelled,
         )
+        self.held[table] = (schema, kept.batches or [] if kept.path is None else kept.path)
+        self.drained[table] = kept.rows
+        return kept
+
+    def hold(
+        self,
+        table: str,
+        schema: pa.Schema,
+        batches: Sequence[pa.RecordBatch],
+        context: SessionContext | None = None,
+    ) -> None:
+        """Put batches into a joint, by default one that is read in the order of its rows."""
+        register(context or self.ordered, table, schema, batches)
+        self.held[table] = (schema, batches)
+
+    def stage(self, context: SessionContext, plan: Plan) -> Batches:
+        """Run the plan of a stage in one of the query's contexts."""
+        frame = stage_frame(context, plan)
+        if self.elsewhere is None:
+            return self.loop.stream(frame, self.cancelled)
+        if id(plan) not in self.bounded:
+            self.bounded[id(plan)] = self.elsewhere.bounded(context, frame)
+        if self.bounded[id(plan)]:
+            return self.loop.stream(frame, self.cancelled)
+        return self.elsewhere.stream(context, self.cancelled, plan, self.held)
 
     def rows(self, spooled: Spooled, table: str) -> Iterable[pa.RecordBatch]:
         """Return the rows that were drained into a joint, in their order."""
@@ -76,6 +146,13 @@ class Runtime:
         return self.loop.stream(self.context.sql(text), self.cancelled)
 
 
+def _from(first: pa.RecordBatch | None, rest: Batches) -> Batches:
+    with closing(rest):
+        if first is not None:
+            yield first
+            yield from rest
+
+
 def run_operator(operator: Operator, rows: Batches, runtime: Runtime, demand: Demand) -> Batches:
     """Yield the operator's rows with its answers, as the answers come.
 
@@ -84,9 +161,11 @@ def run_operator(operator: Operator, rows: Batches, runtime: Runtime, demand: De
     in such waves.
     """
     name = operator.table.rsplit(".", 1)[-1]
-    counters = [
-        runtime.record.call_site(c.ai.function, c.ai.text, name, c.ai.backend, c.ai.model) for c in operator.calls
-    ]
+    counters = runtime.counters.get(name)
+    if counters is None:
+        counters = runtime.counters[name] = [
+            runtime.record.call_site(c.ai.function, c.ai.text, name, c.ai.backend, c.ai.model) for c in operator.calls
+        ]
     functions = ", ".join(call.ai.function for call in operator.calls)
     span = runtime.record.span.child("ai_operator", operator=name, functions=functions)
     try:
@@ -230,7 +309,7 @@ class _Pass:
             for site in sites:
                 site.counters.add(prompts_expected=arranged.distinct)
         conditions = Conditions(
-            self._operator.schema, self._operator.width, runtime.ordered, runtime.loop, runtime.cancelled
+            self._operator.schema, self._operator.width, runtime.hold, partial(runtime.stage, runtime.ordered)
         )
         means = Means(
             self._backing,

@@ -21,6 +21,7 @@ from flightllm.operators.requests import Requests
 from flightllm.operators.rows import Named, given_fields, read_answer, sql_value
 from flightllm.operators.trace import Trace
 from flightllm.plan.stages import BoundStep
+from flightllm.texts import well_formed
 
 _FINISHED_UNITS = 8
 """Finished units that may wait before they are handed on, so that cached answers do not pile up."""
@@ -64,6 +65,8 @@ class Asker:
         """What another query asks; its answer comes to the claims."""
         self._ready: deque[_Waiting] = deque()
         self._failed: dict[bytes, str] = {}
+        self._partial: dict[bytes, str] = {}
+        """Answers that the token limit cut short: this pass uses them, and nobody keeps them."""
         self._seen = [set[bytes]() if site.repeats else None for site in sites]
         """Keys of the calls whose keys repeat among distinct tuples."""
         self._last: dict[int, bytes] = {}
@@ -210,6 +213,8 @@ class Asker:
         keys = [key for found in wanted for _, _, key, _ in found]
         mine = self._means.claims.claim(key for key in keys if key not in self._asked and key not in self._foreign)
         known = self._backing.cache.get(keys)
+        if self._partial:
+            known |= {key: self._partial[key] for key in keys if key in self._partial}
         self._means.claims.drop(known)
         asking: list[_Waiting] = []
         for call, found in zip(calls, wanted, strict=True):
@@ -343,14 +348,17 @@ class Asker:
         self._ranking.paid(waiting.step, Work(1, *tokens))
         if self._backing.budget is not None and waiting.reservation is not None:
             self._backing.budget.settle(waiting.reservation, completion)
-        self._answered(waiting, completion.text, completion.error)
+        text = None if completion.text is None else well_formed(completion.text)
+        self._answered(waiting, text, completion.error, partial=completion.partial)
 
-    def _answered(self, waiting: _Waiting, text: str | None, error: str | None) -> None:
+    def _answered(self, waiting: _Waiting, text: str | None, error: str | None, *, partial: bool = False) -> None:
         """Keep an answer that can be read, tell those who wait for it, and put it where it is wanted."""
         del self._asked[waiting.key]
-        value, failure = read_answer(self._sites[waiting.call].ai, text, error)
+        value, failure = read_answer(self._sites[waiting.call].ai, text, error, partial=partial)
         if failure is not None:
             self._failed[waiting.key] = failure
+        elif text is not None and partial:
+            self._partial[waiting.key] = text
         elif text is not None:
             self._backing.cache.put(waiting.key, text)
         self._means.claims.answered(waiting.key, text if failure is None else None)

@@ -161,7 +161,8 @@ class _Rows:
         )
         if self._budget is not None:
             self._budget.settle(self._reservations.pop(completion.id), completion)
-        self._fill(completion.id, *read_answer(self._call, completion.text, completion.error))
+        found = read_answer(self._call, completion.text, completion.error, partial=completion.partial)
+        self._fill(completion.id, *found)
 
     def _fill(self, row: int, value: Any, failure: str | None) -> None:
         self._counters.add(failed_rows=failure is not None)

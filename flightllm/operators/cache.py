@@ -14,6 +14,7 @@ from pathlib import Path
 import structlog
 
 from flightllm.ai import AICall
+from flightllm.errors import InternalError
 from flightllm.normalised import normalised
 
 _SCHEMA = """
@@ -21,6 +22,8 @@ CREATE TABLE IF NOT EXISTS answers (id INTEGER PRIMARY KEY, key BLOB NOT NULL UN
 """
 """The lowest ids are forgotten first; an answer that is used moves from the older half to the end."""
 _INSERT = "INSERT OR REPLACE INTO answers (key, text) VALUES (?, ?)"
+_SELECT = "SELECT id, key, CAST(text AS BLOB) FROM answers WHERE key IN"
+"""As bytes: a text that is no UTF-8 would fail the whole look-up."""
 _TOUCH = "UPDATE answers SET id = (SELECT max(id) + 1 FROM answers) WHERE key = ?"
 _MIDDLE = "SELECT (SELECT min(id) FROM answers) + (SELECT max(id) FROM answers)"
 """Both in one query would read the whole table."""
@@ -35,6 +38,8 @@ _BUSY_SECONDS, _MOST_BUSY = 5.0, 65_536
 may wait meanwhile: further ones are not kept."""
 _DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR})
 """What SQLite says of a file that is no database, or not ours: SQLITE_ERROR is a table that is missing."""
+_ROWS = frozenset({sqlite3.SQLITE_TOOBIG, sqlite3.SQLITE_MISMATCH, sqlite3.SQLITE_CONSTRAINT})
+"""What it says of a value that it cannot hold."""
 
 _log = structlog.get_logger(__name__)
 
@@ -79,6 +84,8 @@ class AnswerCache:
         self._hits = self._misses = self._failures = 0
         self._counted = (-math.inf, 0, 0)
         """When the entries and their bytes were counted last, and these."""
+        self._told = set[str]()
+        """What the log was told once."""
         self._path = path
         self._database: sqlite3.Connection | None = None
         self._inode = 0
@@ -99,7 +106,7 @@ class AnswerCache:
         again = self._database is None
         while again:
             try:
-                if self._path is not None:
+                if self._path is not None and not self._path.parent.is_dir():
                     self._path.parent.mkdir(parents=True, exist_ok=True)
                 self._database = _connect("" if self._path is None else str(self._path))
                 self._inode = 0 if self._path is None else self._path.stat().st_ino
@@ -170,12 +177,22 @@ class AnswerCache:
             self._commit()
 
     def clear(self) -> int:
-        """Forget every answer, give their disk space back, and return how many there were."""
+        """Forget every answer, give their disk space back, and return how many there were.
+
+        Raises:
+            InternalError: they cannot be removed now, and stay.
+        """
         with self._lock:
             self._commit()
             self._waiting.clear()
             self._counted = (-math.inf, 0, 0)
+            database, failures = self._database, self._failures
             gone = self._write([("DELETE FROM answers", [()])])
+            if self._failures != failures and self._database is database:  # another one, after damage, is empty
+                raise InternalError(
+                    "the answers cannot be removed now, so they stay: the disk is full or fails, or another process"
+                    " holds the file; the server's log says which"
+                )
             if self._database is not None:
                 with suppress(sqlite3.Error):  # the space is taken back as soon as no other process reads
                     self._database.execute("VACUUM")
@@ -264,10 +281,26 @@ class AnswerCache:
             return []
         marks = ",".join("?" * len(keys))
         try:
-            return self._database.execute(f"SELECT id, key, text FROM answers WHERE key IN ({marks})", keys).fetchall()
+            found = self._database.execute(f"{_SELECT} ({marks})", keys).fetchall()
         except sqlite3.Error as error:
             self._fail(error)
             return []
+        return [(id_, key, text) for id_, key, raw in found if (text := self._text(raw)) is not None]
+
+    def _text(self, raw: bytes) -> str | None:
+        """Return an answer as it was kept, None for one that is damaged: it is bought again, which replaces it."""
+        try:
+            return raw.decode()
+        except UnicodeDecodeError as error:
+            self._bad("answer in the cache damaged, it is asked again", error)
+            return None
+
+    def _bad(self, event: str, error: Exception) -> None:
+        """Count a failure of one row; the log has the first one of each kind. The caller holds the lock."""
+        self._failures += 1
+        if event not in self._told:
+            self._told.add(event)
+            _log.warning(event, error_type=type(error).__name__, told="once")
 
     def _write(self, statements: Sequence[tuple[str, Iterable[tuple[object, ...]]]]) -> int:
         """Run statements in one transaction; return the number of rows changed, 0 where it failed."""
@@ -276,8 +309,39 @@ class AnswerCache:
         try:
             with self._database:
                 return sum(max(0, self._database.executemany(*statement).rowcount) for statement in statements)
+        except Exception as error:  # values are refused with errors of many types
+            if not _is_of_a_row(error):
+                if not isinstance(error, sqlite3.Error):
+                    raise
+                self._fail(error)
+                return 0
+        return self._write_fit(statements)
+
+    def _write_fit(self, statements: Sequence[tuple[str, Iterable[tuple[object, ...]]]]) -> int:
+        """Do the same row by row, without the rows that SQLite cannot hold: those are dropped. Counts as one write."""
+        if self._database is None:
+            return 0
+        changed = 0
+        try:
+            with self._database:
+                for statement, rows in statements:
+                    for row in rows:
+                        changed += max(0, self._write_row(statement, row))
         except sqlite3.Error as error:
             self._fail(error)
+            return 0
+        return changed
+
+    def _write_row(self, statement: str, row: tuple[object, ...]) -> int:
+        """Run a statement on one row; one that is dropped changes 0 rows."""
+        if self._database is None:
+            return 0
+        try:
+            return self._database.execute(statement, row).rowcount
+        except Exception as error:
+            if not _is_of_a_row(error):
+                raise
+            self._bad("answer cannot be kept, it is dropped", error)
             return 0
 
     def _make_room(self, most: int) -> None:
@@ -318,6 +382,9 @@ class AnswerCache:
         if code not in _DAMAGED or self._path is None or not self._path.exists():
             _log.warning("answer cache fails, answers wait", error=str(error), waiting=len(self._waiting))
             self._retry = time.monotonic() + _BUSY_SECONDS
+            if code == sqlite3.SQLITE_READONLY and self._path is not None and self._database is not None:
+                self._database.close()  # SQLite only reads a file that it once could not open for writing
+                self._database = None
             return False
         if self._leave_moved():
             return True
@@ -333,6 +400,17 @@ class AnswerCache:
             return False
         _log.warning("answer cache damaged, another is begun", error=str(error), set_aside=str(aside))
         return True
+
+
+def _is_of_a_row(error: Exception) -> bool:
+    """Tell whether it is a value that SQLite refuses, and not the file that fails.
+
+    A value that cannot be bound has no code of SQLite's own.
+    """
+    if not isinstance(error, sqlite3.Error):
+        return isinstance(error, ValueError | OverflowError | TypeError)
+    code = getattr(error, "sqlite_errorcode", None)
+    return isinstance(error, sqlite3.InterfaceError | sqlite3.ProgrammingError | sqlite3.DataError) or code in _ROWS
 
 
 def _connect(path: str) -> sqlite3.Connection:

@@ -1,30 +1,34 @@
 """Evaluate a condition on the rows of a unit: which are true."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from datafusion import SessionContext
 from numpy.typing import NDArray
+from substrait.plan_pb2 import Plan
 
 from flightllm.errors import InternalError
 from flightllm.operators.batches import Unit
-from flightllm.operators.relational import Loop
-from flightllm.plan.stages import Condition, register, stage_frame
+from flightllm.operators.relational import Batches
+from flightllm.plan.stages import Condition
 
 
 class Conditions:
     """Evaluate conditions over an operator's output in a context that keeps the order of rows."""
 
     def __init__(
-        self, schema: pa.Schema, width: int, context: SessionContext, loop: Loop, cancelled: Callable[[], bool]
+        self,
+        schema: pa.Schema,
+        width: int,
+        hold: Callable[[str, pa.Schema, Sequence[pa.RecordBatch]], None],
+        run: Callable[[Plan], Batches],
     ) -> None:
+        """Take how to put rows into a table, and how to run a plan over it that keeps their order."""
         self._schema = schema
         self._width = width
-        self._context = context
-        self._loop = loop
-        self._cancelled = cancelled
+        self._hold = hold
+        self._run = run
 
     def true(self, condition: Condition, unit: Unit) -> NDArray[np.bool_]:
         """Return for each row of `unit` whether it is alive and the condition true of it."""
@@ -45,9 +49,8 @@ class Conditions:
             return pa.array([], pa.bool_())
         given = columns or [pa.nulls(rows, pa.bool_())]
         batch = pa.RecordBatch.from_arrays(given, schema=condition.schema)
-        register(self._context, condition.table, condition.schema, [batch])
+        self._hold(condition.table, condition.schema, [batch])
         if condition.plan is None:
             raise InternalError("a condition without a plan is a column")
-        frame = stage_frame(self._context, condition.plan)
-        found = [part.column(0) for part in self._loop.stream(frame, self._cancelled)]
+        found = [part.column(0) for part in self._run(condition.plan)]
         return pa.concat_arrays([part.cast(pa.bool_()) for part in found])

@@ -23,6 +23,17 @@ class Demand:
         """Tell whether there is a limit."""
         return self._wanted is not None
 
+    @property
+    def left(self) -> int:
+        """Return how many rows the LIMIT still wants.
+
+        Raises:
+            ValueError: there is no limit.
+        """
+        if self._wanted is None:
+            raise ValueError("there is no limit")
+        return max(0, self._wanted - self._got)
+
     def got(self, rows: int) -> None:
         """Count rows that reached the LIMIT."""
         self._got += rows

@@ -18,6 +18,8 @@ from flightllm.limits import Sum
 _POLL_SECONDS = 0.1
 _STOP_SECONDS = 5.0
 _SCANS = ("Projection:", "TableScan:", "SubqueryAlias:", "Limit:")
+_TRUE = ("Filter: Boolean(true)", "Filter: Int64(1) = Int64(1)")
+"""Conditions that tools write where there is none."""
 
 Batches: TypeAlias = Generator[pa.RecordBatch, None, None]
 """Record batches as they are made; closing it stops what makes them."""
@@ -72,7 +74,7 @@ class Loop:
                 if not ahead:
                     step = self._step(stream)
         finally:
-            self.spilled.add(_spilled(frame.execution_plan()))  # the plan that runs, with its counts so far
+            self.spilled.add(spilled_bytes(frame.execution_plan()))  # the plan that runs, with its counts so far
             if not self._loop.is_closed():
                 step.cancel()
 
@@ -83,14 +85,15 @@ class Loop:
 
 def _is_scan(frame: DataFrame) -> bool:
     """Tell whether no batch can be much slower than another: nothing filters, joins or gathers rows."""
-    lines = [line.strip() for line in frame.optimized_logical_plan().display_indent().splitlines()]
-    return all(line.startswith(_SCANS) and "_filters=[" not in line for line in lines)
+    lines = [line.strip() for line in frame.logical_plan().display_indent().splitlines()]
+    return all(line.startswith(_SCANS) or line in _TRUE for line in lines)
 
 
-def _spilled(plan: ExecutionPlan) -> int:
+def spilled_bytes(plan: ExecutionPlan) -> int:
+    """Return how many bytes a plan that ran wrote to disk for lack of memory."""
     metrics = plan.metrics()
     own = 0 if metrics is None else metrics.spilled_bytes or 0
-    return own + sum(map(_spilled, plan.children()))
+    return own + sum(map(spilled_bytes, plan.children()))
 
 
 def _direct(first: _Step, stream: RecordBatchStream, cancelled: Callable[[], bool]) -> Batches:

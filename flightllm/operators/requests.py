@@ -26,6 +26,8 @@ class Requests:
         self._query = token_hex(8)
         self._numbers = count()
         self._neighbours = Neighbours()
+        self._rendered: tuple[Prompt, str] | None = None
+        """The latest prompt that was rendered, and its text: what follows one request is most often the next."""
 
     def make(self, prompt: Prompt, following: Prompt | None, *, again: bool) -> Request:
         """Return the request for a prompt that is sent next; `following` is the one after it, if that is known.
@@ -34,7 +36,7 @@ class Requests:
         """
         call, fields = prompt
         site, number = self._sites[call], next(self._numbers)
-        text = site.prompt(fields)
+        text = self._text(prompt)
         recurs, ahead = self._neighbours.shared(text, None if following is None else self._text(following))
         if ahead is not None and again:
             ahead = max(ahead, site.fields_part(text))
@@ -55,4 +57,10 @@ class Requests:
 
     def _text(self, prompt: Prompt) -> str:
         call, fields = prompt
-        return self._sites[call].prompt(fields)
+        if self._rendered is not None:
+            (latest, its_fields), text = self._rendered
+            if latest == call and its_fields is fields:
+                return text
+        text = self._sites[call].prompt(fields)
+        self._rendered = (prompt, text)
+        return text

@@ -3,11 +3,18 @@
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias
 
+import numpy as np
+import pyarrow as pa
+
 from flightllm.ai import ELEMENT_END, AICall
 from flightllm.errors import EngineError
+from flightllm.texts import well_formed, well_formed_value
 
 Named: TypeAlias = tuple[str, int, bool, bool]
 """A field's name and place in a tuple, whether it must be given, and whether its value is a list."""
+
+_ALWAYS: dict[pa.DataType, tuple[type, ...]] = {pa.bool_(): (bool,), pa.float64(): (float,)}
+"""What columns of a type take as it is."""
 
 
 class Counters(Protocol):
@@ -28,16 +35,44 @@ def given_fields(named: Sequence[Named], values: tuple[str | None, ...]) -> list
     return [(name, one) for name, value, many in given for one in (value.split(ELEMENT_END) if many else (value,))]
 
 
-def read_answer(call: AICall, text: str | None, error: str | None) -> tuple[Any, str | None]:
-    """Return the value of an answer and None, or None and what failed: the prompt, or reading its answer."""
+def read_answer(call: AICall, text: str | None, error: str | None, *, partial: bool = False) -> tuple[Any, str | None]:
+    """Return the value of an answer and None, or None and what failed: the prompt, or reading its answer.
+
+    Whatever engine and function gave it, the value is one that a column of the call's type takes. What was read of a
+    `partial` text is the value where it can be read.
+    """
+    value, failure = _read(call, text, error)
+    if partial and failure is not None:
+        failure += f" (the answer was cut short at max_tokens => {call.parameters.max_tokens})"
+    return value, failure
+
+
+def _read(call: AICall, text: str | None, error: str | None) -> tuple[Any, str | None]:
     if text is None:
-        return None, error or "no answer"
+        return None, well_formed(error or "no answer")
     try:
-        return call.parse(text), None
+        value = call.parse(well_formed(text))
     except ValueError as unparsed:
-        return None, str(unparsed)
+        return None, well_formed(str(unparsed))
     except Exception as defect:  # noqa: BLE001 - a function's file may be a user's own; its defects cost no other row
-        return None, f"{call.function}'s parse failed with {type(defect).__name__}: {defect}"
+        return None, well_formed(f"{call.function}'s parse failed with {type(defect).__name__}: {defect}")
+    return fitted(call, value)
+
+
+def fitted(call: AICall, value: Any) -> tuple[Any, str | None]:
+    """Return a parsed value with well-formed texts and None, or None and why no column of the call's type takes it."""
+    if value is None or type(value) in _ALWAYS.get(call.output, ()):
+        return value, None
+    if isinstance(value, np.ndarray) and value.ndim == 1 and pa.list_(pa.from_numpy_dtype(value.dtype)) == call.output:
+        return value, None
+    if type(value) is str and pa.types.is_string(call.output):
+        return well_formed(value), None
+    try:
+        value = well_formed_value(value)
+        pa.scalar(value, type=call.output)
+    except Exception as misfit:  # noqa: BLE001 - Arrow refuses values in many ways
+        return None, well_formed(f"{call.function}'s value is no {call.output}: {misfit}")
+    return value, None
 
 
 def sql_value(call: AICall, value: Any, failure: str | None) -> Any:

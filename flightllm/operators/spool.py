@@ -19,6 +19,7 @@ class Spooled:
 
     rows: int
     batches: list[pa.RecordBatch] | None
+    path: Path | None = None
 
 
 class Room:
@@ -81,10 +82,10 @@ def spool(
                 room.take(batch.nbytes)
                 writer.write_batch(batch)
                 rows += batch.num_rows
-        path = file.name
+        path = Path(file.name)
     context.deregister_table(table)
     context.register_arrow(table, path)
-    return Spooled(rows, None)
+    return Spooled(rows, None, path)
 
 
 def _until(cancelled: Callable[[], bool], batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

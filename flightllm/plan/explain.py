@@ -6,16 +6,32 @@ from textwrap import indent
 
 from datafusion import SessionContext
 
-from flightllm.plan.stages import BoundStep, Condition, Limit, Numbered, Operator, Relational, stage_frame
+from flightllm.catalog.contexts import analyzed
+from flightllm.plan.stages import (
+    BoundStep,
+    Condition,
+    GroupLimited,
+    Limit,
+    Numbered,
+    Operator,
+    Relational,
+    United,
+    stage_frame,
+)
 
 
-def explain_stages(stage: Relational, context: SessionContext) -> list[tuple[str, str]]:
-    """Return (title, text) of each stage and operator, the last to run first; `context` holds the joints."""
-    return list(_explain(stage, context, "result"))
+def explain_stages(stage: Relational, context: SessionContext, *, folded: bool = True) -> list[tuple[str, str]]:
+    """Return (title, text) of each stage and operator, the last to run first; `context` holds the joints.
+
+    Stages that are not folded are shown as they are before DataFusion optimizes them, so that nothing is evaluated.
+    """
+    return list(_explain(stage, context, "result", folded=folded))
 
 
-def _explain(stage: Relational, context: SessionContext, name: str) -> Iterator[tuple[str, str]]:
-    plan = stage_frame(context, stage.plan).optimized_logical_plan().display_indent()
+def _explain(stage: Relational, context: SessionContext, name: str, *, folded: bool) -> Iterator[tuple[str, str]]:
+    frame = stage_frame(context, stage.plan)
+    logical = frame.optimized_logical_plan() if folded else analyzed(context, frame).logical_plan()
+    plan = logical.display_indent()
     how = "batch by batch as answers arrive" if stage.streams else "all at once"
     yield f"stage {name}", f"runs {how}\n{plan}"
     for joint in stage.inputs:
@@ -28,7 +44,22 @@ def _explain(stage: Relational, context: SessionContext, name: str) -> Iterator[
             case Limit():
                 limit = "no limit" if joint.limit is None else f"stops after {joint.limit} rows"
                 yield f"limit {title}", f"skips {joint.offset} rows, {limit}"
-        yield from _explain(joint.input, context, f"below {title}")
+            case GroupLimited():
+                yield f"group limit {title}", _group_limit(joint)
+                yield from _explain(joint.chain, context, f"of {title}", folded=folded)
+            case United():
+                yield f"union {title}", "one input after the other, as long as rows are wanted"
+                for number, input_ in enumerate(joint.inputs, start=1):
+                    yield from _explain(input_, context, f"{number} below {title}", folded=folded)
+                continue
+        yield from _explain(joint.input, context, f"below {title}", folded=folded)
+
+
+def _group_limit(joint: GroupLimited) -> str:
+    rows = "one row" if joint.count == 1 else f"{joint.count} rows"
+    whole = "" if joint.limit is None else f", and all once {joint.limit} rows are there"
+    group = f"each group of equal values in its last {joint.keys} columns" if joint.keys else "all rows as one group"
+    return f"asks about a few rows of a group at a time and is done with it after {rows}: {group}{whole}"
 
 
 def _operator(operator: Operator, context: SessionContext) -> str:

@@ -200,7 +200,43 @@ class Number:
         return self.input.width + 1
 
 
-Node = Scan | Filter | Project | Join | Aggregate | Sort | Fetch | SetOp | AiMap | Number
+@dataclass(frozen=True, eq=False, slots=True)
+class Groups:
+    """Append a number that tells the rows apart, for a `GroupLimit` above filters and AI operators over this node.
+
+    `keys` are what the rows of a group share; `order` says which of them come first (None: any).
+    """
+
+    input: "Node"
+    keys: tuple[Expression, ...]
+    order: SortRel | None
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns."""
+        return self.input.width + 1
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class GroupLimit:
+    """Keep at least the first `count` rows of each group, or all where there are fewer, and of groups at least `limit`.
+
+    Column `number` comes from the `Groups` below, with only filters, projections and AI operators between. More rows
+    may stay: what is above has to do with as few as these, and not to mind others.
+    """
+
+    input: "Node"
+    number: int
+    count: int
+    limit: int | None = None
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns."""
+        return self.input.width
+
+
+Node = Scan | Filter | Project | Join | Aggregate | Sort | Fetch | SetOp | AiMap | Number | Groups | GroupLimit
 
 
 def children(node: Node) -> tuple[Node, ...]:
@@ -264,7 +300,9 @@ def own_messages(node: Node) -> tuple[Message, ...]:
             return () if node.condition is None else (node.condition,)
         case AiMap():
             return tuple(e for c in node.calls for e in (*c.arguments, *([] if c.when is None else [c.when])))
-        case Number():
+        case Groups(_, keys, order):
+            return (*keys, *([] if order is None else [order]))
+        case Number() | GroupLimit():
             return ()
         case _:
             return (node.rel,)

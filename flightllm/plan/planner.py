@@ -11,13 +11,19 @@ from substrait.algebra_pb2 import Expression
 from substrait.plan_pb2 import Plan
 
 from flightllm.ai import AICall
+from flightllm.catalog.contexts import unfolded
 from flightllm.catalog.errors import mapped_error
-from flightllm.errors import SqlError
+from flightllm.errors import LimitExceededError, SqlError
+from flightllm.plan.bounds import Unbounded
 from flightllm.plan.expressions import Functions
 from flightllm.plan.hoist import hoist
 from flightllm.plan.nodes import Node, own_messages, walk
+from flightllm.plan.pin_time import pin_time
 from flightllm.plan.pushdown import push_down
 from flightllm.plan.substrait import NotExpressibleError, Reader, messages
+
+_CORRELATED = "outer_ref("
+"""How the text of a plan shows a column of an outer query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,13 +45,27 @@ def register_stubs(context: SessionContext, calls: Mapping[str, AICall]) -> None
         context.register_udf(udf(never, inputs, call.type, "volatile", stub))
 
 
-def plan_query(context: SessionContext, frame: DataFrame, calls: Mapping[str, AICall]) -> Planned:
+def plan_query(
+    context: SessionContext, frame: DataFrame, calls: Mapping[str, AICall], unbounded: Unbounded | None = None
+) -> Planned:
     """Take over the plan of a frame made in a planning context in which the stubs of `calls` are registered.
 
+    Where planning could evaluate what has no bound, the context folds no constants any more.
+
     Raises:
+        LimitExceededError: DataFusion would evaluate an unbounded query while it decorrelates a subquery.
         SqlError: the text fails already while constants are folded.
         NotExpressibleError: the plan cannot be carried by Substrait or by our nodes.
     """
+    if unbounded is not None and not unbounded.while_planned:
+        unbounded = None
+    if unbounded is not None:
+        if _CORRELATED in frame.logical_plan().display_indent():
+            raise LimitExceededError(
+                f"{unbounded}; with AI calls and correlated subqueries, a part of a query is evaluated while it is"
+                " planned: write a JOIN in place of the subquery, or a smaller value"
+            )
+        frame = unfolded(context, frame)
     try:
         logical = frame.optimized_logical_plan()
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
@@ -56,6 +76,8 @@ def plan_query(context: SessionContext, frame: DataFrame, calls: Mapping[str, AI
     except Exception as error:  # DataFusion has no class of its own for this
         raise NotExpressibleError(_first_line(error)) from error
     plan = Plan.FromString(encoded)
+    if unbounded is not None:
+        pin_time(plan)
     functions = Functions.of(plan)
     reader = Reader(functions, _null_aware(logical.display_indent()), calls)
     read = push_down(reader.read(plan.relations[0].root.input), functions, calls)

@@ -5,7 +5,8 @@ still reduce the rows that a call sees, they sink here, before calls become oper
 unions, group keys and window partitions, into the sides of joins, and across equal join keys to the other side.
 """
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
+from dataclasses import replace
 
 from substrait.algebra_pb2 import Expression, JoinRel, SetRel
 
@@ -19,40 +20,61 @@ _INNER = JoinRel.JOIN_TYPE_INNER
 _LEFT_STAYS = LEFT_KEPT | {_INNER, JoinRel.JOIN_TYPE_LEFT}
 """Joins that commute with a predicate on their left columns, and may lose right rows that match nothing."""
 _RIGHT_STAYS = RIGHT_KEPT | {_INNER, JoinRel.JOIN_TYPE_RIGHT}
+_LEFT_OF = {JoinRel.JOIN_TYPE_LEFT: _INNER, JoinRel.JOIN_TYPE_OUTER: JoinRel.JOIN_TYPE_RIGHT}
+"""What a join is where its rows without a right side are dropped above it."""
+_RIGHT_OF = {JoinRel.JOIN_TYPE_RIGHT: _INNER, JoinRel.JOIN_TYPE_OUTER: JoinRel.JOIN_TYPE_LEFT}
+_STRICT = frozenset({"equal", "not_equal", "lt", "lte", "gt", "gte", "is_not_null"})
 _UNIONS = frozenset({SetRel.SET_OP_UNION_ALL, SetRel.SET_OP_UNION_DISTINCT})
 
 
 def push_down(root: Node, functions: Functions, calls: Container[str]) -> Node:
     """Return the tree with the predicates that hold no AI call as far down as they can go, where calls are below."""
-    return _PushDown(functions, calls).inside(root)
+
+    def asks(node: Node) -> bool:
+        return any(functions.name(e) in calls for x in _expressions(node) for e in ex.walk(x))
+
+    return _PushDown(functions, calls, asks).inside(root)
+
+
+def push_down_to(root: Node, functions: Functions, reads: Callable[[Node], bool]) -> Node:
+    """Return a tree without AI calls with its predicates as far down as they can go, where `reads` holds below."""
+    return _PushDown(functions, (), reads).inside(root)
 
 
 class _PushDown:
-    def __init__(self, functions: Functions, calls: Container[str]) -> None:
+    def __init__(self, functions: Functions, calls: Container[str], is_target: Callable[[Node], bool]) -> None:
         self._functions = functions
         self._calls = calls
+        self._is_target = is_target
 
     def inside(self, node: Node) -> Node:
         """Push the predicates inside `node`, none coming from above."""
-        return self._filtered(*self.sink(node, [])) if self._holds_call(node) else node
+        return self._filtered(*self.sink(node, [])) if self._holds_target(node) else node
 
-    def sink(self, node: Node, conjuncts: list[Expression]) -> tuple[Node, list[Expression]]:
-        """Push `conjuncts`, over the columns of `node`, into it; return it and those that must stay above."""
-        if not self._holds_call(node):
+    def sink(
+        self, node: Node, conjuncts: list[Expression], above: Sequence[Expression] = ()
+    ) -> tuple[Node, list[Expression]]:
+        """Push `conjuncts`, over the columns of `node`, into it; return it and those that must stay above.
+
+        `above` are further ones that drop rows above it, and cannot move.
+        """
+        if not self._holds_target(node):
             return self._filtered(node, conjuncts), []
         match node:
             case Filter():
                 own = self._functions.operands(node.condition, "and")
                 plain = [c for c in own if self._may_move(c)]
                 fixed = [c for c in own if not self._may_move(c)]
-                input_, stay = self.sink(node.input, plain + conjuncts)
+                input_, stay = self.sink(node.input, plain + conjuncts, [*fixed, *above])
                 return self._filtered(input_, stay + fixed), []
             case Sort():
                 return Sort(self._filtered(*self.sink(node.input, conjuncts)), node.rel), []
             case Project():
                 columns = _partition_columns(node) if has_window(node) else node.expressions
                 moved, stay = self._through(conjuncts, columns)
-                return Project(self._filtered(*self.sink(node.input, moved)), node.expressions), stay
+                over = [] if has_window(node) else [over_input(a, columns, self._functions) for a in [*stay, *above]]
+                below = self.sink(node.input, moved, [a for a in over if a is not None])
+                return Project(self._filtered(*below), node.expressions), stay
             case Aggregate() if len(node.rel.groupings) == 1:
                 keys = [node.rel.grouping_expressions[i] for i in node.rel.groupings[0].expression_references]
                 moved, stay = self._through(conjuncts, [*keys, *[None] * (node.width - len(keys))])
@@ -60,7 +82,7 @@ class _PushDown:
             case SetOp() if node.rel.op in _UNIONS:
                 return SetOp(tuple(self._filtered(*self.sink(i, conjuncts)) for i in node.inputs), node.rel), []
             case Join():
-                return self._join(node, conjuncts)
+                return self._join(self._matched(node, [*conjuncts, *above]), conjuncts)
             case _:
                 return with_children(node, tuple(map(self.inside, children(node)))), conjuncts
 
@@ -87,10 +109,15 @@ class _PushDown:
         kept += [] if node.kind in _RIGHT_STAYS else on_left
         true_left = [*left, *on_left, *self._known(node.left)]
         true_right = [*right, *on_right, *(ex.shift(c, split) for c in self._known(node.right))]
-        if node.kind in _LEFT_STAYS and self._holds_call(node.right):
-            right += _across(true_left, dict(keys))
-        if node.kind in _RIGHT_STAYS and self._holds_call(node.left):
-            left += _across(true_right, {b: a for a, b in keys})
+        to_right, to_left = dict(keys), {b: a for a, b in keys}
+        if node.kind in _LEFT_STAYS and self._holds_target(node.right):
+            right += _across(true_left, to_right)
+        if node.kind in _RIGHT_STAYS and self._holds_target(node.left):
+            left += _across(true_right, to_left)
+        if node.kind == _INNER:
+            both = [*conjuncts, *(c for c in plain if self._key_pair(c, split) is None)]
+            left += _onto(range(split), both, to_left)
+            right += _onto(range(split, split + node.right.width), both, to_right)
         joined = Join(
             self._filtered(*self.sink(node.left, _distinct(left))),
             self._filtered(*self.sink(node.right, _distinct(ex.shift(c, -split) for c in right))),
@@ -98,6 +125,24 @@ class _PushDown:
             self._functions.conjunction(kept),
         )
         return joined, conjuncts
+
+    def _matched(self, node: Join, conjuncts: list[Expression]) -> Join:
+        """Let an outer join be an inner one as far as `conjuncts` reject the rows that have no match."""
+        split = node.left.width
+        kind = node.kind
+        if kind in _LEFT_OF and any(self._rejects(c, range(split, split + node.right.width)) for c in conjuncts):
+            kind = _LEFT_OF[kind]
+        if kind in _RIGHT_OF and any(self._rejects(c, range(split)) for c in conjuncts):
+            kind = _RIGHT_OF[kind]
+        return node if kind == node.kind else replace(node, kind=kind)
+
+    def _rejects(self, conjunct: Expression, columns: range) -> bool:
+        """Tell whether a conjunct is not true where all of `columns` are NULL: it compares one or tests it for NULL."""
+        name = self._functions.name(conjunct)
+        if name in {"and", "or"}:
+            found = (self._rejects(a, columns) for a in ex.arguments(conjunct))
+            return any(found) if name == "and" else all(found)
+        return name in _STRICT and any(ex.field_index(a) in columns for a in ex.arguments(conjunct))
 
     def _known(self, node: Node) -> list[Expression]:
         """Return plain predicates that are true of every row of `node`."""
@@ -137,8 +182,8 @@ class _PushDown:
     def _has_call(self, expressions: Iterable[Expression]) -> bool:
         return any(self._functions.name(e) in self._calls for x in expressions for e in ex.walk(x))
 
-    def _holds_call(self, node: Node) -> bool:
-        return any(self._has_call(_expressions(n)) for n in walk(node))
+    def _holds_target(self, node: Node) -> bool:
+        return any(map(self._is_target, walk(node)))
 
     def _filtered(self, node: Node, conjuncts: Iterable[Expression]) -> Node:
         condition = self._functions.conjunction(conjuncts)
@@ -169,6 +214,13 @@ def _across(conjuncts: list[Expression], keys: dict[int, int]) -> list[Expressio
     """Say of the columns that `keys` leads to what `conjuncts` say of these, where they equal them."""
     known = [c for c in conjuncts if ex.fields(c) and ex.fields(c) <= keys.keys()]
     return [ex.substitute(c, lambda i: field(keys[i])) for c in known]
+
+
+def _onto(side: range, conjuncts: list[Expression], keys: dict[int, int]) -> list[Expression]:
+    """Say of one side what `conjuncts` say of both, where `keys` leads from each column of the other to one of it."""
+    both = [c for c in conjuncts if any(i in side for i in ex.fields(c)) and not all(i in side for i in ex.fields(c))]
+    known = [c for c in both if all(i in side or i in keys for i in ex.fields(c))]
+    return [ex.substitute(c, lambda i: field(i if i in side else keys[i])) for c in known]
 
 
 def _distinct(conjuncts: Iterable[Expression]) -> list[Expression]:

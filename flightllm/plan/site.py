@@ -9,6 +9,15 @@ from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import AiMap, Call, Node
 
+_TEXTS = frozenset({"string", "varchar", "fixed_char"})
+_SAFE = frozenset(
+    {
+        *("coalesce", "concat", "concat_ws", "upper", "lower", "trim", "btrim", "ltrim", "rtrim", "nullif"),
+        *("and", "or", "not", "is_null", "is_not_null", "is_true", "is_false", "equal", "not_equal"),
+    }
+)
+"""Functions that fail for no value."""
+
 
 class Site:
     """Collect the AI calls of one node's expressions; `lift` replaces them by columns that `wrap` appends to the input.
@@ -60,11 +69,21 @@ class Site:
     def _where(self, guard: Expression | None, argument: Expression) -> Expression:
         """Evaluate an argument only where its call is needed: elsewhere it might fail, as 10 / n does."""
         bare = argument
-        if bare.WhichOneof("rex_type") == "cast" and bare.cast.type.WhichOneof("kind") == "string":
+        if bare.WhichOneof("rex_type") == "cast" and bare.cast.type.WhichOneof("kind") in _TEXTS:
             bare = bare.cast.input
-        if guard is None or ex.field_index(bare) is not None or bare.WhichOneof("rex_type") == "literal":
-            return argument
-        return ex.only_where(guard, argument)
+        return argument if guard is None or self._is_safe(bare) else ex.only_where(guard, argument)
+
+    def _is_safe(self, expression: Expression) -> bool:
+        """Tell whether an expression fails for nothing in its columns: these, literals and texts made of them."""
+        kind = expression.WhichOneof("rex_type")
+        if kind == "cast":
+            to = expression.cast.type.WhichOneof("kind")
+            return to in _TEXTS and self._is_safe(expression.cast.input)
+        if kind == "scalar_function":
+            return self._functions.name(expression) in _SAFE and all(map(self._is_safe, ex.arguments(expression)))
+        if kind == "if_then":  # as DataFusion writes coalesce
+            return all(map(self._is_safe, ex.slots(expression)))
+        return kind == "literal" or ex.field_index(expression) is not None
 
     def _short_circuit(self, expression: Expression, guard: Expression | None, needed: str) -> Expression:
         """AND and OR: operands without AI calls decide first, then each AI operand guards the next."""

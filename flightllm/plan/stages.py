@@ -9,32 +9,44 @@ import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 from datafusion.catalog import Catalog, Schema
 from datafusion.substrait import Consumer, Producer, Serde
-from substrait.algebra_pb2 import Expression
+from substrait.algebra_pb2 import Expression, SetRel
 from substrait.plan_pb2 import Plan
 
 from flightllm.ai import AICall
+from flightllm.errors import InternalError
 from flightllm.plan import expressions as ex
+from flightllm.plan.emptiness import deciders
 from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import (
     AiMap,
     Fetch,
     Filter,
+    GroupLimit,
+    Groups,
+    Join,
     Node,
     Number,
     Project,
     Scan,
+    SetOp,
     Sort,
     Step,
     children,
+    has_ai,
     keep,
+    own_messages,
+    transform,
     walk,
     with_children,
 )
+from flightllm.plan.pushdown import push_down_to
 from flightllm.plan.substrait import NotExpressibleError, to_plan
 from flightllm.plan.through import has_window
 
 STAGE_CATALOG = "stage"
 """The catalog of a query's own context that holds its joints."""
+_ALL_ROWS = 2**62
+_NO_ROWS = "EmptyRelation: rows=0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +84,15 @@ class BoundStep:
 
 
 @dataclass(frozen=True, slots=True)
+class Decider:
+    """Another part of a stage, without whose rows those of an input change nothing; `plan` has a row for each."""
+
+    plan: Plan
+    tables: frozenset[str]
+    """The joints it reads."""
+
+
+@dataclass(frozen=True, slots=True)
 class Relational:
     """A stage that DataFusion runs: `plan` reads ordinary tables and the joints that `inputs` fill."""
 
@@ -85,6 +106,10 @@ class Relational:
     """Its rows must come in the order of a sort, which DataFusion loses where parts of a stage run side by side."""
     picks: tuple[int, ...] | None = None
     """The columns of its one input that it returns, where it streams and does nothing else."""
+    whole: bool = False
+    """It streams and returns every row of its one input."""
+    deciders: tuple[tuple[tuple["Decider", ...], ...], ...] = ()
+    """For each input, and each place where the plan reads it, what makes its rows count for nothing there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +150,37 @@ class Numbered:
     input: Relational
 
 
-Joint: TypeAlias = Operator | Limit | Numbered
+@dataclass(frozen=True, slots=True)
+class GroupLimited:
+    """A joint that has some rows of `input` at a time go through `chain`, until each group has `count` rows.
+
+    `input` has `keys` columns at the end that the rows of a group share, and comes in the order in which its rows are
+    wanted. `wave` is the table that `chain` reads: the other columns, and the number of the row in `input`, which
+    column `number` of `chain` still has.
+    """
+
+    table: str
+    schema: pa.Schema
+    input: Relational
+    keys: int
+    wave: str
+    wave_schema: pa.Schema
+    chain: Relational
+    number: int
+    count: int
+    limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class United:
+    """A joint with the rows of several stages, one after the other; one is only begun where rows are still wanted."""
+
+    table: str
+    schema: pa.Schema
+    inputs: tuple[Relational, ...]
+
+
+Joint: TypeAlias = Operator | Limit | Numbered | GroupLimited | United
 
 
 def stage_frame(context: SessionContext, plan: Plan) -> DataFrame:
@@ -142,7 +197,7 @@ def stage_frame(context: SessionContext, plan: Plan) -> DataFrame:
 
 
 def positional(types: Iterable[pa.DataType], prefix: str = "") -> pa.Schema:
-    """Name columns by position, each of which may be NULL.
+    """Name columns by position, each of which can be NULL.
 
     The columns of a joint carry its name too: DataFusion pushes a filter to the wrong side of an outer join whose sides
     have equal names at equal places.
@@ -157,6 +212,8 @@ class Cutter:
         self._context = context
         self._functions = functions
         self._numbers: dict[int, Numbered] = {}
+        self._limited: set[int] = set()
+        """The unions, by identity, whose inputs run one after the other."""
         self._names = (f"s{i}" for i in count())
         context.register_catalog_provider(STAGE_CATALOG, Catalog.memory_catalog())
         context.catalog(STAGE_CATALOG).register_schema("public", Schema.memory_schema())
@@ -167,22 +224,101 @@ class Cutter:
         if not root.width:  # a batch without columns would lose its number of rows
             root = Project(root, (ex.null(ex.BOOLEAN),))
         plan = self._replace(root, joints, ordered=ordered)
+        plan = self._plannable(plan)
         encoded = to_plan(plan, self._functions)
         schema = positional(stage_frame(self._context, encoded).schema().types)
         streams = _streams(plan, joints)
         picks = _picks(plan) if streams else None
-        return Relational(encoded, tuple(joints), schema, streams, ordered and _is_ordered(root), picks)
+        found = () if streams or not joints else self._deciders(plan, joints)
+        whole = streams and not any(isinstance(n, Filter) for n in walk(plan))
+        return Relational(encoded, tuple(joints), schema, streams, ordered and _is_ordered(root), picks, whole, found)
+
+    def _plannable(self, plan: Node) -> Node:
+        """Return a stage as DataFusion can optimize it.
+
+        It takes a union's column names from the first input also where its optimizer drops that one, and then cannot
+        find them. So inputs without rows are dropped before; from the others a limit keeps what could empty them.
+        """
+        if not any(isinstance(n, SetOp) for n in walk(plan)) or self._optimized(plan) is not None:
+            return plan
+        plan = transform(plan, self._without_empty)
+        return plan if self._optimized(plan) is not None else transform(plan, _shielded)
+
+    def _without_empty(self, node: Node) -> Node:
+        if not isinstance(node, SetOp) or node.rel.op != SetRel.SET_OP_UNION_ALL:
+            return node
+        texts = map(self._optimized, node.inputs)
+        kept = tuple(i for i, text in zip(node.inputs, texts, strict=True) if not (text or "").startswith(_NO_ROWS))
+        return node if not kept else kept[0] if len(kept) == 1 else replace(node, inputs=kept)
+
+    def _optimized(self, plan: Node) -> str | None:
+        """Return DataFusion's optimized plan as text; None where it cannot make one."""
+        frame = stage_frame(self._context, to_plan(plan, self._functions))
+        try:
+            return frame.optimized_logical_plan().display_indent()
+        except Exception:  # noqa: BLE001 - DataFusion has no class of its own for this
+            return None
+
+    def _deciders(self, plan: Node, joints: Sequence[Joint]) -> tuple[tuple[tuple[Decider, ...], ...], ...]:
+        """Find what makes the rows of each joint count for nothing, at each place where the plan reads it."""
+        names = frozenset(j.table for j in joints)
+        if any(isinstance(n, Join | SetOp) for n in walk(plan)):  # what a side keeps shows where the predicates are
+            plan = push_down_to(plan, self._functions, lambda node: _table_of(node) in names)
+        made: dict[int, tuple[Node, Decider | None]] = {}
+        found: dict[str, list[tuple[Decider, ...]]] = {name: [] for name in names}
+
+        def decider(node: Node) -> Decider | None:
+            if id(node) not in made:  # the node is kept too, so that its identity stays its own
+                made[id(node)] = (node, self._decider(node, names) if self._same_each_time(node) else None)
+            return made[id(node)][1]
+
+        def visit(node: Node, above: tuple[Decider, ...]) -> None:
+            table = _table_of(node)
+            if table in found:
+                found[table].append(above)
+            for at, child in enumerate(children(node)):
+                others = deciders(node, at) if names & _tables(child) else ()
+                if isinstance(node, Join) and others:
+                    others = (self._with_keys(node, left=at == 1),)
+                visit(child, (*above, *(d for d in map(decider, others) if d is not None)))
+
+        visit(plan, ())
+        return tuple(tuple(found[j.table]) for j in joints)
+
+    def _with_keys(self, node: Join, *, left: bool) -> Node:
+        """Return the rows of a side of a join that can have a partner: those without NULL in what must be equal."""
+        side, first = (node.left, 0) if left else (node.right, node.left.width)
+        columns = range(first, first + side.width)
+        operands = [] if node.condition is None else self._functions.operands(node.condition, "and")
+        keys = [a for o in operands if self._functions.name(o) == "equal" for a in ex.arguments(o)]
+        keys = [k for k in keys if ex.fields(k) and all(i in columns for i in ex.fields(k))]
+        there = self._functions.conjunction(self._functions.call("is_not_null", ex.shift(k, -first)) for k in keys)
+        return side if there is None else Filter(side, there)
+
+    def _decider(self, node: Node, joints: frozenset[str]) -> Decider:
+        # Without a limit: DataFusion cannot plan every DISTINCT below one. Its first rows are enough.
+        rows = Project(node, (ex.null(ex.BOOLEAN),))
+        return Decider(to_plan(rows, self._functions), joints & _tables(node))
+
+    def _same_each_time(self, node: Node) -> bool:
+        messages = (m for n in walk(node) for m in own_messages(n))
+        slots = (s for m in messages for s in ([m] if isinstance(m, Expression) else ex.slots(m)))
+        return not any(map(self._functions.is_volatile, slots))
 
     def _replace(self, node: Node, joints: list[Joint], *, ordered: bool) -> Node:
         """Replace the topmost operators by scans of their joints."""
-        if not any(isinstance(n, AiMap | Number) for n in walk(node)):
+        if not any(isinstance(n, AiMap | Number | GroupLimit) for n in walk(node)):
             return node
         joint: Joint | None = None
         if isinstance(node, AiMap):
             joint = self._operator(node, ordered=ordered)
         elif isinstance(node, Number):
             joint = self._numbered(node)
-        elif isinstance(node, Fetch) and _chain_to_operator(node):
+        elif isinstance(node, GroupLimit):
+            joint = self._group_limited(node)
+        elif isinstance(node, SetOp) and id(node) in self._limited:
+            joint = self._united(node)
+        elif isinstance(node, Fetch) and (_chain_to_operator(node) or _union_below(node) is not None):
             joint = self._limit(node, ordered=ordered)
         if joint is None:
             passes = isinstance(node, Filter | Project | Fetch)
@@ -244,8 +380,34 @@ class Cutter:
         bounds = ex.bounds(node.rel)
         if bounds is None:
             return None
+        union = _union_below(node)
+        if union is not None:
+            self._limited.add(id(union))
         input_ = self.cut(node.input, ordered=ordered)
         return Limit(*self._joint(input_.schema.types, input_), *bounds)
+
+    def _united(self, node: SetOp) -> United:
+        inputs = tuple(self.cut(i, ordered=False) for i in sorted(node.inputs, key=has_ai))
+        name = next(self._names)
+        schema = positional(inputs[0].schema.types, f"{name}_")
+        return United(f"{STAGE_CATALOG}.public.{name}", schema, inputs)
+
+    def _group_limited(self, node: GroupLimit) -> GroupLimited:
+        groups = _groups_below(node)
+        base: Node = groups.input if groups.order is None else Sort(groups.input, groups.order)
+        width = base.width
+        rows = Project(base, (*map(field, range(width)), *groups.keys))
+        input_ = self.cut(rows, ordered=groups.order is not None)
+        wave = f"{STAGE_CATALOG}.public.{(name := next(self._names))}"
+        types = [*input_.schema.types[:width], pa.int64()]
+        wave_schema = positional(types, f"{name}_")
+        table = self._table(wave, wave_schema)
+        chain = self.cut(transform(node.input, lambda n: table if n is groups else n), ordered=False)
+        name = next(self._names)
+        schema = positional(chain.schema.types, f"{name}_")
+        keys, number = len(groups.keys), node.number
+        table_name = f"{STAGE_CATALOG}.public.{name}"
+        return GroupLimited(table_name, schema, input_, keys, wave, wave_schema, chain, number, node.count, node.limit)
 
     def _numbered(self, node: Number) -> Numbered:
         if node.key not in self._numbers:
@@ -288,6 +450,15 @@ def _chain_to_operator(node: Node) -> bool:
     return isinstance(node, AiMap)
 
 
+def _union_below(node: Fetch) -> SetOp | None:
+    """Return the UNION ALL with AI operators of which `node` keeps some rows; only projections lie between."""
+    below = node.input
+    while isinstance(below, Project) and not has_window(below):
+        below = below.input
+    found = isinstance(below, SetOp) and below.rel.op == SetRel.SET_OP_UNION_ALL and has_ai(below)
+    return below if found and isinstance(below, SetOp) else None
+
+
 def _streams(plan: Node, joints: Sequence[Joint]) -> bool:
     row_wise = all(isinstance(n, Filter | Project | Scan) for n in walk(plan))
     windows = any(isinstance(n, Project) and has_window(n) for n in walk(plan))
@@ -317,6 +488,31 @@ def _reads(expression: Expression | None) -> frozenset[int]:
 def _waits(when: Expression | None, width: int) -> bool:
     """Tell whether a guard reads answers, the columns from `width` on."""
     return any(c >= width for c in _reads(when))
+
+
+def _groups_below(node: GroupLimit) -> Groups:
+    below = node.input
+    while isinstance(below, Filter | Project | AiMap):
+        below = below.input
+    if not isinstance(below, Groups):
+        raise InternalError("a GroupLimit has no Groups below it")
+    return below
+
+
+def _shielded(node: Node) -> Node:
+    """Put a limit that keeps all rows on the inputs of a union: no predicate is pushed below it."""
+    if not isinstance(node, SetOp):
+        return node
+    return with_children(node, tuple(Fetch(i, ex.at_most(_ALL_ROWS)) for i in node.inputs))
+
+
+def _table_of(node: Node) -> str:
+    """Return the full name of the table that a scan reads, empty for other nodes."""
+    return ".".join(node.rel.named_table.names) if isinstance(node, Scan) else ""
+
+
+def _tables(node: Node) -> frozenset[str]:
+    return frozenset(filter(None, map(_table_of, walk(node))))
 
 
 def _rounds(node: AiMap, step: Step) -> tuple[tuple[int, ...], ...]:

@@ -14,6 +14,8 @@ from flightllm.plan.nodes import (
     AiMap,
     Fetch,
     Filter,
+    GroupLimit,
+    Groups,
     Join,
     Node,
     Number,
@@ -230,7 +232,7 @@ def write(node: Node) -> Rel:
             rel = Rel(set=node.rel)
             rel.set.inputs.extend(map(write, node.inputs))
             return rel
-        case AiMap() | Number():
+        case AiMap() | Number() | Groups() | GroupLimit():
             raise NotExpressibleError("an operator of ours has no Substrait form")
 
 

@@ -20,8 +20,11 @@ from flightllm.recovery.worker import main
 main(int(sys.argv[2]), int(sys.argv[3]))
 """
 """The same modules as here, whatever the working folder. A new interpreter, as threads do not survive a fork."""
-_FEW_ARENAS = {"MALLOC_ARENA_MAX": "2"}
-"""Of glibc's allocator, which makes 8 for each core: hundreds of threads leave a tenth of the memory free in them."""
+_ALLOCATORS = {"MALLOC_ARENA_MAX": "2", "MIMALLOC_ARENA_PURGE_MULT": "1"}
+"""Of glibc's allocator, which makes 8 for each core: hundreds of threads leave a tenth of the memory free in them.
+
+DataFusion's own, mimalloc, keeps the memory of ended statements for long unless it is to purge its arenas at once.
+"""
 
 
 class Worker:
@@ -48,7 +51,7 @@ class Worker:
                 *arguments,
                 stdin=asyncio.subprocess.DEVNULL,
                 pass_fds=descriptors,
-                env=_FEW_ARENAS | os.environ,
+                env=_ALLOCATORS | os.environ,
                 process_group=0,  # signals of the terminal come to the supervisor alone
             )
             opened.pop_all()

@@ -6,12 +6,14 @@ SELECT count(*) FROM (SELECT id, ai_gen('…', x) FROM t)  →  no call at all
 from substrait.algebra_pb2 import JoinRel, SetRel
 
 from flightllm.plan import expressions as ex
-from flightllm.plan.expressions import Functions, field
+from flightllm.plan.expressions import Functions
 from flightllm.plan.nodes import (
     Aggregate,
     AiMap,
     Fetch,
     Filter,
+    GroupLimit,
+    Groups,
     Join,
     Node,
     Number,
@@ -23,6 +25,8 @@ from flightllm.plan.nodes import (
     has_ai,
     with_children,
 )
+from flightllm.rewrite.chain import call_expressions
+from flightllm.rewrite.unasked import without_calls
 
 _RIGHT_KEPT = frozenset({JoinRel.JOIN_TYPE_RIGHT_SEMI, JoinRel.JOIN_TYPE_RIGHT_ANTI, JoinRel.JOIN_TYPE_RIGHT_MARK})
 
@@ -44,16 +48,11 @@ def _prune(node: Node, needed: frozenset[int]) -> Node:
 
 def _prune_calls(node: AiMap, needed: frozenset[int]) -> Node:
     width = node.input.width
-    kept = [c for i, c in enumerate(node.calls) if width + i in needed]
-    own = [e for c in kept for e in (*c.arguments, *([] if c.when is None else [c.when]))]
+    unread = {i for i in range(len(node.calls)) if width + i not in needed}
+    own = [e for i, c in enumerate(node.calls) if i not in unread for e in call_expressions([c])]
     below = frozenset(c for c in needed if c < width).union(*map(ex.fields, own))
-    input_ = _prune(node.input, below)
-    if len(kept) == len(node.calls):
-        return with_children(node, (input_,))
-    smaller = AiMap(input_, tuple(kept)) if kept else input_
-    places = iter(range(width, width + len(kept)))
-    answers = [field(next(places)) if width + i in needed else ex.null(c.type) for i, c in enumerate(node.calls)]
-    return Project(smaller, (*map(field, range(width)), *answers))
+    pruned = with_children(node, (_prune(node.input, below),))
+    return without_calls(pruned, unread) if isinstance(pruned, AiMap) else pruned
 
 
 def _reads(node: Node, needed: frozenset[int]) -> tuple[frozenset[int], ...]:
@@ -69,7 +68,7 @@ def _reads(node: Node, needed: frozenset[int]) -> tuple[frozenset[int], ...]:
             return (needed.union(*map(ex.fields, ex.slots(node.rel))),)
         case Fetch():
             return (needed,)
-        case Number():
+        case Number() | Groups() | GroupLimit():
             return (frozenset(range(node.input.width)),)
         case SetOp():
             all_columns = frozenset(range(node.width))

@@ -2,6 +2,7 @@
 
 Filter(f(a), AiMap(b, AiMap(a, x)))  →  AiMap(b, Filter(f(a), AiMap(a, x)))
 Filter(f(a), AiMap((a, b), x))       →  AiMap(b, Filter(f(a), AiMap(a, x))), its columns put in order
+Filter(f(k), Aggregate(k, AiMap(x)))  →  Aggregate(k, Filter(f(k), AiMap(x)))
 
 Predicates that need no answer are below the operators already: `plan.pushdown` sees to it.
 """
@@ -10,12 +11,13 @@ from substrait.algebra_pb2 import Expression
 
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
-from flightllm.plan.nodes import AiMap, Filter, Node, Project, Sort, has_ai, transform
+from flightllm.plan.nodes import Aggregate, AiMap, Filter, Node, Project, Sort, has_ai, transform
 from flightllm.plan.through import has_window, over_input
+from flightllm.rewrite.group_before_ai import one_set
 
 
 def filter_before_ai(root: Node, functions: Functions) -> Node:
-    """Push each conjunct below the AI operators whose answers it does not read, through projections and sorts."""
+    """Push each conjunct below the AI operators whose answers it does not read, through projections, sorts and keys."""
     return transform(root, lambda node: _push(node, functions) if isinstance(node, Filter) else node)
 
 
@@ -43,6 +45,11 @@ def _sink(node: Node, conjuncts: list[Expression], functions: Functions) -> tupl
             down = [c for c in conjuncts if all(i < node.input.width for i in ex.fields(c))]
             stay = [c for c in conjuncts if c not in down]
             return _split(AiMap(_filtered(node.input, down, functions), node.calls), stay, functions)
+        case Aggregate() if one_set(node) and has_ai(node.input):
+            columns = [*node.rel.grouping_expressions, *[None] * len(node.rel.measures)]
+            pairs = [(c, over_input(c, columns, functions) if ex.fields(c) else None) for c in conjuncts]
+            moved = [m for _, m in pairs if m is not None]
+            return Aggregate(_filtered(node.input, moved, functions), node.rel), [c for c, m in pairs if m is None]
         case Project() if not has_window(node):
             pairs = [(c, over_input(c, node.expressions, functions)) for c in conjuncts]
             moved = [m for _, m in pairs if m is not None]

@@ -5,10 +5,15 @@ from collections.abc import Callable
 from flightllm.errors import InternalError
 from flightllm.plan.expressions import Functions
 from flightllm.plan.nodes import Node
+from flightllm.rewrite.drop_empty import drop_empty
 from flightllm.rewrite.drop_unused import drop_unused
 from flightllm.rewrite.filter_before_ai import filter_before_ai
 from flightllm.rewrite.filter_before_group import filter_before_group
+from flightllm.rewrite.first_match import first_match
+from flightllm.rewrite.first_numbers import first_numbers
+from flightllm.rewrite.first_of_group import first_of_group
 from flightllm.rewrite.group_before_ai import group_before_ai
+from flightllm.rewrite.having_before_ai import having_before_ai
 from flightllm.rewrite.join_before_ai import join_before_ai
 from flightllm.rewrite.limit_before_ai import limit_before_ai
 from flightllm.rewrite.merge_operators import merge_operators
@@ -20,6 +25,7 @@ from flightllm.rewrite.sort_before_ai import sort_before_ai
 Rule = Callable[[Node, Functions], Node]
 
 RULES: tuple[Rule, ...] = (
+    drop_empty,
     drop_unused,
     filter_before_ai,
     group_before_ai,
@@ -33,11 +39,23 @@ RULES: tuple[Rule, ...] = (
     merge_operators,
 )
 
+LAST_RULES: tuple[Rule, ...] = (
+    having_before_ai,
+    first_of_group,
+    first_match,
+    first_numbers,
+)
+"""What is applied once, when no rule changes the plan any more: these leave nodes that operators do not move past."""
+
 _MAX_ROUNDS = 25
 
 
-def rewrite(root: Node, functions: Functions, rules: tuple[Rule, ...] = RULES) -> tuple[Node, tuple[str, ...]]:
-    """Apply `rules` in order until none changes the plan; return it and the names of those that fired, in first order.
+def rewrite(
+    root: Node, functions: Functions, rules: tuple[Rule, ...] = RULES, last: tuple[Rule, ...] = ()
+) -> tuple[Node, tuple[str, ...]]:
+    """Apply `rules` in order until none changes the plan, then `last` once.
+
+    Return the plan and the names of the rules that fired, in first order.
 
     Raises:
         InternalError: a rule changed the number of output columns, or the rules do not come to rest.
@@ -45,13 +63,18 @@ def rewrite(root: Node, functions: Functions, rules: tuple[Rule, ...] = RULES) -
     fired: dict[str, None] = {}
     for _ in range(_MAX_ROUNDS):
         before = root
-        for rule in rules:
-            changed = rule(root, functions)
-            if changed.width != root.width:
-                raise InternalError(f"rule {rule.__name__} changed {root.width} output columns into {changed.width}")
-            if changed is not root:
-                fired[rule.__name__] = None
-            root = changed
+        root = _once(root, functions, rules, fired)
         if root is before:
-            return root, tuple(fired)
+            return _once(root, functions, last, fired), tuple(fired)
     raise InternalError(f"the rules {', '.join(fired)} undo one another")
+
+
+def _once(root: Node, functions: Functions, rules: tuple[Rule, ...], fired: dict[str, None]) -> Node:
+    for rule in rules:
+        changed = rule(root, functions)
+        if changed.width != root.width:
+            raise InternalError(f"rule {rule.__name__} changed {root.width} output columns into {changed.width}")
+        if changed is not root:
+            fired[rule.__name__] = None
+        root = changed
+    return root

@@ -3,6 +3,7 @@
 Semi(x, Filter(f(a), AiMap(a, y)))    →  Semi(x, Filter(f(a), AiMap(a, Semi(y, x)))), and so an anti or mark join
 Left(x, Filter(f(a), AiMap(a, y)))    →  Left(x, Filter(f(a), AiMap(a, Semi(y, x))))
 Join(x, Aggregate(k, AiMap(y)))       →  Join(x, Aggregate(k, AiMap(Semi(y, x)))), joined on k
+Join(x, UnionAll(AiMap(y), z))        →  Join(x, UnionAll(AiMap(Semi(y, x)), z))
 Semi(Aggregate(k, AiMap(x)), y)       →  Aggregate(k, AiMap(Semi(x, y))), joined on k, and so an anti join
 
 The other side is read twice, so it may have no AI operator and nothing that could differ the second time: no number, no
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
 
-from substrait.algebra_pb2 import Expression, JoinRel
+from substrait.algebra_pb2 import Expression, JoinRel, SetRel
 
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
@@ -68,9 +69,9 @@ def _reduce(node: Join, functions: Functions) -> Node:
         if moved is not None:
             return moved
     keys = [compares_sides(c, left.width, functions) for c in over_left]
-    if node.kind in LEFT_KEPT | {_INNER, _LEFT} and has_ai(right) and _repeatable(left, functions):
+    if node.kind in LEFT_KEPT | {_INNER, _LEFT} and has_ai(right) and repeatable(left, functions):
         right = _Placing(left, _SEMI, functions).below(right, list(compress(over_right, keys))) or right
-    elif node.kind in RIGHT_KEPT | {_INNER, _RIGHT} and has_ai(left) and _repeatable(right, functions):
+    elif node.kind in RIGHT_KEPT | {_INNER, _RIGHT} and has_ai(left) and repeatable(right, functions):
         left = _Placing(right, _SEMI, functions).below(left, list(compress(over_left, keys))) or left
     return with_children(node, (left, right))
 
@@ -89,6 +90,10 @@ class _Placing:
 
         The conjuncts see the columns of `node`, then those of `other`.
         """
+        if isinstance(node, SetOp) and node.rel.op == SetRel.SET_OP_UNION_ALL and not self.whole:
+            inputs = tuple(self.below(i, conjuncts) or i if has_ai(i) else i for i in node.inputs)
+            changed = with_children(node, inputs)
+            return None if changed is node else changed
         columns = _columns(node)
         if columns is not None:
             (input_,) = children(node)
@@ -105,7 +110,7 @@ class _Placing:
     def _is_in(self, node: Node) -> bool:
         """Tell whether the copy of the join that an earlier round made is there."""
         while not self.whole and isinstance(node, Join) and node.kind == _SEMI:
-            if _same(node.right, self.other):
+            if same(node.right, self.other):
                 return True
             node = node.left
         return False
@@ -131,7 +136,7 @@ def _swapped(conjuncts: Sequence[Expression], left: int, right: int) -> list[Exp
     return [ex.substitute(c, lambda i: field(i + right if i < left else i - left)) for c in conjuncts]
 
 
-def _repeatable(node: Node, functions: Functions) -> bool:
+def repeatable(node: Node, functions: Functions) -> bool:
     """Tell whether `node` costs no call and has the same rows each time it is read."""
     return all(_repeats(n, functions) for n in walk(node))
 
@@ -154,7 +159,7 @@ def _repeats(node: Node, functions: Functions) -> bool:
             return False
 
 
-def _same(a: Node, b: Node) -> bool:
+def same(a: Node, b: Node) -> bool:
     """Tell whether two trees are equal."""
     if a is b:
         return True
@@ -165,4 +170,4 @@ def _same(a: Node, b: Node) -> bool:
     equal = [m.SerializeToString(deterministic=True) for m in own_messages(a)] == [
         m.SerializeToString(deterministic=True) for m in own_messages(b)
     ]
-    return equal and all(map(_same, children(a), children(b)))
+    return equal and all(map(same, children(a), children(b)))

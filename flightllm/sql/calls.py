@@ -14,13 +14,14 @@ from flightllm.functions.bind import Argument, BoundCall, Expression, Names, bin
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.sql.arguments import read_column, read_constant, read_star, split_arguments
 from flightllm.sql.names import identifier
+from flightllm.sql.null_order import ADDED, ends_of_answers
 from flightllm.sql.scopes import Scopes, Table, read_scopes
 from flightllm.sql.tokens import Kind, Token, position, tokenize
 
 NO_FIELDS = "''"
 """What the stub of a call without fields is given: DataFusion tells a function its number of rows by its arguments."""
 _MAX_NESTING = 32
-_EXPRESSION_FOLLOWS = (
+EXPRESSION_FOLLOWS = (
     *("select", "distinct", "all", "any", "some", "where", "on", "having", "qualify", "by", "limit", "offset"),
     *("and", "or", "xor", "not", "is", "in", "between", "like", "ilike", "rlike", "regexp", "similar", "to", "escape"),
     *("case", "when", "then", "else", "from", "for", "interval", "div", "values", "set", "return", "returning"),
@@ -34,8 +35,8 @@ class Extracted:
 
     sql: str
     calls: Mapping[str, AICall]
-    tables: Mapping[str, pa.Table] = field(default_factory=lambda: MappingProxyType({}))
-    """The rows of searches in FROM, by the name of the table that stands there."""
+    tables: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
+    """The query's own tables by name: rows of searches in FROM, and the numbered table that a statement changes."""
     searched: frozenset[str] = frozenset()
     """The indexes of these searches."""
     opened: tuple[object, ...] = ()
@@ -117,6 +118,7 @@ class _Extractor:
         self._depth = depth
         self._scopes: Scopes = read_scopes(sql, tokens)
         self.calls: dict[str, AICall] = {}
+        self._nulls_last = ends_of_answers(tokens, self._scopes.closing, self._is_call)
 
     def render(self, first: int, last: int, start: int, end: int, depth: int) -> str:
         """Return `sql[start:end]`, which `tokens[first:last]` lie in, with its calls replaced."""
@@ -129,6 +131,9 @@ class _Extractor:
                 index, fields = self._fields(self._scopes.closing[index + 1], type_)
                 parts += (self._sql[start : token.start], replaced, fields)
                 start = self._tokens[index].end
+            elif index in self._nulls_last:
+                parts += (self._sql[start : token.end], ADDED)
+                start = token.end
             index += 1
         return "".join([*parts, self._sql[start:end]])
 
@@ -141,7 +146,7 @@ class _Extractor:
             if before.kind is Kind.SYMBOL:
                 begins = before.text not in {".", ")", "]"} or self._ends_distinct_on(index - 1)
             else:
-                begins = before.is_word(*_EXPRESSION_FOLLOWS)
+                begins = before.is_word(*EXPRESSION_FOLLOWS)
             if not begins:
                 return False
         if self._scopes.names_table[index]:

@@ -1,21 +1,33 @@
 """What kind of statement a SQL text is, and its parts, read from its tokens before anything is planned."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.access_statements import read_access_statement
+from flightllm.sql.column_lists import read_column_list
 from flightllm.sql.explain_options import read_explain_options
 from flightllm.sql.external_tables import read_external_table
 from flightllm.sql.index_statements import read_index_statement
 from flightllm.sql.names import TableName, identifier, quoted, read_name, read_parts
 from flightllm.sql.object_statements import read_object_statement
-from flightllm.sql.row_changes import read_row_change
+from flightllm.sql.place_statements import read_place_statement
+from flightllm.sql.row_change import RowChange
+from flightllm.sql.row_changes import read_insert_tail, read_merge, read_row_change
 from flightllm.sql.statement import REFUSED, REFUSED_OBJECTS, Statement, StatementKind
-from flightllm.sql.tokens import Kind, Token, tokenize
+from flightllm.sql.tokens import Kind, Token, closing_parenthesis, tokenize
 
 SETTING_PREFIX = "flightllm"
 ANSWER_CACHE = TableName("system", "cache")
 """The table about the answer cache, and what TRUNCATE calls it."""
+_READERS = (
+    read_index_statement,
+    read_access_statement,
+    read_object_statement,
+    read_external_table,
+    read_place_statement,
+)
+"""Of statements of our own; each returns None for another one."""
 _QUERY_WORDS = ("select", "with", "values")
 
 
@@ -54,7 +66,7 @@ class _Reader:
         word = first.text.lower() if first.kind is Kind.WORD else ""
         if self._tokens[0].is_symbol("("):
             return self._query() if word in _QUERY_WORDS else self._unknown(first)
-        for read in (read_index_statement, read_access_statement, read_object_statement, read_external_table):
+        for read in _READERS:
             if (found := read(self._tokens, self._rest(0))) is not None:
                 return found
         if word in REFUSED:
@@ -62,7 +74,7 @@ class _Reader:
         match word:
             case "select" | "values" | "describe" | "desc":
                 return self._query()
-            case "begin" | "start" | "commit" | "rollback" | "end" | "savepoint" | "release":
+            case "begin" | "start" | "commit" | "rollback" | "end" | "savepoint" | "release" | "abort":
                 return Statement("transaction", self._rest(0), key=word)
             case _:
                 return self._read(word, first)
@@ -80,6 +92,7 @@ class _Reader:
             "insert": self._insert,
             "delete": lambda: read_row_change(self._tokens, self._sql),
             "update": lambda: read_row_change(self._tokens, self._sql),
+            "merge": lambda: read_merge(self._tokens, self._sql),
             "truncate": self._truncate,
         }
         return readers[word]() if word in readers else self._unknown(first)
@@ -98,14 +111,17 @@ class _Reader:
 
     def _with(self) -> Statement:
         main = self._main_of_with()
-        if self._tokens[main].is_word("update", "delete", "merge"):
-            raise UnsupportedError(f"WITH before {self._tokens[main].text.upper()} is not supported")
-        if not self._tokens[main].is_word("insert"):
+        common, rest = self._slice(0, main), self._tokens[main:]
+        if rest[0].is_word("update", "delete"):
+            return read_row_change(rest, self._sql, common)
+        if rest[0].is_word("merge"):
+            return read_merge(rest, self._sql, common)
+        if not rest[0].is_word("insert"):
             return self._query()
         self._at = main
         insert = self._insert()
-        query = f"{self._slice(0, main)} {insert.query}"
-        return _insert_of(insert.target, insert.columns, query)
+        change = None if insert.change is None else replace(insert.change, common=common)
+        return _insert_of(insert.target, insert.columns, f"{common} {insert.query}", change)
 
     def _main_of_with(self) -> int:
         """Return the index of the word that follows the WITH list, or of the last token where there is none."""
@@ -122,9 +138,17 @@ class _Reader:
         if self._at >= len(self._tokens):
             raise SqlError("EXPLAIN of what? Write EXPLAIN SELECT …")
         inner = _Reader(self._sql, self._tokens[self._at :]).statement()
-        if inner.kind != "query":
-            raise UnsupportedError("EXPLAIN explains queries only: write EXPLAIN [ANALYZE] SELECT …")
         analyze, text = options.analyze, self._rest(0)
+        if inner.kind in ("update", "delete", "merge", "insert", "create_table_as"):
+            if analyze:
+                what = inner.kind.replace("_", " ").upper()
+                raise UnsupportedError(
+                    f"EXPLAIN ANALYZE would run the {what}: write EXPLAIN, which changes nothing, or run it and read"
+                    " system.queries"
+                )
+            return Statement("explain", text, query=inner.query, format=options.format, explained=inner)
+        if inner.kind != "query":
+            raise UnsupportedError("EXPLAIN explains queries and changes of rows: write EXPLAIN [ANALYZE] SELECT …")
         return Statement("explain", text, query=inner.query, analyze=analyze, format=options.format)
 
     # --- settings
@@ -165,11 +189,15 @@ class _Reader:
     def _create(self) -> Statement:
         self._at = 1
         or_replace = self._take("or") and self._need("replace")
+        _ = self._take("local") or self._take("global")
+        temporary = self._take("temp") or self._take("temporary")
         word = self._tokens[self._at].text.lower() if self._at < len(self._tokens) else ""
         if word in REFUSED_OBJECTS:
             raise UnsupportedError(REFUSED_OBJECTS[word])
         if word not in {"table", "view", "schema"}:
             raise UnsupportedError("there is CREATE TABLE | VIEW | SCHEMA | VECTOR INDEX | MODEL | PROMPT")
+        if temporary and word == "schema":
+            raise UnsupportedError("there are temporary tables and views, and no temporary schemas")
         self._at += 1
         exists_ok = self._take("if") and self._need("not") and self._need("exists")
         if word == "schema":
@@ -190,10 +218,16 @@ class _Reader:
         if start >= len(self._tokens) or not self._tokens[start].is_symbol("("):
             raise SqlError("write CREATE TABLE name (column type, …) or CREATE TABLE name AS SELECT …")
         self._at = self._closing(start) + 1
-        tail = self._slice(start, self._at)
+        tail, keys = read_column_list(self._slice(start, self._at), target)
         self._end("nothing may follow the column list of CREATE TABLE; with AS SELECT, leave the column list out")
         return Statement(
-            "create_table", self._rest(0), target=target, or_replace=or_replace, exists_ok=exists_ok, tail=tail
+            "create_table",
+            self._rest(0),
+            target=target,
+            or_replace=or_replace,
+            exists_ok=exists_ok,
+            tail=tail,
+            keys=keys,
         )
 
     def _create_view(self, target: TableName, *, or_replace: bool, exists_ok: bool) -> Statement:
@@ -231,8 +265,18 @@ class _Reader:
         if not self._take("into"):
             raise UnsupportedError("write INSERT INTO table [(columns)] SELECT … or VALUES …")
         target = self._name()
+        alias = target.name
+        if self._take("as"):
+            names, self._at = read_parts(self._tokens, self._at)
+            if len(names) != 1:
+                raise SqlError("write INSERT INTO table AS alias …")
+            alias = names[0]
         columns = self._column_list()
-        return _insert_of(target, columns, self._inner_query("INSERT INTO"))
+        rest = self._tokens[self._at :]
+        end, change = read_insert_tail(rest, self._sql, alias)
+        inner = _Reader(self._sql, self._tokens[: self._at + end])
+        inner._at = self._at
+        return _insert_of(target, columns, inner._inner_query("INSERT INTO"), change)
 
     def _truncate(self) -> Statement:
         """Read TRUNCATE [TABLE] system.cache, which forgets all answers; nothing else can be truncated."""
@@ -304,12 +348,7 @@ class _Reader:
         return tuple(_given(name) for name in names)
 
     def _closing(self, start: int) -> int:
-        depth = 0
-        for index in range(start, len(self._tokens)):
-            depth += self._tokens[index].is_symbol("(") - self._tokens[index].is_symbol(")")
-            if depth == 0:
-                return index
-        raise SqlError("a ')' is missing")
+        return closing_parenthesis(self._tokens, start)
 
     def _inner_query(self, what: str) -> str:
         rest = self._tokens[self._at :]
@@ -331,9 +370,11 @@ def _given(name: str | None) -> str:
     return name
 
 
-def _insert_of(target: TableName | None, columns: tuple[str, ...], query: str | None) -> Statement:
+def _insert_of(
+    target: TableName | None, columns: tuple[str, ...], query: str | None, change: RowChange | None = None
+) -> Statement:
     if target is None or query is None:
         raise SqlError("write INSERT INTO table [(columns)] SELECT … or VALUES …")
     names = f" ({', '.join(quoted(column) for column in columns)})" if columns else ""
     text = f"INSERT INTO {target.sql}{names} {query}"
-    return Statement("insert", text, query=query, target=target, columns=columns)
+    return Statement("insert", text, query=query, target=target, columns=columns, change=change)

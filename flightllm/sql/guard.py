@@ -21,6 +21,7 @@ from flightllm.limits import over_limit
 from flightllm.sql.expanding import expanded
 from flightllm.sql.names import STORED_SUFFIX
 from flightllm.sql.tokens import Kind, Token, position, tokenize
+from flightllm.texts import check_well_formed
 
 _WEIGHTS = {
     "operators": 2,
@@ -74,6 +75,12 @@ _LARGEST_VALUE = 8
 """One value may take such a part of a query's memory."""
 _LONGEST_ARGUMENT = 50
 """Tokens after which the second argument is not looked for any more."""
+_TABLE_FUNCTIONS = ("generate_series", "range")
+_FOR_TABLE_FUNCTIONS = (
+    *("abs", "cast", "try_cast", "now", "current_date", "today", "date_trunc", "to_timestamp", "make_date", "interval"),
+    *("decimal", "numeric", "timestamp", "varchar", "length", "round", "floor", "ceil"),
+)
+"""What the arguments of a table function may call: nothing whose value is large."""
 _CUBE_COLUMNS = 12
 _NESTED, NESTED_QUERIES, _NESTED_CASES = 45, 16, 8
 """How deep parentheses and CASE, queries, and CASE in conditions of CASE may be nested."""
@@ -236,9 +243,11 @@ def check_sql(sql: str, limits: LimitsConfig) -> None:
         LimitExceededError: the text is too long, chains too many terms, or makes a value that is too large; names the
             limit, the count and the key.
         SqlError: the text cannot be split into tokens.
+        InvalidInputError: it is no text that Unicode allows.
         PermissionDeniedError: it has a hidden name of a table.
         UnsupportedError: it says TABLESAMPLE, which DataFusion parses and then ignores.
     """
+    check_well_formed(sql, "the SQL text")
     size = len(sql.encode())
     if size > limits.sql_bytes:
         instead = "upload the values as a table and join it"
@@ -270,6 +279,7 @@ def check_bound(sql: str, limits: LimitsConfig) -> None:
     """
     tokens = tokenize(sql)
     _check_names(sql, tokens)
+    _check_table_functions(sql, tokens)
     _check_sizes(sql, tokens, limits.memory_bytes)
     if any(token.is_word("with") for token in tokens) and expanded(tokens).parts > limits.sql_terms:
         found = f"the WITH queries use each other so often that the plan would have over {limits.sql_terms:,} parts"
@@ -305,6 +315,38 @@ def _check_names(sql: str, tokens: Sequence[Token]) -> None:
             raise UnsupportedError("input_file_name() is not supported: the server's files are its own")
     if any(token.is_word(*_ARROW_CASTS) for token in tokens):
         _check_arrow_types(tokens)
+
+
+def _check_table_functions(sql: str, tokens: Sequence[Token]) -> None:
+    """Check that nothing large is computed for a table function: DataFusion evaluates its arguments as it parses."""
+    frames = [False]
+    for index, (token, after) in enumerate(pairwise(tokens)):
+        before = tokens[index - 1] if index else None
+        if token.is_symbol("("):
+            frames.append(False)
+        elif token.is_symbol(")") and len(frames) > 1:
+            frames.pop()
+        elif token.is_word("from"):
+            frames[-1] = True
+        elif token.is_word(*_AFTER_FROM):
+            frames[-1] = False
+        starts = before is not None and (before.is_symbol(",") or before.is_word("from", "join", "lateral"))
+        if token.is_word(*_TABLE_FUNCTIONS) and after.is_symbol("(") and frames[-1] and starts:
+            _check_arguments(sql, token, tokens[index + 2 :])
+
+
+def _check_arguments(sql: str, function: Token, tokens: Sequence[Token]) -> None:
+    depth = 1
+    for token, after in pairwise(tokens):
+        depth += token.is_symbol("(") - token.is_symbol(")")
+        if depth == 0:
+            return
+        called = token.kind is Kind.WORD and after.is_symbol("(")
+        if called and not token.is_word(*_FOR_TABLE_FUNCTIONS):
+            raise UnsupportedError(
+                f"{token.text}() in the arguments of {function.text} at {position(sql, function.start)} is not"
+                " supported: write its value, or SELECT unnest(range(…))"
+            )
 
 
 def _check_sizes(sql: str, tokens: Sequence[Token], memory_bytes: int) -> None:

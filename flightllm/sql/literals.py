@@ -89,10 +89,11 @@ def no_literal(kind: pa.DataType) -> SqlError:
 
 
 def _text(value: pa.Scalar) -> str:
-    return _quoted(value.as_py())
+    return text_literal(value.as_py())
 
 
-def _quoted(text: str) -> str:
+def text_literal(text: str) -> str:
+    """Return a text as SQL; raises `SqlError` where it holds a NUL character."""
     if "\0" in text:
         raise SqlError("the text holds a NUL character")
     return "'" + text.replace("'", "''") + "'"
@@ -102,7 +103,7 @@ def _integer(value: pa.Scalar) -> str:
     number = value.as_py()
     if value.type == pa.int64() and number > -(2**63):
         return str(number) if number >= 0 else f"({number})"  # in parentheses: `--1` would be a comment
-    return _cast(_quoted(str(number)), value.type)
+    return _cast(text_literal(str(number)), value.type)
 
 
 def _float(value: pa.Scalar) -> str:
@@ -110,7 +111,7 @@ def _float(value: pa.Scalar) -> str:
     if value.type == pa.float64() and math.isfinite(number):
         return f"({number!r})" if math.copysign(1.0, number) < 0 else repr(number)
     text = repr(number) if math.isfinite(number) else str(number).replace("nan", "NaN")
-    return _cast(_quoted(text), value.type)
+    return _cast(text_literal(text), value.type)
 
 
 def _bytes(value: pa.Scalar) -> str:
@@ -121,9 +122,9 @@ def _bytes(value: pa.Scalar) -> str:
 def _decimal(value: pa.Scalar) -> str:
     text = format(value.as_py(), "f")
     if value.type.scale >= 0:
-        return _cast(_quoted(text), value.type)
+        return _cast(text_literal(text), value.type)
     whole = pa.decimal128(38, 0) if len(text) < 38 else pa.decimal256(76, 0)  # texts have no negative scale
-    return _cast(_cast(_quoted(text), whole), value.type)
+    return _cast(_cast(text_literal(text), whole), value.type)
 
 
 def _ticks(value: pa.Scalar) -> str:
@@ -143,7 +144,7 @@ def _list(value: pa.Scalar) -> str:
 
 
 def _struct(value: pa.Scalar) -> str:
-    parts = ", ".join(f"{_quoted(field.name)}, {literal(value[i])}" for i, field in enumerate(value.type))
+    parts = ", ".join(f"{text_literal(field.name)}, {literal(value[i])}" for i, field in enumerate(value.type))
     return _cast(f"named_struct({parts})", value.type)
 
 
@@ -165,7 +166,7 @@ def _cast(text: str, kind: pa.DataType) -> str:
 
 
 def _type(kind: pa.DataType) -> str:
-    return _quoted(_arrow_name(kind))
+    return text_literal(_arrow_name(kind))
 
 
 def _arrow_name(kind: pa.DataType) -> str:

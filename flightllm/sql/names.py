@@ -12,6 +12,8 @@ DEFAULT_SCHEMA = "public"
 SYSTEM_SCHEMA = "system"
 RESERVED = (SYSTEM_SCHEMA, "information_schema")
 """Schemas of the server's own tables."""
+TEMPORARY_PREFIX = "pg_temp_"
+"""Begins the names of the schemas that have sessions' temporary tables, one for each session."""
 STORED_SUFFIX = f" (as stored {secrets.token_hex(8)})"
 """Ends the hidden name of a table's rows as they are stored, under a view of them; nobody's to say, know or guess."""
 
@@ -26,12 +28,18 @@ class TableName:
     @property
     def display(self) -> str:
         """Return the shortest readable name, for messages."""
-        return self.name if self.schema == DEFAULT_SCHEMA else f"{self.schema}.{self.name}"
+        plain = self.schema == DEFAULT_SCHEMA or is_temporary(self.schema)
+        return self.name if plain else f"{self.schema}.{self.name}"
 
     @property
     def sql(self) -> str:
         """Return the full name, quoted for SQL."""
         return f"{quoted(CATALOG)}.{quoted(self.schema)}.{quoted(self.name)}"
+
+
+def is_temporary(schema: str) -> bool:
+    """Tell whether a schema has the temporary tables of a session."""
+    return schema.startswith(TEMPORARY_PREFIX)
 
 
 def quoted(name: str) -> str:

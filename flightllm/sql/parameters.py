@@ -19,21 +19,38 @@ The text is read as often as any other, and the values of a list are planned one
 """
 
 
-def count_parameters(sql: str) -> int:
-    """Return how many values `sql` takes: the number of `?`, or the highest n of `$n`.
+def parameter_names(sql: str) -> tuple[str, ...]:
+    """Return the names of the values that `sql` takes: those of `:name` and `$name`, else `0`, `1`, ….
+
+    There are as many as `?`, as the highest n of `$n`, or as different names, in the order in which these come.
 
     Raises:
-        SqlError: `?` and `$n` are mixed, a placeholder is neither, or there are too many.
+        SqlError: kinds of placeholders are mixed, or there are too many.
     """
-    return _count([token for token in tokenize(sql) if token.kind is Kind.PLACEHOLDER])
+    return _names(_placeholders(sql))
+
+
+def count_parameters(sql: str) -> int:
+    """Return how many values `sql` takes; see `parameter_names`.
+
+    Raises:
+        SqlError: kinds of placeholders are mixed, or there are too many.
+    """
+    return len(parameter_names(sql))
 
 
 def numbered(sql: str, intervals: Collection[int] = ()) -> str:
-    """Return `sql` with `$1`, `$2`, … for its `?`; those that are intervals, by index from 0, with a cast."""
+    """Return `sql` with `$1`, `$2`, … for its parameters; those that are intervals, by index from 0, with a cast."""
+    return with_parameters(sql, lambda i: f"CAST(${i + 1} AS INTERVAL)" if i in intervals else f"${i + 1}")
+
+
+def with_parameters(sql: str, write: Callable[[int], str]) -> str:
+    """Return `sql` with other text for its parameters; `write` is given the index of each, from 0."""
+    placeholders = _placeholders(sql)
+    indexes = _indexes(placeholders, _names(placeholders))
     parts, end = [], 0
-    for index, token in enumerate(token for token in tokenize(sql) if token.kind is Kind.PLACEHOLDER):
-        number = index + 1 if token.text == "?" else int(token.text[1:])
-        parts += [sql[end : token.start], f"CAST(${number} AS INTERVAL)" if number - 1 in intervals else f"${number}"]
+    for token, index in zip(placeholders, indexes, strict=True):
+        parts += [sql[end : token.start], write(index)]
         end = token.end
     return "".join([*parts, sql[end:]])
 
@@ -47,14 +64,16 @@ def each_row(parameters: pa.Table | None) -> Iterator[pa.RecordBatch]:
 def bind(sql: str, parameters: pa.RecordBatch | None) -> str:
     """Return `sql` with every placeholder replaced by the literal of its value; `parameters` has one row.
 
-    `?` take the columns from left to right, `$n` the n-th column.
+    `?` take the columns from left to right, `$n` the n-th column; `:name` and `$name` the one of their name, or where
+    columns are named otherwise, the one in the place of their name among all.
 
     Raises:
         SqlError: the number of values or rows does not fit, or a value's type has no literal; names the column.
         LimitExceededError: the values are too many or too large to stand in a statement's text.
     """
-    placeholders = [token for token in tokenize(sql) if token.kind is Kind.PLACEHOLDER]
-    wanted = _count(placeholders)
+    placeholders = _placeholders(sql)
+    names = _names(placeholders)
+    wanted = len(names)
     given = parameters.num_columns if parameters is not None else 0
     if wanted != given:
         raise SqlError(f"the statement takes {wanted} parameters, but {given} are bound")
@@ -62,18 +81,16 @@ def bind(sql: str, parameters: pa.RecordBatch | None) -> str:
         return sql
     if parameters.num_rows != 1:
         raise SqlError(f"one row of parameters was expected, not {parameters.num_rows}")
-    columns = [index if token.text == "?" else int(token.text[1:]) - 1 for index, token in enumerate(placeholders)]
+    if sorted(names) == sorted(parameters.schema.names):
+        parameters = parameters.select(list(names))
+    columns = _indexes(placeholders, names)
     items = [_read(parameters, column, count_items) for column in range(given)]
     if (found := sum(items[column] for column in columns if items[column] > 1)) > _MOST_ITEMS:
         raise _too_much(f"hold {found:,} values in lists, structs and maps", f"{_MOST_ITEMS:,}")
     literals = [_read(parameters, column, literal) for column in range(given)]
     if (found := sum(len(literals[column]) for column in columns)) > _MOST_TEXT:
         raise _too_much(f"are {found:,} characters of SQL text", f"{_MOST_TEXT:,}")
-    parts, end = [], 0
-    for token, column in zip(placeholders, columns, strict=True):
-        parts += [sql[end : token.start], literals[column]]
-        end = token.end
-    return "".join([*parts, sql[end:]])
+    return with_parameters(sql, literals.__getitem__)
 
 
 def _too_much(found: str, most: str) -> LimitExceededError:
@@ -82,20 +99,49 @@ def _too_much(found: str, most: str) -> LimitExceededError:
     )
 
 
+def _placeholders(sql: str) -> list[Token]:
+    return [token for token in tokenize(sql) if token.kind is Kind.PLACEHOLDER]
+
+
+def _indexes(placeholders: list[Token], names: tuple[str, ...]) -> list[int]:
+    """Return the index of the parameter that each placeholder stands for."""
+    if any(map(_is_named, placeholders)):
+        places = {name: index for index, name in enumerate(names)}
+        return [places[token.text[1:]] for token in placeholders]
+    return [index if token.text == "?" else int(token.text[1:]) - 1 for index, token in enumerate(placeholders)]
+
+
+def _is_named(placeholder: Token) -> bool:
+    return placeholder.text != "?" and not placeholder.text[1:].isdecimal()
+
+
+def _names(placeholders: list[Token]) -> tuple[str, ...]:
+    if placeholders and all(map(_is_named, placeholders)):
+        names = tuple(dict.fromkeys(token.text[1:] for token in placeholders))
+        if len(names) > _MOST:
+            raise _too_many()
+        return names
+    return tuple(map(str, range(_count(placeholders))))
+
+
+def _too_many() -> SqlError:
+    return SqlError(f"a statement takes up to {_MOST:,} parameters: upload the values to a table instead")
+
+
 def _count(placeholders: list[Token]) -> int:
-    marks = {token.text == "?" for token in placeholders}
-    if len(marks) > 1:
-        raise SqlError("write either ? or $1, $2, … for parameters, not both")
+    marks = {token.text == "?" or _is_named(token) for token in placeholders}
+    if len(marks) > 1 or any(map(_is_named, placeholders)):
+        raise SqlError("write either ? or $1, $2, … or :name for parameters, one kind alone")
     if marks <= {True}:
         count = len(placeholders)
     else:
         for token in placeholders:
-            if not token.text[1:].isdecimal() or not token.text[1:].strip("0"):
-                raise SqlError(f"parameter {token.text[:80]!r} is unknown: write ?, or $1, $2, …")
+            if not token.text[1:].strip("0"):
+                raise SqlError(f"parameter {token.text[:80]!r} is unknown: they are counted from $1")
         digits = max((token.text[1:].lstrip("0") for token in placeholders), key=lambda text: (len(text), text))
         count = int(digits) if len(digits) <= len(str(_MOST)) else _MOST + 1
     if count > _MOST:
-        raise SqlError(f"a statement takes up to {_MOST:,} parameters: upload the values to a table instead")
+        raise _too_many()
     return count
 
 

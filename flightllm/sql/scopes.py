@@ -30,6 +30,13 @@ class Table:
     name: str | None
     subquery: tuple[int, int] | None = None
     columns: tuple[int, int] | None = None
+    parts: tuple[str, ...] = ()
+    """Of its dotted name."""
+    first: int = 0
+    """The token that it begins with."""
+    last: int = 0
+    """The token after its name or subquery."""
+    aliased: bool = False
 
 
 @dataclass(slots=True)
@@ -176,13 +183,17 @@ class _Reader:
                 end += 1
             if self._is_symbol(end, "(") and end in self._closing:
                 end, parts = self._closing[end] + 1, []
+        last = end
         if self._is_word(end, "as"):
             end += 1
         alias = None if self._is_word(end, *_NO_ALIAS) else self._name(end)
         if alias or parts:
             after = end + 1
             columns = (after, self._closing[after]) if self._is_symbol(after, "(") and after in self._closing else None
-            frame.scope.tables.append(Table(alias or parts[-1], ".".join(parts) or None, subquery, columns))
+            name, aliased = ".".join(parts) or None, alias is not None
+            frame.scope.tables.append(
+                Table(alias or parts[-1], name, subquery, columns, tuple(parts), index, last, aliased=aliased)
+            )
 
     def _common_table(self, index: int, frame: _Frame) -> None:
         """Add a CTE if this parenthesis is the body of one: `name [(columns)] AS [[NOT] MATERIALIZED] (`."""

@@ -6,7 +6,9 @@ from types import MappingProxyType
 from typing import Literal
 
 from flightllm.access.grants import Grant, Policy
+from flightllm.sql.keys import NO_KEYS, Keys
 from flightllm.sql.names import TableName
+from flightllm.sql.row_change import RowChange
 
 StatementKind = Literal[
     "query",
@@ -25,6 +27,7 @@ StatementKind = Literal[
     "insert",
     "delete",
     "update",
+    "merge",
     "truncate",
     "create_index",
     "drop_index",
@@ -38,6 +41,7 @@ StatementKind = Literal[
     "create_policy",
     "drop_policy",
     "transaction",
+    "search_path",
 ]
 
 
@@ -46,8 +50,10 @@ class Statement:
     """One statement, taken apart as far as its kind asks for; `text` has no trailing `;` and no comment around it.
 
     `query` is the text of the query itself, of the one inside EXPLAIN, CREATE TABLE AS, CREATE VIEW, or of the rows
-    INSERT INTO adds; of UPDATE and DELETE it counts the rows they change. `exists_ok` stands for IF NOT EXISTS and IF
-    EXISTS. `key` of a setting has no `flightllm.` before it.
+    INSERT INTO adds; of a simple UPDATE or DELETE it counts the rows that it changes.
+
+    `exists_ok` stands for IF NOT EXISTS and IF EXISTS. `key` of a setting has no `flightllm.` before it. `columns` of
+    `search_path` are schemas.
     """
 
     kind: StatementKind
@@ -69,13 +75,38 @@ class Statement:
     grants: tuple[Grant, ...] = ()
     policy: Policy | None = None
     """A row filter or column mask."""
+    change: RowChange | None = None
+    """Of UPDATE, DELETE and MERGE, and of INSERT with ON CONFLICT or RETURNING."""
+    explained: "Statement | None" = None
+    """What EXPLAIN explains, where it is no query."""
     tail: str = ""
-    """CREATE TABLE's column list, as written."""
+    """CREATE TABLE's column list, without its keys."""
+    keys: Keys = NO_KEYS
+    """That CREATE TABLE declares; a foreign one may leave out the columns that it refers to."""
 
     @property
     def is_update(self) -> bool:
-        """Tell whether the statement returns no rows but changes something."""
+        """Tell whether the statement changes something; with RETURNING it returns rows too."""
         return self.kind not in {"query", "explain", "show"}
+
+    @property
+    def returning(self) -> str:
+        """Return what RETURNING asks for, empty where the statement returns no rows of those that it changes."""
+        return "" if self.change is None else self.change.returning
+
+    @property
+    def counts_rows(self) -> bool:
+        """Tell whether the statement answers how many rows it affected; others answer 0."""
+        return self.kind in {
+            "create_table_as",
+            "insert",
+            "delete",
+            "update",
+            "merge",
+            "truncate",
+            "create_index",
+            "refresh_index",
+        }
 
 
 REFUSED = {
@@ -84,9 +115,7 @@ REFUSED = {
     "execute": "EXECUTE is not supported in SQL text: use the client's prepared statements",
     "deallocate": "DEALLOCATE is not supported in SQL text: use the client's prepared statements",
     "alter": "ALTER is not supported: create the table anew with CREATE OR REPLACE TABLE … AS",
-    "merge": "MERGE is not supported: write INSERT, UPDATE or DELETE",
     "replace": "REPLACE INTO is not supported: write CREATE OR REPLACE TABLE … AS",
-    "use": "USE is not supported: write SCHEMA.TABLE in the query",
 }
 REFUSED_OBJECTS = {
     "unbounded": "CREATE UNBOUNDED EXTERNAL TABLE is not supported: the server reads no path a client names",
@@ -94,6 +123,4 @@ REFUSED_OBJECTS = {
     "database": "there is one catalog, flightllm: write CREATE SCHEMA instead",
     "index": "the only indexes are those over texts and vectors: write CREATE VECTOR INDEX name ON table(column)",
     "materialized": "materialized views are not supported: write CREATE TABLE … AS",
-    "temp": "temporary tables are not supported: write CREATE TABLE",
-    "temporary": "temporary tables are not supported: write CREATE TABLE",
 }

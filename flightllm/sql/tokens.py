@@ -7,7 +7,7 @@ them would be misread.) Its keywords are switched off: an unquoted name is a wor
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
@@ -38,7 +38,7 @@ class Kind(Enum):
     """Another quoted literal: X'…', B'…', U&'…', N'…'; also 0x…."""
     NUMBER = "number"
     PLACEHOLDER = "placeholder"
-    """`?`, `$1` or `$name`."""
+    """`?`, `$1`, `$name` or `:name`."""
     SYMBOL = "symbol"
     """Punctuation or an operator, such as `(`, `=>`, `::`."""
 
@@ -138,22 +138,56 @@ def _token(sql: str, raw: RawToken) -> Token:
 
 
 def _with_placeholders(tokens: Iterable[Token]) -> Iterator[Token]:
-    """Join `$` and the number or name touching it into one placeholder."""
-    dollar: Token | None = None
+    """Join `$` or `:` and the number or name touching it into one placeholder."""
+    mark: Token | None = None
+    last: Token | None = None
     for token in tokens:
-        if dollar is not None:
-            if token.start == dollar.end and token.kind in {Kind.NUMBER, Kind.WORD}:
-                yield Token(Kind.PLACEHOLDER, f"${token.text}", dollar.start, token.end)
-                dollar = None
+        if mark is not None:
+            if token.start == mark.end and token.kind in ({Kind.WORD} if mark.text == ":" else _AFTER_DOLLAR):
+                last = Token(Kind.PLACEHOLDER, f"{mark.text}{token.text}", mark.start, token.end)
+                yield last
+                mark = None
                 continue
-            yield dollar
-            dollar = None
-        if token.is_symbol("$"):
-            dollar = token
+            last = mark
+            yield last
+            mark = None
+        if token.is_symbol("$") or (token.is_symbol(":") and _may_follow(last)):
+            mark = token
         else:
-            yield token
-    if dollar is not None:
-        yield dollar
+            last = token
+            yield last
+    if mark is not None:
+        yield mark
+
+
+_AFTER_DOLLAR = {Kind.NUMBER, Kind.WORD}
+_BEFORE_VALUE = (
+    *("select", "distinct", "all", "where", "having", "on", "and", "or", "not", "in", "like", "ilike", "similar", "to"),
+    *(
+        "between",
+        "is",
+        "from",
+        "for",
+        "case",
+        "when",
+        "then",
+        "else",
+        "by",
+        "limit",
+        "offset",
+        "values",
+        "set",
+        "escape",
+    ),
+    *("interval", "div", "regexp", "rlike", "returning", "over", "top", "fetch", "first", "next", "qualify", "as"),
+)
+
+
+def _may_follow(last: Token | None) -> bool:
+    """Tell whether a value may come after a token; elsewhere `:` parts the ends of a slice, or a key and its value."""
+    if last is None or last.kind is Kind.WORD:
+        return last is not None and last.is_word(*_BEFORE_VALUE)
+    return last.kind is Kind.SYMBOL and last.text not in {")", "]", "}", "[", "{"}
 
 
 _KINDS = {
@@ -169,3 +203,17 @@ _KINDS = {
     TokenType.NUMBER: Kind.NUMBER,
     TokenType.PLACEHOLDER: Kind.PLACEHOLDER,
 }
+
+
+def closing_parenthesis(tokens: Sequence[Token], start: int) -> int:
+    """Return where the parenthesis that opens at `start` is closed.
+
+    Raises:
+        SqlError: it is not closed.
+    """
+    depth = 0
+    for index in range(start, len(tokens)):
+        depth += tokens[index].is_symbol("(") - tokens[index].is_symbol(")")
+        if depth == 0:
+            return index
+    raise SqlError("a ')' is missing")

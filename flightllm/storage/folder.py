@@ -35,6 +35,8 @@ class TablesFolder:
             ConfigError: another server uses it, or it cannot be written.
         """
         self.readers = Readers()
+        self.unsure = False
+        """A manifest that was refused may be the one on disk: what it names must stay until another one is there."""
         self._folder = folder
         self._closing, self._closed = threading.Lock(), False
         self._lock = FolderLock(folder)
@@ -88,22 +90,32 @@ class TablesFolder:
         with self._closing, disk_errors():
             if self._closed:
                 raise CancelledError("the server stops: nothing was changed")
-            previous.unlink(missing_ok=True)
-            if path.exists():
-                os.link(path, previous)
+            if not self.unsure:  # else the present one was refused, and the one before it counts
+                previous.unlink(missing_ok=True)
+                if path.exists():
+                    os.link(path, previous)
             try:
                 write_atomically(path, manifest.encode())
             except OSError:
-                self._take_back()
+                self.unsure = not self._take_back()
                 raise
+            self.unsure = False
 
-    def _take_back(self) -> None:
-        """Put the former manifest back, should the new one be in its place although it could not be brought to disk."""
+    def _take_back(self) -> bool:
+        """Put the former manifest back, should the new one be in its place although it could not be brought to disk.
+
+        Return whether that went well.
+        """
         path, previous = self._folder / MANIFEST, self._folder / PREVIOUS
-        if previous.exists():
-            previous.replace(path)
-        else:
-            path.unlink(missing_ok=True)
+        try:
+            if previous.exists():
+                previous.replace(path)
+            else:
+                path.unlink(missing_ok=True)
+        except OSError as error:
+            _log.warning("a refused list of tables cannot be taken back now", error=error.strerror)
+            return False
+        return True
 
     def new_file(self, suffix: str) -> Path:
         """Return a path for a data file, at which there is none yet."""

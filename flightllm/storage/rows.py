@@ -1,6 +1,7 @@
 """Rows in one file: Parquet, or Arrow's own format for the few types that Parquet cannot hold."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -12,6 +13,7 @@ import structlog
 
 from flightllm.errors import InternalError, InvalidInputError
 from flightllm.storage.disk import disk_errors
+from flightllm.storage.encoding import column_encodings
 from flightllm.storage.folder import TablesFolder
 
 _log = structlog.get_logger(__name__)
@@ -37,7 +39,7 @@ def suffix_for(schema: pa.Schema) -> str:
 def _parquet_holds(kind: pa.DataType) -> bool:
     """Tell whether a type comes back from Parquet as it was.
 
-    Parts that may not be NULL are left out: Arrow's writer finds NULLs in them where the whole is NULL.
+    Parts that must not be NULL are left out: Arrow's writer finds NULLs in them where the whole is NULL.
     """
     types = pa.types
     if types.is_interval(kind) or (types.is_decimal(kind) and kind.scale < 0):
@@ -140,7 +142,9 @@ class _File:
             self._sink = pa.OSFile(str(self._path), "wb")
             if self._path.suffix == ".parquet":
                 told = [field.name for field in self._schema if _has_statistics(field.type)]
-                self._writer = pq.ParquetWriter(self._sink, self._schema, compression="zstd", write_statistics=told)
+                self._writer = pq.ParquetWriter(
+                    self._sink, self._schema, write_statistics=told, **column_encodings(self._schema, batches)
+                )
             else:
                 self._writer = pa.ipc.new_file(self._sink, self._schema)
         self._writer.write_table(pa.Table.from_batches(batches, self._schema))
@@ -161,7 +165,8 @@ class _File:
         finally:
             if self.stored is None:
                 self._close_quietly()
-                self._path.unlink(missing_ok=True)
+                with suppress(OSError):  # the next start removes what is left
+                    self._path.unlink(missing_ok=True)
 
     def _close_sink(self) -> None:
         if self._sink is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
@@ -68,17 +68,46 @@ class IndexFolder:
             yield path
         finally:
             self._written.discard(path.name)
-            self.clean()
+            with suppress(OSError):  # the index is there, or is not, whatever else is left
+                self.clean()
 
     def commit(self, written: Path, manifest: Manifest) -> Manifest:
         """Make what was written to a folder of `writing` the index; return its manifest, made complete."""
         paths = sorted(path for path in written.rglob("*") if path.is_file() and not path.name.endswith(".lock"))
-        for path in (*paths, *(path for path in written.rglob("*") if path.is_dir()), written, self.path):
+        for path in (
+            *paths,
+            *(path for path in written.rglob("*") if path.is_dir()),
+            written,
+            self.path,
+            self.path.parent,
+        ):
             sync(path)
         files = {str(path.relative_to(written)): (path.stat().st_size, digest(path)) for path in paths}
         complete = replace(manifest, generation=written.name, files=files)
-        write_atomically(self.path / _MANIFEST, complete.as_json().encode())
+        before = self._text()
+        try:
+            write_atomically(self.path / _MANIFEST, complete.as_json().encode())
+        except OSError:
+            self._take_back(before)
+            raise
         return complete
+
+    def _text(self) -> bytes | None:
+        """Return the manifest as it is written, None where there is none."""
+        try:
+            return (self.path / _MANIFEST).read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def _take_back(self, before: bytes | None) -> None:
+        """Put the former manifest back, should the new one be in its place although it could not be brought to disk."""
+        if before == self._text():
+            return
+        with suppress(OSError):  # else the new index stays: it is whole
+            if before is None:
+                (self.path / _MANIFEST).unlink(missing_ok=True)
+            else:
+                write_atomically(self.path / _MANIFEST, before)
 
     def clean(self) -> None:
         """Remove the generations that the manifest does not name and nobody writes any more."""
@@ -92,8 +121,13 @@ class IndexFolder:
                 shutil.rmtree(path, ignore_errors=True)
 
     def remove(self) -> None:
-        """Remove the index; the manifest goes first, so that no half of it is taken for one."""
-        (self.path / _MANIFEST).unlink(missing_ok=True)
+        """Remove the index; the manifest goes first, on disk too, so that no half of the index is taken for one.
+
+        What cannot be removed after that stays in a folder that is no index.
+        """
+        with suppress(FileNotFoundError):
+            (self.path / _MANIFEST).unlink()
+            sync(self.path)
         shutil.rmtree(self.path, ignore_errors=True)
 
 

@@ -14,7 +14,9 @@ from weakref import WeakValueDictionary
 import pyarrow as pa
 import structlog
 
-from flightllm.errors import InvalidInputError, NotFoundError
+from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError
+from flightllm.files import sync
+from flightllm.storage.disk import disk_errors
 from flightllm.vector.folder import IndexFolder
 from flightllm.vector.manifest import Manifest
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from flightllm.vector.index import VectorIndex
 
 _log = structlog.get_logger(__name__)
+_WHAT = "vector indexes"
 _PREFIX = "index-"
 """So that no name, `..` for one, is another folder."""
 LONGEST_NAME = 80
@@ -40,6 +43,8 @@ class VectorIndexes:
         """The latest generation of each index that was opened."""
         self._open: WeakValueDictionary[tuple[str, str], VectorIndex] = WeakValueDictionary()
         """By name and generation, those that somebody still uses too."""
+        self._left: set[str] = set()
+        """Dropped indexes of which some files could not be removed."""
         for path in folder.glob(f"{_PREFIX}*"):
             if path.is_dir():
                 self._at(unquote(path.name.removeprefix(_PREFIX))).clean()
@@ -66,7 +71,7 @@ class VectorIndexes:
                 f"the vector index {name!r} is damaged: {error}; CREATE OR REPLACE VECTOR INDEX builds it anew"
             ) from error
         if manifest is None:
-            raise NotFoundError(f"there is no vector index {name!r}: see SHOW VECTOR INDEXES")
+            raise missing(name)
         return manifest
 
     def check_sizes(self, name: str) -> None:
@@ -116,9 +121,22 @@ class VectorIndexes:
 
         Raises:
             InvalidInputError: another one is changing it.
+            LimitExceededError: the disk is full.
+            InternalError: the folder cannot be written for another reason.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
-        with (self._folder / f"{_PREFIX}{quote(name, safe='')}.lock").open("wb") as file:
+        with self._locked(name):
+            self._remove_left()
+            yield
+
+    @contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        """Hold the lock file of an index; see `changing` for the errors."""
+        with disk_errors(_WHAT):
+            if not self._folder.is_dir():
+                self._folder.mkdir(parents=True, exist_ok=True)
+                sync(self._folder.parent)
+            locked = (self._folder / f"{_PREFIX}{quote(name, safe='')}.lock").open("wb")
+        with locked as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -129,18 +147,30 @@ class VectorIndexes:
             yield
 
     def build(self, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part]) -> Manifest:
-        """Build an index, in place of the one of its name if there is one; see `vector.build.build`."""
+        """Build an index, in place of the one of its name if there is one; see `vector.build.build`.
+
+        Raises:
+            LimitExceededError: the disk is full.
+            InternalError: the folder cannot be written for another reason.
+        """
         from flightllm.vector.build import build
 
-        built = build(self._at(manifest.name), manifest, schema, parts)
+        with disk_errors(_WHAT):
+            built = build(self._at(manifest.name), manifest, schema, parts)
         _log.info("vector index built", index=built.name, rows=built.rows, dimensions=built.dimensions)
         return built
 
     def extend(self, manifest: Manifest, schema: pa.Schema, parts: Iterable[Part]) -> Manifest:
-        """Add rows to an index, of which `manifest` says what is new; see `vector.build.extend`."""
+        """Add rows to an index, of which `manifest` says what is new; see `vector.build.extend`.
+
+        Raises:
+            LimitExceededError: the disk is full.
+            InternalError: the folder cannot be written for another reason.
+        """
         from flightllm.vector.build import extend
 
-        extended = extend(self._at(manifest.name), self.manifest(manifest.name), manifest, schema, parts)
+        with disk_errors(_WHAT):
+            extended = extend(self._at(manifest.name), self.manifest(manifest.name), manifest, schema, parts)
         _log.info("vector index extended", index=extended.name, rows=extended.rows)
         return extended
 
@@ -149,12 +179,25 @@ class VectorIndexes:
 
         Raises:
             NotFoundError: there is no such index.
+            InternalError: the folder cannot be written.
         """
-        with self._lock:
+        with self._lock, disk_errors(_WHAT):
             if name not in self.names():
                 self.manifest(name)
             self._current.pop(name, None)
             self._at(name).remove()
+            if self._at(name).path.exists():
+                self._left.add(name)
+
+    def _remove_left(self) -> None:
+        """Try again to remove the files of dropped indexes, unless an index of the same name is there or is built."""
+        for name in tuple(self._left):
+            with suppress(FlightLLMError), self._locked(name):
+                if name not in self.names():
+                    self._at(name).remove()
+                    if self._at(name).path.exists():
+                        continue
+                self._left.discard(name)
 
     def _at(self, name: str) -> IndexFolder:
         with self._lock:
@@ -167,3 +210,8 @@ class VectorIndexes:
         return InvalidInputError(
             f"the vector index {name!r} is damaged: {error}; REFRESH VECTOR INDEX or CREATE OR REPLACE builds it anew"
         )
+
+
+def missing(name: str) -> NotFoundError:
+    """Return the error that there is no index of a name, or none over a table that whoever asks may read."""
+    return NotFoundError(f"there is no vector index {name!r}: see SHOW VECTOR INDEXES")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.errors import InvalidInputError, MissingExtraError
+from flightllm.storage.disk import as_disk_error
 from flightllm.vector.kinds.base import Ids, Vectors
 
 try:
@@ -33,19 +35,26 @@ class Words:
 
     @classmethod
     def add(cls, texts: Iterable[str], folder: Path, first: int = 0) -> Self:
-        """Index texts in a folder, numbered from `first` on, beside those that are there."""
+        """Index texts in a folder, numbered from `first` on, beside those that are there.
+
+        Raises:
+            OSError: the disk is full, or fails.
+        """
         folder.mkdir(exist_ok=True)
         schema = tantivy.SchemaBuilder()
         schema.add_text_field(_TEXT, stored=False, tokenizer_name="en_stem")
         schema.add_integer_field(_ROW, stored=True, indexed=False)
-        index = tantivy.Index(schema.build(), path=str(folder), reuse=True)
-        writer = index.writer(_HEAP_BYTES, 1)
+        with _disk_errors():
+            index = tantivy.Index(schema.build(), path=str(folder), reuse=True)
+            writer = index.writer(_HEAP_BYTES, 1)
         for row, text in enumerate(texts, first):
-            writer.add_document(tantivy.Document(text=text, row=row))
-        writer.commit()
-        writer.wait_merging_threads()
-        index.reload()
-        return cls(index)
+            with _disk_errors():
+                writer.add_document(tantivy.Document(text=text, row=row))
+        with _disk_errors():
+            writer.commit()
+            writer.wait_merging_threads()
+            index.reload()
+            return cls(index)
 
     @classmethod
     def read(cls, folder: Path) -> Self:
@@ -76,3 +85,12 @@ class Words:
     def _query(self, words: str) -> Any:
         query, _ = self._index.parse_query_lenient(words.lower(), [_TEXT])
         return query
+
+
+@contextmanager
+def _disk_errors() -> Iterator[None]:
+    """Raise `OSError` for what tantivy says of a disk."""
+    try:
+        yield
+    except ValueError as error:
+        raise as_disk_error(error) from error

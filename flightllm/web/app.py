@@ -1,6 +1,6 @@
 """The page's routes: its files, and what its scripts ask for."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from flightllm.web.calls import WebCall
 from flightllm.web.errors import described, http_status
 from flightllm.web.gate import Gate
 from flightllm.web.headers import SafeHeaders
+from flightllm.web.hosts import AllowedHosts
 from flightllm.web.statements import MOST_ROWS, Run
 from flightllm.web.streaming import lines
 from flightllm.web.views import Views
@@ -31,8 +32,8 @@ _ROWS = 1_000
 """Rows of a result, where the page says nothing."""
 
 
-def create_page(database: Database, core: Core, host: str, *, encrypted: bool) -> Mount:
-    """Return the page of a server that listens on `host`, by TLS where it is `encrypted`."""
+def create_page(database: Database, core: Core, host: str, names: Sequence[str] = (), *, encrypted: bool) -> Mount:
+    """Return the page of a server that listens on `host`, by TLS where it is `encrypted`; `names` are further hosts."""
     most_bytes = 2 * database.config.limits.sql_bytes + 65_536  # JSON escapes some characters
     page = _Page(core, Gate(core.login, host, encrypted=encrypted, most_bytes=most_bytes), Views(database, core))
     routes = [
@@ -49,7 +50,8 @@ def create_page(database: Database, core: Core, host: str, *, encrypted: bool) -
         Route("/api/statements", page.run, methods=["POST"]),
     ]
     handlers: Mapping[Any, Any] = {FlightLLMError: _refused, Exception: _refused}
-    return Mount("/", app=SafeHeaders(Starlette(routes=routes, exception_handlers=handlers)))
+    inner = Starlette(routes=routes, exception_handlers=handlers)
+    return Mount("/", app=SafeHeaders(AllowedHosts(inner, host, names)))
 
 
 class _Page:

@@ -8,7 +8,7 @@ from flightllm.flight.backend import QueryRecord
 from flightllm.flight.core import Core
 from flightllm.flight.results import pulled
 from flightllm.flight.statements import Statement
-from flightllm.flight.updates import run_update
+from flightllm.flight.updates import run_returning, run_update
 from flightllm.web.calls import WebCall
 from flightllm.web.cells import columns_of, rows_of
 from flightllm.web.errors import described
@@ -56,6 +56,14 @@ class Run(Iterator[Event]):
         core, call = self._core, self._call
         core.refuse_when_draining()
         session = call.session(core)
+        if session.is_update(self._sql) and session.returns_rows(self._sql):
+            rows = run_returning(core, call, session, self._sql, None).rows
+            shown = rows.slice(0, self._most_rows)
+            yield {"event": "columns", "query_id": "", "columns": columns_of(rows.schema)}
+            for batch in shown.to_batches():
+                yield {"event": "rows", "rows": rows_of(batch)}
+            yield {"event": "end", "rows": shown.num_rows, "more": rows.num_rows > shown.num_rows}
+            return
         if session.is_update(self._sql):
             affected = run_update(core, call, session, self._sql, None)
             yield {"event": "affected", "rows": affected if affected >= 0 else None}

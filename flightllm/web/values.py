@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from flightllm.errors import InvalidInputError
+from flightllm.texts import check_well_formed
 
 
 class Values:
@@ -27,11 +28,12 @@ class Values:
         """Return a text, empty where there is none.
 
         Raises:
-            InvalidInputError: it is no text.
+            InvalidInputError: it is no text, or one that Unicode does not allow.
         """
         value = self._values.get(name, "")
         if not isinstance(value, str):
             raise InvalidInputError(f"{name!r} must be a text")
+        check_well_formed(value, repr(name))
         return value
 
     def number(self, name: str, default: int, most: int) -> int:

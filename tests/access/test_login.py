@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, tzinfo
 from pathlib import Path
 from typing import Any, Self
@@ -175,9 +176,8 @@ def _signed(store: AccessStore, issuer: Issuer, **options: Any) -> Login:
 
 
 def test_signed_claims(store: AccessStore, issuer: Issuer) -> None:
-    """A user of the server is what the server says; another what its token says, and without a role nobody."""
+    """A user whom the server does not keep is what its token says, and without a role nobody."""
     login = _signed(store, issuer)
-    assert login.by_token(issuer.token(sub="alice", role="admin")).role == "user"
     carol = login.by_token(issuer.token(role="readonly", groups=["eu", "admin", 5], tenant="acme"))
     assert carol == Principal("carol", "readonly", frozenset({"eu"}), "acme", known=False)
     with pytest.raises(UnauthenticatedError, match="no user of this server"):
@@ -187,6 +187,39 @@ def test_signed_claims(store: AccessStore, issuer: Issuer) -> None:
     with pytest.raises(UnauthenticatedError):
         login.anonymous()
     assert _signed(store, issuer, default_role="readonly").by_token(issuer.token()).role == "readonly"
+
+
+def test_a_signed_name_that_is_a_user(store: AccessStore, issuer: Issuer) -> None:
+    """It is somebody else, unless an admin said that both are one; then the token's role holds, not the kept one."""
+    store.add_user(User("root", "admin"), PASSWORD)
+    login = _signed(store, issuer, default_role="readonly")
+    for claims in ({}, {"role": "readonly"}, {"role": "admin"}):
+        with pytest.raises(UnauthenticatedError, match="flightllm user set root --linked"):
+            login.by_token(issuer.token(sub="root", **claims))
+    store.change_user(replace(store.user("root"), linked=True))
+    linked = login.by_token(issuer.token(sub="root", role="readonly"))
+    assert (linked.name, login.current(linked).role) == ("root", "readonly")
+    assert not Rights.of(login.current(linked), store.snapshot()).unlimited
+    assert login.by_token(issuer.token(sub="root")).role == "admin"
+    assert login.by_password("root", PASSWORD)[0].role == "admin"
+    store.change_user(replace(store.user("root"), linked=False))
+    with pytest.raises(UnauthenticatedError, match="not the identity provider's"):
+        login.current(linked)
+    store.drop_user("root")
+    with pytest.raises(UnauthenticatedError, match="no user of this server any more"):
+        login.current(linked)
+
+
+def test_a_user_added_while_another_of_the_name_is_logged_in(store: AccessStore, issuer: Issuer) -> None:
+    """The session from elsewhere does not become the new user's, and the new user gets nothing of it unasked."""
+    login = _signed(store, issuer)
+    carol = login.by_token(issuer.token(role="readonly"))
+    assert login.current(carol) == carol
+    with pytest.raises(InvalidInputError, match=r"there was another user 'carol'.*--again"):
+        store.add_user(User("carol", "admin"))
+    store.add_user(User("carol", "admin"), again=True)
+    with pytest.raises(UnauthenticatedError, match="not the identity provider's"):
+        login.current(carol)
 
 
 def test_a_signed_name_that_is_a_group(store: AccessStore, issuer: Issuer) -> None:
@@ -201,9 +234,9 @@ def test_a_signed_name_that_is_a_group(store: AccessStore, issuer: Issuer) -> No
         Rights.of(named, store.snapshot()).check("SELECT", movies)
     with pytest.raises(InvalidInputError, match="'analysts' is taken"):
         store.add_user(User("analysts", "readonly"))
-    store.add_user(User("carol", "readonly"))
+    store.add_user(User("carol", "readonly", linked=True), again=True)
     store.grant([Grant("carol", "SELECT", "TABLE", "public", "movies")])
-    assert Rights.of(login.by_token(issuer.token()), store.snapshot()).may("SELECT", movies)
+    assert Rights.of(login.by_token(issuer.token(role="readonly")), store.snapshot()).may("SELECT", movies)
 
 
 @pytest.mark.parametrize(
@@ -271,6 +304,7 @@ def test_a_clock_that_jumps(store: AccessStore, issuer: Issuer, monkeypatch: pyt
         monkeypatch.setattr(f"{module}.datetime", Clock)
     login = _signed(store, issuer, login_seconds=2 * 3_600)
     api_token = store.add_token("alice", expires=datetime.now(UTC) + timedelta(hours=2))
+    store.change_user(replace(store.user("alice"), linked=True))
     credentials = [login.by_password("alice", PASSWORD)[1], api_token, issuer.token(sub="alice", exp=real() + 7_200)]
 
     def valid() -> list[bool]:

@@ -2,32 +2,62 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
+from collections.abc import Sequence
+from fnmatch import filter as matching
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bench.comparable import SCRIPTS
 from bench.kv_vllm import kill_at_first_load
+from bench.regress import flat
 from tests.kv_servers import KvProcess
 
 _ROOT = Path(__file__).parents[2]
+_OTHERS = sorted(SCRIPTS.keys() - set(re.findall(r'run\("(\w+)"', Path(__file__).read_text(encoding="utf-8"))))
+"""Benchmarks that no test here looks into."""
 
 
 def run(script: str, *arguments: str, data: str | None = None) -> dict[str, Any]:
     """Run a benchmark as a person does and return the JSON object on its last line; `data` has the tables, if given."""
+    return _figures(script, ["--quick", *arguments], data)
+
+
+def _figures(script: str, arguments: Sequence[str], data: str | None) -> dict[str, Any]:
     environment = {name: value for name, value in os.environ.items() if name != "FLIGHTLLM_DATA"}
     environment |= {} if data is None else {"FLIGHTLLM_DATA": data}
-    command = [sys.executable, "-m", f"bench.{script}", "--quick", "--json", *arguments]
+    command = [sys.executable, "-m", f"bench.{script}", "--json", *arguments]
     done = subprocess.run(command, cwd=_ROOT, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     assert figures["bench"] == script
     assert figures["machine"]["datafusion"]
+    names = [name for name, _ in flat(figures)]
+    assert [one for one in SCRIPTS[script].figures if not matching(names, one)] == [], "no figure has such a name"
     return figures
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "script",
+    [pytest.param(one, marks=[pytest.mark.vllm] if "vllm" in SCRIPTS[one].needs else []) for one in _OTHERS],
+)
+def test_smallest_form_runs(script: str) -> None:
+    """Every other benchmark runs to its end, and has the figures that versions are compared by."""
+    data = os.environ.get("FLIGHTLLM_DATA")
+    form = SCRIPTS[script]
+    for package in form.needs:
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    arguments = form.quick if form.smallest is None else form.smallest
+    if data is None and (form.data or any("{data}" in one for one in arguments)):
+        pytest.skip("needs the real tables, in the folder FLIGHTLLM_DATA")
+    _figures(script, [one.format(data=data) for one in arguments], data)
 
 
 def test_planning_shows_every_phase() -> None:

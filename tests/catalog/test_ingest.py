@@ -49,12 +49,27 @@ def test_append_casts_or_names_the_column(catalog: Catalog) -> None:
     for columns, message in (
         ({"a": ["no"], "s": ["x"]}, "column 'a'"),
         ({"a": [1.5], "s": ["x"]}, "column 'a'"),
-        ({"a": [1]}, "no column 's'"),
         ({"a": [1], "s": ["x"], "z": [1]}, "no column 'z'"),
     ):
         with pytest.raises(InvalidInputError, match=message):
             ingest(catalog, "t", columns, "append")
     assert read(catalog, "SELECT count(*) AS n FROM t") == [{"n": 3}]
+
+
+def test_append_without_a_column(catalog: Catalog) -> None:
+    """A column that the upload lacks is NULL, or what CREATE TABLE says; one that must not be NULL is named."""
+    run(catalog, "CREATE TABLE t (a BIGINT NOT NULL, s VARCHAR, d INT DEFAULT 7)")
+    assert ingest(catalog, "t", {"a": [1, 2]}, "append") == 2
+    assert ingest(catalog, "t", {"d": [1], "a": [3]}, "append") == 1
+    assert read(catalog, "SELECT * FROM t ORDER BY a") == [
+        {"a": 1, "s": None, "d": 7},
+        {"a": 2, "s": None, "d": 7},
+        {"a": 3, "s": None, "d": 1},
+    ]
+    with pytest.raises(
+        InvalidInputError, match="no column 'a', which must not be NULL; the table's columns are a, s, d"
+    ):
+        ingest(catalog, "t", {"s": ["x"]}, "append")
 
 
 def test_bad_uploads(catalog: Catalog) -> None:

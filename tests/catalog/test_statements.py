@@ -7,8 +7,11 @@ import pyarrow as pa
 import pytest
 
 from flightllm.catalog import Catalog
+from flightllm.config import LimitsConfig
 from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, SqlError, UnsupportedError
 from flightllm.sql.classify import classify
+from flightllm.sql.keys import ForeignKey, Key
+from flightllm.sql.names import TableName
 from tests.catalogs import ROWS, ingest, read, run, write
 
 
@@ -52,12 +55,10 @@ def test_statements_change_tables(catalog: Catalog) -> None:
 @pytest.mark.parametrize(
     "columns",
     [
-        "a INT PRIMARY KEY",
-        "a INT, primary key (a)",
-        "a VARCHAR DEFAULT upper('x') UNIQUE",
-        "a INT, CONSTRAINT c UNIQUE (a)",
         "a INT, CHECK (a > 1)",
-        "a INT REFERENCES b (c)",
+        "a INT PRIMARY KEY CHECK (a > 1)",
+        "a INT, CONSTRAINT c CHECK (a > 1)",
+        "a INT PRIMARY KEY ENFORCED",
         "a INT KEY",
         "s STRUCT<a INT> KEY",
         "a INT, b INT GENERATED ALWAYS AS (a + 1)",
@@ -71,15 +72,68 @@ def test_what_nothing_sees_to_is_refused(catalog: Catalog, columns: str) -> None
     assert not any(table.name.name == "t" for table in catalog.tables())
 
 
+def test_keys_are_kept(catalog: Catalog) -> None:
+    """Keys of columns and of the table are kept as declared; columns of the primary key take no NULL."""
+    columns = "a INT PRIMARY KEY, b VARCHAR(9) DEFAULT 'x' UNIQUE, CONSTRAINT both UNIQUE (b, a)"
+    run(catalog, f"CREATE TABLE t ({columns})")
+    kept = catalog.entries[TableName("public", "t")].keys
+    assert kept.primary == Key("t_pkey", ("a",))
+    assert kept.unique == (Key("t_b_key", ("b",)), Key("both", ("b", "a")))
+    assert not catalog.table("t").schema.field("a").nullable
+    assert run(catalog, "INSERT INTO t (a) VALUES (1)", "INSERT INTO t (a) VALUES (1)") == 1
+    assert read(catalog, "SELECT * FROM t") == [{"a": 1, "b": "x"}] * 2
+    assert catalog.entries[TableName("public", "t")].keys == kept
+    with pytest.raises(InvalidInputError):
+        run(catalog, "INSERT INTO t (b) VALUES ('y')")
+    run(catalog, "CREATE OR REPLACE TABLE t (a INT)")
+    assert not catalog.entries[TableName("public", "t")].keys
+
+
+def test_foreign_keys_refer_to_what_is_there(catalog: Catalog) -> None:
+    """A foreign key without columns refers to the primary key; one to a table of its own is declared as others are."""
+    run(catalog, "CREATE TABLE o (x INT, y INT, PRIMARY KEY (x, y))")
+    run(catalog, "CREATE TABLE t (a INT, b INT, FOREIGN KEY (a, b) REFERENCES o ON DELETE CASCADE ON UPDATE SET NULL)")
+    (key,) = catalog.entries[TableName("public", "t")].keys.foreign
+    assert key == ForeignKey("t_a_b_fkey", ("a", "b"), TableName("public", "o"), ("x", "y"), "SET NULL", "CASCADE")
+    run(catalog, "CREATE TABLE tree (id INT PRIMARY KEY, parent INT REFERENCES tree)")
+    assert catalog.entries[TableName("public", "tree")].keys.foreign[0].references == ("id",)
+
+
 @pytest.mark.parametrize(
-    ("columns", "what"),
-    [("a INT, primary key (a)", "PRIMARY KEY"), ("a INT PRIMARY KEY", "PRIMARY KEY"), ("a INT Unique", "UNIQUE")],
+    ("columns", "error", "said"),
+    [
+        ("a INT, PRIMARY KEY (b)", NotFoundError, "'t_pkey' names a column 'b', which 't' has not"),
+        ("a INT PRIMARY KEY, b INT PRIMARY KEY", SqlError, "one PRIMARY KEY"),
+        ("a INT, UNIQUE (a, a)", SqlError, "twice"),
+        ("a INT, CONSTRAINT k UNIQUE (a), CONSTRAINT k PRIMARY KEY (a)", SqlError, "called 'k'"),
+        ("a INT REFERENCES nope", NotFoundError, "no table 'nope'"),
+        ("a INT REFERENCES o", SqlError, "does not say which columns of 'o'"),
+        ("a INT REFERENCES o (z)", NotFoundError, "names a column 'z', which 'o' has not"),
+        ("a INT, FOREIGN KEY (a) REFERENCES o (x, y)", SqlError, "has 1 columns, and 2"),
+        ("a INT, FOREIGN KEY (a) REFERENCES o (x) ON DELETE nothing", SqlError, "ON UPDATE and ON DELETE"),
+        ("a INT, PRIMARY KEY (a", SqlError, r"'\)'"),
+        ("a INT, CONSTRAINT k", SqlError, "after CONSTRAINT write"),
+    ],
 )
-def test_what_to_write_instead_of_a_key(catalog: Catalog, columns: str, what: str) -> None:
-    """Who declares a key, as many tools do for every table, is told to leave it out, and why."""
-    said = f"^{what} in CREATE TABLE is not supported: leave {what} out: nothing here checks that values are unique$"
-    with pytest.raises(UnsupportedError, match=said):
+def test_wrong_keys(catalog: Catalog, columns: str, error: type[Exception], said: str) -> None:
+    """A key that names what is not there, or is not complete, makes no table and says what is wrong."""
+    run(catalog, "CREATE TABLE o (x INT, y INT)")
+    with pytest.raises(error, match=said):
         run(catalog, f"CREATE TABLE t ({columns})")
+    assert TableName("public", "t") not in catalog.entries
+
+
+def test_keys_outlive_the_server(tmp_path: Path) -> None:
+    """Keys are read back from the folder, and after that written again as they were."""
+    catalog = Catalog(LimitsConfig(), folder=tmp_path)
+    run(catalog, "CREATE TABLE o (x INT PRIMARY KEY)", "CREATE TABLE t (a INT UNIQUE REFERENCES o ON DELETE SET NULL)")
+    kept = [entry.keys for entry in catalog.entries.values()]
+    catalog.close()
+    for _ in range(2):
+        catalog = Catalog(LimitsConfig(), folder=tmp_path)
+        assert [entry.keys for entry in catalog.entries.values()] == kept
+        run(catalog, "CREATE SCHEMA IF NOT EXISTS s")
+        catalog.close()
 
 
 def test_columns_called_like_what_is_refused(catalog: Catalog) -> None:

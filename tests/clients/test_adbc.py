@@ -171,16 +171,10 @@ def test_errors_have_codes(cursor: Any) -> None:
     assert (b"x-flightllm-sqlstate", b"42P01") in details
 
 
-def test_what_there_is_not(connection: Connection, server: FlightSqlServer) -> None:
-    """Statistics and transactions are refused as unsupported."""
+def test_what_there_is_not(connection: Connection) -> None:
+    """Statistics are refused as unsupported."""
     with pytest.raises(adbc.NotSupportedError):
         connection.adbc_get_statistics()
-    with pytest.raises(adbc.NotSupportedError):
-        connection.adbc_connection.set_autocommit(False)
-    with pytest.warns(Warning, match="autocommit"):
-        other = adbc.connect(server.uri)
-    other.commit()
-    other.close()
 
 
 @pytest.mark.parametrize("parts", [1, 4])

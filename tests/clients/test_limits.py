@@ -191,7 +191,8 @@ def test_sessions(tmp_path: Path) -> None:
             with cursor_of(server) as cursor:
                 cursor.execute("SELECT 1")
                 assert len(server._core.sessions) == 2
-        assert server._core.refusals.counts()["sessions"] == 1
+        # A driver's own requests, when it connects, are refused as well.
+        assert server._core.refusals.counts()["sessions"] >= 1
         assert len(server._core.sessions) == 0
 
 

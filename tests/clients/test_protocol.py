@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import grpc
 import pyarrow as pa
 import pytest
 from pyarrow import flight
@@ -112,7 +113,7 @@ class _Trailer(flight.ClientMiddleware):
         ("CREATE SCHEMA public", "42P07"),
         ("DELETE FROM system.queries", "42809"),
         ("COPY a TO 'b'", "0A000"),
-        ("BEGIN", "0A000"),
+        ("PREPARE p AS SELECT 1", "0A000"),
         ("SET flightllm.nope = 1", "22023"),
         (f"SELECT {'+'.join(['1'] * 3_000)}", "54000"),
     ],
@@ -150,3 +151,20 @@ def test_options_of_every_type(bare: flight.FlightClient) -> None:
 def _options(bare: flight.FlightClient) -> set[tuple[str, object]]:
     answer = act(bare, "GetSessionOptions", flight_message("GetSessionOptionsRequest"), "GetSessionOptionsResult")
     return {(key, getattr(value, value.WhichOneof("option_value"))) for key, value in answer.session_options.items()}
+
+
+@pytest.mark.usefixtures("tables")
+def test_rows_without_columns(bare: flight.FlightClient) -> None:
+    """A result of no column has its number of rows."""
+    info = bare.get_flight_info(query("SELECT FROM people"))
+    found = bare.do_get(info.endpoints[0].ticket).read_all()
+    assert (found.num_columns, found.num_rows) == (0, 2)
+
+
+def test_no_health_service(server: FlightSqlServer) -> None:
+    """Arrow's server takes no other service on its port, and says so to gRPC's health check; HTTP has `/readyz`."""
+    with grpc.insecure_channel(server.uri.removeprefix("grpc://")) as channel:
+        check = channel.unary_unary("/grpc.health.v1.Health/Check")
+        with pytest.raises(grpc.RpcError) as raised:
+            check(b"")
+    assert raised.value.code() == grpc.StatusCode.UNIMPLEMENTED

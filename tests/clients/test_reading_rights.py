@@ -145,7 +145,7 @@ def _page(caller: Caller, sql: str) -> list[tuple[Any, ...]]:
         raise flight.FlightUnauthenticatedError(answer["error"]["message"])
     events = caller.page.run(sql)
     if events[-1]["event"] == "error":
-        assert events[-1]["sqlstate"] == "42501", events[-1]
+        assert events[-1]["sqlstate"] in {"42501", "42P01"}, events[-1]
         raise flight.FlightUnauthorizedError(events[-1]["message"])
     return sorted(
         (int(a), *rest) if a.isdecimal() else (a, *rest)
@@ -174,8 +174,8 @@ LOOKING: dict[str, Callable[[Caller, str], Any]] = {
 """Routes that tell something else."""
 
 
-_REFUSED = re.compile("Unauthorized|Unauthenticated")
-"""In the name of the error's class, or, as GetSchema's has another one, in its text."""
+_REFUSED = re.compile("Unauthorized|Unauthenticated|not granted to you")
+"""In the name of the error's class, or, as GetSchema's has another one, in its text; the last for hidden tables."""
 
 
 def _allowed(run: Callable[[Caller, str], Any], caller: Caller, sql: str) -> bool:

@@ -74,7 +74,7 @@ def test_vllm_answers_alike(cursor: Any) -> None:
     asked = [example for measure in measures() for example in measure.make(5)]
     with connected(["--engine", "vllm"], None) as other:
         answers = [(ask(cursor, example), ask(other, example)) for example in asked]
-    assert sum(a == b for a, b in answers) >= len(answers) - 1
+    assert sum(a == b for a, b in answers) >= 0.95 * len(answers)
     assert sum(a is None for a, _ in answers) <= 2
 
 

@@ -15,7 +15,9 @@ from flightllm.access.principal import Principal
 from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, NotFoundError, SqlError
 from flightllm.limits import TimeLimit
 from flightllm.recovery.quarantine import Quarantine
+from flightllm.session import Returned
 from flightllm.spans import NO_SPANS
+from flightllm.sql.keys import NO_KEYS, Keys
 
 _UPDATE = re.compile(r"\s*(create|drop|insert|set|delete)\b", re.IGNORECASE)
 _SLOW = re.compile(r"\s*slow\b", re.IGNORECASE)
@@ -73,6 +75,7 @@ class Described:
     schema: pa.Schema
     is_update: bool
     parameters: pa.Schema
+    plan: None = None
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,7 @@ class Info:
     name: Name
     type: str
     schema: pa.Schema
+    keys: Keys = NO_KEYS
 
 
 class TinyDatabase:
@@ -159,7 +163,8 @@ class TinySession:
         self.principal = principal
         self.rights = principal.role
         self._database = database
-        self._options = {"optimizer": "on"}
+        self._options = {"catalog": "flightllm", "schema": "public", "optimizer": "on"}
+        self._transactions: set[bytes] = set()
         self.id = f"s{database.sessions}"
 
     def time_limit(self, settings: Mapping[str, str]) -> TimeLimit:
@@ -172,6 +177,22 @@ class TinySession:
     def is_update(self, sql: str) -> bool:
         """Look at the first word."""
         return _UPDATE.match(sql) is not None
+
+    def returns_rows(self, sql: str) -> bool:
+        """Know no RETURNING."""
+        del sql
+        return False
+
+    def update_returning(
+        self,
+        sql: str,
+        parameters: pa.Table | None = None,
+        settings: Mapping[str, str] = MappingProxyType({}),
+        *,
+        cancelled: threading.Event | None = None,
+    ) -> Returned:
+        """Run an update, and return no rows."""
+        return Returned(self.update(sql, parameters, settings, cancelled=cancelled), pa.table({}))
 
     def describe(self, sql: str, row: pa.RecordBatch | None = None) -> Described:
         """Plan a statement."""
@@ -202,6 +223,10 @@ class TinySession:
             sql = sql.replace("settings()", "'" + ",".join(f"{k}={v}" for k, v in sorted(effective.items())) + "'")
         frame = self._plan(_bind(sql, parameters))
         return Result(frame.schema(), self._run(frame, record, sql), record)
+
+    def execute_planned(self, plan: object, sql: str, settings: Mapping[str, str] | None = None) -> None:
+        """Keep no plans."""
+        del plan, sql, settings
 
     def describe_plan(self, plan: bytes) -> Described:
         """Take no plans."""
@@ -246,6 +271,32 @@ class TinySession:
         context.deregister_table(table)
         context.register_record_batches(table, [[*old, *new] or [pa.RecordBatch.from_pylist([], schema=schema)]])
         return sum(batch.num_rows for batch in new)
+
+    @property
+    def catalog(self) -> TinyDatabase:
+        """Return the catalog, which has no temporary tables."""
+        return self._database
+
+    def table_exists(self, table: str, db_schema: str, *, temporary: bool) -> bool:
+        """Tell whether there is a table."""
+        del db_schema, temporary
+        return bool(self._database.context.table_exist(table))
+
+    def begin(self) -> bytes:
+        """Begin a transaction."""
+        self._transactions.add(b"t1")
+        return b"t1"
+
+    def check_transaction(self, transaction: bytes) -> None:
+        """Check that it was begun."""
+        if transaction not in self._transactions:
+            raise NotFoundError("there is no such transaction")
+
+    def end(self, transaction: bytes, *, commit: bool) -> None:
+        """End a transaction."""
+        del commit
+        self.check_transaction(transaction)
+        self._transactions.remove(transaction)
 
     def set_option(self, key: str, value: str) -> None:
         """Change a setting."""

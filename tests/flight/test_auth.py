@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import grpc
 import pytest
 from pyarrow import flight
 
@@ -14,6 +15,7 @@ from flightllm.client import Client
 from flightllm.config import AuthConfig, ServerConfig
 from flightllm.errors import UnauthenticatedError
 from flightllm.flight.auth import CallFactory
+from flightllm.flight.messages import flight_message
 from flightllm.flight.server import FlightSqlServer
 
 SECRET = "the-secret"
@@ -37,7 +39,7 @@ def _basic(text: str) -> str:
 def _run(uri: str, **headers: str) -> str:
     with Client(uri, headers) as client:
         rows = [row for batch in client.query(QUERY)[1] for row in batch.to_pylist()]
-    return str(rows[0]["s"])
+    return next(part for part in str(rows[0]["s"]).split(",") if part.startswith("optimizer="))
 
 
 @pytest.mark.parametrize("authorization", ["Bearer " + SECRET, _basic("anybody:" + SECRET), _basic(":" + SECRET)])
@@ -85,3 +87,56 @@ def test_headers_are_read_once() -> None:
     )
     assert (call.token, call.cookie, call.settings) == ("t", "s1", {"x": "1"})
     assert call.sending_headers() == {}
+
+
+def _basic_auth(name: str, password: str) -> bytes:
+    encoded: bytes = flight_message("BasicAuth", username=name, password=password).SerializeToString()
+    return encoded
+
+
+class _OldClient(flight.ClientAuthHandler):
+    """Credentials as a payload of the handshake, as clients sent them before headers were used."""
+
+    def __init__(self, name: str, password: str) -> None:
+        super().__init__()
+        self._payload = _basic_auth(name, password)
+        self._token = b""
+
+    def authenticate(self, outgoing: Any, incoming: Any) -> None:
+        """Send them and keep the token."""
+        outgoing.write(self._payload)
+        self._token = incoming.read()
+
+    def get_token(self) -> bytes:
+        """Return the token for a call."""
+        return self._token
+
+
+def test_credentials_as_a_payload(guarded: FlightSqlServer) -> None:
+    """An old client logs in by a message in the handshake, and sends the token of the answer."""
+    with flight.connect(guarded.uri) as client:
+        client.authenticate(_OldClient("user", SECRET))
+        assert list(client.list_actions())
+
+
+@pytest.mark.parametrize("payload", [("user", "wrong"), ("nobody", ""), None])
+def test_wrong_credentials_as_a_payload(guarded: FlightSqlServer, payload: tuple[str, str] | None) -> None:
+    """Wrong ones are refused in the handshake, and what is no message; the server goes on."""
+    given = b"\xff" if payload is None else _basic_auth(*payload)
+    request = b"\x12" + bytes([len(given)]) + given  # HandshakeRequest.payload
+    with grpc.insecure_channel(guarded.uri.removeprefix("grpc://")) as channel:
+        handshake = channel.stream_stream("/arrow.flight.protocol.FlightService/Handshake")
+        with pytest.raises(grpc.RpcError) as raised:
+            list(handshake(iter([request])))
+    assert raised.value.code() == (
+        grpc.StatusCode.INVALID_ARGUMENT if payload is None else grpc.StatusCode.UNAUTHENTICATED
+    )
+    with flight.connect(guarded.uri) as client:
+        client.authenticate(_OldClient("user", SECRET))
+
+
+def test_a_token_that_nobody_gave(guarded: FlightSqlServer) -> None:
+    """A made-up token in the old header opens nothing."""
+    options = flight.FlightCallOptions(headers=[(b"auth-token-bin", b"made up")])
+    with flight.connect(guarded.uri) as client, pytest.raises(flight.FlightUnauthenticatedError, match="not valid"):
+        list(client.list_actions(options))

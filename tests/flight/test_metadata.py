@@ -8,8 +8,23 @@ import pytest
 
 from flightllm.flight.messages import Command, sql_message
 from flightllm.flight.metadata import metadata_schema, metadata_table
+from flightllm.sql.keys import NO_KEYS, ForeignKey, Key, Keys
+from flightllm.sql.names import TableName
 
 MOVIES = pa.schema([pa.field("title", pa.string(), nullable=False), ("year", pa.int32())])
+
+
+KEYS = {
+    "movies": Keys(
+        Key("movies_pkey", ("year", "title")),
+        (Key("movies_title_key", ("title",)),),
+        (
+            ForeignKey("sequel", ("title",), TableName("public", "movies"), ("title",), "SET NULL", "CASCADE"),
+            ForeignKey("gone", ("title",), TableName("public", "dropped"), ("title",)),
+            ForeignKey("renamed", ("title",), TableName("public", "movies"), ("former",)),
+        ),
+    ),
+}
 
 
 class Catalog:
@@ -22,7 +37,10 @@ class Catalog:
     def tables(self) -> list[Any]:
         """Return the tables, in no order."""
         named = [("system", "queries", "SYSTEM TABLE"), ("public", "movies", "BASE TABLE"), ("public", "m_1", "VIEW")]
-        return [SimpleNamespace(name=SimpleNamespace(schema=s, name=n), type=t, schema=MOVIES) for s, n, t in named]
+        return [
+            SimpleNamespace(name=SimpleNamespace(schema=s, name=n), type=t, schema=MOVIES, keys=KEYS.get(n, NO_KEYS))
+            for s, n, t in named
+        ]
 
 
 def _rows(name: str, **fields: object) -> list[dict[str, Any]]:
@@ -76,18 +94,33 @@ def test_table_schema() -> None:
     assert pa.ipc.read_schema(pa.py_buffer(row["table_schema"])) == MOVIES
 
 
+def test_primary_keys() -> None:
+    """The columns of a primary key come in its order; a table without one has no rows."""
+    rows = _rows("CommandGetPrimaryKeys", table="movies", db_schema="public", catalog="flightllm")
+    assert [(row["column_name"], row["key_sequence"], row["key_name"]) for row in rows] == [
+        ("year", 1, "movies_pkey"),
+        ("title", 2, "movies_pkey"),
+    ]
+    assert _rows("CommandGetPrimaryKeys", table="movies") == rows
+    for other in ({"db_schema": "system"}, {"catalog": "other"}, {"table": "queries"}):
+        assert _rows("CommandGetPrimaryKeys", **{"table": "movies", **other}) == []
+
+
 @pytest.mark.parametrize(
-    "name",
+    ("name", "fields"),
     [
-        "CommandGetPrimaryKeys",
-        "CommandGetExportedKeys",
-        "CommandGetImportedKeys",
-        "CommandGetCrossReference",
+        ("CommandGetExportedKeys", {"table": "movies"}),
+        ("CommandGetImportedKeys", {"table": "movies", "db_schema": "public"}),
+        ("CommandGetCrossReference", {"pk_table": "movies", "fk_table": "movies", "fk_catalog": "flightllm"}),
     ],
 )
-def test_empty_results(name: str) -> None:
-    """What tables here do not have is answered by no rows, under the right schema."""
-    assert _rows(name) == []
+def test_foreign_keys(name: str, fields: dict[str, str]) -> None:
+    """A foreign key is told from both its ends, those to what is not there any more are not."""
+    (row,) = _rows(name, **fields)
+    assert (row["pk_table_name"], row["pk_column_name"], row["pk_key_name"]) == ("movies", "title", "movies_title_key")
+    assert (row["fk_table_name"], row["fk_column_name"], row["fk_key_name"]) == ("movies", "title", "sequel")
+    assert (row["update_rule"], row["delete_rule"], row["key_sequence"]) == (2, 0, 1)
+    assert _rows(name, **{**fields, min(fields): "other"}) == []
 
 
 def test_columns_are_described() -> None:

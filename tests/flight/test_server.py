@@ -193,6 +193,19 @@ def test_cancel_flight_info(bare: flight.FlightClient, database: Any) -> None:
     assert database.records[-1].closed.wait(30)
 
 
+def test_cancel_of_what_was_read(bare: flight.FlightClient) -> None:
+    """A query that was read to its end cannot be cancelled, however often one asks; one not fetched is, as often."""
+    info = bare.get_flight_info(descriptor("CommandStatementQuery", query="SELECT 1 AS a"))
+    request = flight_message("CancelFlightInfoRequest", info=info.serialize())
+    bare.do_get(info.endpoints[0].ticket).read_all()
+    told = [act(bare, "CancelFlightInfo", request, "CancelFlightInfoResult").status for _ in range(3)]
+    assert told == [3, 3, 3]
+    info = bare.get_flight_info(descriptor("CommandStatementQuery", query="SELECT 1 AS a"))
+    request = flight_message("CancelFlightInfoRequest", info=info.serialize())
+    told = [act(bare, "CancelFlightInfo", request, "CancelFlightInfoResult").status for _ in range(3)]
+    assert told == [1, 1, 1]
+
+
 def test_cancel_by_id(client: Client, server: FlightSqlServer, database: Any) -> None:
     """Somebody else stops a query by the id in `system.queries`."""
     batches = client.query("SLOW")[1]
@@ -303,10 +316,23 @@ def _answer(call: Callable[[], object]) -> str:
         return str(error)
 
 
-def test_transactions_are_refused(bare: flight.FlightClient) -> None:
-    """Nothing pretends to be transactional."""
-    with pytest.raises(pa.ArrowNotImplementedError, match="transactions"):
-        bare.get_flight_info(descriptor("CommandStatementQuery", query="SELECT 1", transaction_id=b"t"))
+def test_transactions(bare: flight.FlightClient) -> None:
+    """A transaction is begun, has statements in it, and ends once; one that was not begun has none."""
+    (begun,) = bare.do_action(flight.Action("BeginTransaction", pack(sql_message("ActionBeginTransactionRequest"))))
+    name = unpack_as("ActionBeginTransactionResult", begun.body.to_pybytes()).transaction_id
+    bare.get_flight_info(descriptor("CommandStatementQuery", query="SELECT 1", transaction_id=name))
+    with pytest.raises(pa.ArrowInvalid, match="by commit or rollback"):
+        _end(bare, name, 0)
+    _end(bare, name, 1)
+    with pytest.raises(pa.ArrowKeyError, match="no such transaction"):
+        _end(bare, name, 1)
+    with pytest.raises(pa.ArrowKeyError, match="no such transaction"):
+        bare.get_flight_info(descriptor("CommandStatementQuery", query="SELECT 1", transaction_id=name))
+
+
+def _end(bare: flight.FlightClient, name: bytes, action: int) -> None:
+    request = sql_message("ActionEndTransactionRequest", transaction_id=name, action=action)
+    assert list(bare.do_action(flight.Action("EndTransaction", pack(request)))) == []
 
 
 def test_uploads_are_bounded(database: Any) -> None:
@@ -372,7 +398,7 @@ def test_bound_values_are_bounded(database: Any) -> None:
             info = bare.get_flight_info(prepared(handle))
             assert bare.do_get(info.endpoints[0].ticket).read_all()["a"].to_pylist() == ["x" * 1_000]
         for handle in handles[:2]:
-            with pytest.raises(KeyError, match="no such prepared statement"):
+            with pytest.raises(KeyError, match="bind them again"):
                 bare.get_flight_info(prepared(handle))
     server.drain(0)
 

@@ -24,7 +24,7 @@ def test_no_id_means_all() -> None:
 def test_values_have_the_specified_kind() -> None:
     """One of each kind, among them those clients cannot do without."""
     rows = _rows([0, 8, 504, 511, 557, 563])
-    assert rows == {0: "FlightLLM", 8: 0, 504: '"', 511: ["ai_gen"], 557: 10, 563: False}
+    assert rows == {0: "FlightLLM", 8: 1, 504: '"', 511: ["ai_gen"], 557: 10, 563: False}
 
 
 _NAMES = {

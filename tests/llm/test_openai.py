@@ -28,6 +28,7 @@ from flightllm.llm.base import (
     cache_salt,
 )
 from flightllm.llm.local_plan import shared_length
+from flightllm.llm.openai_answers import Answer, Usage
 from flightllm.llm.openai_wire import share_out
 from flightllm.llm.predict import tokenizing
 from tests.endpoint_process import EndpointProcess
@@ -358,12 +359,13 @@ def test_tokens_are_known_only_with_a_tokenizer() -> None:
 def test_usage_is_shared_out_in_full(make_requests: MakeRequests) -> None:
     """Token counts of one HTTP request add up over its prompts, also when there are none."""
     requests = make_requests(3)
-    assert [one.error for one in share_out(requests, ["a", None, "c"], None)][1] == "the endpoint returned no text"
-    usage = type("Usage", (), {"prompt_tokens": 100, "completion_tokens": 7})()
-    found = share_out(requests, ["a", "bb", "cccc"], usage)
+    failed = [Answer("a"), Answer(None, "nothing"), Answer("c")]
+    assert [one.error for one in share_out(requests, failed, Usage())] == [None, "nothing", None]
+    usage = Usage(prompt_tokens=100, completion_tokens=7)
+    found = share_out(requests, [Answer("a"), Answer("bb"), Answer("cccc")], usage)
     assert sum(one.prompt_tokens for one in found) == 100
     assert [one.completion_tokens for one in found] == [1, 2, 4]
-    found = share_out(requests, ["a", "b" * 50, ""], usage)
+    found = share_out(requests, [Answer("a"), Answer("b" * 50), Answer("")], usage)
     assert [one.completion_tokens for one in found] == [1, 5, 1]
 
 
@@ -385,3 +387,48 @@ def test_shared_revision() -> None:
         for model, url, api in (("a", "http://x", "chat"), ("a", "http://y", "chat"), ("a", "http://x", "completions"))
     ]
     assert revisions[0] == revisions[1] != revisions[2]
+
+
+def test_broken_list_is_asked_one_by_one(make_requests: MakeRequests) -> None:
+    """A list whose answers are not one for each prompt costs no row its answer, where there are retries."""
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        status, reply, headers = answer(path, body)
+        if isinstance(body["prompt"], list):
+            for choice in reply["choices"]:
+                choice["index"] = 0
+        return status, reply, headers
+
+    with serving(behave, prompts_per_request=4, max_retries=1) as (engine, endpoint):
+        requests = make_requests(4)
+        assert [one.text for one in run(engine, requests)] == [f"text {len(request.prompt)}" for request in requests]
+        assert len(endpoint.bodies) == 5
+        run(engine, make_requests(4))
+        assert len(endpoint.bodies) == 9  # lists are not tried again
+    with serving(behave, prompts_per_request=4, max_retries=0) as (engine, endpoint):
+        assert all("index is wrong" in (one.error or "") for one in run(engine, make_requests(4)))
+        assert len(endpoint.bodies) == 1
+
+
+def test_body_too_large(make_requests: MakeRequests) -> None:
+    """A body beyond `response_bytes` is an error of its row, and is not asked for again."""
+
+    def behave(path: str, body: Body, number: int) -> Reply:
+        status, reply, headers = answer(path, body)
+        return status, {**reply, "more": "x" * 5_000} if number == 0 else reply, headers
+
+    with serving(behave, response_bytes=4_000) as (engine, endpoint):
+        [one] = run(engine, make_requests(1))
+        assert "larger than response_bytes = 4,000" in (one.error or "")
+        assert len(endpoint.bodies) == 1
+        assert run(engine, make_requests(1))[0].error is None
+
+
+def test_prompt_with_a_lone_surrogate(make_requests: MakeRequests) -> None:
+    """A prompt that cannot be sent costs its own row only."""
+    requests = make_requests(3)
+    requests[1] = replace(requests[1], prompt="half \ud800")
+    with serving(lambda path, body, _: answer(path, body), prompts_per_request=3) as (engine, _):
+        found = run(engine, requests)
+    assert [one.error is None for one in found] == [True, False, True]
+    assert "lone surrogates" in (found[1].error or "")

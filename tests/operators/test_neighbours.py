@@ -4,6 +4,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from flightllm.operators.neighbours import Neighbours, shared_start
 from tests.databases import ask, small_database
@@ -17,6 +19,14 @@ from tests.engines import Scripted, using
 def test_shared_start(left: str, right: str, shared: int) -> None:
     """Texts are compared character by character, in either order."""
     assert shared_start(left, right) == shared_start(right, left) == shared
+
+
+@given(st.text("ab", max_size=40), st.text("ab", max_size=40), st.integers(0, 50))
+def test_any_guess_gives_the_same(left: str, right: str, guess: int) -> None:
+    """A guess that is right, too low, too high or beyond the texts changes nothing."""
+    start = left[:20]
+    equal = [one == other for one, other in zip(start + left, start + right, strict=False)]
+    assert shared_start(start + left, start + right, guess) == [*equal, False].index(False)
 
 
 def test_before_and_after() -> None:

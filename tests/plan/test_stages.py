@@ -3,7 +3,7 @@
 import pytest
 
 from flightllm.database import Database
-from flightllm.plan.stages import Joint, Limit, Numbered, Operator, Relational
+from flightllm.plan.stages import Joint, Limit, Numbered, Operator, Relational, United
 from flightllm.query import StagedQuery, plan
 from flightllm.session import Session
 from flightllm.settings import Settings
@@ -19,7 +19,12 @@ def stage_of(database: Database, sql: str) -> Relational:
 
 def joints(stage: Relational) -> list[Joint]:
     """Return all joints, the last to run first."""
-    return [j for joint in stage.inputs for j in (joint, *joints(joint.input))]
+    return [j for joint in stage.inputs for j in (joint, *(k for below in inputs(joint) for k in joints(below)))]
+
+
+def inputs(joint: Joint) -> tuple[Relational, ...]:
+    """Return the stages that fill a joint."""
+    return joint.inputs if isinstance(joint, United) else (joint.input,)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +94,7 @@ def test_numbered_once(database: Database) -> None:
 def test_only_needed_columns(database: Database) -> None:
     """Columns pass through an operator only if something above reads them."""
     (operator,) = joints(stage_of(database, "SELECT id, ai_gen('x', note) FROM people"))
+    assert isinstance(operator, Operator)
     assert operator.input.schema.names == ["c0", "c1"]
 
 

@@ -29,7 +29,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
         ("WHERE id > 1 AND name LIKE 'a%'", " NULLS LAST", 2, True),
         ("WHERE id > 1 AND ai_filter('good', name)", " NULLS LAST", 2, False),
         ("WHERE name IS NOT NULL", " NULLS LAST", "2 OFFSET 1", True),
-        ("", "", 2, False),
+        ("", "", 2, True),
         ("", " NULLS LAST", 6, False),
     ],
 )

@@ -2,8 +2,10 @@
 
 Every query has one right answer as a multiset of rows: LIMIT comes with an order of all columns, window functions and
 aggregates do not depend on the order of equal rows, and nothing divides, casts text to numbers or asks for the time.
+The one exception is a LIMIT at the very end without an order: `unlimited` tells which rows there are to choose from.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -15,8 +17,10 @@ TABLES = (
     """CREATE TABLE talk AS SELECT review_id, CASE WHEN review_id % 7 = 0 THEN NULL ELSE movie_id END AS movie_id,
         review_type, top_critic, review_score, substr(review_content, 1, 30) AS content
         FROM reviews WHERE movie_id <= 16 AND review_id <= 160""",
+    """CREATE TABLE silence AS SELECT review_id, review_content AS content, top_critic FROM reviews
+        WHERE review_id < 0""",
 )
-"""Cuts of the sample tables, with more NULLs."""
+"""Cuts of the sample tables, with more NULLs, and one without rows."""
 
 COLUMNS = {
     "people": {"id": "int", "name": "text", "note": "text", "score": "double", "flag": "bool"},
@@ -27,6 +31,7 @@ COLUMNS = {
         "review_score": "double", "content": "text",
     },
     "nothing": {"id": "int", "name": "text", "score": "double"},
+    "silence": {"review_id": "int", "content": "text", "top_critic": "bool"},
 }  # fmt: skip
 
 _LITERALS = {
@@ -66,6 +71,12 @@ def random_query(seed: int) -> str:
     raise AssertionError
 
 
+def unlimited(sql: str) -> str | None:
+    """Return the query without the LIMIT at its end where that has no order, and so may keep any rows; else None."""
+    found = re.fullmatch(r"(.* AS l) LIMIT \d+", sql)
+    return None if found is None else found[1]
+
+
 class _Writer:
     def __init__(self, random: Random, calls: Random) -> None:
         self._random = random
@@ -82,6 +93,8 @@ class _Writer:
         text, types = self._rows(2)
         if self._chance(0.4):
             text += self._order(len(types), limited=self._chance(0.7))
+        elif self._chance(0.15):
+            text = f"SELECT * FROM ({text}) AS l LIMIT {self._random.randint(1, 5)}"
         ctes = ", ".join(f"{name} AS ({body})" for name, body, _ in self._with)
         return f"WITH {ctes} {text}" if ctes else text
 
@@ -101,7 +114,9 @@ class _Writer:
         """Write a SELECT or a set operation; return it and the types of its columns, named c0, c1 and so on."""
         types = tuple(self._random.choice(_TYPES) for _ in range(self._random.randint(1, 4)))
         if depth > 0 and self._chance(0.2):
-            operation = self._random.choice(("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT"))
+            operation = self._random.choice(
+                ("UNION ALL", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "EXCEPT ALL", "INTERSECT ALL")
+            )
             return f"{self._select(types, depth - 1)} {operation} {self._select(types, depth - 1)}", types
         return self._select(types, depth), types
 
@@ -110,9 +125,27 @@ class _Writer:
         where = f" WHERE {self._condition(scope)}" if self._chance(0.6) else ""
         if self._chance(0.25):
             return self._grouped(types, scope, from_, where)
+        if self._chance(0.08):
+            return self._first_of_each(types, scope, from_, where)
         columns = [self._window(t, scope) if self._chance(0.06) else self._expression(t, scope, 2) for t in types]
         distinct = "DISTINCT " if self._chance(0.15) else ""
         return f"SELECT {distinct}{_listed(columns)} FROM {from_}{where}"
+
+    def _first_of_each(self, types: Sequence[str], scope: Sequence[Column], from_: str, where: str) -> str:
+        """Write a SELECT of the first rows of each group, by an order that only equal rows share."""
+        own = [[c.sql for c in scope if c.type == kind] or [_LITERALS[kind][0]] for kind in types]
+        columns = [self._random.choice(names) for names in own]
+        group = self._random.choice(scope).sql
+        keys = ", ".join(f"{c}{self._random.choice(('', ' DESC', ' DESC NULLS LAST'))}" for c in columns)
+        number = f"row_number() OVER (PARTITION BY {group} ORDER BY {keys})"
+        names = ", ".join(f"c{i}" for i in range(len(types)))
+        most = self._random.choice(("= 1", "<= 1", "<= 2", "< 3"))
+        if self._chance(0.3):
+            listed = f"SELECT {_listed(columns)} FROM {from_}{where} QUALIFY {number} {most}"
+            return f"SELECT {names} FROM ({listed}) AS q"
+        return (
+            f"SELECT {names} FROM (SELECT {_listed(columns)}, {number} AS rn FROM {from_}{where}) AS w WHERE rn {most}"
+        )
 
     def _grouped(self, types: Sequence[str], scope: Sequence[Column], from_: str, where: str) -> str:
         """Write a SELECT that groups by some of its columns and aggregates the others."""
@@ -134,7 +167,15 @@ class _Writer:
                 (f"count(*) > {self._random.randint(1, 2)}", f"ai_filter('h', k => {key})", f"{key} IS NOT NULL")
             )
             having += " AND count(*) < 4" if self._chance(0.3) else ""
+        if keys and not having and self._chance(0.3):
+            having = self._plain_having(columns[keys[0]])
         return f"SELECT {_listed(columns)} FROM {from_}{where}{group}{having}"
+
+    def _plain_having(self, key: str) -> str:
+        more = self._random.choice(
+            (f"count(*) > {self._random.randint(0, 5)}", f"count({key}) >= 2", f"max({key}) > 'M'")
+        )
+        return " HAVING " + more.replace("> 'M'", "IS NOT NULL")
 
     def _aggregate(self, kind: str, scope: Sequence[Column]) -> str:
         argument = self._expression(kind, scope, 1)
@@ -184,6 +225,10 @@ class _Writer:
                 text += self._order(len(types), limited=True)
             columns = tuple(Column(f"{alias}.c{i}", t) for i, t in enumerate(types))
             return Source(f"({text}) AS {alias}", columns, united="UNION" in text)
+        if self._chance(0.04):
+            table = self._random.choice(("people", "talk"))
+            never = self._random.choice(("1 = 2", f"{next(iter(COLUMNS[table]))} < 0", "'a' = 'b'"))
+            return _source(f"{table} WHERE {never}", alias, COLUMNS[table])
         table = self._random.choice([*COLUMNS, *4 * ("people", "likes", "talk", "films")])
         return _source(table, alias, COLUMNS[table])
 
@@ -203,13 +248,13 @@ class _Writer:
 
     def _condition(self, scope: Sequence[Column]) -> str:
         conjuncts = [self._predicate(scope, 2) for _ in range(self._random.choice((1, 1, 1, 2)))]
-        if self._chance(0.25):
+        if self._chance(0.3):
             conjuncts.append(self._subquery(scope))
         return " AND ".join(f"({c})" for c in conjuncts)
 
     def _subquery(self, scope: Sequence[Column]) -> str:
         """Write a predicate that holds a subquery."""
-        table = self._random.choice(("people", "likes", "talk", "films"))
+        table = self._random.choice(("people", "likes", "talk", "films", "talk", "nothing"))
         inner = _source(table, next(self._aliases), COLUMNS[table])
         where = f" AND {self._predicate(inner.columns, 1)}" if self._chance(0.6) else ""
         pairs = [(a, b) for a in scope for b in inner.columns if a.type == b.type and a.type in {"int", "text"}]
@@ -217,6 +262,9 @@ class _Writer:
         shape = self._random.randint(0, 3)
         if shape == 0 and pairs:
             outer, own = self._random.choice(pairs)
+            if self._chance(0.2):
+                most = self._random.randint(0, 2)
+                return f"(SELECT count(*) FROM {inner.sql} WHERE {own.sql} = {outer.sql}{where}) > {most}"
             return f"{negated}EXISTS (SELECT 1 FROM {inner.sql} WHERE {own.sql} = {outer.sql}{where})"
         outer = self._random.choice(scope)
         if shape == 1:

@@ -147,6 +147,31 @@ def test_star_over_queries() -> None:
 
 
 @pytest.mark.parametrize(
+    ("arguments", "field"),
+    [
+        ("seed => t.seed", "seed"),
+        ("seed => (1)", "seed"),
+        ("\"seed\" => s || 'x'", "seed"),
+        ("context => 'abc'", "context"),
+        ("language => 'fr', year => 2024", "year"),
+        ("top_p => concat('0.5')", "top_p"),
+    ],
+)
+def test_fields_by_name(arguments: str, field: str) -> None:
+    """An expression is a field under any name; so is a literal under a name that is no option anywhere."""
+    extracted = extract_calls(f"SELECT ai_gen('x', {arguments})", REGISTRY, TABLES.__getitem__, names=AnyNames())
+    (call,) = extracted.calls.values()
+    assert field in call.fields
+
+
+def test_literals_that_the_prompt_names() -> None:
+    """A name in the braces of the prompt is a field's, whatever its value is."""
+    sql = "SELECT ai_gen('Use {seed} and {Top_P}', seed => 7, top_p => 0.5)"
+    (call,) = extract_calls(sql, REGISTRY, TABLES.__getitem__, names=AnyNames()).calls.values()
+    assert call.fields == ("seed", "top_p")
+
+
+@pytest.mark.parametrize(
     ("sql", "message"),
     [
         ("SELECT ai_flter('x')", "1:8 is no AI function; did you mean ai_filter"),
@@ -154,7 +179,22 @@ def test_star_over_queries() -> None:
         ("SELECT ai_summarize(a, b)", "too many arguments: at most 1"),
         ("SELECT ai_summarize(a, text => b)", "text is given twice"),
         ("SELECT ai_summarize(a, wat => 1)", "unknown option wat; known by name: max_words, model"),
-        ("SELECT ai_gen('x', a, temprature => 1)", "unknown option temprature; did you mean temperature\\? Usage: "),
+        (
+            "SELECT ai_gen('x', a, temprature => 1)",
+            "unknown option temprature; did you mean temperature\\? To pass a field .* Usage: ",
+        ),
+        ("SELECT ai_gen('x', a, Temp_Rature => 1)", "did you mean temperature\\?"),
+        ("SELECT ai_gen('x', a, maxTokens => 1)", "unknown option maxtokens; did you mean max_tokens\\?"),
+        (
+            "SELECT ai_gen('x', a, seed => 1)",
+            "unknown option seed; known by name: .*put its value in parentheses: seed",
+        ),
+        ("SELECT ai_gen('x', a, top_p => 0.5)", "unknown option top_p; known by name: .*model, max_tokens"),
+        ("SELECT ai_filter('x', a, system => 'Be kind')", "unknown option system; did you mean prompt"),
+        ("SELECT ai_filter('x', a, timeout => NULL)", "unknown option timeout"),
+        ("SELECT ai_filter('x', a, stop => ['a', 'b'])", "unknown option stop"),
+        ("SELECT ai_filter('x {other}', other => a, seed => -1)", "unknown option seed"),
+        ("SELECT ai_summarize(a, seed => b)", "unknown option seed; known by name: max_words"),
         ("SELECT ai_gen('x', a, temperature => 'hot')", "temperature must be a number, not 'hot'"),
         ("SELECT ai_gen('x', a, temperature => -1)", "temperature must be at least 0"),
         ("SELECT ai_gen('x', a, max_tokens => 1.5)", "max_tokens must be a whole number"),

@@ -1,5 +1,6 @@
 """Who comes in, and whose requests are taken."""
 
+import socket
 import ssl
 from collections.abc import Callable
 from pathlib import Path
@@ -156,10 +157,37 @@ def test_a_server_without_users(open_page: str) -> None:
     assert visitor.rows("SELECT 1") == [["1"]]
     port = visitor.host.rpartition(":")[2]
     status, answer = visitor.get("/api/me", host=f"elsewhere.example:{port}")
-    assert (status, "flightllm user add" in answer["error"]["message"]) == (403, True)
+    assert (status, "hosts in [http]" in answer["error"]["message"]) == (403, True)
     host, origin = f"elsewhere.example:{port}", f"http://elsewhere.example:{port}"
     assert visitor.post("/api/sign-in", host=host, origin=origin)[0] == 403
     assert visitor.post("/api/statements", {"sql": "SELECT 1"}, host=host, origin=origin)[0] == 403
+
+
+def test_other_names(visit: Callable[[str], Visitor]) -> None:
+    """Who signed in is answered under the page's own names alone, its files too, whatever the port and case."""
+    signed_in = visit("ann")
+    port = signed_in.host.rpartition(":")[2]
+    others = ("evil.com", f"evil.com:{port}", "localhost.evil.com", "127.0.0.1.evil.com", "10.0.0.1", "", "[::1", "a b")
+    for host in others:
+        for path in ("/api/me", "/", "/static/dom.js"):
+            assert signed_in.send("GET", path, None, {"host": host}).status in {400, 403}, (host, path)
+    for host in ("localhost", f"LocalHost:{port}", "127.0.0.1", f"[::1]:{port}", socket.gethostname()):
+        assert signed_in.get("/api/me", host=host)[0] == 200, host
+
+
+def test_configured_names(database: Database, server: FlightSqlServer) -> None:
+    """Names in the configuration are the page's too, and on every address of a machine each address is."""
+    with HttpServer(HttpConfig("127.0.0.1:0", page=True, hosts=("llm.example.com",)), database, server) as http:
+        visitor = Visitor(http.uri or "")
+        assert visitor.get("/api/me", host="LLM.example.com.:8443")[0] == 401
+        assert visitor.get("/api/me", host="example.com")[0] == 403
+    insecure = ServerConfig(insecure=True)
+    with HttpServer(HttpConfig("0.0.0.0:0", page=True), database, server, insecure) as http:
+        visitor = Visitor(f"http://127.0.0.1:{http.port}")
+        assert visitor.get("/api/me", host="192.0.2.7:9090")[0] == 401
+        assert visitor.get("/api/me", host="evil.com")[0] == 403
+    with pytest.raises(ConfigError, match="without a port"):
+        HttpConfig("127.0.0.1:0", hosts=("a:1",))
 
 
 def test_beyond_this_machine(database: Database, server: FlightSqlServer) -> None:

@@ -164,3 +164,11 @@ def test_limits_hold(tmp_path: Path) -> None:
         assert "shutting down" in visitor.error("SELECT 1")
     server.drain(0)
     database.close()
+
+
+@pytest.mark.parametrize("sql", ["\ud800", "SELECT '\udfff'"])
+def test_text_that_unicode_does_not_allow(visit: Callable[[str], Visitor], sql: str) -> None:
+    """Half of a surrogate pair in a statement is the sender's error, and is told where it is."""
+    status, answer = visit("ann").post("/api/statements", {"sql": sql})
+    assert status == 400
+    assert "'sql' has half of a surrogate pair" in answer["error"]["message"]

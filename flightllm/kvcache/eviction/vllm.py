@@ -20,6 +20,7 @@ from flightllm.kvcache.eviction import OFF, create_policy
 from flightllm.kvcache.eviction.base import Use
 from flightllm.kvcache.eviction.free_blocks import FreeBlocks
 from flightllm.kvcache.eviction.hint import EVICTION, read_hint
+from flightllm.llm.parent import end_with_parent
 from flightllm.log import configure_logging
 
 KNOWN_VERSIONS: Final = ("0.32.", "0.33.")
@@ -34,7 +35,11 @@ _log = structlog.get_logger(__name__)
 
 
 def register() -> None:
-    """Have schedulers look for the option; called by vLLM in each of its processes, maybe more than once."""
+    """Have schedulers look for the option; called by vLLM in each of its processes, maybe more than once.
+
+    A process that belongs to a server's engine also ends with the server.
+    """
+    end_with_parent()
     try:
         from vllm.v1.core.sched.scheduler import Scheduler
 

@@ -41,7 +41,7 @@ class KvServer(flight.FlightServerBase):
         certificates = {} if tls is None else {"tls_certificates": [(tls.certificate, tls.key)]}
         make = flight.Location.for_grpc_tcp if tls is None else flight.Location.for_grpc_tls
         super().__init__(
-            make(self._host, port), middleware={CALL: CallFactory(login)}, auth_handler=Handshake(), **certificates
+            make(self._host, port), middleware={CALL: CallFactory(login)}, auth_handler=Handshake(login), **certificates
         )
 
     @property

@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from flightllm.errors import CancelledError
+from flightllm.errors import AnswerError, CancelledError
 from flightllm.llm.base import Completion, PrefixCache, Request
 from flightllm.llm.embed.base import Embedder, Role
 from flightllm.llm.pull import More, pull
@@ -55,12 +55,24 @@ class EmbeddingEngine:
         answers: list[Completion] = []
         for role in sorted({request.instruction for request in batch}):
             some = [request for request in batch if request.instruction == role]
-            vectors = self._embedder.embed([text_of(request) for request in some], cast("Role", role))
-            answers += [
-                Completion(request.id, vector_text(vector), None, self.count_tokens(text_of(request)))
-                for request, vector in zip(some, vectors, strict=True)
-            ]
+            answers += self._embedded(some, cast("Role", role))
         return answers
+
+    def _embedded(self, batch: list[Request], role: Role) -> list[Completion]:
+        """Embed texts together; where that comes to nothing, one by one."""
+        try:
+            vectors = self._embedder.embed([text_of(request) for request in batch], role)
+        except AnswerError as error:
+            if error.shared or len(batch) == 1:
+                return [Completion(request.id, None, str(error)) for request in batch]
+            return [completion for request in batch for completion in self._embedded([request], role)]
+        return [self._completion(request, vector) for request, vector in zip(batch, vectors, strict=True)]
+
+    def _completion(self, request: Request, vector: NDArray[np.float32]) -> Completion:
+        tokens = self.count_tokens(text_of(request))
+        if not np.isfinite(vector).all():
+            return Completion(request.id, None, f"{self.name} gave a vector with numbers that are not finite", tokens)
+        return Completion(request.id, vector_text(vector), None, tokens)
 
 
 def in_batches(

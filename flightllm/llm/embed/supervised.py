@@ -5,10 +5,11 @@ from contextlib import contextmanager
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flightllm.config import EmbeddingConfig, RecoveryConfig
-from flightllm.errors import CancelledError, EngineUnavailableError
-from flightllm.llm.base import Parameters, Request
+from flightllm.errors import CancelledError, EngineError, EngineUnavailableError
+from flightllm.llm.base import Completion, Parameters, Request
 from flightllm.llm.embed import create_embedder
 from flightllm.llm.embed.base import Role, Vectors
 from flightllm.llm.embed.engine import EmbeddingEngine, vector_of
@@ -50,13 +51,13 @@ class SupervisedEmbedder:
 
         Raises:
             EngineUnavailableError: the embedder is gone.
-            EngineError: it refuses.
+            EngineError: it refuses, or an answer of its cannot be read.
         """
         ask = partial(Request, parameters=Parameters(), function="ai_embed", instruction=role)
         requests = [ask(id=place, prompt=text, fields=(("text", text),)) for place, text in enumerate(texts)]
         with self._there():
             answers = self.engine.generate(iter(requests), lambda: not self.engine.alive)
-            found = {answer.id: vector_of(answer.text or "") for answer in answers}
+            found = {answer.id: _vector(answer) for answer in answers}
         return np.stack([found[place] for place in range(len(texts))]) if found else np.empty((0, 0), np.float32)
 
     def count_tokens(self, text: str) -> int:
@@ -76,3 +77,9 @@ class SupervisedEmbedder:
             yield
         except CancelledError:  # it went meanwhile
             raise down from None
+
+
+def _vector(answer: Completion) -> NDArray[np.float32]:
+    if answer.text is None:
+        raise EngineError(answer.error or "the embedding engine gave no vector")
+    return vector_of(answer.text)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.errors import InvalidInputError, MissingExtraError
+from flightllm.storage.disk import as_disk_error
 from flightllm.vector.options import IndexOptions
 
 try:
@@ -80,8 +81,18 @@ class Neighbors(ABC):
             raise InvalidInputError(f"the index file {path.name} cannot be read") from error
 
     def write(self, path: Path) -> None:
-        """Write the index to a file."""
-        faiss.write_index(self.index, str(path))
+        """Write the index to a file.
+
+        Python writes: faiss takes no notice where the last part of a file of its own cannot be written.
+
+        Raises:
+            OSError: the disk is full, or fails.
+        """
+        with path.open("wb") as file:
+            try:
+                faiss.write_index(self.index, faiss.PyCallbackIOWriter(file.write))
+            except RuntimeError as error:
+                raise as_disk_error(error) from error
 
     @property
     def count(self) -> int:

@@ -1,6 +1,7 @@
 """Embedders: vectors that mean something, deterministic, whatever is embedded beside them."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -94,7 +95,8 @@ def test_bad_configuration(config: EmbeddingConfig, said: str) -> None:
 def test_text_too_long(embeddings_url: str) -> None:
     """An endpoint's refusal says how to cut texts, and that works."""
     options = {"base_url": embeddings_url}
-    with pytest.raises(EngineError, match=r"maximum context length is 256.*max_chars"):
-        create_embedder(EmbeddingConfig("openai", "demo", options=options)).embed(["word " * 2_000])
-    cut = create_embedder(EmbeddingConfig("openai", "demo", options={**options, "max_chars": 500}))
-    assert np.array_equal(cut.embed(["word " * 2_000]), cut.embed(["word " * 100]))
+    whole = create_embedder(EmbeddingConfig("openai", "demo", options=options))
+    with closing(whole), pytest.raises(EngineError, match=r"maximum context length is 256.*max_chars"):
+        whole.embed(["word " * 2_000])
+    with closing(create_embedder(EmbeddingConfig("openai", "demo", options={**options, "max_chars": 500}))) as cut:
+        assert np.array_equal(cut.embed(["word " * 2_000]), cut.embed(["word " * 100]))

@@ -1,0 +1,97 @@
+"""Which figures of each benchmark two versions of the project are compared by, and its quick and smallest forms."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One benchmark: how to run it soon, and which of its figures are to be high or low.
+
+    `figures` are patterns over the names of its JSON figures; those of inner objects and lists are joined by " / ".
+    `quick` and `smallest` are its arguments; without `smallest` the quick form is the smallest.
+    """
+
+    figures: Mapping[str, Literal["higher", "lower"]]
+    quick: Sequence[str] = ("--quick",)
+    smallest: Sequence[str] | None = None
+    needs: Sequence[str] = ()
+    """Packages beside those that every benchmark needs."""
+    data: bool = False
+    """It reads the tables in `FLIGHTLLM_DATA`."""
+
+
+SCRIPTS: Final[Mapping[str, Script]] = {
+    "planning": Script({"six_way_join_cpu_ms, all phases": "lower", "*_ms": "lower"}),
+    "operator": Script(
+        {"cache_*_prompts_per_second": "higher", "cache_*_peak_mib": "lower"},
+        smallest=("--quick", "--repeats", "1"),
+    ),
+    "streaming": Script({"flightllm_mib_per_second": "higher"}, smallest=("--quick", "--repeats", "1")),
+    "recovery": Script({"seconds": "lower"}),
+    "optimizer": Script(
+        {"* / on / calls": "lower", "* / on / computed_tokens": "lower", "* / on / seconds": "lower"},
+        smallest=("--quick", "--repeats", "1"),
+    ),
+    "llm_queries": Script(
+        {"totals / * / calls": "lower", "totals / * / computed_tokens": "lower", "totals / * / cpu_seconds": "lower"}
+    ),
+    "real_tables": Script({"* / calls": "lower", "* / seconds": "lower"}, ("--quick", "--engine", "fake")),
+    "rag": Script(
+        {"queries / * / computed_tokens": "lower", "queries / * / cpu_seconds": "lower"},
+        needs=("faiss",),
+        data=True,
+    ),
+    "ordering": Script({"*_percent": "higher", "cpu_seconds": "lower"}, ("--generate", "20000"), ("--generate", "500")),
+    "choice": Script(
+        {"tables / * / auto / cpu_seconds": "lower", "tables / * / auto / hit_rate": "higher"},
+        ("{data}/products.parquet", "--engine", "fake"),
+        ("{data}/products.parquet", "--engine", "fake", "--rows", "50", "--repeats", "1"),
+    ),
+    "vector": Script(
+        {"types / * / seconds": "lower", "types / * / ours_recall": "higher"},
+        smallest=("--quick", "--repeats", "1"),
+        needs=("faiss",),
+    ),
+    "priorities": Script({"* / median": "lower"}),
+    "load": Script({"MiB per second": "higher", "* / p50_ms": "lower"}),
+    "router_sim": Script(
+        {"* / e2* / hit_ratio": "higher", "* / e2* / mean": "lower", "* / e2* / decisions_per_second": "higher"}
+    ),
+    "router_batch": Script({"* / e2_batch / makespan": "lower", "* / e2_batch / decisions_per_second": "higher"}),
+    "router_live": Script({"policies / * / computed_tokens": "lower", "policies / * / cpu_seconds": "lower"}),
+    "eviction_sim": Script(
+        {
+            "hits / * / planned": "higher",
+            "hits / * / workload_aware": "higher",
+            "microseconds / planned": "lower",
+            "microseconds / workload_aware": "lower",
+        },
+        data=True,
+    ),
+    "kv_codec": Script(
+        {"*, by int8": "higher", "demo: *, cachegen-* / *": "higher"}, smallest=("--quick", "--repeats", "1")
+    ),
+    "kv_adaptation": Script({"* / adaptive / mean": "lower"}),
+    "kv_quality": Script(
+        {"outcomes / cachegen-* / bits": "lower", "outcomes / cachegen-* / perplexity": "lower"},
+        smallest=("--repeats", "1", "--texts", "1"),
+    ),
+    "kv_ttft": Script(
+        {"* / adaptive": "lower"},
+        smallest=("--gbps", "10", "--tokens", "200", "--chunk", "100", "--repeats", "1", "--model", "demo"),
+    ),
+    "network": Script({"inf Gbit/s: median Gbit/s": "higher"}),
+    "engine_steps": Script({"*": "lower"}, needs=("vllm",)),
+    "kv_vllm": Script({"* / computed": "lower"}, needs=("vllm",)),
+    "eviction_vllm": Script({"* / planned / hits": "higher"}, needs=("vllm",), data=True),
+    "eviction_speed": Script({"* / microseconds": "lower", "* / throughput": "higher"}, needs=("vllm",)),
+}
+"""Every script that prints figures as JSON."""
+APART: Final[Mapping[str, str]] = {
+    "hostile": "attacks a server, and fails by its own limits",
+    "regress": "compares the others",
+    "peers": "runs other projects' code, in environments of their own",
+}
+"""Modules that can be run and are not compared, with the reason."""

@@ -1,0 +1,233 @@
+"""Run hostile statements on one connection: what do others, who ask SELECT 1 at the same time, see of it?
+
+    python -m bench.hostile [--only NAME] [--seconds 10] [--address-space 8589934592]
+
+A real server process with default limits on the fake engine, under a bound on its address space so that it cannot take
+the machine down. Each statement is cancelled by its client after `--seconds`. Prints for each statement how it ended,
+the victim's 99th percentile and maximum in seconds, the peak of the server's memory in MiB, and whether it died (a new
+one is started then). Ends with 1 where a victim waited over a second at the 99th percentile, or over three, or where a
+server died. An administrator runs the statements; a row filter or a mask is set for another user, whose query it slows.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import adbc_driver_flightsql.dbapi as flight_sql
+import pyarrow as pa
+from datafusion import SessionContext
+from datafusion.substrait import Producer
+
+from flightllm.access.grants import Grant
+from flightllm.access.store import AccessStore, User
+from tests.hostile import HOSTILE, READER, TABLES, Hostile
+
+_SCRIPT = """
+import sys
+from pathlib import Path
+from flightllm.config import Config, EngineConfig, RecoveryConfig, ServerConfig
+from flightllm.flight.serve import serve
+serve(Config(server=ServerConfig("127.0.0.1:0"), engine=EngineConfig(kind="fake"), data_folder=Path(sys.argv[1]),
+             recovery=RecoveryConfig(on_engine_down="fail")))
+"""
+_EVERY_SECONDS = 0.05
+_P99_SECONDS, _MOST_SECONDS = 1.0, 3.0
+_ADMIN, _READER = "ann", READER
+_GRACE_SECONDS = 20.0
+"""How long a cancelled statement is waited for before the server is killed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What happened while one statement ran."""
+
+    outcome: str
+    seconds: float
+    p99: float
+    worst: float
+    peak_mib: float
+    died: bool
+
+    @property
+    def held(self) -> bool:
+        """Tell whether others were served."""
+        return not self.died and self.p99 <= _P99_SECONDS and self.worst <= _MOST_SECONDS
+
+
+class Server:
+    """A server process with the tables that the statements read."""
+
+    def __init__(self, folder: Path, address_space: int) -> None:
+        store = AccessStore(folder / "access.sqlite")
+        for user in (User(_ADMIN, "admin"), User(_READER, "user")):
+            if user.name not in store.snapshot().users:
+                store.add_user(user)
+        store.grant([Grant(_READER, "SELECT", "TABLE", "public", name) for name in TABLES])
+        self._tokens = {name: store.add_token(name) for name in (_ADMIN, _READER)}
+        store.close()
+        command = ["prlimit", f"--as={address_space}", sys.executable, "-c", _SCRIPT, str(folder)]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        lines = iter(self.process.stdout or ())
+        self.uri = next(line for line in lines if line.startswith("listening ")).removeprefix("listening ").strip()
+        # A pipe that nobody reads fills up, and the server's log then waits for it.
+        threading.Thread(target=lambda: deque(lines, maxlen=0), daemon=True).start()
+        with self.connect() as connection, connection.cursor() as cursor:
+            for name, statement in TABLES.items():
+                cursor.execute(statement.replace(f"TABLE {name}", f"OR REPLACE TABLE {name}"))
+
+    def connect(self, user: str = _ADMIN) -> flight_sql.Connection:
+        """Open a connection."""
+        header = {"adbc.flight.sql.authorization_header": f"Bearer {self._tokens[user]}"}
+        return flight_sql.connect(self.uri, header, autocommit=True)
+
+    @property
+    def died(self) -> bool:
+        """Tell whether the process is gone."""
+        return self.process.poll() is not None
+
+    def peak_mib(self) -> float:
+        """Return the most memory that it had since the last call."""
+        found = 0.0
+        with suppress(OSError, IndexError):
+            status = Path(f"/proc/{self.process.pid}/status").read_text()
+            found = int(status.partition("VmHWM:")[2].split()[0]) / 1024
+            Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+        return found
+
+    def kill(self) -> None:
+        """End it."""
+        self.process.kill()
+        self.process.wait()
+
+
+class Victim(threading.Thread):
+    """Asks SELECT 1 again and again; a question that is not answered yet counts as long as it waits."""
+
+    def __init__(self, server: Server) -> None:
+        super().__init__(daemon=True)
+        self._connection = server.connect()
+        self._ended = threading.Event()
+        self._asked: float | None = None
+        self.seconds: list[float] = []
+
+    def run(self) -> None:
+        """Ask until told to end."""
+        with suppress(Exception), self._connection as connection, connection.cursor() as cursor:
+            while not self._ended.wait(_EVERY_SECONDS):
+                self._asked = time.monotonic()
+                cursor.execute("SELECT 1")
+                cursor.fetchall()
+                self.seconds.append(time.monotonic() - self._asked)
+                self._asked = None
+
+    def end(self) -> list[float]:
+        """Return how long each answer took."""
+        self._ended.set()
+        self.join(_GRACE_SECONDS)
+        waiting = [] if self._asked is None else [time.monotonic() - self._asked]
+        return sorted([*self.seconds, *waiting]) or [0.0]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--only", default="", help="statements whose names hold this text")
+    parser.add_argument("--seconds", type=float, default=10.0, help="until a statement is cancelled")
+    parser.add_argument("--address-space", type=int, default=8 << 30)
+    chosen = parser.parse_args(arguments)
+    server: Server | None = None
+    failed = 0
+    print(f"{'statement':32} {'s':>6} {'p99 s':>6} {'max s':>6} {'MiB':>6} died outcome", flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        for hostile in HOSTILE:
+            if chosen.only not in hostile.name:
+                continue
+            if server is None or server.died:
+                server = Server(Path(folder), chosen.address_space)
+            seen = _run(server, hostile, chosen.seconds)
+            failed += not seen.held
+            print(
+                f"{hostile.name:32} {seen.seconds:6.1f} {seen.p99:6.2f} {seen.worst:6.2f} {seen.peak_mib:6.0f}"
+                f" {'yes ' if seen.died else 'no  '} {seen.outcome}",
+                flush=True,
+            )
+        if server is not None:
+            server.kill()
+    print(f"{failed} statements harmed others")
+    return int(failed > 0)
+
+
+def _run(server: Server, hostile: Hostile, seconds: float) -> Seen:
+    victim = Victim(server)
+    connection = server.connect(_READER if hostile.route == "policy" else _ADMIN)
+    cursor = connection.cursor()
+    try:
+        with server.connect() as first, first.cursor() as prepared:
+            for statement in hostile.setup:
+                prepared.execute(statement)
+        server.peak_mib()
+        victim.start()
+        outcome: list[str] = []
+        attack = threading.Thread(target=_attack, args=(cursor, hostile, outcome), daemon=True)
+        started = time.monotonic()
+        attack.start()
+        attack.join(seconds)
+        if attack.is_alive():
+            with suppress(Exception):
+                cursor.adbc_cancel()
+            attack.join(_GRACE_SECONDS)
+        stuck = attack.is_alive()
+        took = time.monotonic() - started
+        waits = victim.end()
+        peak = server.peak_mib()
+        time.sleep(_EVERY_SECONDS)  # a process that was killed takes a moment to be gone
+        died = server.died
+        if stuck and not died:
+            server.kill()  # else the next statement would be blamed for this one
+            attack.join(_GRACE_SECONDS)
+    finally:
+        for opened in (cursor, connection):
+            with suppress(Exception):
+                opened.close()
+    p99 = waits[min(len(waits) - 1, int(len(waits) * 0.99))]
+    text = "not cancelled" if stuck else " ".join(outcome)[:90]
+    return Seen(text, took, p99, waits[-1], peak, died)
+
+
+def _attack(cursor: Any, hostile: Hostile, outcome: list[str]) -> None:
+    try:
+        if hostile.route == "substrait":
+            cursor.adbc_statement.set_substrait_plan(_substrait(hostile.sql))
+            handle, _ = cursor.adbc_statement.execute_query()
+            pa.RecordBatchReader._import_from_c(handle.address).read_all()  # noqa: SLF001
+        elif hostile.parameters:
+            cursor.execute(hostile.sql, parameters=hostile.parameters)
+            cursor.fetchall()
+        else:
+            cursor.execute(hostile.sql)
+            cursor.fetchall()
+        outcome.append("answered")
+    except Exception as error:  # noqa: BLE001 - whatever the driver raises is the outcome
+        outcome.append(str(error).replace("\n", " "))
+
+
+def _substrait(sql: str) -> bytes:
+    context = SessionContext()
+    for name in TABLES:  # with columns that can be NULL, as the server's are
+        context.sql(f"CREATE TABLE {name} (n BIGINT, s VARCHAR)").collect()
+    return Producer.to_substrait_plan(context.sql(sql).logical_plan(), context).encode()
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    sys.exit(main())

@@ -1,0 +1,8 @@
+"""The keys that CREATE TABLE declares; nothing checks that their values are unique."""
+
+from flightllm.catalog.entries import Entry
+
+
+def keys_of(entry: Entry) -> tuple[tuple[str, ...], ...]:
+    """Return the columns of each key of a table, those of its primary key first."""
+    return tuple(tuple(key.columns) for key in entry.keys.candidates)

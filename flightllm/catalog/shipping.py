@@ -1,0 +1,114 @@
+"""The tables that a query reads, as another process can read them: by their files, or as queries over others."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from flightllm.catalog.catalog import Catalog
+from flightllm.catalog.entries import Entry
+from flightllm.catalog.files import file_suffix
+from flightllm.catalog.reading import named_in
+from flightllm.errors import FlightLLMError, InvalidInputError
+from flightllm.sql.names import STORED_SUFFIX, SYSTEM_SCHEMA, TableName
+
+_ALL = "information_schema"
+"""A query over it may list every table."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShippedTable:
+    """A table: files, or a view's text, or no rows where it has neither."""
+
+    name: TableName
+    schema: pa.Schema
+    location: str = ""
+    suffix: str = ""
+    """How the names of its files end."""
+    stored: pa.Schema | None = None
+    """The columns of its files, where they have to be cast."""
+    query: str = ""
+    columns: tuple[str, ...] = ()
+    restricted: str = ""
+    """The query through which somebody reads it who does not see all of its rows and values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shipped:
+    """Tables as one principal sees them, and those that only row filters and masks read."""
+
+    schemas: tuple[str, ...] = ()
+    seen: tuple[ShippedTable, ...] = ()
+    below: tuple[ShippedTable, ...] = ()
+    system: Mapping[str, pa.Schema] = field(default_factory=dict)
+    rows: Mapping[str, bytes] = field(default_factory=dict)
+    """Those of the system tables that are read, as Arrow streams."""
+    suffix: str = STORED_SUFFIX
+    """Ends hidden names."""
+
+
+def shipped(catalog: Catalog, text: str) -> Shipped:
+    """Return the tables that a query may read: those whose names its text has, and what these read in turn.
+
+    Raises:
+        FlightLLMError: the files of one are gone.
+    """
+    store, entries = catalog.store, catalog.entries
+    text = text.replace(STORED_SUFFIX, " ")
+    everything = _ALL in text.lower()
+    seen = list(entries.values()) if everything else list(named_in(text, entries))
+    texts = [entry.restricted for entry in seen if entry.restricted]
+    base = catalog.whole_entries
+    below = {entry.name: entry for entry in seen if entry.restricted}
+    for condition in texts:
+        below |= {entry.name: base[entry.name] for entry in named_in(condition.replace(STORED_SUFFIX, " "), base)}
+    system = store.system.schemas if store.system else {}
+    words = " ".join([text, *(entry.query for entry in seen)]).lower()
+    asked = [name for name in system if SYSTEM_SCHEMA in words and name.lower() in words]
+    return Shipped(
+        tuple(schema for schema in store.schemas() if schema != SYSTEM_SCHEMA),
+        tuple(_readable(seen)),
+        tuple(_readable(below.values())),
+        dict(system),
+        {name: _stream(catalog.system_rows(name)) for name in asked},
+    )
+
+
+def _readable(entries: Iterable[Entry]) -> Iterable[ShippedTable]:
+    """Yield the tables that can be read; what cannot be is not asked for, as planning would have said so."""
+    for entry in entries:
+        try:
+            yield _shipped(entry)
+        except FlightLLMError:
+            continue
+
+
+def _shipped(entry: Entry) -> ShippedTable:
+    stored = entry.stored.schema if entry.stored is not None else None
+    plain = ShippedTable(entry.name, entry.schema, stored=stored, restricted=entry.restricted)
+    match entry.kind:
+        case "view":
+            return ShippedTable(entry.name, entry.schema, query=entry.query, columns=entry.columns)
+        case "managed" if entry.rows is not None and entry.rows.files:
+            return _files(plain, f"{entry.rows.folder}/", Path(entry.rows.files[0].name).suffix)
+        case "file" if entry.path is not None:
+            path = entry.path.absolute()
+            return _files(plain, f"{path}/" if path.is_dir() else str(path), file_suffix(path))
+        case "file" | "external":
+            if not entry.location or not entry.format:
+                raise InvalidInputError(f"the table {entry.name.display!r} lies in no known place")
+            return _files(plain, entry.location, entry.format)
+    return plain
+
+
+def _files(table: ShippedTable, location: str, suffix: str) -> ShippedTable:
+    return ShippedTable(table.name, table.schema, location, suffix, table.stored, restricted=table.restricted)
+
+
+def _stream(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    stream: bytes = sink.getvalue().to_pybytes()
+    return stream

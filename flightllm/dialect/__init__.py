@@ -1,0 +1,10 @@
+"""What clients write that DataFusion does not read, written as it does: one rule per file, pure, in a fixed order.
+
+A rule leaves every text alone that DataFusion takes.
+"""
+
+from flightllm.dialect.place import Place
+from flightllm.dialect.rewriting import rewrite
+from flightllm.dialect.text import Rewritten
+
+__all__ = ["Place", "Rewritten", "rewrite"]

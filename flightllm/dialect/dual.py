@@ -1,0 +1,19 @@
+"""FROM DUAL, Oracle's way to select from no table."""
+
+from collections.abc import Iterator
+
+from flightllm.dialect.source import Source
+from flightllm.dialect.text import Edit
+
+
+def dual(source: Source) -> Iterator[Edit]:
+    """`SELECT 1 FROM DUAL` → `SELECT 1`, unless there is a table of that name."""
+    if "dual" not in source.words or source.place.is_table(source.place.found("dual")):
+        return
+    for index, token in enumerate(source.tokens):
+        named = (
+            source.is_symbol(index + 1, ".") or source.is_symbol(index + 1, ",") or source.is_word(index + 1, "join")
+        )
+        common = any(common.name == "dual" for common in source.scopes.common_tables)
+        if token.is_word("dual") and source.is_word(index - 1, "from") and not named and not common:
+            yield Edit(source.tokens[index - 1].start, token.end, "")

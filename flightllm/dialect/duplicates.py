@@ -1,0 +1,129 @@
+"""Columns of one name: DataFusion refuses them in a SELECT, so that all but the first get a name of our own."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from flightllm.dialect.source import Source
+from flightllm.dialect.text import Edit
+from flightllm.sql.calls import EXPRESSION_FOLLOWS
+from flightllm.sql.names import identifier, quoted
+from flightllm.sql.tokens import Kind, Token
+
+_MARK = "\ufdd1"
+_MARKED = re.compile(rf"\A{_MARK}(\d*){_MARK}(.*)\Z", re.DOTALL)
+_SHOWN = re.compile(rf"{_MARK}\d*{_MARK}")
+_NO_ALIAS = ("end", "null", "true", "false", "precision", "varying", "unsigned", "zone", *EXPRESSION_FOLLOWS)
+_NO_ALIAS_AFTER = ("zone", "collate", "time", *EXPRESSION_FOLLOWS)
+"""Words of expressions and types, which no alias follows or is."""
+_STATEMENTS = ("select", "with", "explain", "insert")
+
+
+def duplicates(source: Source) -> Iterator[Edit]:
+    """`SELECT i, i FROM t` → `SELECT i, i AS "¤1¤i" FROM t`; `shown_names` gives such columns their names back."""
+    if "select" not in source.words or not (source.is_word(0, *_STATEMENTS) or source.is_symbol(0, "(")):
+        return
+    for select in source.selects:
+        if len(select.items) > 1:
+            yield from _renamed(source, [_read(source, first, last) for first, last in select.items])
+
+
+def shown_names(names: Sequence[str]) -> list[str]:
+    """Return the names of columns as their user wrote them."""
+    shown: list[str] = []
+    for place, name in enumerate(names):
+        found = _MARKED.match(name)
+        if found is None:
+            shown.append(name)
+            continue
+        first = place - int(found[1] or place + 1)
+        shown.append(shown[first] if first >= 0 else found[2])
+    return shown
+
+
+def without_marks(text: str) -> str:
+    """Return a text, of an error for instance, without the marks of names."""
+    return _SHOWN.sub("", text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Item:
+    """An item of a SELECT: tokens, and what its column is called where the text tells."""
+
+    first: int
+    last: int
+    alias: int | None
+    """The token of its alias."""
+    name: str | None
+    column: tuple[str, ...]
+    """The parts of its name where it is a plain column."""
+    star: tuple[str, ...] | None
+    """The qualifier of a star; of `*` none."""
+    text: tuple[object, ...]
+    """The same for items that are written in the same way."""
+
+
+def _read(source: Source, first: int, last: int) -> _Item:
+    tokens = source.tokens[first:last]
+    column = _dotted(tokens)
+    if tokens[-1].is_symbol("*") and (len(tokens) == 1 or tokens[-2].is_symbol(".")):
+        return _Item(first, last, None, None, (), _dotted(tokens[:-2]), ())
+    alias = None
+    if len(tokens) > 1 and not column and identifier(tokens[-1]) is not None:
+        before = tokens[-2]
+        ends = before.kind not in {Kind.SYMBOL, Kind.WORD} or before.text in {")", "]"}
+        ends = ends or (before.kind is Kind.WORD and not before.is_word(*_NO_ALIAS_AFTER))
+        implicit = ends and not tokens[-1].is_word(*_NO_ALIAS) and not any(t.is_word("interval") for t in tokens)
+        alias = last - 1 if implicit or before.is_word("as") else None
+    folded = tuple((identifier(t) or t.text) if t.kind is not Kind.STRING else (t.text,) for t in tokens)
+    name = identifier(source.tokens[alias]) if alias is not None else (column[-1] if column else None)
+    return _Item(first, last, alias, name, column, None, folded)
+
+
+def _dotted(tokens: Sequence[Token]) -> tuple[str, ...]:
+    """Return the parts of a dotted name, none where the tokens are something else."""
+    names = [identifier(token) for token in tokens[::2]]
+    dotted = all(token.is_symbol(".") for token in tokens[1::2])
+    return tuple(name or "" for name in names) if len(tokens) % 2 and dotted and None not in names else ()
+
+
+def _renamed(source: Source, items: Sequence[_Item]) -> Iterator[Edit]:
+    for place, item in enumerate(items):
+        if item.star is not None:
+            continue
+        first = next((i for i, other in enumerate(items[:place]) if _is_same(other, item)), None)
+        covered = item.column and item.alias is None and any(_covers(source, other, item) for other in items)
+        if first is None and not covered:
+            continue
+        plain = first is not None and all(other.star is None for other in items[first:place])
+        delta = place - first if plain and first is not None else ""
+        fallback = item.name or source.text(item.first, item.last)
+        name = quoted(f"{_MARK}{delta}{_MARK}{fallback}")
+        if item.alias is not None:
+            token = source.tokens[item.alias]
+            yield Edit(token.start, token.end, name)
+        else:
+            end = source.tokens[item.last - 1].end
+            yield Edit(end, end, f" AS {name}")
+
+
+def _is_same(one: _Item, other: _Item) -> bool:
+    """Tell whether DataFusion would take two items for columns of one name; parameters get values of their own."""
+    if one.star is not None:
+        return False
+    if one.column and other.column and one.alias is None and other.alias is None:
+        shortest = min(len(one.column), len(other.column))
+        return one.column[-shortest:] == other.column[-shortest:]
+    if one.name is not None or other.name is not None:
+        return one.name == other.name
+    return one.text == other.text and "?" not in one.text and not any(str(part)[:1] == "$" for part in one.text)
+
+
+def _covers(source: Source, star: _Item, item: _Item) -> bool:
+    """Tell whether a star has the column that an item is."""
+    if star.star is None:
+        return False
+    if not star.star:
+        return True
+    tables = source.scopes.of[item.first].tables
+    return star.star[-1:] == item.column[-2:-1] or (len(item.column) == 1 and len(tables) == 1)

@@ -1,0 +1,106 @@
+"""Functions that tell a client where and who it is: constants of its session."""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from flightllm.dialect.place import Place
+from flightllm.dialect.source import Source
+from flightllm.dialect.text import Edit
+from flightllm.errors import UnsupportedError
+from flightllm.sql.calls import EXPRESSION_FOLLOWS
+from flightllm.sql.literals import text_literal
+from flightllm.sql.names import TableName, quoted
+from flightllm.sql.scopes import Scope
+from flightllm.sql.tokens import Kind
+
+_Value = Callable[[Place], str]
+_CALLED: Mapping[str, _Value] = {
+    "current_schema": lambda place: text_literal(place.path[0]),
+    "current_database": lambda place: text_literal(place.catalog),
+    "current_catalog": lambda place: text_literal(place.catalog),
+    "current_user": lambda place: text_literal(place.user),
+    "session_user": lambda place: text_literal(place.user),
+    "system_user": lambda place: text_literal(place.user),
+    "user": lambda place: text_literal(place.user),
+    "current_role": lambda place: text_literal(place.user),
+    "version": lambda place: text_literal(place.version),
+    "current_schemas": lambda place: f"make_array({', '.join(map(text_literal, place.path))})",
+}
+_BARE = ("current_schema", "current_catalog", "current_user", "session_user", "current_role", "user")
+"""Those that SQL writes without parentheses. USER, a common name of columns, is one without FROM alone."""
+_STATEMENTS = ("select", "with", "values", "explain", "insert", "update", "delete", "merge")
+
+
+def identity(source: Source) -> Iterator[Edit]:
+    """`SELECT current_schema()` → `SELECT 'public' AS "current_schema"`.
+
+    Raises:
+        UnsupportedError: a view would keep what holds for this session.
+    """
+    if source.words.isdisjoint(_CALLED):
+        return
+    made = next((i for i in range(1, 5) if source.is_word(i, "view", "table")), 0) if source.is_word(0, "create") else 0
+    opening = source.is_symbol(0, "(")
+    if not (opening or source.is_word(0, *_STATEMENTS) or made):
+        return
+    for index, last in _calls(source):
+        name = source.tokens[index].text.lower()
+        if made and source.is_word(made, "view") and name != "version":
+            raise UnsupportedError(
+                f"{name} in a view is not supported, as it would stay what it is for you: write it in queries of the"
+                " view, or put a row filter on a table"
+            )
+        value = _CALLED[name](source.place)
+        named = f" AS {quoted(name)}" if _is_item(source, index, last) else ""
+        yield Edit(source.tokens[index].start, source.tokens[last - 1].end, value + named)
+
+
+def _calls(source: Source) -> Iterator[tuple[int, int]]:
+    """Yield the token ranges of the functions."""
+    for index, token in enumerate(source.tokens):
+        if token.kind is not Kind.WORD or token.text.lower() not in _CALLED or source.is_symbol(index - 1, "."):
+            continue
+        name, called = token.text.lower(), source.is_symbol(index + 1, "(")
+        end = source.closing.get(index + 1, index + 1) + 1 if called else index + 1
+        if called:
+            fits = (end == index + 3) == (name != "current_schemas")
+        else:
+            named = source.is_symbol(end, ".") or source.is_symbol(end, "=>")
+            fits = name in _BARE and not named and not _may_be_column(source, index, name)
+        if fits and _begins_expression(source, index):
+            yield index, end
+
+
+def _begins_expression(source: Source, index: int) -> bool:
+    """Tell whether an expression begins at a token, not the name of a column, table or alias."""
+    before = source.tokens[index - 1] if index else None
+    if before is None or source.scopes.names_table[index]:
+        return False
+    if before.kind is Kind.WORD:
+        return before.is_word(*EXPRESSION_FOLLOWS)
+    return before.kind is Kind.SYMBOL and before.text not in {")", "]", "}", "."}
+
+
+def _may_be_column(source: Source, index: int, name: str) -> bool:
+    """Tell whether a bare name may be that of a column: of a table in scope, or of a subquery or WITH query."""
+    if name == "user" and not _is_item(source, index, index + 1):
+        return True
+    if any(source.is_word(i - 1, "as") for i, t in enumerate(source.tokens) if t.text.lower() == name and i != index):
+        return True
+    scope: Scope | None = source.scopes.of[index]
+    common = {common.name for common in source.scopes.common_tables}
+    while scope is not None:
+        for table in scope.tables:
+            if name == "user" or table.columns is not None:
+                return True
+            if table.parts and table.name not in common:
+                schema = table.parts[-2:-1]
+                known = TableName(schema[0], table.parts[-1]) if schema else source.place.found(table.parts[-1])
+                if name in source.place.columns_of(known):
+                    return True
+        scope = scope.parent
+    return False
+
+
+def _is_item(source: Source, first: int, last: int) -> bool:
+    """Tell whether a token range is an item of a SELECT by itself."""
+    return any((first, last) in select.items for select in source.selects)

@@ -1,0 +1,50 @@
+"""The rules in their order."""
+
+from collections.abc import Callable, Iterable
+
+from flightllm.dialect.dual import dual
+from flightllm.dialect.duplicates import duplicates
+from flightllm.dialect.fetch_first import fetch_first
+from flightllm.dialect.identity import identity
+from flightllm.dialect.national_texts import national_texts
+from flightllm.dialect.place import Place
+from flightllm.dialect.show import show
+from flightllm.dialect.source import Source
+from flightllm.dialect.stars import stars
+from flightllm.dialect.table_names import table_names
+from flightllm.dialect.text import Edit, Rewritten
+from flightllm.dialect.timestamps import timestamps
+from flightllm.dialect.top import top
+from flightllm.dialect.types import types
+
+Rule = Callable[[Source], Iterable[Edit]]
+RULES: tuple[Rule, ...] = (
+    show,
+    top,
+    fetch_first,
+    dual,
+    national_texts,
+    timestamps,
+    types,
+    identity,
+    stars,
+    table_names,
+    duplicates,
+)
+
+
+def rewrite(sql: str, place: Place) -> Rewritten:
+    """Return a statement as DataFusion reads it, with the names of tables as its session means them.
+
+    Raises:
+        FlightLLMError: the text cannot be read, or a name in it is not for a statement of its kind.
+    """
+    found = Rewritten(sql, sql)
+    source = Source(sql, place)
+    if not source.tokens:  # nothing, or a comment: the parser's own error says so
+        return found
+    for rule in RULES:
+        after = found.with_edits(rule(source))
+        if after is not found:
+            found, source = after, Source(after.text, place)
+    return found

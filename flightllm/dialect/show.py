@@ -1,0 +1,76 @@
+"""SHOW of schemas, tables and parameters, as clients ask when they connect and browse."""
+
+from collections.abc import Iterator, Mapping
+
+from flightllm.dialect.source import Source
+from flightllm.dialect.text import Edit
+from flightllm.errors import NotFoundError
+from flightllm.sql.literals import text_literal
+from flightllm.sql.names import quoted, read_parts
+from flightllm.sql.tokens import Kind
+
+_TABLES = "SELECT table_catalog, table_schema, table_name, table_type FROM information_schema.tables"
+_CATALOGS = "SELECT DISTINCT catalog_name AS {name} FROM information_schema.schemata"
+_PARAMETERS: Mapping[str, str] = {
+    "client_encoding": "UTF8",
+    "datestyle": "ISO, YMD",
+    "integer_datetimes": "on",
+    "max_identifier_length": "1024",
+    "server_encoding": "UTF8",
+    "standard_conforming_strings": "on",
+    "transaction isolation level": "read committed",
+    "transaction_isolation": "read committed",
+    "default_transaction_isolation": "read committed",
+    "transaction_read_only": "off",
+    "is_superuser": "off",
+}
+"""What PostgreSQL's clients ask for, as it holds here: each statement sees what is committed as it begins."""
+
+
+def show(source: Source) -> Iterator[Edit]:
+    """`SHOW SCHEMAS` → `SELECT schema_name FROM information_schema.schemata ORDER BY 1`, and others like it."""
+    if not source.is_word(0, "show"):
+        return
+    query = _query(source)
+    if query is not None:
+        yield Edit(source.tokens[0].start, source.tokens[-1].end, query)
+
+
+def _query(source: Source) -> str | None:
+    if source.is_word(1, "schemas"):
+        return _listed(source, 2, "SELECT schema_name FROM information_schema.schemata", "schema_name", "catalog_name")
+    if source.is_word(1, "databases", "catalogs"):
+        name = "database_name" if source.is_word(1, "databases") else "catalog_name"
+        return _listed(source, 2, _CATALOGS.format(name=name), "catalog_name", None)
+    if source.is_word(1, "tables") and len(source.tokens) > 2:
+        return _listed(source, 2, _TABLES, "table_name", "table_schema")
+    if source.is_word(1, "views"):
+        return _listed(source, 2, f"{_TABLES} WHERE table_type = 'VIEW'", "table_name", "table_schema")
+    return _parameter(source)
+
+
+def _listed(source: Source, at: int, query: str, named: str, within: str | None) -> str | None:
+    """Return a query with what `[FROM place] [LIKE 'pattern']` asks for; None where something else stands."""
+    conditions = []
+    if within is not None and source.is_word(at, "from", "in"):
+        parts, at = read_parts(source.tokens, at + 1)
+        if not parts:
+            return None
+        if within == "table_schema" and parts[-1] not in source.place.schemas():
+            raise NotFoundError(f"there is no schema {parts[-1]!r}: see SHOW SCHEMAS")
+        conditions.append(f"{within} = {text_literal(parts[-1])}")
+    if source.is_word(at, "like") and at + 1 < len(source.tokens) and source.tokens[at + 1].kind is Kind.STRING:
+        conditions.append(f"{named} LIKE {text_literal(source.tokens[at + 1].text)}")
+        at += 2
+    while source.is_symbol(at, ";"):
+        at += 1
+    if at < len(source.tokens):
+        return None
+    joint = " AND " if " WHERE " in query else " WHERE "
+    return f"{query}{joint if conditions else ''}{' AND '.join(conditions)} ORDER BY 1, {min(2, query.count(',') + 1)}"
+
+
+def _parameter(source: Source) -> str | None:
+    name = " ".join(token.text.lower() for token in source.tokens[1:] if not token.is_symbol(";"))
+    known = {**_PARAMETERS, "search_path": ", ".join(source.place.path), "server_version": source.place.version}
+    return f"SELECT {text_literal(known[name])} AS {quoted(name.replace(' ', '_'))}" if name in known else None

@@ -1,0 +1,45 @@
+"""Stars over one table, which DataFusion takes under just the name that FROM has."""
+
+from collections.abc import Iterator
+
+from flightllm.dialect.source import Source
+from flightllm.dialect.text import Edit
+from flightllm.sql.names import CATALOG, TableName, quoted, read_parts
+from flightllm.sql.scopes import Scope, Table
+
+
+def stars(source: Source) -> Iterator[Edit]:
+    """`SELECT pt.* FROM public.pt` → `SELECT "public"."pt".* FROM public.pt`, and the other way round."""
+    if "*" not in source.sql:
+        return
+    for select in source.selects:
+        for first, last in select.items:
+            parts, after = read_parts(source.tokens, first)
+            if not parts or not source.is_symbol(after, "*") or after >= last:
+                continue
+            table = _table(source, source.scopes.of[first], parts)
+            if table is not None and table.parts != parts:
+                written = ".".join(map(quoted, table.parts))
+                yield Edit(source.tokens[first].start, source.tokens[after - 2].end, written)
+
+
+def _table(source: Source, scope: Scope, parts: tuple[str, ...]) -> Table | None:
+    """Return the one table in scope that a qualifier means, where it has no alias."""
+    common = {common.name for common in source.scopes.common_tables}
+    found = [
+        table
+        for table in scope.tables
+        if table.parts and not table.aliased and table.name not in common and _means(source, table, parts)
+    ]
+    exact = any(table.alias == parts[-1] and (table.aliased or not table.parts) for table in scope.tables)
+    return found[0] if len(found) == 1 and not (exact and len(parts) == 1) else None
+
+
+def _means(source: Source, table: Table, parts: tuple[str, ...]) -> bool:
+    if len(table.parts) == 1:
+        name = source.place.found(table.parts[0])
+        full = (CATALOG, name.schema, name.name)
+    else:
+        name = TableName(table.parts[-2], table.parts[-1])
+        full = (CATALOG, name.schema, name.name)
+    return full[-len(parts) :] == parts

@@ -1,0 +1,180 @@
+"""Names of tables, as the session means them: in its schema, or among its temporary tables."""
+
+from collections.abc import Iterator, Sequence
+
+from flightllm.dialect.source import Source
+from flightllm.dialect.text import Edit
+from flightllm.errors import SqlError, UnsupportedError
+from flightllm.sql.names import CATALOG, SYSTEM_SCHEMA, TableName, is_temporary, quoted, read_parts
+from flightllm.sql.tokens import Kind
+
+INFORMATION = ("table_constraints", "key_column_usage", "referential_constraints", "constraint_column_usage")
+"""What `information_schema` has that DataFusion has not: tables of the schema `system`."""
+_PERMANENT = "a {} cannot be kept for a temporary table, which goes with its session: make it with CREATE TABLE"
+_TEMPORARY = ("temp", "temporary")
+
+
+def table_names(source: Source) -> Iterator[Edit]:
+    """`SELECT a FROM t` → `SELECT a FROM "flightllm"."s"."t" AS "t"` after `USE s`; nothing in the usual schema.
+
+    Raises:
+        SqlError: a temporary table is to be made in a schema.
+        UnsupportedError: something permanent is to be made over a temporary table.
+    """
+    makes = source.is_word(0, "create") and any(source.is_word(i, *_TEMPORARY) for i in range(1, 5))
+    if source.place.usual and not makes and source.words.isdisjoint(INFORMATION):
+        return
+    names = _Names(source, makes_temporary=makes)
+    yield from names.targets()
+    yield from names.references()
+    yield from names.qualifiers()
+
+
+class _Names:
+    """The names in one statement."""
+
+    def __init__(self, source: Source, *, makes_temporary: bool) -> None:
+        self._source = source
+        self._place = source.place
+        self._makes_temporary = makes_temporary
+        self._verb = source.tokens[0].text.lower()
+        self._targets = list(self._find_targets())
+
+    def _find_targets(self) -> Iterator[int]:
+        """Yield where what a statement is about is named."""
+        source = self._source
+        if self._verb in {"describe", "desc"}:
+            yield 2 if source.is_word(1, "table") and len(source.tokens) > 2 else 1
+        elif self._verb in {"grant", "revoke"} or self._is_about_table():
+            on = next((i for i, token in enumerate(source.tokens) if token.is_word("on")), len(source.tokens))
+            if not source.is_word(on + 1, "schema", "model", "prompt"):
+                yield on + 2 if source.is_word(on + 1, "table") else on + 1
+            return
+        for index, token in enumerate(source.tokens):
+            follows = source.is_word(index - 1, "into", "table", "view", "exists", "references")
+            if self._verb == "show":
+                follows = source.is_word(index - 1, "from", "in", "table") and source.is_word(1, "columns", "create")
+            elif self._verb in {"delete", "merge"} and source.is_word(index - 1, "using", "into"):
+                follows = not source.is_symbol(index, "(")
+            elif self._verb == "alter":
+                follows = source.is_word(index - 1, "table") and index == 2
+            named = source.scopes.names_table[index] or self._verb in {"show", "delete", "merge", "alter"}
+            named = named or source.is_word(index - 1, "references")
+            is_name = token.kind in {Kind.WORD, Kind.QUOTED} and not token.is_word("if", "not", "exists")
+            if follows and named and is_name:
+                yield index
+
+    def _is_about_table(self) -> bool:
+        """Tell whether a statement makes or drops something over a table: an index, a row filter, a mask."""
+        source = self._source
+        made = 3 if source.is_word(1, "or") else 1
+        pairs = (("vector", "index"), ("row", "filter"), ("column", "mask"))
+        return self._verb in {"create", "drop"} and any(
+            source.is_word(made, a) and source.is_word(made + 1, b) for a, b in pairs
+        )
+
+    def targets(self) -> Iterator[Edit]:
+        """Yield the names of what a statement is about; CREATE takes the first schema, others find theirs."""
+        source = self._source
+        creating = self._verb == "create" and not self._is_about_table()
+        for index in self._targets:
+            parts, after = read_parts(source.tokens, index)
+            made = creating and not source.is_word(index - 1, "references")
+            if made and self._makes_temporary:
+                yield from self._temporary(parts, index, after)
+                continue
+            if len(parts) != 1 or self._is_common(index, parts[0]):
+                continue
+            name = TableName(self._place.path[0], parts[0]) if made else self._place.found(parts[0])
+            if is_temporary(name.schema):
+                self._check_permanent(index)
+            yield self._edit(index, after, name)
+
+    def _temporary(self, parts: Sequence[str], index: int, after: int) -> Iterator[Edit]:
+        """Yield what makes CREATE TEMP TABLE one in the session's own schema."""
+        source = self._source
+        if len(parts) > 1 and parts[-2] not in {"pg_temp", self._place.temporary}:
+            raise SqlError("a temporary table is in no schema: write CREATE TEMP TABLE with a name of one part")
+        for at in range(1, index):
+            if source.is_word(at, *_TEMPORARY):
+                start = at - source.is_word(at - 1, "local", "global")
+                yield Edit(source.tokens[start].start, source.tokens[at + 1].start, "")
+        yield self._edit(index, after, TableName(self._place.temporary, parts[-1]))
+        for at in range(after, len(source.tokens) - 3):
+            if [token.text.lower() for token in source.tokens[at : at + 4]] == ["on", "commit", "preserve", "rows"]:
+                yield Edit(source.tokens[at].start, source.tokens[at + 3].end, "")
+
+    def _check_permanent(self, index: int) -> None:
+        """Raise where something that outlives the session would be made over a temporary table."""
+        if self._verb in {"grant", "revoke"} or self._is_about_table():
+            what = "vector index" if self._source.is_word(1, "vector") or self._source.is_word(3, "vector") else "right"
+            raise UnsupportedError(_PERMANENT.format(what))
+        if self._source.is_word(index - 1, "references") and not self._makes_temporary:
+            raise UnsupportedError(_PERMANENT.format("foreign key"))
+
+    def references(self) -> Iterator[Edit]:
+        """Yield the names of tables that are read; without an alias they keep their name as one."""
+        if self._verb in {"grant", "revoke", "show", "describe", "desc"} or self._is_about_table():
+            return
+        source, seen = self._source, set[int](self._targets)
+        view = self._verb == "create" and any(source.is_word(i, "view") for i in range(1, 5))
+        for scope in {id(scope): scope for scope in source.scopes.of}.values():
+            for table in scope.tables:
+                if not table.parts or table.first in seen:
+                    continue
+                seen.add(table.first)
+                name = self._read(table.parts, table.first)
+                if name is None:
+                    continue
+                if is_temporary(name.schema) and view and not self._makes_temporary:
+                    raise UnsupportedError(_PERMANENT.format("view"))
+                changes = self._verb in {"update", "delete"} and source.is_word(table.first - 1, "update", "from")
+                alias = "" if table.aliased or (changes and table.first <= 2) else f" AS {quoted(table.parts[-1])}"
+                yield self._edit(table.first, table.last, name, alias)
+
+    def _read(self, parts: tuple[str, ...], index: int) -> TableName | None:
+        """Return the table that a name in FROM means, None where it means that without a session too."""
+        if len(parts) == 1 and not self._is_common(index, parts[0]):
+            name = self._place.found(parts[0])
+            return None if self._place.usual else name
+        if len(parts) > 1 and parts[-2] == "information_schema" and parts[-1] in INFORMATION:
+            return TableName(SYSTEM_SCHEMA, parts[-1])
+        if len(parts) > 1 and parts[-2] == "pg_temp" and self._place.has_temporary:
+            return TableName(self._place.temporary, parts[-1])
+        return None
+
+    def qualifiers(self) -> Iterator[Edit]:
+        """Yield `s.t.a` → `t.a` for the tables that got their name as an alias."""
+        source = self._source
+        if self._place.usual:
+            return
+        named = {
+            (name.schema, name.name)
+            for scope in source.scopes.of
+            for table in scope.tables
+            if len(table.parts) == 1 and not table.aliased
+            for name in (self._place.found(table.parts[0]),)
+        }
+        for index, token in enumerate(source.tokens):
+            if token.kind not in {Kind.WORD, Kind.QUOTED} or source.scopes.names_table[index]:
+                continue
+            parts, after = read_parts(source.tokens, index)
+            inside = source.is_symbol(index - 1, ".") or after > len(source.tokens)
+            if not inside and len(parts) in {3, 4} and (parts[-3], parts[-2]) in named:
+                start = source.tokens[index].start
+                yield Edit(start, source.tokens[after - 3].start, "")
+
+    def _is_common(self, index: int, name: str) -> bool:
+        """Tell whether a name is that of a WITH query there."""
+        source = self._source
+        for common in source.scopes.common_tables:
+            recursive = source.is_word(common.start + 1, "recursive")
+            opening = common.start if recursive else common.end
+            if common.name == name and opening < index < source.end_of_query(common.start):
+                return True
+        return False
+
+    def _edit(self, first: int, last: int, name: TableName, alias: str = "") -> Edit:
+        tokens = self._source.tokens
+        text = f"{quoted(CATALOG)}.{quoted(name.schema)}.{quoted(name.name)}{alias}"
+        return Edit(tokens[first].start, tokens[last - 1].end, text)

@@ -1,0 +1,25 @@
+"""Times long ago or far ahead, which do not fit into nanoseconds."""
+
+import re
+from collections.abc import Iterator
+
+from flightllm.dialect.source import Source
+from flightllm.dialect.text import Edit
+from flightllm.sql.tokens import Kind
+
+_YEAR = re.compile(r"\s*([+-]?\d{1,5})-")
+_FIRST, _LAST = 1678, 2261
+"""The whole years that 64 bits of nanoseconds hold."""
+
+
+def timestamps(source: Source) -> Iterator[Edit]:
+    """`TIMESTAMP '0001-01-01 00:00:00'` → `CAST('0001-01-01 00:00:00' AS TIMESTAMP(6))`."""
+    if "timestamp" not in source.words:
+        return
+    for index, token in enumerate(source.tokens):
+        if token.kind is not Kind.STRING or not source.is_word(index - 1, "timestamp"):
+            continue
+        year = _YEAR.match(token.text)
+        if year is not None and not _FIRST <= int(year[1]) <= _LAST:
+            text = source.text(index, index + 1)
+            yield Edit(source.tokens[index - 1].start, token.end, f"CAST({text} AS TIMESTAMP(6))")

@@ -1,0 +1,55 @@
+"""TOP, SQL Server's word for LIMIT."""
+
+from collections.abc import Iterator
+
+from flightllm.dialect.source import Source
+from flightllm.dialect.text import Edit
+from flightllm.sql.tokens import Kind
+
+_SETS = ("union", "intersect", "except", "minus")
+_AFTER_SETS = ("order", "limit", "offset", "fetch")
+
+
+def top(source: Source) -> Iterator[Edit]:
+    """`SELECT TOP 5 a FROM t` → `SELECT a FROM t LIMIT 5`; PERCENT and WITH TIES are left to be refused."""
+    if "top" not in source.words:
+        return
+    for select in source.selects:
+        index = source.first_item(select.start)
+        if not source.is_word(index, "top"):
+            continue
+        after = source.closing.get(index + 1, index + 1) + 1
+        counted = source.tokens[index + 1].kind in {Kind.NUMBER, Kind.PLACEHOLDER} or source.is_symbol(index + 1, "(")
+        if not counted or after >= len(source.tokens) or source.is_word(after, "percent", "with", "from"):
+            continue
+        if source.is_symbol(after, ",") or source.is_symbol(after, "."):
+            continue
+        count = source.text(index + 1, after).strip("()")
+        yield Edit(source.tokens[index].start, source.tokens[after].start, "")
+        yield from _limited(source, select.start, count)
+
+
+def _limited(source: Source, select: int, count: str) -> Iterator[Edit]:
+    """Yield the LIMIT at the end of a query; a part of a UNION gets parentheses, for it is its own."""
+    end = source.end_of_query(select)
+    marks = [i for i in range(_begin(source, select), end) if _is_at_depth(source, i, select, end)]
+    sets = [i for i in marks if source.is_word(i, *_SETS)]
+    if not sets:
+        yield Edit(source.tokens[end - 1].end, source.tokens[end - 1].end, f" LIMIT {count}")
+        return
+    stop = next((i for i in sets if i > select), end)
+    if stop == end:
+        stop = next((i for i in marks if i > select and source.is_word(i, *_AFTER_SETS)), end)
+    place = source.tokens[stop - 1].end
+    yield Edit(source.tokens[select].start, source.tokens[select].start, "(")
+    yield Edit(place, place, f" LIMIT {count})")
+
+
+def _begin(source: Source, select: int) -> int:
+    return max((start for start, end in source.closing.items() if start < select < end), default=-1) + 1
+
+
+def _is_at_depth(source: Source, index: int, select: int, end: int) -> bool:
+    """Tell whether a token stands in no parentheses of its own beside a SELECT."""
+    begin = _begin(source, select)
+    return not any(begin <= a < index < b <= end for a, b in source.closing.items() if not a < select < b)

@@ -1,0 +1,161 @@
+"""Names of types that DataFusion lacks: sqlglot tells what they are in the dialect that they come from."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from flightllm.dialect.source import Source
+from flightllm.dialect.text import Edit
+from flightllm.sql.column_lists import column_ranges
+from flightllm.sql.tokens import Kind
+
+_DIALECTS = ("postgres", "tsql", "mysql", "snowflake", "oracle", "bigquery", "duckdb")
+_KNOWN = frozenset(
+    [
+        *("char", "character", "varchar", "text", "string", "bytea", "boolean", "bool", "date", "interval"),
+        *("tinyint", "smallint", "int", "integer", "bigint", "int2", "int4", "int8", "uint8", "unsigned"),
+        *("real", "float", "float4", "float8", "double", "decimal", "numeric", "array", "struct", "map"),
+        "timestamptz",
+    ]
+)
+"""Types that DataFusion reads, whatever follows."""
+_TEXTS = "NVARCHAR NCHAR TEXT TINYTEXT MEDIUMTEXT LONGTEXT NAME XML JSON JSONB UUID BPCHAR VARCHAR CHAR"
+_BYTES = "BLOB TINYBLOB MEDIUMBLOB LONGBLOB VARBINARY BINARY IMAGE ROWVERSION"
+_TYPES: Mapping[str, str] = {
+    **dict.fromkeys(_TEXTS.split(), "VARCHAR"),
+    **dict.fromkeys(_BYTES.split(), "BYTEA"),
+    "MONEY": "DECIMAL(19, 4)",
+    "SMALLMONEY": "DECIMAL(10, 4)",
+    "INT128": "DECIMAL(38, 0)",
+    "MEDIUMINT": "INT",
+    "BIGINT": "BIGINT",
+    "INT": "INT",
+    "SMALLINT": "SMALLINT",
+    "TINYINT": "TINYINT",
+    "DOUBLE": "DOUBLE",
+    "FLOAT": "FLOAT",
+    "BOOLEAN": "BOOLEAN",
+    "SERIAL": "INT",
+    "BIGSERIAL": "BIGINT",
+    "SMALLSERIAL": "SMALLINT",
+    "SMALLDATETIME": "TIMESTAMP(0)",
+}
+"""By sqlglot's names: what stands for a type, its parameters left out."""
+_TIMES: Mapping[str, tuple[str, str]] = {
+    "TIMESTAMP": ("TIMESTAMP", ""),
+    "TIMESTAMPNTZ": ("TIMESTAMP", ""),
+    "TIMESTAMPTZ": ("TIMESTAMPTZ", ""),
+    "TIMESTAMPLTZ": ("TIMESTAMPTZ", ""),
+    "DATETIME": ("TIMESTAMP", "6"),
+    "DATETIME2": ("TIMESTAMP", "6"),
+}
+"""What stands for a time, and its digits where none are given. Those of SQL Server and MySQL begin in the year 1."""
+_MOST = {"DATETIME": 6, "DATETIME2": 6}
+_UNKNOWN_DIGITS = re.compile(r"\(\s*[124578]\s*\)")
+"""Of a second, of which DataFusion knows 0, 3, 6 and 9."""
+_SUFFIXES = ("with", "without", "time", "zone", "varying", "precision", "unsigned", "large", "object", "local")
+
+
+def types(source: Source) -> Iterator[Edit]:
+    """`CAST(a AS NVARCHAR(10))` → `CAST(a AS VARCHAR)`; the same after `::` and in the columns of CREATE TABLE."""
+    for first, last in _ranges(source):
+        word = source.tokens[first].text.lower()
+        written = source.text(first, last)
+        if word in _KNOWN and not (word == "character" and source.is_word(first + 1, "varying")):
+            continue
+        if word == "timestamp" and not _UNKNOWN_DIGITS.search(written):
+            continue
+        if word == "time" and "(" not in written:
+            continue
+        instead = datafusion_type(written)
+        if instead is not None and word.endswith("serial") and source.is_word(0, "create"):
+            instead += " NOT NULL"  # nothing numbers rows here: one without a number is refused
+        if instead is not None and instead.lower() != written.lower():
+            yield Edit(source.tokens[first].start, source.tokens[last - 1].end, instead)
+
+
+def _ranges(source: Source) -> Iterator[tuple[int, int]]:
+    """Yield the token ranges of types."""
+    tokens = source.tokens
+    for index, token in enumerate(tokens):
+        if token.is_symbol("::"):
+            yield from _range(source, index + 1)
+        elif token.is_word("cast", "try_cast", "safe_cast") and source.is_symbol(index + 1, "("):
+            as_ = _as(source, index + 1)
+            yield from _range(source, as_ + 1) if as_ else ()
+    if source.is_word(0, "create") and (opening := _column_list(source)) is not None:
+        inner = tokens[opening : source.closing.get(opening, opening) + 1]
+        for first, last in column_ranges(inner):
+            if last - first > 1 and inner[first].kind in {Kind.WORD, Kind.QUOTED}:
+                yield from _range(source, opening + first + 1)
+
+
+def _as(source: Source, opening: int) -> int:
+    """Return the index of the AS of a CAST, 0 where there is none."""
+    index, end = opening + 1, source.closing.get(opening, opening)
+    while index < end:
+        if source.is_word(index, "as"):
+            return index
+        index = source.closing.get(index, index) + 1
+    return 0
+
+
+def _column_list(source: Source) -> int | None:
+    """Return the index of the parenthesis that begins the columns of CREATE TABLE."""
+    index = 1
+    while source.is_word(index, "or", "replace", "temp", "temporary", "local", "global"):
+        index += 1
+    if not source.is_word(index, "table"):
+        return None
+    index += 4 if source.is_word(index + 1, "if") else 1
+    while index < len(source.tokens) and source.tokens[index].kind in {Kind.WORD, Kind.QUOTED}:
+        if not source.is_symbol(index + 1, "."):
+            return index + 1 if source.is_symbol(index + 1, "(") else None
+        index += 2
+    return None
+
+
+def _range(source: Source, first: int) -> Iterator[tuple[int, int]]:
+    """Yield the range of the type that begins at a token: a word, others that belong to it, parameters in between."""
+    if first >= len(source.tokens) or source.tokens[first].kind is not Kind.WORD or source.is_symbol(first + 1, "."):
+        return
+    last = first + 1
+    while source.is_word(last, *_SUFFIXES) or (source.is_symbol(last, "(") and last in source.closing):
+        last = source.closing.get(last, last) + 1
+    yield first, last
+
+
+@lru_cache(maxsize=256)
+def datafusion_type(written: str) -> str | None:
+    """Return what DataFusion calls a type of another dialect; None where nothing fits."""
+    from sqlglot import exp
+    from sqlglot.errors import SqlglotError
+
+    for dialect in _DIALECTS:
+        try:
+            found = exp.DataType.build(written, dialect=dialect)
+        except SqlglotError:
+            continue
+        if not isinstance(found.this, exp.DType):
+            continue
+        return _written(found.this.name, [parameter.name for parameter in found.expressions])
+    return None
+
+
+def _written(kind: str, parameters: Sequence[str]) -> str | None:
+    if kind == "DECIMAL":
+        return f"DECIMAL({', '.join(parameters)})" if parameters else "DECIMAL"
+    if kind == "TIME":
+        return "TIME"
+    if kind == "BIT":
+        return "BOOLEAN" if parameters in ([], ["1"]) else None
+    if kind in _TIMES:
+        name, usual = _TIMES[kind]
+        digits = parameters[0] if parameters else usual
+        return f"{name}({_precision(int(digits), _MOST.get(kind, 9))})" if digits.isdecimal() else name
+    return _TYPES.get(kind)
+
+
+def _precision(digits: int, at_most: int) -> int:
+    """Return the digits of a second that Arrow has for as many: 0, 3, 6 or 9."""
+    return min(at_most, next((known for known in (0, 3, 6) if digits <= known), 9))

@@ -1,0 +1,36 @@
+"""Plans that prepared statements keep for their first execution: bounded in number and in age."""
+
+import threading
+import time
+from collections import deque
+
+from flightllm.flight.backend import Plan
+
+
+class KeptPlans:
+    """The plans kept within the last `seconds`, `most` of them. Each holds on to tables. Thread-safe."""
+
+    def __init__(self, most: int, seconds: float) -> None:
+        self._most = most
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._young: deque[tuple[float, Plan]] = deque()
+
+    def add(self, plan: Plan | None) -> None:
+        """Keep a plan, if there is one; the oldest goes where there are too many."""
+        if plan is None:
+            return
+        with self._lock:
+            self._young.append((time.monotonic(), plan))
+            old = [self._young.popleft()[1] for _ in range(len(self._young) - self._most)]
+        for one in old:
+            one.drop()
+
+    def sweep(self) -> None:
+        """Drop the plans that are too old."""
+        horizon, old = time.monotonic() - self._seconds, list[Plan]()
+        with self._lock:
+            while self._young and self._young[0][0] <= horizon:
+                old.append(self._young.popleft()[1])
+        for one in old:
+            one.drop()

@@ -1,0 +1,81 @@
+"""Names that a literal in an AI call cannot be a field under: options of other engines, which would join the prompt."""
+
+from collections.abc import Collection
+from difflib import get_close_matches
+
+_ELSEWHERE = {
+    "length": "max_length max_new_tokens max_completion_tokens max_output_tokens min_tokens min_length"
+    " max_retries max_words",
+    "sampling": "seed random_seed top_p top_k min_p typical_p top_a epsilon_cutoff eta_cutoff tfs n best_of num_beams"
+    " beam_width beam_size use_beam_search length_penalty frequency_penalty presence_penalty repetition_penalty"
+    " repeat_penalty no_repeat_ngram_size mirostat mirostat_tau mirostat_eta do_sample early_stopping ignore_eos"
+    " logit_bias bias logprobs top_logprobs prompt_logprobs echo greedy sampling num_return_sequences",
+    "prompt": "system system_prompt system_message system_instruction system_instructions developer_message instruction"
+    " instructions messages chat_template chat_template_kwargs add_generation_prompt",
+    "output": "stop stop_sequences stop_words stop_token_ids stop_strings eos_token bad_words guided_json guided_regex"
+    " guided_choice guided_grammar structured_outputs grammar json_mode json_schema json_object return_type"
+    " return_error_details strict tools tool_choice function_call parallel_tool_calls",
+    "engine": "model_id model_name engine endpoint base_url api_key api_version provider deployment model_parameters"
+    " model_params model_options options parameters params extra_body credentials connection_id request_options"
+    " user_id service_tier reasoning reasoning_effort thinking thinking_budget enable_thinking verbosity"
+    " safety_settings guardrails guardrail store metadata_filter num_ctx num_predict num_gpu num_thread keep_alive",
+    "running": "timeout timeout_s timeout_ms request_timeout retries retry retry_count batch_size batch concurrency"
+    " max_concurrency parallelism cache use_cache no_cache cache_ttl stream streaming fail_on_error failonerror"
+    " ignore_errors on_failure error_handling rate_limit budget priority",
+}
+"""By what they are about; in the spellings of OpenAI, vLLM, llama.cpp, Ollama, Anthropic, Gemini, Snowflake Cortex,
+Databricks, BigQuery and DuckDB's extensions. One table for all functions: a new option of ours leaves it by itself."""
+RESERVED_NAMES = frozenset(name for names in _ELSEWHERE.values() for name in names.split())
+_MEANT = {
+    "max_length": "max_tokens",
+    "max_new_tokens": "max_tokens",
+    "max_completion_tokens": "max_tokens",
+    "max_output_tokens": "max_tokens",
+    "num_predict": "max_tokens",
+    "model_id": "model",
+    "model_name": "model",
+    "engine": "model",
+    "system": "prompt",
+    "system_prompt": "prompt",
+    "system_message": "prompt",
+    "system_instruction": "prompt",
+    "instruction": "prompt",
+    "instructions": "prompt",
+    "fail_on_error": "on_error",
+    "failonerror": "on_error",
+    "return_error_details": "on_error",
+    "ignore_errors": "on_error",
+    "error_handling": "on_error",
+    "on_failure": "on_error",
+    "json_schema": "response_format",
+    "guided_json": "response_format",
+    "json_mode": "response_format",
+    "return_type": "response_format",
+}
+"""What most likely does what is meant."""
+_CLOSE = 0.75
+_COMPARED = 200
+
+
+def meant_option(name: str, known: Collection[str]) -> str | None:
+    """Return the known option that an unknown name most likely means, None where no option is like it."""
+    folded = _folded(name)
+    for option in known:
+        if _folded(option) == folded:
+            return option
+    meant = _MEANT.get(name.lower())
+    if meant in known:
+        return meant
+    return next(iter(get_close_matches(name[:_COMPARED].lower(), known, n=1, cutoff=_CLOSE)), None)
+
+
+def is_option(name: str, known: Collection[str]) -> bool:
+    """Tell whether a literal under this name is meant as an option, ours misspelt or one of another engine."""
+    folded = _folded(name)
+    if any(_folded(reserved) == folded for reserved in RESERVED_NAMES):
+        return True
+    return meant_option(name, known) is not None
+
+
+def _folded(name: str) -> str:
+    return name.lower().replace("_", "").replace("-", "")

@@ -1,0 +1,164 @@
+"""Bound what an endpoint's response can take of memory: its body is counted while it comes, and unpacked here.
+
+The hooks below do for httpx2's clients what its own decoders do, with a limit on the bytes that come out.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+
+import httpx2
+import openai
+
+ENCODING = "gzip"
+"""What requests accept: it can be unpacked piece by piece."""
+_PIECE = 1 << 18
+"""Bytes unpacked at once."""
+
+
+class BodyError(openai.OpenAIError):
+    """A body is larger than it can be, or packed in a way nobody asked for. The client does not ask again."""
+
+
+def bound(limit: int) -> Callable[[httpx2.Response], None]:
+    """Return a hook for a client's responses: a body of more than `limit` bytes, unpacked, raises `BodyError`."""
+
+    def hook(response: httpx2.Response) -> None:
+        stream = response.stream
+        if isinstance(stream, httpx2.SyncByteStream):
+            response.stream = _Bounded(stream, _Counter(response, limit))
+
+    return hook
+
+
+def bound_async(limit: int) -> Callable[[httpx2.Response], Awaitable[None]]:
+    """Return the same hook for an asynchronous client."""
+
+    async def hook(response: httpx2.Response) -> None:
+        stream = response.stream
+        if isinstance(stream, httpx2.AsyncByteStream):
+            response.stream = _BoundedAsync(stream, _Counter(response, limit))
+
+    return hook
+
+
+def redirected(error: httpx2.RequestError, base_url: str) -> bool:
+    """Tell whether an endpoint sent the client to another place, where it failed."""
+    asked, own = error.request.url, httpx2.URL(base_url)
+    return (asked.scheme, asked.host, asked.port) != (own.scheme, own.host, own.port)
+
+
+class _Counter:
+    """Unpack one body and count its bytes."""
+
+    def __init__(self, response: httpx2.Response, limit: int) -> None:
+        self._request = getattr(response, "request", None)
+        self._limit = limit
+        self._left = limit
+        self._encodings = [name for name in _encodings(response) if name != "identity"]
+        self._unpacker = _unpacker(self._encodings)
+        self._begun = False
+        response.headers.pop("content-encoding", None)  # httpx2 is given what is unpacked
+        length = response.headers.get("content-length", "")
+        if length.isdecimal() and len(length) < 20 and int(length) > limit:
+            self._left = -1
+
+    def begin(self) -> None:
+        """Refuse a body before any of it is read.
+
+        Raises:
+            BodyError: its length is beyond the limit, or it cannot be unpacked.
+        """
+        if self._left < 0:
+            raise self._too_large()
+        if self._encodings and self._unpacker is None:
+            raise BodyError(
+                f"the body of the response is packed as {', '.join(self._encodings)[:80]!a}; {ENCODING} was accepted"
+            )
+
+    def pieces(self, raw: bytes) -> Iterator[bytes]:
+        """Yield what some bytes unpack to.
+
+        Raises:
+            BodyError: that is more than the limit.
+            httpx2.DecodingError: they cannot be unpacked.
+        """
+        if self._unpacker is None:
+            yield self._counted(raw)
+            return
+        self._begun = self._begun or bool(raw)
+        while raw and not self._unpacker.eof:
+            try:
+                piece = self._unpacker.decompress(raw, _PIECE)
+            except zlib.error as error:
+                raise httpx2.DecodingError(str(error), request=self._request) from error
+            raw = self._unpacker.unconsumed_tail
+            yield self._counted(piece)
+
+    def end(self) -> None:
+        """Check that a packed body is complete, or that there is none at all.
+
+        Raises:
+            httpx2.DecodingError: it is cut short.
+        """
+        if self._unpacker is not None and self._begun and not self._unpacker.eof:
+            raise httpx2.DecodingError("the packed body is cut short", request=self._request)
+
+    def _counted(self, piece: bytes) -> bytes:
+        self._left -= len(piece)
+        if self._left < 0:
+            raise self._too_large()
+        return piece
+
+    def _too_large(self) -> BodyError:
+        return BodyError(f"the body of the response is larger than response_bytes = {self._limit:,}")
+
+
+class _Bounded(httpx2.SyncByteStream):
+    """A body as it comes, unpacked."""
+
+    def __init__(self, stream: httpx2.SyncByteStream, counter: _Counter) -> None:
+        self._stream = stream
+        self._counter = counter
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._counter.begin()
+        for raw in self._stream:
+            yield from self._counter.pieces(raw)
+        self._counter.end()
+
+    def close(self) -> None:
+        self._stream.close()
+
+
+class _BoundedAsync(httpx2.AsyncByteStream):
+    """A body as it comes, unpacked."""
+
+    def __init__(self, stream: httpx2.AsyncByteStream, counter: _Counter) -> None:
+        self._stream = stream
+        self._counter = counter
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        self._counter.begin()
+        async for raw in self._stream:
+            for piece in self._counter.pieces(raw):
+                yield piece
+        self._counter.end()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+def _encodings(response: httpx2.Response) -> list[str]:
+    return [name.strip().lower() for name in response.headers.get_list("content-encoding", split_commas=True)]
+
+
+def _unpacker(encodings: list[str]) -> zlib._Decompress | None:
+    match encodings:
+        case ["gzip" | "x-gzip"]:
+            return zlib.decompressobj(zlib.MAX_WBITS | 16)
+        case ["deflate"]:
+            return zlib.decompressobj()
+        case _:
+            return None

@@ -1,0 +1,24 @@
+"""Where stages run that can take more than their share of this process."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+from datafusion import DataFrame, SessionContext
+from substrait.plan_pb2 import Plan
+
+from flightllm.operators.relational import Batches
+
+Held = Mapping[str, tuple[pa.Schema, Sequence[pa.RecordBatch] | Path]]
+"""Rows of joints by table: batches, or an Arrow file."""
+
+
+class Elsewhere(Protocol):
+    """Runs stages of one query outside of this process."""
+
+    def bounded(self, context: SessionContext, frame: DataFrame) -> bool:
+        """Tell whether a stage may run in this process."""
+
+    def stream(self, context: SessionContext, cancelled: Callable[[], bool], source: Plan, own: Held) -> Batches:
+        """Yield the rows of a stage, run under the settings of a context."""

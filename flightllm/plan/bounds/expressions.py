@@ -1,0 +1,264 @@
+"""Bound the value of each expression, its operands first."""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import pyarrow as pa
+from datafusion import Expr
+
+from flightllm.plan.bounds import rules
+from flightllm.plan.bounds.functions import AGGREGATES, HARMLESS, SCALARS
+from flightllm.plan.bounds.patterns import wildcards
+from flightllm.plan.bounds.rules import Call
+from flightllm.plan.bounds.value import FLAG, Budget, UnboundedError, Value, largest
+
+NAMES = re.compile(r"\b([a-z_][a-z0-9_]*)\(")
+OTHER = re.compile(r"\|\||SIMILAR TO|~|->|Binary\(")
+"""What the text of an expression shows that is to be looked at, other than names of functions."""
+_REGEX = ("~", "~*", "!~", "!~*")
+_STUB = "__ai_"
+"""How the names of stubs begin. DataFusion never evaluates a stub while it plans, and an answer is short."""
+_NUMBER = re.compile(r"U?Int\d+\((-?\d+)\)|Float\d+\((-?[\d.eE+-]+)\)|Decimal\d+\(Some\((-?\d+)\)")
+_LEAVES = ("Column", "Literal", "Outer", "LambdaVariable", "Placeholder", "ScalarVariable")
+_SAFE_DAYS = 28
+_DAY_NANOSECONDS = 86_400 * 10**9
+_FLAGS = frozenset(
+    [
+        *("IsNull", "IsNotNull", "IsTrue", "IsNotTrue", "IsFalse", "IsNotFalse", "IsUnknown", "IsNotUnknown"),
+        *("Not", "Between", "InList", "Exists", "InSubquery", "SetComparison"),
+    ]
+)
+_WIDEST_LIST = 64
+_MARKS = re.compile(r"\|\||LIKE |SIMILAR TO|~|->|Binary\(|Values:|RecursiveQuery:|Unnest:")
+_HIDDEN_CONCATS = 6
+_PLAIN_LIKE = re.compile(r'LIKE Utf8\("[^"%]{0,60}(?:%[^"%]{0,60}){0,3}"\)')
+_NO_FUNCTIONS = frozenset(["outer_ref"])
+HIDDEN = Value(4_096)
+"""What a subquery is taken to return whose expressions are not given."""
+Columns = Callable[[str], Value]
+"""Returns the bounds of a column by its name."""
+
+
+class Expressions:
+    """Bounds the expressions of one operator, whose input has some columns and, in a batch, so many rows."""
+
+    def __init__(self, columns: Columns, rows: float, budget: Budget) -> None:
+        self._columns, self._rows, self._budget = columns, rows, budget
+
+    def bound(self, expression: Expr) -> Value:
+        """Return the bounds of an expression.
+
+        Raises:
+            UnboundedError: it, or a part of it, can take more than its share.
+        """
+        # A stack of its own: 1,000 operators in a chain are more than Python's.
+        todo: list[tuple[Expr, int | None]] = [(expression, None)]
+        done: list[Value] = []
+        while todo:
+            node, count = todo.pop()
+            kind = node.variant_name()
+            if count is not None:
+                args = done[len(done) - count :]
+                del done[len(done) - count :]
+                done.append(self._call(node, kind, args))
+            elif kind in _LEAVES:
+                done.append(self._leaf(node, kind))
+            else:
+                operands = self._operands(node, kind)
+                todo.append((node, len(operands)))
+                todo.extend((operand, None) for operand in reversed(operands))
+        return done[-1]
+
+    def _operands(self, node: Expr, kind: str) -> Sequence[Expr]:
+        if kind in ("Exists", "ScalarSubquery"):
+            return ()
+        if kind == "GroupingSet":
+            self.opaque(node.canonical_name())
+            return ()
+        if kind == "Unnest":
+            return [Expr(node.to_variant().expr())]
+        operands: Sequence[Expr] = node.rex_call_operands()
+        if kind == "InList" and len(operands) > _WIDEST_LIST and not NAMES.search(text := node.canonical_name()):
+            return operands[:1] if not OTHER.search(text) and "LIKE " not in text else operands
+        return operands
+
+    def _leaf(self, node: Expr, kind: str) -> Value:
+        if kind == "Literal":
+            return literal(node)
+        if kind == "Column":
+            return self._columns(node.to_variant().name())
+        if kind == "Outer":
+            return self._columns(node.canonical_name().removeprefix("outer_ref(").removesuffix(")").rpartition(".")[2])
+        return Value(64)
+
+    def _call(self, node: Expr, kind: str, args: Sequence[Value]) -> Value:
+        if kind in ("ScalarFunction", "HigherOrderFunction"):
+            return self._scalar(node.rex_call_operator(), args)
+        if kind == "BinaryExpr":
+            return self._binary(node.rex_call_operator(), args)
+        if kind in ("Cast", "TryCast"):
+            return rules.cast(self._as_call("a cast", args), self._budget, _target(node.canonical_name(), kind))
+        if kind in ("Like", "RLike", "SimilarTo"):
+            return self._like(node.rex_call_operator(), args)
+        if kind == "ScalarSubquery":
+            return HIDDEN
+        if kind in _FLAGS:
+            return replace(FLAG, constant=all(v.constant for v in args))
+        if kind in ("Alias", "Negative"):
+            return replace(args[0], literal=None, exact=None) if kind == "Negative" else args[0]
+        if kind == "Case":
+            return self._charged("CASE", largest(args))
+        if kind == "AggregateFunction":
+            return self._aggregate(node, args)
+        return largest(args)
+
+    def _as_call(self, name: str, args: Sequence[Value]) -> Call:
+        return Call(name, args, self._rows)
+
+    def _charged(self, name: str, value: Value) -> Value:
+        self._budget.charge(name, value, 0, self._rows)
+        return value
+
+    def _scalar(self, name: str, args: Sequence[Value]) -> Value:
+        if name.startswith(_STUB):
+            return Value(1_024)
+        return SCALARS.get(name, rules.unknown)(self._as_call(name, args), self._budget)
+
+    def _binary(self, operator: str, args: Sequence[Value]) -> Value:
+        left, right = args
+        constant = left.constant and right.constant
+        if operator == "||":
+            return rules.added(self._as_call("||", args), self._budget)
+        if operator in _REGEX:
+            rules.check_regex(self._as_call(operator, args), self._budget, left, right)
+            return replace(FLAG, constant=constant)
+        number = inf
+        if operator in ("+", "-"):
+            number = left.number + right.number
+        elif operator == "*":
+            number = left.number * right.number if left.number and right.number else 0
+        elif operator == "/" and right.exact is not None and abs(right.exact) >= 1:
+            number = left.number / abs(right.exact)
+        elif operator == "%":
+            number = min(left.number, right.number)
+        elif operator == "&":
+            number = min(left.number, right.number) if left.exact or right.exact else inf
+        elif operator not in ("/", "|", "<<", ">>", "#", "BITXOR", "DIV", "->", "->>"):
+            return replace(FLAG, constant=constant)
+        exact = None
+        if left.exact is not None and right.exact is not None:
+            exact = _exact(operator, left.exact, right.exact)
+        return Value(
+            max(16, left.bytes if operator.startswith("-") else 0), number=number, constant=constant, exact=exact
+        )
+
+    def _like(self, name: str, args: Sequence[Value]) -> Value:
+        text, pattern = args[:2]
+        call = self._as_call(name.upper(), args)
+        if "similar" in name:
+            rules.check_regex(call, self._budget, text, pattern)
+            return replace(FLAG, constant=call.constant)
+        places = wildcards(pattern.literal) if pattern.literal is not None else pattern.bytes
+        large = pattern.bytes if places > 2 or "_" in (pattern.literal or "_") else 1
+        steps = text.spread(call.times) * max(1.0, large / 4)
+        compiled = pattern.bytes * 2_000 if large > 1 else 0
+        return rules.made(call, self._budget, FLAG, steps + compiled * (1 if pattern.constant else call.times / 100))
+
+    def _aggregate(self, node: Expr, args: Sequence[Value]) -> Value:
+        text = node.canonical_name()
+        rest = [part for part in (" FILTER (", " ORDER BY [", "WITHIN GROUP") if part in text]
+        if rest:
+            self.opaque(text[min(text.index(part) for part in rest) :])
+        name = text.partition("(")[0]
+        kind = AGGREGATES.get(name)
+        if kind == "number":
+            return Value(40)
+        if kind is None:
+            return rules.unknown(self._as_call(name, args), self._budget)
+        return largest(args)
+
+    def opaque(self, text: str) -> None:
+        """Check what DataFusion shows of an expression whose parts it does not give; see `check_hidden`."""
+        check_hidden(Counter(marks(text)), text)
+
+
+def marks(text: str) -> list[str]:
+    """Return what the text of an operator names that is to be looked at, as often as it does."""
+    return [*NAMES.findall(text), *_MARKS.findall(text)]
+
+
+def is_harmless(name: str) -> bool:
+    """Tell whether a function's values are small and quickly made, whatever its arguments are."""
+    return name in HARMLESS or name in _NO_FUNCTIONS or name.startswith(_STUB)
+
+
+def has_plain_likes(text: str) -> bool:
+    """Tell whether every LIKE in a text has a short literal with few places where any text fits."""
+    return len(_PLAIN_LIKE.findall(text)) == text.count("LIKE ")
+
+
+def check_hidden(found: Counter[str], text: str) -> None:
+    """Check what is found where DataFusion shows expressions but does not give them; `text` holds it all.
+
+    Raises:
+        UnboundedError: it can be more than plain.
+    """
+    for name, count in found.items():
+        if name == "||" and count <= _HIDDEN_CONCATS:
+            continue
+        if name == "LIKE " and has_plain_likes(text):
+            continue
+        if not is_harmless(name):
+            raise UnboundedError(f"{name.strip(' (:')} stands in a subquery, or where its arguments cannot be seen")
+
+
+def literal(node: Expr) -> Value:
+    """Return the bounds of a literal."""
+    text = node.canonical_name()
+    if text.startswith(("Utf8", "LargeUtf8")):
+        inner = text[text.index("(") + 2 : -2]
+        return Value(len(inner.encode()), number=inf, total=inf, constant=True, literal=inner)
+    if match := _NUMBER.match(text):
+        number = float(next(group for group in match.groups() if group))
+        return Value(8, number=abs(number), constant=True, exact=number)
+    if text.startswith("Interval"):
+        return _interval(node)
+    if text.startswith(
+        ("Binary", "LargeBinary", "FixedSizeBinary", "List", "LargeList", "Struct", "Map", "Dictionary")
+    ):
+        return _scalar_value(node)
+    return Value(16, number=0 if text in ("NULL", "Int64(NULL)") else inf, constant=True)
+
+
+def _interval(node: Expr) -> Value:
+    found = node.python_value().as_py()
+    months, days, nanoseconds = (found or (0, 0, 0))[:3] if isinstance(found, tuple) else (0, 0, 0)
+    exact = months * _SAFE_DAYS + days + nanoseconds / _DAY_NANOSECONDS
+    return Value(16, number=abs(exact) if exact else inf, constant=True, exact=exact or None)
+
+
+def _scalar_value(node: Expr) -> Value:
+    value: Any = node.python_value()
+    if value.as_py() is None:
+        return Value(8, constant=True)
+    array = pa.array([value.as_py()], value.type)
+    items = len(value.as_py()) if hasattr(value.as_py(), "__len__") and not isinstance(value.as_py(), bytes) else 1
+    return Value(array.nbytes, items, array.nbytes if items > 1 else 0, constant=True)
+
+
+def _target(text: str, kind: str) -> str:
+    """Return the type that the text of a cast ends with."""
+    return text.rpartition(" AS ")[2].removesuffix(")") if kind else text
+
+
+def _exact(operator: str, left: float, right: float) -> float | None:
+    known: Mapping[str, Callable[[], float]] = {
+        "+": lambda: left + right,
+        "-": lambda: left - right,
+        "*": lambda: left * right,
+    }
+    return known[operator]() if operator in known else None

@@ -1,0 +1,73 @@
+"""To what types DataFusion casts the parameters of a statement: by casts, signatures of functions and neighbours."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+import pyarrow as pa
+from datafusion import LogicalPlan, SessionContext, udf
+
+from flightllm.plain_types import with_plain_types
+
+_NAME = "flightllm_parameter_"
+_CAST = re.compile(rf"CAST\({_NAME}(\d+)\(\) AS ")
+_OPTIMIZER_RULES = (
+    *("simplify_expressions", "replace_distinct_aggregate", "eliminate_join", "decorrelate_predicate_subquery"),
+    *("scalar_subquery_to_join", "decorrelate_lateral_join", "extract_equijoin_predicate"),
+    *("eliminate_duplicated_expr", "eliminate_filter", "eliminate_cross_join", "eliminate_limit"),
+    *("propagate_empty_relation", "filter_null_join_keys", "eliminate_outer_join", "push_down_limit"),
+    *("push_down_filter", "single_distinct_aggregation_to_group_by", "eliminate_group_by_constant"),
+    *("common_sub_expression_eliminate", "optimize_projections", "optimize_unions", "rewrite_set_comparison"),
+    *("extract_leaf_expressions", "push_down_leaf_projections"),
+)
+"""All that come after the types of a plan are coerced: casts stay where they are without them."""
+
+
+def parameter_call(index: int) -> str:
+    """Return what stands in a statement for a parameter whose type is asked for, by index from 0."""
+    return f"{_NAME}{index}()"
+
+
+def register_parameters(context: SessionContext, indexes: Iterable[int]) -> None:
+    """Register what stands for parameters: functions of no type, as NULL is, of which no value is ever computed."""
+    for index in indexes:
+        context.register_udf(udf(_null, [], pa.null(), "volatile", parameter_call(index).removesuffix("()")))
+
+
+def cast_types(plan: LogicalPlan, context: SessionContext) -> Mapping[int, pa.DataType]:
+    """Return the types that the parameters of a plan are cast to, by index from 0; those that are not are left out.
+
+    Raises whatever DataFusion raises where the plan's types do not fit.
+    """
+    for rule in _OPTIMIZER_RULES:
+        context.remove_optimizer_rule(rule)
+    coerced = context.create_dataframe_from_logical_plan(plan).optimized_logical_plan().display_indent()
+    found: dict[int, pa.DataType] = {}
+    for match in _CAST.finditer(coerced):
+        kind = _arrow_type(_until_closed(coerced, match.end()), context)
+        if kind is not None:
+            found.setdefault(int(match[1]), kind)
+    return found
+
+
+def _null() -> pa.Array:
+    return pa.nulls(1)
+
+
+def _until_closed(text: str, start: int) -> str:
+    """Return the text up to the parenthesis that closes the one open at `start`."""
+    depth = 0
+    for end in range(start, len(text)):
+        depth += (text[end] == "(") - (text[end] == ")")
+        if depth < 0:
+            return text[start:end]
+    return text[start:]
+
+
+def _arrow_type(name: str, context: SessionContext) -> pa.DataType | None:
+    """Return the type that DataFusion shows by a name; None where it cannot read its own name, or for no type."""
+    quoted = name.replace("'", "''")
+    try:
+        (kind,) = with_plain_types(context.sql(f"SELECT arrow_cast(NULL, '{quoted}')").schema()).types
+    except Exception:  # noqa: BLE001 - whatever DataFusion raises; the type stays unknown
+        return None
+    return None if kind == pa.null() else kind

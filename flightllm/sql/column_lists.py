@@ -1,0 +1,253 @@
+"""The column list of CREATE TABLE: what DataFusion reads of it, and the keys, which it would forget or refuse."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from flightllm.errors import SqlError, UnsupportedError
+from flightllm.sql.cursor import Cursor
+from flightllm.sql.keys import NO_KEYS, RULES, ForeignKey, Key, Keys, Rule
+from flightllm.sql.names import TableName, identifier
+from flightllm.sql.tokens import Token, tokenize
+
+_USAGE = "PRIMARY KEY (a, b), UNIQUE (a), or FOREIGN KEY (a) REFERENCES other (b)"
+_REFUSED = (
+    *("check", "key", "generated", "auto_increment", "autoincrement", "identity", "materialized", "alias", "ephemeral"),
+    *("collate", "on", "exclude"),
+)
+"""What begins other parts of a column's definition; columns may be called so."""
+_NESTED = ("struct", "map", "array")
+
+
+def read_column_list(columns: str, table: TableName) -> tuple[str, Keys]:
+    """Return the column list without its keys, columns of the primary key as NOT NULL, and the keys.
+
+    A foreign key may name no columns of the other table. Whether columns exist is not looked at.
+
+    Raises:
+        SqlError: a constraint is not complete, or there are two primary keys.
+        UnsupportedError: a part of it asks for what nothing here sees to.
+    """
+    tokens = tokenize(columns)
+    reader = _Reader(tokens, table)
+    found = [reader.element(first, last) for first, last in column_ranges(tokens)]
+    keys = reader.keys
+    primary = set(keys.primary.columns) if keys.primary else set()
+    kept = [
+        f"{text} NOT NULL" if column.name in primary and not column.required else text
+        for column in found
+        if (text := _text(columns, tokens, column.ranges))
+    ]
+    return (columns, NO_KEYS) if not keys else (f"({', '.join(kept)})", keys)
+
+
+def read_constraint(tokens: Sequence[Token], at: int, table: TableName) -> Keys:
+    """Return the one key that a constraint of ALTER TABLE … ADD declares; it goes to the end of the statement."""
+    reader = _Reader(tokens, table)
+    if reader.element(at, len(tokens)).ranges or not reader.keys:
+        raise SqlError(f"ALTER TABLE … ADD takes a key: [CONSTRAINT name] {_USAGE}")
+    return reader.keys
+
+
+def _text(columns: str, tokens: Sequence[Token], ranges: Sequence[tuple[int, int]]) -> str:
+    return " ".join(columns[tokens[first].start : tokens[last - 1].end] for first, last in ranges)
+
+
+def column_ranges(tokens: Sequence[Token]) -> Iterator[tuple[int, int]]:
+    """Yield the token ranges of the columns and constraints of a column list, parentheses included in `tokens`."""
+    depth, angles, start = 0, 0, 1
+    for index, token in enumerate(tokens[:-1]):
+        if index and token.is_symbol("<") and (angles or tokens[index - 1].is_word(*_NESTED)):
+            angles += 1
+        elif angles and token.text in {">", ">>"}:
+            angles -= len(token.text)
+        depth += token.is_symbol("(") - token.is_symbol(")")
+        if depth == 1 and angles <= 0 and token.is_symbol(","):
+            yield start, index
+            start = index + 1
+    yield start, len(tokens) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Element:
+    """A column with the token ranges that are left of its definition, or a constraint, which leaves none."""
+
+    name: str = ""
+    ranges: Sequence[tuple[int, int]] = ()
+    required: bool = False
+    """It says NOT NULL."""
+
+
+class _Reader:
+    """Reads the parts of a column list one after the other, and gathers their keys."""
+
+    def __init__(self, tokens: Sequence[Token], table: TableName) -> None:
+        self._tokens = tokens
+        self._table = table
+        self.keys = NO_KEYS
+
+    def element(self, first: int, last: int) -> "_Element":
+        """Read a column or a constraint."""
+        cursor = Cursor(self._tokens[:last], first)
+        if first >= last:
+            raise SqlError("a comma too many in the column list")
+        if self._constraint(cursor, column=None):
+            if cursor.at < last:
+                raise SqlError(f"expected ',' or ')' after a constraint, found {self._tokens[cursor.at].text[:40]!r}")
+            return _Element()
+        name = identifier(self._tokens[first]) or ""
+        ranges, start, depth, cursor.at = list[tuple[int, int]](), first, 0, first + 1
+        while cursor.at < last:
+            token, at = self._tokens[cursor.at], cursor.at
+            opening = token.is_symbol("(") or token.is_symbol("<")
+            depth += opening - token.is_symbol(")") - (len(token.text) if token.text in {">", ">>"} else 0)
+            if depth <= 0 and not opening and self._constraint(cursor, column=name):
+                ranges += [(start, at)] if at > start else []
+                start = cursor.at
+            elif depth <= 0 and token.is_word(*_REFUSED):
+                raise self._refused(token)
+            else:
+                cursor.at += 1
+        ranges += [(start, last)] if last > start else []
+        following = pairwise(self._tokens[first:last])
+        return _Element(name, ranges, required=any(a.is_word("not") and b.is_word("null") for a, b in following))
+
+    def _constraint(self, cursor: Cursor, column: str | None) -> bool:
+        """Read a constraint of a table, or of a column, if one stands there; tell whether it did."""
+        start = cursor.at
+        name = ""
+        if cursor.take("constraint"):
+            name = cursor.name("a constraint", f"CONSTRAINT name {_USAGE}")
+        if cursor.take("primary", "key"):
+            self._primary(name, self._columns(cursor, column))
+        elif self._is_unique(cursor, column):
+            columns = self._columns(cursor, column)
+            key = Key(name or self._named(*columns, "key"), columns)
+            self._add(Keys(self.keys.primary, (*self.keys.unique, key), self.keys.foreign), key.name)
+        elif column is None and cursor.take("foreign", "key"):
+            columns = self._columns(cursor, column)
+            cursor.need(_USAGE, "references")
+            self._foreign(name, columns, cursor)
+        elif column is not None and cursor.take("references"):
+            self._foreign(name, (column,), cursor)
+        elif column is None and self._at(cursor, "check", "exclude"):
+            raise self._refused(self._tokens[cursor.at])
+        elif name and column is not None and self._at(cursor, "not", "null", "default"):
+            return True  # its name says nothing
+        elif cursor.at != start:
+            found = self._tokens[cursor.at] if cursor.at < len(self._tokens) else None
+            if found is not None and found.is_word("check"):
+                raise self._refused(found)
+            raise SqlError(f"after CONSTRAINT write {_USAGE}")
+        else:
+            return False
+        self._promises(cursor)
+        return True
+
+    def _at(self, cursor: Cursor, *words: str) -> bool:
+        after = cursor.tokens[cursor.at : cursor.at + 2]
+        if not after or not after[0].is_word(*words):
+            return False
+        return not after[0].is_word("check") or (len(after) == 2 and after[1].is_symbol("("))  # else a column's name
+
+    def _is_unique(self, cursor: Cursor, column: str | None) -> bool:
+        """Read UNIQUE, if it is no name of a column."""
+        at = cursor.at
+        if cursor.take("unique"):
+            _ = cursor.take("key") or cursor.take("index")
+            nulls = cursor.take("nulls", "not", "distinct") or cursor.take("nulls", "distinct")
+            following = cursor.tokens[cursor.at : cursor.at + 1]
+            if column is not None or nulls or (following and following[0].is_symbol("(")):
+                return True
+            cursor.at = at
+        return False
+
+    def _columns(self, cursor: Cursor, column: str | None) -> tuple[str, ...]:
+        if column is not None:
+            return (column,)
+        columns = _name_list(cursor)
+        if not columns:
+            raise SqlError(f"a list of columns was expected: {_USAGE}")
+        if len(set(columns)) < len(columns):
+            raise SqlError(f"a key names a column twice: ({', '.join(columns)})")
+        return columns
+
+    def _primary(self, name: str, columns: tuple[str, ...]) -> None:
+        if self.keys.primary is not None:
+            raise SqlError("a table has one PRIMARY KEY: write PRIMARY KEY (a, b) for one over several columns")
+        key = Key(name or self._named("pkey"), columns)
+        self._add(Keys(key, self.keys.unique, self.keys.foreign), key.name)
+
+    def _foreign(self, name: str, columns: tuple[str, ...], cursor: Cursor) -> None:
+        table, others = cursor.table(), _name_list(cursor)
+        if others and len(others) != len(columns):
+            raise SqlError(f"a foreign key has {len(columns)} columns, and {len(others)} that they refer to")
+        rules: dict[str, Rule] = {}
+        while cursor.take("match", "simple") or cursor.take("match", "full") or self._rule(cursor, rules):
+            pass
+        key = ForeignKey(
+            name or self._named(*columns, "fkey"),
+            columns,
+            table,
+            others,
+            rules.get("update", "NO ACTION"),
+            rules.get("delete", "NO ACTION"),
+        )
+        self._add(Keys(self.keys.primary, self.keys.unique, (*self.keys.foreign, key)), key.name)
+
+    def _rule(self, cursor: Cursor, rules: dict[str, Rule]) -> bool:
+        for event in ("update", "delete"):
+            for rule in RULES:
+                if cursor.take("on", event, *rule.lower().split()):
+                    rules[event] = rule
+                    return True
+        if cursor.take("on"):
+            raise SqlError(f"a foreign key has ON UPDATE and ON DELETE, each with {', '.join(RULES)}")
+        return False
+
+    def _promises(self, cursor: Cursor) -> None:
+        """Read what else may be said of a constraint: none is enforced, and none says that it is."""
+        while any(
+            cursor.take(*words)
+            for words in (
+                ("not", "enforced"),
+                ("not", "deferrable"),
+                ("deferrable",),
+                ("initially", "deferred"),
+                ("initially", "immediate"),
+                ("not", "valid"),
+                ("rely",),
+                ("norely",),
+            )
+        ):
+            pass
+        if self._at(cursor, "enforced", "using", "include"):
+            raise self._refused(cursor.tokens[cursor.at])
+
+    def _add(self, keys: Keys, name: str) -> None:
+        if name in {*(key.name for key in self.keys.candidates), *(key.name for key in self.keys.foreign)}:
+            raise SqlError(f"two constraints of the table are called {name!r}")
+        self.keys = keys
+
+    def _named(self, *parts: str) -> str:
+        return "_".join([self._table.name, *parts])
+
+    def _refused(self, token: Token) -> UnsupportedError:
+        what, instead = token.text.upper(), "write name, type, NOT NULL, DEFAULT, and keys, which are kept unenforced"
+        if token.is_word("check", "enforced", "exclude"):
+            instead = f"leave {what} out: nothing here checks that rows keep to it"
+        return UnsupportedError(f"{what} in CREATE TABLE is not supported: {instead}")
+
+
+def _name_list(cursor: Cursor) -> tuple[str, ...]:
+    """Read `(a, "B")`, if a list stands there."""
+    if not cursor.symbol("("):
+        return ()
+    names: list[str] = []
+    while True:
+        names.append(cursor.name("a column of a key", _USAGE))
+        _ = cursor.take("asc") or cursor.take("desc")
+        if cursor.symbol(")"):
+            return tuple(names)
+        if not cursor.symbol(","):
+            raise SqlError(f"a ',' or ')' was expected in the columns of a key: {_USAGE}")

@@ -1,0 +1,75 @@
+"""Say where NULL goes in an ORDER BY … DESC of answers that does not say so itself: last.
+
+`ORDER BY ai_score('…', text) DESC LIMIT 3`  →  `ORDER BY ai_score('…', text) DESC NULLS LAST LIMIT 3`
+
+SQL's own rule, which other keys keep, puts NULL first. A call's answer is NULL where its row has nothing to ask about
+or the model failed, and such rows are not the best ones. An alias or a position in the same SELECT counts as its call.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from flightllm.sql.tokens import Kind, Token
+
+ADDED = " NULLS LAST"
+_ENDS = ("limit", "offset", "fetch", "for", "union", "intersect", "except", "rows", "range", "groups")
+
+
+def ends_of_answers(
+    tokens: Sequence[Token], closing: Mapping[int, int], is_call: Callable[[int], bool]
+) -> frozenset[int]:
+    """Return the places of the DESC after which `ADDED` belongs.
+
+    `closing` gives the closing place of each opening bracket, `is_call` tells where an AI call begins.
+    """
+    found: set[int] = set()
+    for place in range(len(tokens) - 1):
+        if tokens[place].is_word("order") and tokens[place + 1].is_word("by"):
+            for first, last in _parts(tokens, closing, place + 2, len(tokens), _ENDS):
+                if last - first > 1 and tokens[last - 1].is_word("desc"):
+                    key = range(first, last - 1)
+                    if any(map(is_call, key)) or (
+                        len(key) == 1 and _names_call(tokens, closing, is_call, place, first)
+                    ):
+                        found.add(last - 1)
+    return frozenset(found)
+
+
+def _names_call(
+    tokens: Sequence[Token], closing: Mapping[int, int], is_call: Callable[[int], bool], order: int, key: int
+) -> bool:
+    """Tell whether a key is the alias or the position of a call in the SELECT that an ORDER BY belongs to."""
+    items = list(_selected(tokens, closing, order))
+    text = tokens[key].text
+    if text.isdigit():
+        items = items[int(text) - 1 : int(text)] if int(text) else []
+    else:
+        items = [(a, b) for a, b in items if b - a > 1 and tokens[b - 1].text.lower() == text.lower()]
+    return any(is_call(i) for a, b in items for i in range(a, b))
+
+
+def _selected(tokens: Sequence[Token], closing: Mapping[int, int], order: int) -> Iterator[tuple[int, int]]:
+    """Yield where the items of the SELECT list before an ORDER BY begin and end."""
+    place = max((o + 1 for o, end in closing.items() if o < order < end), default=0)
+    select = None
+    while place < order:
+        if tokens[place].is_word("select"):
+            select = place
+        place = closing.get(place, place) + 1
+    if select is not None:
+        yield from _parts(tokens, closing, select + 1, order, ("from", "union", "intersect", "except"))
+
+
+def _parts(
+    tokens: Sequence[Token], closing: Mapping[int, int], first: int, end: int, words: Sequence[str]
+) -> Iterator[tuple[int, int]]:
+    """Yield the parts between commas, outside of brackets, up to one of `words` or a closing bracket."""
+    place = first
+    while place < end:
+        token = tokens[place]
+        if token.is_word(*words) or (token.kind is Kind.SYMBOL and token.text in {")", "]", ";"}):
+            break
+        if token.is_symbol(","):
+            yield first, place
+            first = place + 1
+        place = closing.get(place, place) + 1
+    yield first, min(place, end)

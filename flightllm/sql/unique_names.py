@@ -1,0 +1,95 @@
+"""Names for the columns of an INSERT's query, which go by position: DataFusion refuses two of one name."""
+
+from collections.abc import Iterator, Sequence
+
+from flightllm.sql.names import quoted
+from flightllm.sql.row_changes import outside, split_list
+from flightllm.sql.tokens import Kind, Token, tokenize
+
+SAME_NAME = "unique expression names"
+"""What DataFusion's error says."""
+_SETS = ("union", "except", "intersect", "all", "distinct")
+_ENDS = ("from", "where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", *_SETS[:3])
+_NO_ALIAS = ("end", "null", "true", "false", "unknown", "day", "month", "year", "hour", "minute", "second")
+_OPERATORS = (
+    *(
+        "and",
+        "or",
+        "not",
+        "is",
+        "in",
+        "between",
+        "like",
+        "ilike",
+        "similar",
+        "to",
+        "collate",
+        "zone",
+        "distinct",
+        "all",
+    ),
+    *("when", "then", "else", "case", "from", "escape"),
+)
+
+
+def with_unique_names(query: str) -> str:
+    """Return a query whose own expressions have names that are all different; those with an alias keep it.
+
+    `SELECT id, 0, 0 FROM t` → `SELECT id AS "column 1", 0 AS "column 2", 0 AS "column 3" FROM t`
+    """
+    tokens = tokenize(query)
+    after = sorted(place for start in _selects(tokens) for place in _unnamed(tokens, start))
+    parts, end = list[str](), 0
+    for number, place in enumerate(after, 1):
+        parts += (query[end:place], f" AS {quoted(f'column {number}')}")
+        end = place
+    return "".join([*parts, query[end:]])
+
+
+def _selects(tokens: Sequence[Token]) -> Iterator[int]:
+    """Yield where the SELECTs of the query itself stand, each part of a UNION has one."""
+    own, depth = 0, 0
+    for index, token in enumerate(tokens):
+        before = tokens[index - 1] if index else None
+        begins = before is None or before.is_word(*_SETS) or before.is_symbol("(")
+        if token.is_symbol("("):
+            own += begins and own == depth and (before is None or not before.is_symbol("(") or own > 0)
+            depth += 1
+        elif token.is_symbol(")"):
+            depth -= 1
+            own = min(own, depth)
+        elif token.is_word("select") and depth == own:
+            yield index
+
+
+def _unnamed(tokens: Sequence[Token], start: int) -> Iterator[int]:
+    """Yield where the expressions without alias end in the list of a SELECT."""
+    start += 1
+    if start < len(tokens) and tokens[start].is_word("distinct", "all"):
+        start += 1
+        if start < len(tokens) and tokens[start].is_word("on"):
+            return
+    free = list(outside(tokens, start, len(tokens)))
+    stop = next((i for i in free if tokens[i].is_word(*_ENDS) and not tokens[i - 1].is_word("distinct")), None)
+    if stop is None:
+        stop = next((i for i in range(start, len(tokens)) if _closes(tokens, start, i)), len(tokens))
+    for item in split_list(tokens[start:stop]):
+        if item and not item[-1].is_symbol("*") and not _has_alias(item):
+            yield item[-1].end
+
+
+def _closes(tokens: Sequence[Token], start: int, index: int) -> bool:
+    depth = sum(t.is_symbol("(") - t.is_symbol(")") for t in tokens[start : index + 1])
+    return depth < 0
+
+
+def _has_alias(item: Sequence[Token]) -> bool:
+    last = item[-1]
+    if len(item) < 2 or last.kind not in {Kind.WORD, Kind.QUOTED}:
+        return False
+    before = item[-2]
+    if before.is_word("as"):
+        return True
+    if last.is_word(*_NO_ALIAS) or before.is_word(*_OPERATORS):
+        return False
+    return before.kind is not Kind.SYMBOL or before.text in {")", "]"}

@@ -1,0 +1,157 @@
+"""Which statements are told to take more than their share: every hostile one, and no ordinary one."""
+
+import json
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+from datafusion import SessionContext
+
+from flightllm.catalog.contexts import plain_config
+from flightllm.config import LimitsConfig
+from flightllm.errors import UnsupportedError
+from flightllm.plan.bounds import unbounded
+from flightllm.plan.bounds.functions import AGGREGATES, SCALARS, WINDOWS
+from flightllm.plan.bounds.patterns import regex_states
+from flightllm.sql.guard import check_bound
+from tests.benign import QUERIES, SETUP
+from tests.hostile import HOSTILE, TABLES, Hostile
+
+_ROOT = Path(__file__).parents[3]
+
+
+@cache
+def _tables() -> SessionContext:
+    context = SessionContext(plain_config().with_information_schema(enabled=True))
+    for statement in (*SETUP, *TABLES.values()):
+        context.sql(statement).collect()
+    return context
+
+
+def _reason(sql: str) -> str | None:
+    context = _tables()
+    found = unbounded(context, context.sql(sql), LimitsConfig())
+    return None if found is None else str(found)
+
+
+_DIRECT = [
+    h for h in HOSTILE if h.route in ("query", "explain", "substrait") and h.name != "a table function's argument"
+]
+
+
+@pytest.mark.parametrize("hostile", _DIRECT, ids=lambda hostile: hostile.name)
+def test_hostile(hostile: Hostile) -> None:
+    """A statement that makes large values, or takes long over one, is told by its plan."""
+    assert _reason(hostile.sql) is not None
+
+
+@pytest.mark.parametrize("sql", QUERIES)
+def test_benign(sql: str) -> None:
+    """An ordinary statement is not."""
+    assert _reason(sql) is None
+
+
+def test_enough() -> None:
+    """There are as many statements of both sorts as were asked for, and no two hostile ones share a name."""
+    assert len({h.name for h in HOSTILE}) == len(HOSTILE) >= 60
+    assert len(QUERIES) >= 150
+
+
+def test_functions_are_classified() -> None:
+    """Every function of the installed DataFusion has its line."""
+    rows = _tables().sql("SELECT DISTINCT routine_name, function_type FROM information_schema.routines").to_pylist()
+    known = {"SCALAR": SCALARS, "AGGREGATE": AGGREGATES, "WINDOW": WINDOWS}
+    tables = {row["routine_name"] for row in rows if row["function_type"] == "TABLE"}
+    missing = [
+        row["routine_name"]
+        for row in rows
+        if row["function_type"] in known and row["routine_name"] not in known[row["function_type"]]
+    ]
+    assert not missing
+    assert tables == {"generate_series", "range"}
+
+
+def test_views() -> None:
+    """What a view computes counts for whoever reads it."""
+    context = SessionContext(plain_config())
+    for statement in TABLES.values():
+        context.sql(statement).collect()
+    context.sql("CREATE VIEW v1 AS SELECT repeat(s, 1000) AS c FROM wide").collect()
+    context.sql("CREATE VIEW v2 AS SELECT c || c || c || c AS c FROM v1").collect()
+    assert unbounded(context, context.sql("SELECT length(c || c) FROM v2"), LimitsConfig()) is not None
+
+
+def test_table_functions() -> None:
+    """DataFusion evaluates the arguments of table functions as it parses: only small functions may stand there."""
+    limits = LimitsConfig()
+    check_bound("SELECT * FROM generate_series(1, 10 * 10), range(0, cast(5 AS bigint))", limits)
+    check_bound("SELECT range(0, length(repeat('a', 5)))", limits)
+    for text in ("FROM range(1, length(repeat('a', 5)))", "FROM t, range(1, levenshtein('a', 'b'))"):
+        with pytest.raises(UnsupportedError, match="in the arguments of range"):
+            check_bound(f"SELECT * {text}", limits)
+
+
+def test_regex_states() -> None:
+    """Counted repetitions multiply what they repeat."""
+    assert regex_states("abc") == 3
+    assert regex_states("(ab){10}") == 20
+    assert regex_states("((a{1,100}){1,100}){1,100}") == 1_000_000
+
+
+_PLAN_ALL = """
+import json, time
+from pathlib import Path
+from flightllm.catalog.contexts import DECORRELATING_RULES, FOLDING_RULES, plain_config, row_types, unfolded
+from datafusion import SessionContext
+from flightllm.config import LimitsConfig
+from flightllm.plan.bounds import unbounded
+from tests.hostile import HOSTILE, TABLES
+
+def context():
+    made = SessionContext(plain_config())
+    for statement in TABLES.values():
+        made.sql(statement.replace("200000", "2000")).collect()
+    return made
+
+context().sql("SELECT 1").schema()
+slow = {}
+for hostile in HOSTILE:
+    if hostile.route not in ("query", "explain", "substrait") or hostile.name == "a table function's argument":
+        continue
+    fresh = context()
+    start = time.process_time()
+    frame = fresh.sql(hostile.sql)
+    row_types(fresh, frame)
+    unbounded(fresh, frame, LimitsConfig())
+    unfolded(fresh, frame, (*FOLDING_RULES, *DECORRELATING_RULES)).optimized_logical_plan()
+    slow[hostile.name] = time.process_time() - start
+peak = Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]  # ru_maxrss is the parent's too
+print(json.dumps([slow, int(peak)]))
+"""
+
+
+def test_planning_evaluates_nothing() -> None:
+    """Planning a hostile statement takes little processor time and memory: none of it is evaluated."""
+    command = ["prlimit", "--as=8589934592", sys.executable, "-c", _PLAN_ALL]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=_ROOT)
+    seconds, kibibytes = json.loads(done.stdout)
+    assert {name: s for name, s in seconds.items() if s > 1} == {}
+    assert kibibytes < 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("sql", "while_planned"),
+    [
+        ("SELECT array_agg(a.s) FROM wide a CROSS JOIN wide b", False),
+        ("SELECT repeat(c, 300000000) FROM (SELECT 'ab' AS c FROM wide) AS d", True),
+        ("SELECT repeat(s, 300000000), array_agg(s) OVER () FROM wide", True),
+    ],
+)
+def test_while_planned(sql: str, while_planned: bool) -> None:
+    """What a query keeps is only there when it runs; a value can become a constant as projections are merged."""
+    context = _tables()
+    found = unbounded(context, context.sql(sql), LimitsConfig())
+    assert found is not None
+    assert found.while_planned is while_planned
