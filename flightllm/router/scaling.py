@@ -57,6 +57,8 @@ class Seen:
     pressed_since: float | None = None
     busy_seconds: float = 0.0
     """Of all replicas together."""
+    peak_seconds: float = 0.0
+    """The most predicted work at any look."""
     used: frozenset[int] = frozenset()
     """Replicas that had any prompt."""
 
@@ -72,15 +74,16 @@ class Change:
 def decide(scaling: Scaling, loads: Mapping[int, Load], now: float, seen: Seen | None) -> tuple[Change, Seen]:
     """Return what to change, and what to pass the next time as `seen`. `loads` has every replica that is to stay.
 
-    At constant load the number settles: what brings a replica in would not have let it go.
+    The number settles where the load is constant, and where its peaks come again within `downscale_delay_s`: a peak that
+    brings a replica in does not let one go.
     """
-    seen = _look(loads, now, seen or Seen(now, now))
+    total = sum(load.seconds for load in loads.values())
+    seen = _look(loads, total, now, seen or Seen(now, now))
     count = len(loads)
     if count < scaling.min_replicas:
         return Change(add=scaling.min_replicas - count), Seen(now, now)
     if count > scaling.max_replicas:
         return Change(remove=_least_needed(loads, seen)), Seen(now, now)
-    total = sum(load.seconds for load in loads.values())
     if total > scaling.backlog_seconds * count:
         since = now if seen.pressed_since is None else seen.pressed_since
         # While one starts, or finds no room on the cluster, more would not help.
@@ -92,21 +95,23 @@ def decide(scaling: Scaling, loads: Mapping[int, Load], now: float, seen: Seen |
     seen = replace(seen, pressed_since=None)
     if now - seen.since < scaling.downscale_delay_s:
         return Change(), seen
-    if count > scaling.min_replicas and _is_slack(scaling, total, loads, seen):
+    if count > scaling.min_replicas and _is_slack(scaling, loads, seen):
         return Change(remove=_least_needed(loads, seen)), Seen(now, now)
     return Change(), Seen(now, now)
 
 
-def _look(loads: Mapping[int, Load], now: float, seen: Seen) -> Seen:
+def _look(loads: Mapping[int, Load], total: float, now: float, seen: Seen) -> Seen:
     busy = {number for number, load in loads.items() if load.prompts}
     seconds = seen.busy_seconds + len(busy) * (now - seen.at)
-    return replace(seen, at=now, busy_seconds=seconds, used=seen.used | busy)
+    peak = max(seen.peak_seconds, total)
+    return replace(seen, at=now, busy_seconds=seconds, peak_seconds=peak, used=seen.used | busy)
 
 
-def _is_slack(scaling: Scaling, total: float, loads: Mapping[int, Load], seen: Seen) -> bool:
+def _is_slack(scaling: Scaling, loads: Mapping[int, Load], seen: Seen) -> bool:
     """Tell whether one replica less would do: one had nothing at all, or all together half of what the others can."""
     rest = len(loads) - 1
-    if total > _EASE * scaling.backlog_seconds * rest:
+    # The peak counts, not this moment: between two bursts even replicas that the next one needs have nothing to do.
+    if seen.peak_seconds > _EASE * scaling.backlog_seconds * rest:
         return False
     elapsed = seen.at - seen.since
     return not seen.used.issuperset(loads) or seen.busy_seconds <= _EASE * rest * elapsed

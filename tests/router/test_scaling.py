@@ -75,6 +75,19 @@ def test_steady_at_constant_load(work: float, busy: int, replicas: int, backlog:
     assert sum(one != other for one, other in pairwise(steps)) <= 1
 
 
+@pytest.mark.parametrize("every", [40, 55])
+def test_steady_at_bursts(every: int) -> None:
+    """Bursts that come again before a replica could go bring in what they need once, and let nothing go."""
+    moment = iter(range(100_000))
+
+    def load(_: int, count: int) -> Load:
+        burst = next(moment) // count % every < 8
+        return Load(16.0 / count, 9) if burst else IDLE
+
+    changes = watch(FOUR, load, 1, 1_200)
+    assert [len(numbers) for _, numbers in changes] == [2]
+
+
 def test_out_after_a_while() -> None:
     """A backlog must last; then as many are added as it takes, at most as many as there are."""
     loads = {0: Load(35.0, 100)}
