@@ -40,6 +40,7 @@ def main(arguments: list[str]) -> int:
         names = Path(folder, "failed")
         names.touch()
         environment = {**os.environ, **SETTINGS, "FLIGHTLLM_FAILED_TESTS": str(names)}
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles the package
         failed = []
         for step in (*STEPS, *runs(others, fast=chosen.fast, everything=chosen.all)):
             print(f"\n$ python -m {shlex.join(step)}", flush=True)

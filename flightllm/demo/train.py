@@ -8,13 +8,12 @@ import random
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from torch.nn import functional
-from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from flightllm.demo.batches import Batch, Encoded, batches, encode, repetitions
 from flightllm.demo.evaluate import positive, report
@@ -27,6 +26,9 @@ from flightllm.demo.muon import Muon
 from flightllm.demo.tasks.base import Example
 from flightllm.demo.tokenizer import SPECIAL_TOKENS, VOCABULARY, train_tokenizer
 from flightllm.llm.base import Choice
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerFast
 
 _EVALUATED = 100
 """Examples of each measure at the end; `flightllm.demo.evaluate` takes more."""
@@ -213,6 +215,8 @@ def fast_precision(device: str) -> torch.dtype:
 
 def new_model(recipe: Recipe, tokenizer: PreTrainedTokenizerFast) -> Any:
     """Return an untrained model: grouped-query attention, 64-wide heads (what vLLM runs on CPU)."""
+    from transformers import LlamaConfig, LlamaForCausalLM
+
     config = LlamaConfig(
         vocab_size=VOCABULARY,
         hidden_size=recipe.hidden,

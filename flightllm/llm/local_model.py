@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import AutoModelForCausalLM, DynamicCache
-from transformers.cache_utils import DynamicLayer
 
 from flightllm.errors import BitstreamError, ConfigError
 from flightllm.llm.local_plan import shared_length
+
+if TYPE_CHECKING:
+    from transformers import DynamicCache  # imported where it is used: it takes seconds
 
 Layers = list[tuple[torch.Tensor, torch.Tensor]]
 
@@ -30,6 +31,8 @@ class PrefixModel:
     """The model and the keys and values of the last prefix it computed. Not thread-safe: callers hold a lock."""
 
     def __init__(self, folder: Path, device: str, dtype: str) -> None:
+        from transformers import AutoModelForCausalLM
+
         self.device = torch.device(_device(device))
         model: Any = AutoModelForCausalLM
         self._model = model.from_pretrained(folder, dtype=dtype)
@@ -212,6 +215,9 @@ class PrefixModel:
 
 def _cache(layers: Layers) -> DynamicCache:
     """Make a cache over existing tensors without copying them; it never writes into them, growing by concatenation."""
+    from transformers import DynamicCache
+    from transformers.cache_utils import DynamicLayer
+
     new_layer: Any = DynamicLayer
     cache = DynamicCache()
     for keys, values in layers:

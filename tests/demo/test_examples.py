@@ -18,21 +18,31 @@ from flightllm.demo.tasks.needles import ask_needle
 from flightllm.demo.tasks.scores import ask_score
 from tests.demo.test_language import FILES
 
-FAMILIES = [training_family(1, number) for number in range(400)]
 WHOLE = {"aspects", "fields", "labels", "near", "nouns", "refs", "values", "words"}
 """Lists that are no patterns, and are used whole."""
-EXAMPLES = [example for family in FAMILIES for example in family]
 
 
-def test_same_seed_same_examples() -> None:
+@pytest.fixture(scope="module")
+def families() -> list[list[Example]]:
+    """Return the first families of a seed."""
+    return [training_family(1, number) for number in range(400)]
+
+
+@pytest.fixture(scope="module")
+def examples(families: list[list[Example]]) -> list[Example]:
+    """Return their examples."""
+    return [example for family in families for example in family]
+
+
+def test_same_seed_same_examples(families: list[list[Example]]) -> None:
     """Number N of a seed is always the same, another seed's another."""
-    assert [training_family(1, number) for number in range(20)] == FAMILIES[:20]
-    assert [training_family(2, number) for number in range(20)] != FAMILIES[:20]
+    assert [training_family(1, number) for number in range(20)] == families[:20]
+    assert [training_family(2, number) for number in range(20)] != families[:20]
 
 
-def test_every_answer_is_one_the_function_takes() -> None:
+def test_every_answer_is_one_the_function_takes(examples: list[Example]) -> None:
     """The function's own parser reads each answer; free text comes back as it is."""
-    for example in EXAMPLES:
+    for example in examples:
         call = example.call()
         parsed = call.parse(example.answer)
         assert parsed is not None
@@ -42,19 +52,19 @@ def test_every_answer_is_one_the_function_takes() -> None:
             assert parsed == example.answer.strip()
 
 
-def test_tasks_are_mixed() -> None:
+def test_tasks_are_mixed(examples: list[Example]) -> None:
     """Each task comes up, and Yes and No are about equally frequent."""
-    tasks = Counter(example.task for example in EXAMPLES)
+    tasks = Counter(example.task for example in examples)
     assert {"filter", "classify", "score", "extract", "question", "summary", "sentiment", "needle", "decline"} <= set(
         tasks
     )
-    answers = Counter(example.answer for example in EXAMPLES if example.task == "filter")
+    answers = Counter(example.answer for example in examples if example.task == "filter")
     assert 0.4 < answers["Yes"] / answers.total() < 0.6
 
 
-def test_families_share_a_row() -> None:
+def test_families_share_a_row(families: list[list[Example]]) -> None:
     """All prompts of a family begin with the same fields, or the same long text, and ask different things."""
-    several = [family for family in FAMILIES if len(family) > 1]
+    several = [family for family in families if len(family) > 1]
     assert {family[0].task for family in several} > {"needle", "filter"}
     for family in several:
         prompts = [example.prompt() for example in family]
@@ -103,22 +113,22 @@ def test_training_uses_no_held_out_pattern(monkeypatch: pytest.MonkeyPatch) -> N
     assert len(Recorder.chosen & kept) > 300
 
 
-def test_training_offers_no_unseen_label() -> None:
+def test_training_offers_no_unseen_label(examples: list[Example]) -> None:
     """Topics and genres kept for tests are neither labels nor summaries in training."""
     topics, genres = load_language("topics")["topic"], load_language("films")["genre"]
     unseen = {label for name in unseen_topics() for label in topics[name]["labels"]}
     unseen |= {label for name in unseen_genres() for label in genres[name]["labels"]}
-    labels = [example.literal for example in EXAMPLES if example.function == "ai_classify"]
+    labels = [example.literal for example in examples if example.function == "ai_classify"]
     offered = {label for offer in labels if isinstance(offer, tuple) for label in offer}
     assert len(offered) > 200
     assert not offered & unseen
-    summaries = " ".join(example.answer for example in EXAMPLES if example.task == "summary")
+    summaries = " ".join(example.answer for example in examples if example.task == "summary")
     assert not [label for label in unseen if f"about {label}." in summaries]
 
 
-def test_ends_of_values_are_marked() -> None:
+def test_ends_of_values_are_marked(examples: list[Example]) -> None:
     """Of most facts that are asked for, a mark says where the value ends in the text that tells it."""
-    asked = [e for e in EXAMPLES if e.task == "question" and any(e.answer in value for _, value in e.fields)]
+    asked = [e for e in examples if e.task == "question" and any(e.answer in value for _, value in e.fields)]
     marked = [
         example
         for example in asked
@@ -128,9 +138,9 @@ def test_ends_of_values_are_marked() -> None:
 
 
 @pytest.mark.parametrize("ask", [ask_filter, ask_label, ask_score])
-def test_held_out_examples_are_new(ask: Ask) -> None:
+def test_held_out_examples_are_new(ask: Ask, examples: list[Example]) -> None:
     """No text of a test example comes up in training."""
-    trained = {value for example in EXAMPLES for _, value in example.fields if len(value) > 60}
+    trained = {value for example in examples for _, value in example.fields if len(value) > 60}
     tested = {value for example in held_out(ask, 5, 100) for _, value in example.fields if len(value) > 60}
     assert tested
     assert not trained & tested
