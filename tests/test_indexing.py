@@ -6,9 +6,6 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
-pytest.importorskip("tantivy", reason="the extra 'vector' is not installed")
-
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
 from flightllm.database import Database
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, SqlError
@@ -16,6 +13,9 @@ from flightllm.session import Session
 from flightllm.vector.store import VectorIndexes
 from tests.databases import rows
 from tests.indexes import FRUIT, indexed, open_database
+from tests.packages import needs
+
+pytestmark = needs("faiss", "tantivy", extra="vector")
 
 
 @pytest.fixture

@@ -5,13 +5,13 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
-pytest.importorskip("tantivy", reason="the extra 'vector' is not installed")
-
 from flightllm.errors import AICallError, BudgetExceededError, FlightLLMError, SqlError
 from flightllm.session import Session
 from tests.databases import rows
 from tests.indexes import indexed
+from tests.packages import needs
+
+pytestmark = needs("faiss", "tantivy", extra="vector")
 
 
 @pytest.fixture

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.packages import needs
 from tests.servers import ServerProcess
 
-pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
-pytest.importorskip("tantivy", reason="the extra 'vector' is not installed")
+pytestmark = needs("faiss", "tantivy", extra="vector")
+
 
 ROWS, ADDED = 30_000, 5_000
 DOCS = f"""CREATE TABLE docs AS SELECT value AS id, [sin(value), cos(value), sin(value * 1.7), cos(value * 0.3)] AS v

