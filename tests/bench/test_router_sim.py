@@ -15,8 +15,9 @@ from bench.router_workloads import WORKLOADS
 _ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if "queries" in name else []) for name in WORKLOADS]
+)
 def test_workloads_follow_the_seed(name: str) -> None:
     """The same seed gives the same prompts at the same times, in order, at the rate asked for; another seed others."""
     workload = WORKLOADS[name]
@@ -48,6 +49,7 @@ def test_speed_is_measured() -> None:
     assert all(found[name] > 0 for name in timed)
 
 
+@pytest.mark.slow
 def test_command_compares_policies() -> None:
     """In its quick form the command runs policies and E2's parts on two workloads, and prints one object."""
     for more in ([], ["--ablation", "--learned", "--engine", "28m-cpu"]):

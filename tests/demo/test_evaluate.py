@@ -67,7 +67,6 @@ def test_the_model_has_learned(cursor: Any, name: str, least: float) -> None:
 
 @pytest.mark.slow
 @pytest.mark.vllm
-@pytest.mark.timeout(600)
 def test_vllm_answers_alike(cursor: Any) -> None:
     """The weights are read the same by both engines; numbers that nearly tie may fall either way."""
     pytest.importorskip("vllm", reason="vLLM is not installed")

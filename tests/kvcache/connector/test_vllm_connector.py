@@ -17,7 +17,7 @@ from bench.models import Shape, model
 from flightllm.kvcache.chunks import CHUNK_TOKENS
 from tests.packages import NEEDS_VLLM
 
-pytestmark = [NEEDS_VLLM, pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [NEEDS_VLLM, pytest.mark.vllm, pytest.mark.slow]
 
 GROUPED = Shape("test-3x128-gqa", layers=3, hidden=128, intermediate=256, heads=4, kv_heads=2)
 WHOLE = Shape("test-2x128-mha", layers=2, hidden=128, intermediate=256, heads=2, kv_heads=2)

@@ -17,7 +17,7 @@ from flightllm.kvcache.eviction.planned import Planned
 from flightllm.kvcache.eviction.vllm import Requests, order, register
 from tests.packages import NEEDS_VLLM
 
-pytestmark = [NEEDS_VLLM, pytest.mark.vllm, pytest.mark.timeout(120)]
+pytestmark = [NEEDS_VLLM, pytest.mark.vllm]
 
 SHAPE = Shape("test-3x128-gqa", layers=3, hidden=128, intermediate=256, heads=4, kv_heads=2)
 BLOCK, BLOCKS = 16, 40

@@ -20,7 +20,7 @@ from flightllm.llm.base import Parameters, Request, Reuse
 from flightllm.llm.vllm_kv import eviction_config
 from tests.packages import NEEDS_VLLM
 
-pytestmark = [NEEDS_VLLM, pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(300)]
+pytestmark = [NEEDS_VLLM, pytest.mark.vllm, pytest.mark.slow]
 
 SHAPE = Shape("test-3x128-gqa", layers=3, hidden=128, intermediate=256, heads=4, kv_heads=2)
 BLOCK, BLOCKS = 32, 24

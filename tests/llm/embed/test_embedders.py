@@ -17,7 +17,7 @@ TEXTS = ["A cat sat on the mat.", "A kitten was sitting on the rug.", "The stock
 
 CUT = {"truncate_prompt_tokens": -1}
 POOLING = ("--runner", "pooling", "--gpu-memory-utilization", "0.1")
-VLLM = [pytest.mark.vllm, pytest.mark.slow, pytest.mark.timeout(600)]
+VLLM = [pytest.mark.vllm, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,6 @@ def test_bad_configuration(config: EmbeddingConfig, said: str) -> None:
 
 @pytest.mark.vllm
 @pytest.mark.slow
-@pytest.mark.timeout(600)
 def test_text_too_long(embeddings_url: str) -> None:
     """An endpoint's refusal says how to cut texts, and that works."""
     options = {"base_url": embeddings_url}
