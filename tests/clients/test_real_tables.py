@@ -58,7 +58,7 @@ def cursor(request: pytest.FixtureRequest, tables: Mapping[str, Path]) -> Iterat
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("OMP_NUM_THREADS", "1")  # several would wait for each other on a busy machine
         with (
-            running_server(["--engine", request.param], tables, ready_seconds=180) as server,
+            running_server(["--engine", request.param], tables, ready_seconds=600) as server,
             flight_sql.connect(server.uri, autocommit=True) as connection,
             connection.cursor() as cursor,
         ):

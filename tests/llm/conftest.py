@@ -20,7 +20,7 @@ from flightllm.llm.base import Parameters, Request
 from flightllm.resources import demo_model
 
 WINDOW = 8
-START_SECONDS = 180
+START_SECONDS = 600
 ANSWERING = (
     *("--kv-cache-memory-bytes", str(16 << 20), "--block-size", "32", "--max-model-len", "2048"),
     "--enable-prompt-tokens-details",
