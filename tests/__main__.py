@@ -41,12 +41,16 @@ def main(arguments: list[str]) -> int:
         names.touch()
         environment = {**os.environ, **SETTINGS, "FLIGHTLLM_FAILED_TESTS": str(names)}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles the package
-        failed = []
+        failed, found = [], False
         for step in (*STEPS, *runs(others, fast=chosen.fast, everything=chosen.all)):
             print(f"\n$ python -m {shlex.join(step)}", flush=True)
             ended = subprocess.run([sys.executable, "-m", *step], cwd=ROOT, env=environment, check=False)
+            if step[0] == "pytest":
+                found |= ended.returncode != NO_TESTS
             if ended.returncode and not (step[0] == "pytest" and ended.returncode == NO_TESTS):
                 failed.append(" ".join(part for part in step[:2] if not part.startswith("-")))
+        if not found:
+            failed.append("pytest found no test")
         tests = names.read_text(encoding="utf-8").splitlines()
     print(f"\nfailed: {', '.join(failed)}" if failed else "\nall checks passed")
     if tests:
@@ -57,17 +61,16 @@ def main(arguments: list[str]) -> int:
 
 def runs(arguments: list[str], *, fast: bool, everything: bool) -> list[tuple[str, ...]]:
     """Return the runs of pytest that a layer consists of."""
-    if any(argument == "-m" or argument.startswith("-m=") or "::" in argument for argument in arguments):
+    if any(argument.startswith("-m") or "::" in argument for argument in arguments):
         return [("pytest", *arguments)]
     if everything:
         return [("pytest", *WORKERS, "--dist", "loadgroup", *arguments)]
     side_by_side = ("pytest", *WORKERS, "--dist", "worksteal")
+    quick = (*side_by_side, "-m", f"not slow and not ({ENGINES})")
     if fast:
-        return [(*side_by_side, "-m", f"not slow and not ({ENGINES})", *(f"tests/{name}" for name in FAST), *arguments)]
-    return [
-        (*side_by_side, "-m", f"not slow and not ({ENGINES})", *arguments),
-        ("pytest", "-m", f"not slow and ({ENGINES})", *arguments),
-    ]
+        named = any(Path(ROOT, argument).exists() for argument in arguments)
+        return [(*quick, *(() if named else (f"tests/{name}" for name in FAST)), *arguments)]
+    return [(*quick, *arguments), ("pytest", "-m", f"not slow and ({ENGINES})", *arguments)]
 
 
 if __name__ == "__main__":
