@@ -167,7 +167,7 @@ class SupervisedServer(KilledProcess):
         with Client(self.uri) as client:
             return [tuple(row.values()) for batch in client.query(sql)[1] for row in batch.to_pylist()]
 
-    def query_again(self, sql: str, seconds: float = 30.0) -> list[tuple[Any, ...]]:
+    def query_again(self, sql: str, seconds: float = 120.0) -> list[tuple[Any, ...]]:
         """Run a statement, and again where the server is not there."""
         deadline = time.monotonic() + seconds
         while True:
@@ -175,7 +175,7 @@ class SupervisedServer(KilledProcess):
                 return self.query(sql)
             except EngineUnavailableError:
                 assert time.monotonic() < deadline
-                time.sleep(0.05)
+                time.sleep(0.05)  # noqa: TID251 -- between two looks
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and return the exit code; where the process does not end, tell what its threads are at."""
@@ -185,18 +185,18 @@ class SupervisedServer(KilledProcess):
         except subprocess.TimeoutExpired:
             for child in self.children():  # first: they end with their supervisor
                 os.kill(child, signal.SIGABRT)
-            time.sleep(1)
+            time.sleep(1)  # noqa: TID251 -- they write down what they are at, and say nothing when they have
             self.process.send_signal(signal.SIGABRT)
             self.process.wait(60)
             raise AssertionError(self.log.read_text()) from None
 
 
-def await_true(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Wait until something is so."""
+def await_true(condition: Callable[[], bool], seconds: float = 60.0) -> None:
+    """Wait until something is so; the limit only shows what hangs, so it is long."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
-        time.sleep(0.02)
+        time.sleep(0.02)  # noqa: TID251 -- between two looks
 
 
 def _started(process: int) -> int:
