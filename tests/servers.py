@@ -20,11 +20,22 @@ from flightllm.errors import EngineUnavailableError
 from flightllm.flight.server import FlightSqlServer
 
 SCRIPT = """
-import json, sys
+import asyncio, json, sys
 from pathlib import Path
 from flightllm.config import Config, EngineConfig, LimitsConfig, RecoveryConfig, ServerConfig
 from flightllm.flight.serve import serve
-engine = EngineConfig(kind="fake", max_in_flight=int(sys.argv[2]), options=json.loads(sys.argv[3]))
+from flightllm.llm.fake import FakeEngine
+options = json.loads(sys.argv[3])
+most, go_on, asked = options.pop("halt_after"), Path(sys.argv[1], "go_on"), []
+answer_late = FakeEngine._answer_late
+async def halting(self, chunk):
+    halts = most and len(asked) >= most
+    asked.extend(chunk)
+    while halts and not go_on.exists():
+        await asyncio.sleep(0.01)
+    return await answer_late(self, chunk)
+FakeEngine._answer_late = halting
+engine = EngineConfig(kind="fake", max_in_flight=int(sys.argv[2]), options=options)
 limits, recovery = LimitsConfig(**json.loads(sys.argv[4])), RecoveryConfig(on_engine_down="fail")
 server = ServerConfig("127.0.0.1:0")
 serve(Config(server=server, engine=engine, limits=limits, recovery=recovery, data_folder=Path(sys.argv[1])))
@@ -34,14 +45,23 @@ serve(Config(server=server, engine=engine, limits=limits, recovery=recovery, dat
 class ServerProcess:
     """A server whose data folder is `folder`, with the table `t` of `rows` numbers; `options` are the engine's.
 
-    Queries fail where it dies.
+    Queries fail where it dies. With `halt_after` its engine, which needs a latency then, answers about so many prompts,
+    and no more until `go_on` is called: a query is in its middle for as long as the test takes.
     """
 
     def __init__(
-        self, folder: Path, rows: int, window: int, limits: Mapping[str, object] | None = None, **options: object
+        self,
+        folder: Path,
+        rows: int,
+        window: int,
+        limits: Mapping[str, object] | None = None,
+        *,
+        halt_after: int = 0,
+        **options: object,
     ) -> None:
         self.log = folder / "prompts.jsonl"
-        chosen = json.dumps({"log_path": str(self.log), **options})
+        self.go_on = (folder / "go_on").touch
+        chosen = json.dumps({"log_path": str(self.log), "halt_after": halt_after, **options})
         command = [sys.executable, "-c", SCRIPT, str(folder), str(window), chosen, json.dumps(dict(limits or {}))]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         lines = iter(self.process.stdout or ())
@@ -185,18 +205,18 @@ class SupervisedServer(KilledProcess):
         except subprocess.TimeoutExpired:
             for child in self.children():  # first: they end with their supervisor
                 os.kill(child, signal.SIGABRT)
-            time.sleep(1)  # noqa: TID251 -- they write down what they are at, and say nothing when they have
+            time.sleep(1)  # noqa: TID251 -- they write down what they are at, and do not say when they have
             self.process.send_signal(signal.SIGABRT)
             self.process.wait(60)
             raise AssertionError(self.log.read_text()) from None
 
 
-def await_true(condition: Callable[[], bool], seconds: float = 60.0) -> None:
-    """Wait until something is so; the limit only shows what hangs, so it is long."""
+def await_true(condition: Callable[[], bool], seconds: float = 60.0, look: float = 0.02) -> None:
+    """Wait until something is so, with a `look` every so many seconds; the limit only shows what hangs: it is long."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
-        time.sleep(0.02)  # noqa: TID251 -- between two looks
+        time.sleep(look)  # noqa: TID251 -- between two looks
 
 
 def _started(process: int) -> int:

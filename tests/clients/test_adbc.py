@@ -1,7 +1,6 @@
 """The ADBC Flight SQL driver against a real server."""
 
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ from adbc_driver_flightsql import ConnectionOptions
 
 from flightllm.database import Database
 from flightllm.flight.server import FlightSqlServer
+from tests.servers import await_true
 
 Connection = adbc_driver_manager.dbapi.Connection
 SLOW = "SELECT max(ai_gen('What of {n}?', n)) AS a FROM numbers"
@@ -322,7 +322,5 @@ def _run(cursor: Any, sql: str, failures: list[Exception]) -> None:
 
 def _ended(database: Database) -> bool:
     """Wait until no query runs any more."""
-    deadline = time.monotonic() + 30
-    while database.queries.running() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not database.queries.running()
+    await_true(lambda: not database.queries.running())
+    return True

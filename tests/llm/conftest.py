@@ -135,5 +135,5 @@ def _wait_until_ready(server: subprocess.Popen[bytes], url: str, log: Path) -> N
         except (urllib.error.URLError, ConnectionError):
             if server.poll() is not None:
                 break
-            time.sleep(0.5)
+            time.sleep(0.5)  # noqa: TID251 -- between two looks
     pytest.fail(f"the server did not start:\n{log.read_text(errors='replace')[-3000:]}")

@@ -1,7 +1,6 @@
 """Callers of one engine share its window, and its lock, about equally."""
 
 import threading
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +10,7 @@ from flightllm.llm import Engine, create_engine
 from flightllm.llm.base import Parameters, Request
 from flightllm.llm.fair_lock import FairLock
 from flightllm.llm.shares import Share, Shares
+from tests.servers import await_true
 
 
 def _open(shares: Shares) -> Share:
@@ -135,8 +135,7 @@ def test_lock_in_order_of_arrival() -> None:
         for number in range(3):
             threads.append(threading.Thread(target=enter, args=(number,)))
             threads[-1].start()
-            while len(lock._waiting) <= number:
-                time.sleep(0.001)
+            await_true(lambda number=number: len(lock._waiting) > number)  # type: ignore[misc]
     with lock:
         order.append(3)
     for thread in threads:

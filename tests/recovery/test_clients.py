@@ -103,7 +103,7 @@ def test_a_slow_query_is_not_a_stalled_client(server: FlightSqlServer) -> None:
         assert sum(batch.num_rows for batch in client.query(sql)[1]) == 40
         batches = client.query("SELECT 1 AS a")[1]
         next(batches)
-        time.sleep(0.3)
+        time.sleep(0.3)  # noqa: TID251 -- the client's pause
         assert list(batches) == []
 
 
