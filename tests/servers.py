@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import adbc_driver_flightsql.dbapi as flight_sql
+import pytest
 
 from flightllm.client import Client
 from flightllm.config import Config, EngineConfig, LimitsConfig, RecoveryConfig, ServerConfig
 from flightllm.database import Database
 from flightllm.errors import EngineUnavailableError
 from flightllm.flight.server import FlightSqlServer
+from flightllm.limits import Deadline
 
 SCRIPT = """
 import asyncio, json, sys
@@ -119,6 +121,22 @@ def serving(
             yield server
         finally:
             server.drain(0)
+
+
+@contextmanager
+def time_over(server: FlightSqlServer, seconds: float, when: Callable[[], bool]) -> Iterator[None]:
+    """Bound statements in the block by so many seconds, which are over when the test says so: no clock is asked."""
+    database = server._core.database
+    assert isinstance(database, Database)
+    limits = database.config.limits
+    before = limits.statement_seconds
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Deadline, "over", property(lambda deadline: deadline.at is not None and when()))
+        object.__setattr__(limits, "statement_seconds", seconds)
+        try:
+            yield
+        finally:
+            object.__setattr__(limits, "statement_seconds", before)
 
 
 def ask(cursor: flight_sql.Cursor, sql: str) -> list[tuple[Any, ...]]:

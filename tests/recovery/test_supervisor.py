@@ -31,6 +31,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 
 SLOW = '[engine]\nkind = "fake"\nmax_in_flight = 1\nlatency_ms = 20.0'
 COUNT = "SELECT count(*) FROM generate_series(1, 1000)"
+LARGE = "SELECT value, repeat('x', 200) AS s FROM generate_series(1, {rows})"
 
 
 def test_a_killed_process_is_replaced(tmp_path: Path) -> None:
@@ -290,12 +291,12 @@ def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
 
 def test_drain_command(tmp_path: Path) -> None:
     """`flightllm drain` lets a running query finish, and ends the server well."""
-    with SupervisedServer(tmp_path, SLOW) as server, Client(server.uri) as client:
-        batches = slow_query(client, 50)
+    with SupervisedServer(tmp_path) as server, Client(server.uri) as client:
+        batches = client.query(LARGE.format(rows=300_000))[1]  # it runs until its rows are read
         rows = next(batches).num_rows
         said = CliRunner().invoke(main, ["drain", "--uri", server.uri])
         assert said.output == "draining: 1 query runs\n"
-        assert rows + sum(batch.num_rows for batch in batches) == 50
+        assert rows + sum(batch.num_rows for batch in batches) == 300_000
         assert server.process.wait(60) == 0
 
 
