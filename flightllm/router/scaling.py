@@ -74,8 +74,8 @@ class Change:
 def decide(scaling: Scaling, loads: Mapping[int, Load], now: float, seen: Seen | None) -> tuple[Change, Seen]:
     """Return what to change, and what to pass the next time as `seen`. `loads` has every replica that is to stay.
 
-    The number settles where the load is constant, and where its peaks come again within `downscale_delay_s`: a peak that
-    brings a replica in does not let one go.
+    The number settles where the load is constant, and where its peaks come again within `downscale_delay_s`: a peak
+    that brings a replica in does not let one go.
     """
     total = sum(load.seconds for load in loads.values())
     seen = _look(loads, total, now, seen or Seen(now, now))
