@@ -154,7 +154,7 @@ def test_a_server_that_hangs(tmp_path: Path) -> None:
         FlightStore(server.uri) as patient,
     ):
         patient.put(key_of(1), "raw", bytes(64 * MIB))
-        transfers = list[Iterator[bytes]]()
+        transfers = list[Iterator[memoryview]]()
 
         def begins() -> bool:
             transfers.append(store.get(key_of(1), "raw"))
