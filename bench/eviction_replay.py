@@ -120,15 +120,21 @@ def closed(found: dict[str, Outcome], name: str) -> float:
 
 def eviction_seconds(name: str, blocks: int = 100_000, classes: int = 50, evictions: int = 2_000) -> float:
     """Return what an eviction takes, at the median, with so many blocks that may go and call sites of prompts."""
-    policy: Policy[int] = POLICIES[name](blocks)
-    keys = range(_PROMPT_BLOCKS)
-    for number, start in enumerate(range(0, blocks, _PROMPT_BLOCKS)):
-        policy.use(Use([start + key for key in keys], number % classes), float(number))
-        for key in reversed(keys):
-            policy.free(start + key, float(number))
+    policy = filled(name, blocks, classes)
     seconds = []
     for number in range(evictions):
         started = time.perf_counter()
         policy.evict(blocks + number / 1_000)
         seconds.append(time.perf_counter() - started)
     return median(seconds)
+
+
+def filled(name: str, blocks: int, classes: int) -> Policy[int]:
+    """Return a policy with so many blocks that may go, of prompts of so many call sites."""
+    policy: Policy[int] = POLICIES[name](blocks)
+    keys = range(_PROMPT_BLOCKS)
+    for number, start in enumerate(range(0, blocks, _PROMPT_BLOCKS)):
+        policy.use(Use([start + key for key in keys], number % classes), float(number))
+        for key in reversed(keys):
+            policy.free(start + key, float(number))
+    return policy

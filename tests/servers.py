@@ -12,19 +12,32 @@ from pathlib import Path
 from typing import Any, Self
 
 import adbc_driver_flightsql.dbapi as flight_sql
+import pytest
 
 from flightllm.client import Client
 from flightllm.config import Config, EngineConfig, LimitsConfig, RecoveryConfig, ServerConfig
 from flightllm.database import Database
 from flightllm.errors import EngineUnavailableError
 from flightllm.flight.server import FlightSqlServer
+from flightllm.limits import Deadline
 
 SCRIPT = """
-import json, sys
+import asyncio, json, sys
 from pathlib import Path
 from flightllm.config import Config, EngineConfig, LimitsConfig, RecoveryConfig, ServerConfig
 from flightllm.flight.serve import serve
-engine = EngineConfig(kind="fake", max_in_flight=int(sys.argv[2]), options=json.loads(sys.argv[3]))
+from flightllm.llm.fake import FakeEngine
+options = json.loads(sys.argv[3])
+most, go_on, asked = options.pop("halt_after"), Path(sys.argv[1], "go_on"), []
+answer_late = FakeEngine._answer_late
+async def halting(self, chunk):
+    halts = most and len(asked) >= most
+    asked.extend(chunk)
+    while halts and not go_on.exists():
+        await asyncio.sleep(0.01)
+    return await answer_late(self, chunk)
+FakeEngine._answer_late = halting
+engine = EngineConfig(kind="fake", max_in_flight=int(sys.argv[2]), options=options)
 limits, recovery = LimitsConfig(**json.loads(sys.argv[4])), RecoveryConfig(on_engine_down="fail")
 server = ServerConfig("127.0.0.1:0")
 serve(Config(server=server, engine=engine, limits=limits, recovery=recovery, data_folder=Path(sys.argv[1])))
@@ -34,14 +47,23 @@ serve(Config(server=server, engine=engine, limits=limits, recovery=recovery, dat
 class ServerProcess:
     """A server whose data folder is `folder`, with the table `t` of `rows` numbers; `options` are the engine's.
 
-    Queries fail where it dies.
+    Queries fail where it dies. With `halt_after` its engine, which needs a latency then, answers about so many prompts,
+    and no more until `go_on` is called: a query is in its middle for as long as the test takes.
     """
 
     def __init__(
-        self, folder: Path, rows: int, window: int, limits: Mapping[str, object] | None = None, **options: object
+        self,
+        folder: Path,
+        rows: int,
+        window: int,
+        limits: Mapping[str, object] | None = None,
+        *,
+        halt_after: int = 0,
+        **options: object,
     ) -> None:
         self.log = folder / "prompts.jsonl"
-        chosen = json.dumps({"log_path": str(self.log), **options})
+        self.go_on = (folder / "go_on").touch
+        chosen = json.dumps({"log_path": str(self.log), "halt_after": halt_after, **options})
         command = [sys.executable, "-c", SCRIPT, str(folder), str(window), chosen, json.dumps(dict(limits or {}))]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         lines = iter(self.process.stdout or ())
@@ -99,6 +121,22 @@ def serving(
             yield server
         finally:
             server.drain(0)
+
+
+@contextmanager
+def time_over(server: FlightSqlServer, seconds: float, when: Callable[[], bool]) -> Iterator[None]:
+    """Bound statements in the block by so many seconds, which are over when the test says so: no clock is asked."""
+    database = server._core.database
+    assert isinstance(database, Database)
+    limits = database.config.limits
+    before = limits.statement_seconds
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Deadline, "over", property(lambda deadline: deadline.at is not None and when()))
+        object.__setattr__(limits, "statement_seconds", seconds)
+        try:
+            yield
+        finally:
+            object.__setattr__(limits, "statement_seconds", before)
 
 
 def ask(cursor: flight_sql.Cursor, sql: str) -> list[tuple[Any, ...]]:
@@ -167,7 +205,7 @@ class SupervisedServer(KilledProcess):
         with Client(self.uri) as client:
             return [tuple(row.values()) for batch in client.query(sql)[1] for row in batch.to_pylist()]
 
-    def query_again(self, sql: str, seconds: float = 30.0) -> list[tuple[Any, ...]]:
+    def query_again(self, sql: str, seconds: float = 120.0) -> list[tuple[Any, ...]]:
         """Run a statement, and again where the server is not there."""
         deadline = time.monotonic() + seconds
         while True:
@@ -175,7 +213,7 @@ class SupervisedServer(KilledProcess):
                 return self.query(sql)
             except EngineUnavailableError:
                 assert time.monotonic() < deadline
-                time.sleep(0.05)
+                time.sleep(0.05)  # noqa: TID251 -- between two looks
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal and return the exit code; where the process does not end, tell what its threads are at."""
@@ -185,18 +223,18 @@ class SupervisedServer(KilledProcess):
         except subprocess.TimeoutExpired:
             for child in self.children():  # first: they end with their supervisor
                 os.kill(child, signal.SIGABRT)
-            time.sleep(1)
+            time.sleep(1)  # noqa: TID251 -- they write down what they are at, and do not say when they have
             self.process.send_signal(signal.SIGABRT)
             self.process.wait(60)
             raise AssertionError(self.log.read_text()) from None
 
 
-def await_true(condition: Callable[[], bool], seconds: float = 30.0) -> None:
-    """Wait until something is so."""
+def await_true(condition: Callable[[], bool], seconds: float = 60.0, look: float = 0.02) -> None:
+    """Wait until something is so, with a `look` every so many seconds; the limit only shows what hangs: it is long."""
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
-        time.sleep(0.02)
+        time.sleep(look)  # noqa: TID251 -- between two looks
 
 
 def _started(process: int) -> int:

@@ -17,6 +17,7 @@ from flightllm.query import plan
 from flightllm.records import Stop
 from flightllm.session import Session
 from tests.databases import ask, small_database
+from tests.servers import await_true
 
 NUMBERS = "CREATE TABLE numbers AS SELECT value AS n FROM generate_series(1, 2000)"
 ENDLESS = "SELECT count(*) AS c FROM generate_series(1, 1000000000000) AS s(v) WHERE v % 3 = 1"
@@ -46,7 +47,7 @@ def session(database: Database) -> Session:
         f"INSERT INTO counts {ENDLESS}",
         f"INSERT INTO counts WITH w AS ({ENDLESS}) SELECT c FROM w",
         f"CREATE TABLE made AS {ENDLESS}",
-        "INSERT INTO counts SELECT length(ai_gen('x', n)) FROM numbers",
+        "INSERT INTO counts SELECT length(ai_gen('x', n)) FROM generate_series(1, 1000000) AS s(n)",
     ],
     ids=["insert", "insert with", "create", "insert answers"],
 )
@@ -62,9 +63,11 @@ def test_cancelled_before_it_takes_effect(database: Database, session: Session, 
 
     thread = threading.Thread(target=work, daemon=True)
     thread.start()
-    while thread.is_alive() and not database.queries.running():
-        thread.join(0.01)
-    thread.join(0.3)  # until it surely computes
+    await_true(lambda: len(database.queries.running()) == 1)
+    if "ai_gen" in sql:
+        await_true(lambda: database.queries.running()[0].row()["answered"] > 0)
+    else:
+        thread.join(0.3)  # it computes then, most likely, and stops just as well where it does not yet
     (record,) = database.queries.running()
     (cancelled.set if by == "event" else record.cancel)()
     thread.join(MOST_SECONDS)

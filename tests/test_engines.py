@@ -1,7 +1,6 @@
 """Several engines in one server: opened once when needed, closed after their last user."""
 
 import threading
-import time
 
 import pytest
 
@@ -10,6 +9,7 @@ from flightllm.engines import Engines
 from flightllm.errors import CancelledError, ConfigError, EngineError, EngineUnavailableError
 from flightllm.llm.base import Engine
 from flightllm.llm.fake import FakeEngine, FakeOptions
+from tests.servers import await_true
 
 OWN = EngineConfig("fake", "own")
 
@@ -190,8 +190,4 @@ def test_dropped_while_it_opens(end: str) -> None:
     else:
         slow.engines.close()
     slow.go_on.set()
-    for _ in range(300):
-        if slow.made and slow.made[0].closed:
-            break
-        time.sleep(0.1)
-    assert [engine.closed for engine in slow.made] == [True]
+    await_true(lambda: [engine.closed for engine in slow.made] == [True])

@@ -3,7 +3,6 @@
 from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
-from time import sleep
 
 import pyarrow as pa
 import pytest
@@ -12,6 +11,7 @@ from flightllm.access.store import User
 from flightllm.database import Database
 from flightllm.errors import FlightLLMError, SqlError
 from tests.databases import ask, rows, small_database
+from tests.servers import await_true
 
 
 @pytest.fixture
@@ -105,9 +105,7 @@ def test_errors_of_a_user_who_is_gone(database: Database) -> None:
 
     running = Thread(target=run)
     running.start()
-    while not database.engine.sent:  # type: ignore[attr-defined]
-        assert running.is_alive()
-        sleep(0.01)
+    await_true(lambda: bool(database.engine.sent))  # type: ignore[attr-defined]
     database.access.store.drop_user("bob")
     running.join()
     assert [type(error) for error in ended] == [SqlError]

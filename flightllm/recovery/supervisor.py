@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from itertools import chain
 from urllib.parse import urlsplit
@@ -137,18 +138,18 @@ class _Supervisor:
         finally:
             hung.cancel()
 
-    async def _end_if_hung(self, worker: Worker) -> None:
+    async def _end_if_hung(self, worker: Worker, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
         """End a process that serves and says nothing any more."""
         most, silent = self.config.recovery.hung_seconds, 0
         while most:
             heard = self._heard
-            await asyncio.sleep(most / _LOOKS)
+            await sleep(most / _LOOKS)
             silent = silent + 1 if self._listening and self._heard == heard else 0
             if silent >= _LOOKS and not self._stop.is_set():
                 seconds = round(time.monotonic() - self._heard)
                 _log.error("server process hangs and is ended", silent_seconds=seconds)
                 worker.abort()
-                await asyncio.sleep(_ABORT_SECONDS)
+                await sleep(_ABORT_SECONDS)
                 worker.kill()
                 return
 

@@ -1,7 +1,6 @@
 """The ADBC Flight SQL driver against a real server."""
 
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -13,6 +12,7 @@ from adbc_driver_flightsql import ConnectionOptions
 
 from flightllm.database import Database
 from flightllm.flight.server import FlightSqlServer
+from tests.servers import await_true
 
 Connection = adbc_driver_manager.dbapi.Connection
 SLOW = "SELECT max(ai_gen('What of {n}?', n)) AS a FROM numbers"
@@ -267,7 +267,12 @@ def test_types_of_session_options(connection: Connection, cursor: Any) -> None:
 @pytest.mark.usefixtures("numbers")
 def test_cancel_before_the_first_batch(cursor: Any, database: Database) -> None:
     """A query that computes without giving rows is stopped by the client."""
-    threading.Timer(0.5, cursor.adbc_cancel).start()
+
+    def cancel() -> None:
+        await_true(lambda: any(record.row()["calls"] for record in database.queries.running()))
+        cursor.adbc_cancel()
+
+    threading.Thread(target=cancel).start()
     with pytest.raises(adbc.OperationalError, match=r"(?i)cancel"):
         cursor.execute(SLOW).fetchall()
     assert _ended(database)
@@ -294,7 +299,7 @@ def test_bad_sql(cursor: Any) -> None:
 
 
 @pytest.mark.usefixtures("numbers")
-def test_two_connections(server: FlightSqlServer) -> None:
+def test_two_connections(server: FlightSqlServer, database: Database) -> None:
     """A cancelled query of one client does not disturb another's."""
     with (
         adbc.connect(server.uri, autocommit=True) as one,
@@ -305,11 +310,12 @@ def test_two_connections(server: FlightSqlServer) -> None:
         failures: list[Exception] = []
         thread = threading.Thread(target=_run, args=(slow, SLOW, failures))
         thread.start()
+        await_true(lambda: any(record.row()["calls"] for record in database.queries.running()))
         for _ in range(5):
             quick.execute("SELECT 1")
             assert quick.fetchone() == (1,)
         slow.adbc_cancel()
-        thread.join(30)
+        thread.join(60)
         assert len(failures) == 1
 
 
@@ -322,7 +328,5 @@ def _run(cursor: Any, sql: str, failures: list[Exception]) -> None:
 
 def _ended(database: Database) -> bool:
     """Wait until no query runs any more."""
-    deadline = time.monotonic() + 30
-    while database.queries.running() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not database.queries.running()
+    await_true(lambda: not database.queries.running())
+    return True

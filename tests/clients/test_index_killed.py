@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.packages import needs
-from tests.servers import ServerProcess
+from tests.servers import ServerProcess, await_true
 
 pytestmark = needs("faiss", "tantivy", extra="vector")
 
@@ -33,7 +33,7 @@ def test_killed_while_building(tmp_path: Path, statement: str, wait: float) -> N
         command = [sys.executable, "-m", "flightllm", "query", "--uri", first.uri, statement]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as client:
             await_writing(tmp_path)
-            time.sleep(wait)
+            time.sleep(wait)  # noqa: TID251 -- it is killed at any moment
             first.kill()
             client.wait(60)
     with ServerProcess(tmp_path, 1, 16) as second:
@@ -49,10 +49,7 @@ def test_killed_while_building(tmp_path: Path, statement: str, wait: float) -> N
 
 def await_writing(folder: Path) -> None:
     """Wait until another generation of the index is being written."""
-    deadline = time.monotonic() + 60
-    while len(generations(folder)) < 2:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
+    await_true(lambda: len(generations(folder)) >= 2, look=0.001)
 
 
 def generations(folder: Path) -> list[Path]:

@@ -20,7 +20,7 @@ from flightllm.flight.server import FlightSqlServer
 from tests.servers import ServerProcess, ask, await_true, cursor_of, serving
 
 ENDLESS = "SELECT levenshtein(repeat('a', 400000), repeat('b', 400000)) AS x"
-PLANNING = 10.0
+PLANNING = 60.0
 """Seconds in which a statement that computes for minutes is surely planned."""
 
 

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from adbc_driver_manager import Error
 from flightllm.config import LimitsConfig
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.server import FlightSqlServer
-from tests.servers import ServerProcess, ask, await_true, cursor_of, serving
+from tests.servers import ServerProcess, ask, await_true, cursor_of, serving, time_over
 
 ENDLESS = """SELECT count(*) FROM generate_series(1, 300000) a CROSS JOIN generate_series(1, 300000) b
 WHERE a.value * b.value % 7 = 3 OR a.value < b.value - 5"""
@@ -24,15 +24,26 @@ SORTED = "SELECT value, md5(CAST(value AS VARCHAR)) AS m FROM generate_series(1,
 """More than fits into 60 MiB."""
 
 
-def _refused(server: FlightSqlServer, limit: str, sql: str, *words: str) -> None:
-    """Check that a statement is refused for a limit: the words of its error, its count, and that the server goes on."""
+def _refused(server: FlightSqlServer, limit: str, sql: str, *words: str, seconds: float | None = None) -> None:
+    """Check that a statement is refused for a limit: the words of its error, its count, and that the server goes on.
+
+    With `seconds` it may take so long, which is over once its engine is asked.
+    """
     before = server._core.refusals.counts()[limit]
-    with cursor_of(server) as cursor, pytest.raises(Error) as caught:
+    bound = _over_once_asked(server, seconds) if seconds else nullcontext()
+    with cursor_of(server) as cursor, bound, pytest.raises(Error) as caught:
         ask(cursor, sql)
     assert [word for word in words if word not in str(caught.value)] == []
     assert server._core.refusals.counts()[limit] == before + 1
     with cursor_of(server) as cursor:
         assert ask(cursor, "SELECT 1") == [(1,)]
+
+
+def _over_once_asked(server: FlightSqlServer, seconds: float) -> AbstractContextManager[None]:
+    """Bound statements by a time that is over once the engine has another prompt."""
+    engine = server._core.database.engine  # type: ignore[attr-defined]
+    sent = engine.sent
+    return time_over(server, seconds, lambda: engine.sent > sent)
 
 
 @pytest.fixture(scope="module")
@@ -111,16 +122,15 @@ def test_shared_memory(tmp_path: Path) -> None:
 
 def test_time_of_a_running_statement(tmp_path: Path) -> None:
     """A statement that runs too long is stopped, its place free again; the log of queries says why."""
-    with serving(tmp_path, LimitsConfig(statement_seconds=0.3), latency_ms=100.0, window=1) as server:
-        _refused(
-            server, "statement_seconds", ASKING, "DeadlineExceeded", "[limits] statement_seconds = 0.3 is the most"
-        )
+    message = "[limits] statement_seconds = 0.3 is the most"
+    with serving(tmp_path, latency_ms=100.0, window=1) as server:
+        _refused(server, "statement_seconds", ASKING, "DeadlineExceeded", message, seconds=0.3)
         with cursor_of(server) as cursor:
             cursor.execute("SELECT status, error FROM system.queries WHERE sql LIKE '%ai_gen%' ORDER BY started_at")
             status, error = cursor.fetchall()[0]
         assert (status, "statement_seconds" in error) == ("failed", True)
         update = f"CREATE TABLE a AS {ASKING}"
-        _refused(server, "statement_seconds", update, "[limits] statement_seconds = 0.3 is the most")
+        _refused(server, "statement_seconds", update, message, seconds=0.3)
         with cursor_of(server) as cursor:
             cursor.execute("SELECT count(*) FROM information_schema.tables WHERE table_name = 'a'")
             assert cursor.fetchone() == (0,)
@@ -128,9 +138,9 @@ def test_time_of_a_running_statement(tmp_path: Path) -> None:
 
 def test_time_of_a_session(tmp_path: Path) -> None:
     """A session may allow itself less time than the server does, not more."""
-    with serving(tmp_path, LimitsConfig(statement_seconds=0.3), latency_ms=100.0, window=1) as server:
+    with serving(tmp_path, latency_ms=100.0, window=1) as server:
         for own, limit in (("0.2", "timeout"), ("100", "statement_seconds")):
-            with cursor_of(server) as cursor:
+            with cursor_of(server) as cursor, _over_once_asked(server, 0.3):
                 cursor.execute(f"SET flightllm.timeout = {own}")
                 with pytest.raises(Error, match=r"flightllm.timeout = 0.2|\[limits\] statement_seconds = 0.3"):
                     cursor.execute(ASKING).fetchall()
@@ -139,18 +149,21 @@ def test_time_of_a_session(tmp_path: Path) -> None:
 
 def test_time_of_what_cannot_be_stopped(tmp_path: Path) -> None:
     """The client of a nested-loop join that DataFusion runs on with has its error in time."""
-    with ServerProcess(tmp_path, 1, 1, {"statement_seconds": 0.5}) as server:  # one that can be killed
-        with pytest.raises(Error, match=r"\[limits\] statement_seconds = 0.5 is the most"):
-            server.query(ENDLESS)
+    with ServerProcess(tmp_path, 1, 1) as server:  # one that can be killed
+        with server.connect() as connection, connection.cursor() as cursor:
+            cursor.execute("SET flightllm.timeout = 0.5")
+            with pytest.raises(Error, match=r"flightllm\.timeout = 0.5"):
+                ask(cursor, ENDLESS)
         assert server.query("SELECT 1") == [(1,)]
 
 
 def test_statements_at_once(tmp_path: Path) -> None:
     """With all places taken, a statement waits its time; the error says how many there are."""
-    with serving(tmp_path, LimitsConfig(concurrent_queries=1, queue_seconds=0.1), latency_ms=50.0, window=1) as server:
+    with serving(tmp_path, LimitsConfig(concurrent_queries=1), latency_ms=50.0, window=1) as server:
         with cursor_of(server) as running:
             running.execute(ASKING)
             running.fetchone()
+            server._core.slots._wait_seconds = 0.1  # only now, as its own turn could take as long
             with cursor_of(server) as cursor, pytest.raises(Error, match=r"\[limits\] concurrent_queries = 1"):
                 cursor.execute("SELECT 1")
         assert server._core.refusals.counts()["concurrent_queries"] == 1
@@ -165,12 +178,11 @@ def test_statements_that_wait(tmp_path: Path) -> None:
             running.fetchone()
             thread = threading.Thread(target=waiting.execute, args=("SELECT 1",))
             thread.start()
-            while not server._core.slots.queued:
-                thread.join(0.01)
+            await_true(lambda: server._core.slots.queued > 0)
             with pytest.raises(Error, match=r"\[limits\] queued_queries = 1 is the most: try again later"):
                 late.execute("SELECT 1")
             running.adbc_cancel()
-            thread.join(30)
+            thread.join(60)
             assert waiting.fetchone() == (1,)
         assert server._core.refusals.counts()["queued_queries"] == 1
 

@@ -2,7 +2,6 @@
 
 import sqlite3
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 
 from flightllm.client import Client
 from flightllm.errors import EngineUnavailableError
-from tests.servers import ServerProcess
+from tests.servers import ServerProcess, await_true
 
 ROWS, WINDOW = 2_000, 16
 SQL = "SELECT n, ai_gen('Tell of {number}', number => n) AS told FROM t"
@@ -19,17 +18,14 @@ SQL = "SELECT n, ai_gen('Tell of {number}', number => n) AS told FROM t"
 @pytest.mark.parametrize("sql", [SQL, f"SELECT unnest([1]), * FROM ({SQL})"], ids=["operator", "batch function"])
 def test_killed_in_mid_query(tmp_path: Path, sql: str) -> None:
     """Nothing that was answered before `kill -9` is asked again, but what was in flight; all rows come in the end."""
-    with ServerProcess(tmp_path, ROWS, WINDOW, latency_ms=20) as first:
+    with ServerProcess(tmp_path, ROWS, WINDOW, halt_after=700, latency_ms=20) as first:
         thread = threading.Thread(target=fails, args=(first, sql))
         thread.start()
-        while len(first.prompts()) < 700:
-            assert thread.is_alive()
-            time.sleep(0.02)
+        await_true(lambda: len(first.prompts()) >= 700 and kept_in(tmp_path) > 700 - 2 * WINDOW)
         first.kill()
-        thread.join(30)
+        thread.join(60)
         sent = len(first.prompts())
-    with closing(sqlite3.connect(tmp_path / "answers.sqlite")) as database:
-        kept = database.execute("SELECT count(*) FROM answers").fetchone()[0]
+    kept = kept_in(tmp_path)
     assert 600 < sent - 2 * WINDOW <= kept <= sent < ROWS
     with ServerProcess(tmp_path, ROWS, WINDOW) as second:
         rows = second.query(sql)
@@ -39,6 +35,13 @@ def test_killed_in_mid_query(tmp_path: Path, sql: str) -> None:
         assert len(prompts) == sent + ROWS - kept
         assert len(set(prompts)) == ROWS
         assert second.query("SELECT calls, cache_hits FROM system.queries WHERE calls > 0") == [(ROWS - kept, kept)]
+
+
+def kept_in(folder: Path) -> int:
+    """Return how many answers are on disk."""
+    with closing(sqlite3.connect(folder / "answers.sqlite")) as database:
+        [(count,)] = database.execute("SELECT count(*) FROM answers").fetchall()
+    return int(count)
 
 
 def fails(server: ServerProcess, sql: str) -> None:

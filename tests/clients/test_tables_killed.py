@@ -3,7 +3,8 @@
 import json
 import random
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
@@ -14,11 +15,11 @@ from pyarrow import flight
 from flightllm.client import Client
 from flightllm.errors import EngineUnavailableError
 from flightllm.flight.messages import pack, sql_message
-from tests.servers import ServerProcess
+from tests.servers import ServerProcess, await_true
 
 KILLS, CLIENTS = 12, 2
 MOST_SECONDS = 0.8
-"""A server is killed so long after its clients begin, or earlier."""
+"""A server is killed so long after its clients changed something, or earlier."""
 
 State = Mapping[str, tuple[tuple[int, str], ...]]
 """The rows of each table and view, in order of their columns."""
@@ -141,9 +142,11 @@ def test_killed_at_random(tmp_path: Path, seed: int) -> None:
             assert {name for name in found if name != "t"} == {name for c in clients for name in c.acknowledged}
             named = files_in(tmp_path, "manifest.json")
             assert named <= files_on_disk(tmp_path) <= named | files_in(tmp_path, "manifest.json.previous")
+            before = [client.statements for client in clients]
             threads = [threading.Thread(target=client.work, args=(server,)) for client in clients]
             for thread in threads:
                 thread.start()
+            await_true(partial(have_changed, clients, before))
             threads[0].join(chance.uniform(0.0, MOST_SECONDS))
             server.kill()
             for thread in threads:
@@ -152,6 +155,11 @@ def test_killed_at_random(tmp_path: Path, seed: int) -> None:
             assert [client.error for client in clients if client.error] == []
     assert sum(client.statements for client in clients) > KILLS
     assert torn > KILLS // 2
+
+
+def have_changed(clients: Sequence[Changer], before: Sequence[int]) -> bool:
+    """Tell whether each client changed something, or failed."""
+    return all(one.error or one.statements > count for one, count in zip(clients, before, strict=True))
 
 
 def _ingest(client: Client, name: str, table: pa.Table) -> None:

@@ -1,7 +1,6 @@
 """Two clients that ask the same prompts at once pay for each once."""
 
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ import pytest
 
 from flightllm.client import Client
 from flightllm.errors import CancelledError
-from tests.servers import ServerProcess
+from tests.servers import ServerProcess, await_true
 
 ROWS, WINDOW = 500, 16
 SQL = "SELECT n, ai_gen('Tell of {number}', number => n) AS told FROM t"
@@ -75,7 +74,7 @@ def test_failures_are_asked_by_each(tmp_path: Path) -> None:
 
 def test_owner_is_cancelled(tmp_path: Path) -> None:
     """When the one that asks is cancelled, the other asks what is left; only what was in flight is asked twice."""
-    with ServerProcess(tmp_path, ROWS, WINDOW, latency_ms=50) as server:
+    with ServerProcess(tmp_path, ROWS, WINDOW, halt_after=10 * WINDOW, latency_ms=20) as server:
         with Client(server.uri) as client:
             _, batches = client.query(SQL)
 
@@ -85,15 +84,15 @@ def test_owner_is_cancelled(tmp_path: Path) -> None:
 
             thread = threading.Thread(target=first)
             thread.start()
-            while len(server.prompts()) < WINDOW:
-                time.sleep(0.01)
+            await_true(lambda: len(server.prompts()) >= WINDOW)
             results: list[list[tuple[Any, ...]]] = []
             other = threading.Thread(target=lambda: results.append(server.query(SQL)))
             other.start()
-            while len(server.prompts()) < 10 * WINDOW:
-                time.sleep(0.01)
+            running = "SELECT count(*) FROM system.queries WHERE status = 'running' AND sql LIKE '%ai_gen(%FROM t'"
+            await_true(lambda: len(server.prompts()) >= 10 * WINDOW and server.query(running) == [(2,)])
             client.cancel(client.query_id or "")
             thread.join(60)
+            server.go_on()
             other.join(60)
         assert len(results[0]) == ROWS
         assert all(told for _, told in results[0])

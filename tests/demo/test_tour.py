@@ -5,12 +5,12 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from flightllm.demo.tour import STOPS, cost_line
+from tests.servers import await_true
 
 
 def _demo(engine: str) -> str:
@@ -79,10 +79,7 @@ def test_a_signal_ends_the_server_too(tmp_path: Path, number: signal.Signals, af
         said = demo.communicate(timeout=60)[0]
     assert "Traceback" not in said
     assert list(tmp_path.glob("flightllm-*")) == []
-    deadline = time.monotonic() + 15  # a server that had only just been started ends by itself: its settings are gone
-    while (left := _processes(tmp_path)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not left
+    await_true(lambda: not _processes(tmp_path))  # one only just started ends by itself: its settings are gone
 
 
 def _processes(folder: Path) -> list[Path]:

@@ -30,6 +30,8 @@ class Record:
     query_id: str = field(default_factory=lambda: uuid4().hex)
     user: str = "local"
     cancelled: threading.Event = field(default_factory=threading.Event)
+    begun: threading.Event = field(default_factory=threading.Event)
+    """Its first batch is waited for."""
     closed: threading.Event = field(default_factory=threading.Event)
 
     waited: float = 0.0
@@ -335,6 +337,7 @@ class TinySession:
 
     def _slow(self, record: Record) -> Iterator[pa.RecordBatch]:
         try:
+            record.begun.set()
             record.cancelled.wait(60)
             raise CancelledError("cancelled")
             yield

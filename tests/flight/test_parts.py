@@ -50,7 +50,7 @@ def test_taking_a_part_waits_for_no_batch(support: Any) -> None:
 
     def slow() -> Iterator[pa.RecordBatch]:
         making.set()
-        go_on.wait(30)
+        go_on.wait(120)
         yield from _batches(1)
 
     parts = Parts(_result(support, slow()), 2)
@@ -59,7 +59,7 @@ def test_taking_a_part_waits_for_no_batch(support: Any) -> None:
         assert making.wait(30)
         second = threads.submit(parts.take, 1)
         try:
-            assert wait([second], 5).done
+            assert wait([second], 60).done
         finally:
             go_on.set()
         assert first.result()["a"][0].as_py() == 0

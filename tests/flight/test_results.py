@@ -1,7 +1,6 @@
 """Results stream ahead of the client, and stop with it."""
 
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,6 +14,7 @@ from flightllm.flight.results import Recipient, ResultStream, stream
 from flightllm.flight.sequence import Sequence
 from flightllm.flight.slots import Slots
 from flightllm.flight.turns import Asker
+from tests.servers import await_true
 
 SCHEMA = pa.schema([("a", pa.int64())])
 STAYING = Recipient(lambda: False)
@@ -27,8 +27,7 @@ def _slots(size: int = 1) -> Slots:
 
 def _free(slots: Slots) -> None:
     """Wait until every place is given back: the thread that made the rows does it, at its end."""
-    while slots.running:
-        time.sleep(0.01)
+    await_true(lambda: not slots.running)
 
 
 def _result(support: Any, batches: Iterator[pa.RecordBatch]) -> Any:

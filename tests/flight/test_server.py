@@ -186,7 +186,12 @@ def test_cancel_flight_info(bare: flight.FlightClient, database: Any) -> None:
     """Another call with the FlightInfo stops the stream."""
     info = bare.get_flight_info(descriptor("CommandStatementQuery", query="SLOW"))
     request = flight_message("CancelFlightInfoRequest", info=info.serialize())
-    threading.Timer(0.2, act, (bare, "CancelFlightInfo", request, "CancelFlightInfoResult")).start()
+
+    def cancel() -> None:
+        await_true(database.records[-1].begun.is_set)
+        act(bare, "CancelFlightInfo", request, "CancelFlightInfoResult")
+
+    threading.Thread(target=cancel).start()
     reader = bare.do_get(info.endpoints[0].ticket)
     with pytest.raises(flight.FlightCancelledError):
         reader.read_chunk()

@@ -1,7 +1,6 @@
 """Places are bounded, and those who wait for one take turns."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -11,6 +10,7 @@ import pytest
 from flightllm.errors import BusyError, CancelledError
 from flightllm.flight.slots import Slots
 from flightllm.flight.turns import Asker, Turns
+from tests.servers import await_true
 
 
 def _slots(size: int = 1, queue: int = 100, wait_seconds: float = 60.0) -> Slots:
@@ -29,8 +29,7 @@ def _waiting(slots: Slots, asker: Asker, took: Callable[[], None]) -> Iterator[N
     queued = slots.queued
     thread = threading.Thread(target=wait)
     thread.start()
-    while slots.queued == queued:
-        time.sleep(0.001)
+    await_true(lambda: slots.queued != queued)
     yield
     thread.join(30)
 
@@ -147,8 +146,7 @@ def test_a_full_queue_refuses_who_has_most_in_it(greedy: str, modest: str) -> No
     def start(name: str, asker: Asker, ended: int, queued: int) -> threading.Thread:
         thread = threading.Thread(target=wait, args=(name, asker))
         thread.start()
-        while len(ends) < ended or slots.queued < queued:
-            time.sleep(0.001)
+        await_true(lambda: len(ends) >= ended and slots.queued >= queued)
         return thread
 
     threads = [start(f"greedy {n}", Asker(greedy, "1"), 0, n + 1) for n in range(4)]

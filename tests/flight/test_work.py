@@ -1,7 +1,6 @@
 """Work that cannot be stopped: its client is answered, its place stays taken until it ends."""
 
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -14,17 +13,13 @@ from flightllm.flight.slots import Slots
 from flightllm.flight.turns import Asker
 from flightllm.flight.work import Patience, do
 from flightllm.limits import TimeLimit
+from tests.servers import await_true
 
 OVER = TimeLimit(0.0)
 
 
 def _slots() -> Slots:
     return Slots(1, queue=1, wait_seconds=0.01, poll_seconds=0.01)
-
-
-def _wait(condition: Callable[[], bool]) -> None:
-    while not condition():
-        time.sleep(0.001)
 
 
 def test_what_runs_on_keeps_its_place() -> None:
@@ -41,8 +36,8 @@ def test_what_runs_on_keeps_its_place() -> None:
         do(slow, place, patience, stop=reasons.append, discard=discarded.append)
     assert (slots.running, discarded, len(reasons)) == (1, [], 1)
     go_on.set()
-    _wait(lambda: not slots.running)
-    _wait(lambda: discarded == [7])
+    await_true(lambda: not slots.running)
+    await_true(lambda: discarded == [7])
 
 
 def test_what_ends_well_in_time_counts() -> None:
@@ -85,7 +80,7 @@ def test_errors_and_clients_that_go() -> None:
         do(go_on.wait, slots.take(Asker("a", "1"), lambda: False), Patience(lambda: True))
     assert slots.running == 1
     go_on.set()
-    _wait(lambda: not slots.running)
+    await_true(lambda: not slots.running)
 
 
 def test_planning_is_left_behind(server: FlightSqlServer, database: Any) -> None:
@@ -100,7 +95,7 @@ def test_planning_is_left_behind(server: FlightSqlServer, database: Any) -> None
         slots = server._core.slots
         assert (slots.running, database.records) == (1, [])
         database.may_plan.set()
-        _wait(lambda: not slots.running)
+        await_true(lambda: not slots.running)
         assert database.records[0].cancelled.wait(30)
     assert server._core.refusals.counts()["statement_seconds"] == 1
 

@@ -132,8 +132,8 @@ def _wait_until_ready(server: subprocess.Popen[bytes], url: str, log: Path) -> N
         try:
             with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - a loopback address
                 return
-        except (urllib.error.URLError, ConnectionError):
+        except (urllib.error.URLError, ConnectionError, TimeoutError):
             if server.poll() is not None:
                 break
-            time.sleep(0.5)
+            time.sleep(0.5)  # noqa: TID251 -- between two looks
     pytest.fail(f"the server did not start:\n{log.read_text(errors='replace')[-3000:]}")

@@ -1,7 +1,6 @@
 """The engine kind `cluster`: how its replicas are told, and what is wrong with them."""
 
 import threading
-import time
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -15,6 +14,7 @@ from flightllm.llm import check_engine, create_engine
 from flightllm.router.engine import RoutedEngine
 from tests.databases import ask
 from tests.endpoint_process import EndpointProcess
+from tests.servers import await_true
 
 FAKE: Mapping[str, object] = {"kind": "fake", "latency_ms": 1.0}
 
@@ -100,8 +100,8 @@ def test_shipped_file() -> None:
 def _kill_at(database: Database, answered: int, endpoint: EndpointProcess) -> None:
     """Kill an endpoint once so many prompts are answered."""
     with closing(database.session()) as session:
-        while ask(session, "SELECT sum(answered) AS answered FROM system.replicas").rows[0]["answered"] < answered:
-            time.sleep(0.02)
+        sql = "SELECT sum(answered) AS answered FROM system.replicas"
+        await_true(lambda: ask(session, sql).rows[0]["answered"] >= answered)
     endpoint.stop()
 
 

@@ -41,7 +41,7 @@ def _start_ray(*arguments: str) -> None:
             return
         # What was killed a moment ago may still hold its ports.
         assert time.monotonic() < deadline, said.stdout + said.stderr
-        time.sleep(1)
+        time.sleep(1)  # noqa: TID251 -- between two attempts
 
 
 def _parts(folder: Path) -> dict[int, str]:

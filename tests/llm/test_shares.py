@@ -1,16 +1,22 @@
 """Callers of one engine share its window, and its lock, about equally."""
 
+import asyncio
 import threading
-import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 
 import pytest
 
 from flightllm.config import EngineConfig
+from flightllm.errors import EngineUnavailableError
 from flightllm.llm import Engine, create_engine
-from flightllm.llm.base import Parameters, Request
+from flightllm.llm.base import Completion, Parameters, Request
 from flightllm.llm.fair_lock import FairLock
+from flightllm.llm.fake import FakeEngine, FakeOptions
 from flightllm.llm.shares import Share, Shares
+from tests.servers import await_true
 
 
 def _open(shares: Shares) -> Share:
@@ -63,8 +69,58 @@ def test_many_callers() -> None:
     assert (bulk.take(7, step=4), other.take(3, step=4), other.take(8, step=4)) == (4, 0, 4)
 
 
-def _requests(count: int) -> Iterator[Request]:
-    return (Request(n, f"prompt {n}", Parameters(), "ai_gen", "", (("n", str(n)),)) for n in range(count))
+def _requests(count: int, function: str = "ai_gen") -> Iterator[Request]:
+    return (Request(n, f"prompt {n}", Parameters(), function, "", (("n", str(n)),)) for n in range(count))
+
+
+class _Rounds(FakeEngine):
+    """A fake engine of eight prompts at once, all of which it answers together when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__("demo", 8, FakeOptions(latency_ms=1.0))
+        self.open: list[tuple[Sequence[Request], asyncio.Future[None]]] = []
+        self.queries: list[threading.Thread] = []
+
+    async def _answer_late(self, chunk: Sequence[Request]) -> list[Completion]:
+        future = asyncio.get_running_loop().create_future()
+        self.open.append((chunk, future))
+        await future
+        return [self._answer(request) for request in chunk]
+
+    def begin(self, function: str, count: int) -> None:
+        """Ask prompts in a thread, and read the answers."""
+
+        def ask() -> None:
+            with suppress(EngineUnavailableError):  # the test ends first
+                for _ in self.generate(_requests(count, function), lambda: False):
+                    pass
+
+        self.queries.append(threading.Thread(target=ask, daemon=True))
+        self.queries[-1].start()
+
+    def is_full(self) -> bool:
+        """Tell whether as many prompts are in flight as may be."""
+        return sum(len(chunk) for chunk, _ in self.open) == 8
+
+    def second_waits(self) -> bool:
+        """Tell whether the query that came second has prompts that wait."""
+        return len(self._shares._open) == 2 and self._shares._open[1].since > 0
+
+    def round(self) -> Counter[str]:
+        """Wait until the window is full, answer what is in it, and return how many prompts of each query that is."""
+        await_true(self.is_full)
+        answered, self.open = self.open, []
+        for _, future in answered:
+            self._loop().call(partial(future.set_result, None))
+        return Counter(request.function for chunk, _ in answered for request in chunk)
+
+
+@pytest.fixture
+def rounds() -> Iterator[_Rounds]:
+    """Return an engine whose prompts take as long as the test does."""
+    engine = _Rounds()
+    yield engine
+    engine.close()
 
 
 @pytest.fixture
@@ -75,44 +131,34 @@ def engine() -> Iterator[Engine]:
     engine.close()
 
 
-def test_a_short_query_beside_a_long_one(engine: Engine) -> None:
+def test_a_short_query_beside_a_long_one(rounds: _Rounds) -> None:
     """Ten prompts that come while a long query fills the window are answered before forty of its own are."""
-    bulk = engine.generate(_requests(100_000), lambda: False)
-    for _ in range(20):
-        next(bulk)
-    done = threading.Event()
-
-    def short() -> None:
-        assert len(list(engine.generate(_requests(10), lambda: False))) == 10
-        done.set()
-
-    thread = threading.Thread(target=short)
-    thread.start()
-    beside = 0
-    while not done.is_set():
-        next(bulk)
-        beside += 1
-    bulk.close()  # type: ignore[attr-defined]
-    thread.join(30)
-    assert beside <= 40
+    rounds.begin("long", 400)
+    assert rounds.round() == {"long": 8}
+    rounds.begin("short", 10)
+    await_true(rounds.second_waits)
+    answered: Counter[str] = Counter()
+    while answered["short"] < 10:
+        answered += rounds.round()
+        assert answered["long"] <= 40
 
 
-def test_equal_queries_end_together(engine: Engine) -> None:
+def test_equal_queries_end_together(rounds: _Rounds) -> None:
     """Of two queries of as many prompts, the later one is not answered after the earlier one but beside it."""
-    order: list[str] = []
-
-    def ask(name: str) -> None:
-        for _ in engine.generate(_requests(200), lambda: False):
-            order.append(name)  # noqa: PERF401 - the order in which both threads are here
-
-    threads = [threading.Thread(target=ask, args=(name,)) for name in "ab"]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
+    answered: Counter[str] = Counter()
+    for name in "ab":
+        rounds.begin(name, 200)
+        await_true(rounds.is_full)
+    await_true(rounds.second_waits)
+    for _ in range(25):
+        answered += rounds.round()
+    assert 70 <= answered["a"] <= 130
+    for _ in range(25):
+        answered += rounds.round()
+    for thread in rounds.queries:
         thread.join(60)
-    first = order[:200]
-    assert len(order) == 400
-    assert 70 <= first.count("a") <= 130
+        assert not thread.is_alive()
+    assert answered == {"a": 200, "b": 200}
 
 
 def test_a_client_that_reads_no_further_holds_nothing(engine: Engine) -> None:
@@ -135,8 +181,7 @@ def test_lock_in_order_of_arrival() -> None:
         for number in range(3):
             threads.append(threading.Thread(target=enter, args=(number,)))
             threads[-1].start()
-            while len(lock._waiting) <= number:
-                time.sleep(0.001)
+            await_true(lambda number=number: len(lock._waiting) > number)  # type: ignore[misc]
     with lock:
         order.append(3)
     for thread in threads:

@@ -4,7 +4,6 @@ import asyncio
 import http.client
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -35,13 +34,13 @@ def server(tmp_path: Path) -> Iterator[HttpServer]:
 
 
 def _connect(server: HttpServer, sent: bytes) -> socket.socket:
-    opened = socket.create_connection(("127.0.0.1", server.port or 0), timeout=30)
+    opened = socket.create_connection(("127.0.0.1", server.port or 0), timeout=60)
     opened.sendall(sent)
     return opened
 
 
 def _status(server: HttpServer, path: str) -> int:
-    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=30)) as connection:
+    with closing(http.client.HTTPConnection("127.0.0.1", server.port, timeout=60)) as connection:
         connection.request("GET", path)
         return connection.getresponse().status
 
@@ -64,7 +63,7 @@ def test_half_a_request(server: HttpServer, sent: bytes, monkeypatch: pytest.Mon
     monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.3)
     with closing(_connect(server, sent)) as opened:
         opened.settimeout(0.05)
-        for _ in range(400):
+        for _ in range(2_400):  # two minutes
             try:
                 opened.sendall(b"x")
                 if not opened.recv(1_000):
@@ -77,41 +76,56 @@ def test_half_a_request(server: HttpServer, sent: bytes, monkeypatch: pytest.Mon
 
 
 def test_whole_requests_one_after_another(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connection that sends whole requests stays, for longer than one of them may take."""
-    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.3)
+    """A connection that sends whole requests stays: once one is there, nothing is left that would close it."""
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 3_600.0)
+    waits, wait = list[asyncio.TimerHandle](), connections.PromptProtocol._wait
+
+    def noted(protocol: connections.PromptProtocol) -> None:
+        wait(protocol)
+        assert protocol._late is not None
+        waits.append(protocol._late)
+
+    monkeypatch.setattr(connections.PromptProtocol, "_wait", noted)
     with closing(_connect(server, b"")) as opened:
-        for _ in range(8):
+        for count in range(1, 9):
             opened.sendall(HALF + b"\r\n")
             received = b""
             while not received.endswith(b'{"status":"ok"}'):
                 received += (part := opened.recv(1_000))
                 assert part, f"the connection was closed after {received!r}"
             assert received.startswith(b"HTTP/1.1 200")
-            time.sleep(0.05)
+            assert [one.cancelled() for one in waits] == [True] * count
 
 
 def test_an_answer_may_take_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Bytes that come after a whole request do not end its answer, however long that takes."""
-    monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.05)
+    """Bytes that come after a whole request do not end its answer, however often their time is over."""
+    monkeypatch.setattr(connections, "REQUEST_SECONDS", 3_600.0)
+    asked, over, give_up = threading.Event(), asyncio.Semaphore(0), connections.PromptProtocol._give_up
 
-    asked = threading.Event()
+    def counted(protocol: connections.PromptProtocol) -> None:
+        give_up(protocol)
+        over.release()
 
     async def slow(scope: Scope, receive: Receive, send: Send) -> None:
         asked.set()
-        await asyncio.sleep(0.5)
+        for _ in range(3):
+            await over.acquire()
         await PlainTextResponse("at last")(scope, receive, send)
 
+    monkeypatch.setattr(connections.PromptProtocol, "_give_up", counted)
     listening = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(slow, http=connections.PromptProtocol, log_config=None, lifespan="off"))
-    thread = threading.Thread(target=server.run, args=([listening],))
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
-    with closing(socket.create_connection(listening.getsockname(), timeout=30)) as opened:
+    with closing(socket.create_connection(listening.getsockname(), timeout=60)) as opened:
         opened.sendall(HALF + b"\r\n")
-        asked.wait(30)
+        assert asked.wait(60)
+        monkeypatch.setattr(connections, "REQUEST_SECONDS", 0.05)
         opened.sendall(b"GET")
         text = b""
         while more := opened.recv(1_000):
             text += more
     server.should_exit = True
-    thread.join(30)
+    thread.join(60)
+    assert not thread.is_alive()
     assert text.endswith(b"at last")

@@ -1,7 +1,6 @@
 """Relational work and queries stop soon after they are cancelled, wherever they are."""
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -13,9 +12,10 @@ from flightllm.errors import CancelledError, SqlError, UnsupportedError
 from flightllm.operators.relational import Loop
 from flightllm.session import QueryResult
 from tests.databases import ask, small_database
+from tests.servers import await_true
 
 LONG = "SELECT sum(value % 7) AS s FROM generate_series(1, 1000000000000)"
-PATIENCE = 30.0
+PATIENCE = 60.0
 """Seconds after which something hangs; far above what stopping takes, so that a busy machine fails no test."""
 
 
@@ -47,7 +47,7 @@ def stopped(result: QueryResult) -> BaseException | None:
 
     thread = threading.Thread(target=pull)
     thread.start()
-    time.sleep(0.3)
+    thread.join(0.3)  # it is somewhere in its work then, and stops just as well where it is not
     result.query.cancel()
     thread.join(PATIENCE)
     assert not thread.is_alive()
@@ -142,11 +142,17 @@ def test_closing_the_database_stops_queries(tmp_path_factory: pytest.TempPathFac
     """A server that goes down stops what runs."""
     database = small_database(tmp_path_factory.mktemp("closing"), {"latency_ms": 3_600_000})
     result = database.session().execute("SELECT ai_gen('x', note) FROM people")
-    timer = threading.Timer(0.3, database.close)
-    timer.start()
+
+    def close() -> None:
+        await_true(lambda: bool(database.engine.sent))  # type: ignore[attr-defined]
+        database.close()
+
+    closing_it = threading.Thread(target=close)
+    closing_it.start()
     with pytest.raises(CancelledError):
         list(result.batches)
-    timer.join(PATIENCE)
+    closing_it.join(PATIENCE)
+    assert not closing_it.is_alive()
 
 
 def test_impossible_physical_plan(database: Database) -> None:

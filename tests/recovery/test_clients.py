@@ -44,8 +44,8 @@ def database(tmp_path: Path) -> Iterator[Database]:
 
 @pytest.fixture
 def server(database: Database) -> Iterator[FlightSqlServer]:
-    """Run a server for one query at a time, which gives stalled clients up after a second."""
-    limits, recovery = LimitsConfig(concurrent_queries=1), RecoveryConfig(stalled_seconds=1)
+    """Run a server for one query at a time."""
+    limits, recovery = LimitsConfig(concurrent_queries=1), RecoveryConfig()
     server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"), flight_limits=FlightLimits.of(limits, recovery))
     yield server
     server.drain(0)
@@ -67,6 +67,11 @@ def result_threads() -> int:
     return sum(thread.name.startswith("result-") for thread in threading.enumerate())
 
 
+def give_up_soon(server: FlightSqlServer) -> None:
+    """Have clients given up from now on that stall for a second, which on a busy machine any may at its start."""
+    object.__setattr__(server._core.limits, "stalled_seconds", 1.0)
+
+
 def free(server: FlightSqlServer) -> bool:
     """Tell whether no query has a place."""
     return server._core.slots.running == 0
@@ -78,6 +83,7 @@ def test_a_client_that_reads_no_more(
 ) -> None:
     """Killed or stopped in mid-result, a client loses its place within bounded time, and no thread makes its rows."""
     other.send_signal(number)
+    give_up_soon(server)
     await_true(lambda: free(server))
     await_true(lambda: result_threads() == 0)
     with Client(server.uri) as client:
@@ -91,6 +97,7 @@ def test_a_stalled_client_is_told(server: FlightSqlServer) -> None:
     with Client(server.uri) as client:
         batches = client.query(LARGE)[1]
         next(batches)
+        give_up_soon(server)
         await_true(lambda: free(server))
         with pytest.raises(CancelledError, match=r"took no rows for \[recovery\] stalled_seconds = 1"):
             list(batches)
@@ -98,12 +105,13 @@ def test_a_stalled_client_is_told(server: FlightSqlServer) -> None:
 
 def test_a_slow_query_is_not_a_stalled_client(server: FlightSqlServer) -> None:
     """A query that takes long for its rows, or a client that pauses for less, is let be."""
+    give_up_soon(server)
     sql = "SELECT ai_gen('What of {n}?', n) AS a FROM generate_series(1, 40) AS g(n)"
     with Client(server.uri) as client:
         assert sum(batch.num_rows for batch in client.query(sql)[1]) == 40
         batches = client.query("SELECT 1 AS a")[1]
         next(batches)
-        time.sleep(0.3)
+        time.sleep(0.3)  # noqa: TID251 -- the client's pause
         assert list(batches) == []
 
 

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from multiprocessing import Pipe
 from pathlib import Path
 
@@ -30,6 +31,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /pro
 
 SLOW = '[engine]\nkind = "fake"\nmax_in_flight = 1\nlatency_ms = 20.0'
 COUNT = "SELECT count(*) FROM generate_series(1, 1000)"
+LARGE = "SELECT value, repeat('x', 200) AS s FROM generate_series(1, {rows})"
 
 
 def test_a_killed_process_is_replaced(tmp_path: Path) -> None:
@@ -54,31 +56,60 @@ def test_a_process_that_hangs_is_replaced(tmp_path: Path) -> None:
     with SupervisedServer(tmp_path, "[recovery]\nhung_seconds = 2") as server:
         await_true(lambda: len(server.children()) == 2)
         worker = server.children()[0]
-        assert server.query(COUNT) == [(1000,)]
-        os.kill(worker, signal.SIGSTOP)
-        await_true(lambda: worker not in server.children(), 60)
+        assert server.query_again(COUNT) == [(1000,)]
+        with suppress(ProcessLookupError):  # a machine that is busy for 2 s stops it too
+            os.kill(worker, signal.SIGSTOP)
+        await_true(lambda: worker not in server.children())
         assert server.query_again(COUNT) == [(1000,)]
         assert "server process hangs" in server.log.read_text()
         assert server.stop() == 0
 
 
-@pytest.mark.slow
-def test_a_frozen_server_does_not_hang(tmp_path: Path) -> None:
-    """One whose processes all stood still for long, as in `docker pause`, goes on with the process that it had."""
-    with SupervisedServer(tmp_path, "[recovery]\nhung_seconds = 4") as server:
-        await_true(lambda: len(server.children()) == 2)
-        children = server.children()
-        for process in (server.process.pid, *children):
-            os.kill(process, signal.SIGSTOP)
-        time.sleep(5)
-        os.kill(server.process.pid, signal.SIGCONT)
-        time.sleep(0.2)  # it looks before the others have said anything
-        for process in children:
-            os.kill(process, signal.SIGCONT)
-        assert server.query(COUNT) == [(1000,)]
-        time.sleep(1.5)  # it looks again
-        assert server.children() == children
-        assert "server process hangs" not in server.log.read_text()
+class _Watched(Worker):
+    """A process that is said to be alive before some looks of the supervisor, and what was done to it."""
+
+    def __init__(self, supervisor: _Supervisor, heard: str) -> None:
+        self._supervisor = supervisor
+        self._heard = list(heard)
+        self.done = list[str]()
+
+    async def look(self, _seconds: float) -> None:
+        """Let the time until the next look pass."""
+        if not self._heard:
+            raise asyncio.CancelledError
+        if self._heard.pop(0) == "x":
+            self._supervisor._heard += 1.0
+
+    def abort(self) -> None:
+        """Note it."""
+        self.done.append("abort")
+
+    def kill(self) -> None:
+        """Note it."""
+        self.done.append("kill")
+
+
+@pytest.mark.parametrize(
+    ("heard", "done"),
+    [
+        ("....." + ".", ["abort", "kill"]),
+        ("xxx" + "....." + ".", ["abort", "kill"]),
+        ("...x" * 5, []),
+        (".xxxxxxxx", []),
+    ],
+    ids=["silent", "silent later", "slow", "frozen"],
+)
+def test_who_hangs(tmp_path: Path, heard: str, done: list[str]) -> None:
+    """One that is silent at four looks in a row is ended; not one that stood still with its supervisor.
+
+    After that, as after `docker pause`, the clock says that it has been silent for an hour, but nobody looked.
+    """
+    supervisor = _Supervisor(Config(data_folder=tmp_path, recovery=RecoveryConfig(hung_seconds=4)))
+    supervisor._listening, supervisor._heard = True, time.monotonic() - 3_600
+    worker = _Watched(supervisor, heard)
+    with suppress(asyncio.CancelledError):
+        asyncio.run(supervisor._end_if_hung(worker, worker.look))
+    assert worker.done == done
 
 
 def test_a_spare_process_that_dies_is_replaced(tmp_path: Path) -> None:
@@ -141,7 +172,7 @@ def test_a_signal_between_two_processes(tmp_path: Path, monkeypatch: pytest.Monk
         await supervisor._worker.ended()
         supervisor._on_signal(signal.SIGTERM)
         later = supervisor._worker = await sleeper()
-        return await asyncio.wait_for(later.ended(), 30)
+        return await asyncio.wait_for(later.ended(), 60)
 
     assert asyncio.run(signalled()) == -signal.SIGKILL
 
@@ -207,7 +238,7 @@ def test_a_signal_drains(tmp_path: Path, number: int) -> None:
         rows = next(batches).num_rows
         server.process.send_signal(number)
         assert rows + sum(batch.num_rows for batch in batches) == 50
-        assert server.process.wait(30) == 0
+        assert server.process.wait(60) == 0
 
 
 def test_draining_has_a_limit(tmp_path: Path) -> None:
@@ -218,7 +249,7 @@ def test_draining_has_a_limit(tmp_path: Path) -> None:
         server.process.send_signal(signal.SIGTERM)
         with pytest.raises(FlightLLMError):
             list(batches)
-        assert server.process.wait(30) == 0
+        assert server.process.wait(60) == 0
 
 
 @pytest.mark.slow
@@ -260,13 +291,13 @@ def test_a_second_signal_stops_at_once(tmp_path: Path) -> None:
 
 def test_drain_command(tmp_path: Path) -> None:
     """`flightllm drain` lets a running query finish, and ends the server well."""
-    with SupervisedServer(tmp_path, SLOW) as server, Client(server.uri) as client:
-        batches = slow_query(client, 50)
+    with SupervisedServer(tmp_path) as server, Client(server.uri) as client:
+        batches = client.query(LARGE.format(rows=300_000))[1]  # it runs until its rows are read
         rows = next(batches).num_rows
         said = CliRunner().invoke(main, ["drain", "--uri", server.uri])
         assert said.output == "draining: 1 query runs\n"
-        assert rows + sum(batch.num_rows for batch in batches) == 50
-        assert server.process.wait(30) == 0
+        assert rows + sum(batch.num_rows for batch in batches) == 300_000
+        assert server.process.wait(60) == 0
 
 
 @pytest.mark.slow
@@ -318,7 +349,7 @@ def test_modules_in_the_working_folder_do_not_matter(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline().startswith("listening ")
         process.terminate()
-        assert process.wait(30) == 0
+        assert process.wait(60) == 0
 
 
 def slow_query(client: Client, rows: int) -> Iterator[pa.RecordBatch]:

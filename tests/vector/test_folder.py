@@ -121,7 +121,7 @@ def test_killed_while_writing(tmp_path: Path, wait: float) -> None:
     with subprocess.Popen([sys.executable, "-c", _WRITER, str(tmp_path)], stdout=subprocess.PIPE) as writer:
         assert writer.stdout is not None
         writer.stdout.readline()
-        time.sleep(wait)
+        time.sleep(wait)  # noqa: TID251 -- it is killed at any moment
         os.kill(writer.pid, signal.SIGKILL)
     manifest = folder.manifest()
     assert manifest is not None

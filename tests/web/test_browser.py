@@ -53,11 +53,11 @@ class Browser:
 
     def await_text(self, text: str) -> None:
         """Wait until the page says something."""
-        await_true(lambda: self.says(text), 20)
+        await_true(lambda: self.says(text))
 
     def fill(self, name: str, text: str) -> WebElement:
         """Type into the field of an id."""
-        await_true(lambda: bool(self.all(f"#{name}")), 20)
+        await_true(lambda: bool(self.all(f"#{name}")))
         (field,) = self.all(f"#{name}")
         field.clear()
         field.send_keys(text)
@@ -76,7 +76,7 @@ class Browser:
     def run(self, sql: str) -> None:
         """Run a statement by the keyboard, and wait for its end."""
         self.fill("sql", sql).send_keys(Keys.CONTROL, Keys.ENTER)
-        await_true(lambda: self.button("Run").is_enabled(), 20)
+        await_true(lambda: self.button("Run").is_enabled())
 
 
 @pytest.fixture(scope="module")
@@ -182,7 +182,7 @@ def test_cancel_and_leave(browser: Browser, database: Database) -> None:
         browser.fill("sql", "SELECT ai_gen('And of {a}?', a) AS x FROM open_t").send_keys(Keys.CONTROL, Keys.ENTER)
         browser.await_text("of 2,000 model calls")
         leave()
-        await_true(lambda: not database.queries.running(), 10)
+        await_true(lambda: not database.queries.running())
 
 
 def test_tables_and_load(browser: Browser) -> None:

@@ -14,7 +14,7 @@ from flightllm.flight.server import FlightSqlServer
 from flightllm.flight.turns import Asker
 from flightllm.observe.http import HttpServer
 from flightllm.web.cells import columns_of, rows_of
-from tests.servers import await_true
+from tests.servers import await_true, time_over
 from tests.web.support import PAGE, Visitor
 
 
@@ -143,7 +143,7 @@ def test_leaving_stops_a_query(visit: Callable[[str], Visitor], database: Databa
 @pytest.mark.slow
 def test_limits_hold(tmp_path: Path) -> None:
     """Places, time and result bytes are bounded as over Flight, and refusals are counted."""
-    limits = LimitsConfig(concurrent_queries=1, queue_seconds=0.3, result_bytes=1_000, statement_seconds=1.0)
+    limits = LimitsConfig(concurrent_queries=1, result_bytes=1_000)
     engine = EngineConfig("fake", max_in_flight=1, options={"latency_ms": 500})
     database = Database.open(Config(engine=engine, limits=limits, data_folder=tmp_path))
     server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"), limits, login=database.access.login)
@@ -152,10 +152,13 @@ def test_limits_hold(tmp_path: Path) -> None:
         visitor.post("/api/sign-in")
         assert "[limits] result_bytes" in visitor.error("SELECT value FROM generate_series(1, 100000)")
         slow = "SELECT ai_gen('Of {value}?', value) FROM generate_series(1, 20)"
-        assert "[limits] statement_seconds" in visitor.error(slow)
+        with time_over(server, 1.0, lambda: bool(database.engine.sent)):  # type: ignore[attr-defined]
+            assert "[limits] statement_seconds" in visitor.error(slow)
         await_true(lambda: not server.core.slots.running)
         place = server.core.slots.take(Asker("ann", ""), lambda: False)
-        assert "[limits] concurrent_queries" in visitor.error("SELECT 1")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(server.core.slots, "_wait_seconds", 0.3)
+            assert "[limits] concurrent_queries" in visitor.error("SELECT 1")
         place.release()
         assert visitor.rows("SELECT 1") == [["1"]]
         refused = visitor.get("/api/load")[1]["refusals"]

@@ -175,8 +175,8 @@ def test_failures(first: tuple[Path, list[list[Prompt]], dict[str, Any]]) -> Non
     with serving(folder, *faults) as store:
         assert store.stdout is not None
         address = f"port://localhost:{int(store.stdout.readline())}"
-        broken = run(GROUPED, rounds[:7], address, "float32", load_seconds=2.0, pause_seconds=0.0)
-        assert store.wait(10) < 0
+        broken = run(GROUPED, rounds[:7], address, "float32", load_seconds=10.0, pause_seconds=0.0)
+        assert store.wait(60) < 0
     assert tokens(broken) == tokens(result)[:7]
     assert broken["loaded"] == 2 * CHUNK + SHARED + CHUNK
     assert cached(broken)[4] == CACHED
