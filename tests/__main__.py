@@ -9,12 +9,13 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
-STEPS = (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy",))
-FAST = ("config", "functions", "operators", "order", "plan", "rewrite", "sql", "udfs")
+LINT = (("ruff", "check", "."), ("ruff", "format", "--check", "."))
+FAST = ("config", "dialect", "functions", "operators", "order", "plan", "rewrite", "sql", "udfs")
 """Folders of tests that need no server, model or process."""
 WORKERS = ("-n", "2")
 """Tests wait for processes and files much of the time, so two run side by side even on one core."""
@@ -41,22 +42,33 @@ def main(arguments: list[str]) -> int:
         names.touch()
         environment = {**os.environ, **SETTINGS, "FLIGHTLLM_FAILED_TESTS": str(names)}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles the package
-        failed, found = [], False
-        for step in (*STEPS, *runs(others, fast=chosen.fast, everything=chosen.all)):
-            print(f"\n$ python -m {shlex.join(step)}", flush=True)
-            ended = subprocess.run([sys.executable, "-m", *step], cwd=ROOT, env=environment, check=False)
-            if step[0] == "pytest":
-                found |= ended.returncode != NO_TESTS
-            if ended.returncode and not (step[0] == "pytest" and ended.returncode == NO_TESTS):
-                failed.append(" ".join(part for part in step[:2] if not part.startswith("-")))
-        if not found:
-            failed.append("pytest found no test")
+        types = started(("mypy",), environment, subprocess.PIPE)  # beside the tests
+        failed = [" ".join(step[:2]) for step in LINT if run(step, environment)]
+        codes = [run(step, environment) for step in runs(others, fast=chosen.fast, everything=chosen.all)]
+        print("\n$ python -m mypy", types.communicate()[0].decode(), sep="\n")
         tests = names.read_text(encoding="utf-8").splitlines()
-    print(f"\nfailed: {', '.join(failed)}" if failed else "\nall checks passed")
+    if types.returncode:
+        failed.append("mypy")
+    if set(codes) == {NO_TESTS}:
+        failed.append("pytest, which found no test")
+    elif not set(codes) <= {0, NO_TESTS}:
+        failed.append("pytest")
+    print(f"failed: {', '.join(failed)}" if failed else "all checks passed")
     if tests:
         print(*(f"  {name}" for name in tests), sep="\n")
         print(f"Run one of them: python -m pytest {shlex.quote(tests[0])}")
     return len(failed)
+
+
+def run(step: Sequence[str], environment: Mapping[str, str]) -> int:
+    """Run a step to its end, and return its exit status."""
+    print(f"\n$ python -m {shlex.join(step)}", flush=True)
+    return started(step, environment).wait()
+
+
+def started(step: Sequence[str], environment: Mapping[str, str], output: int | None = None) -> subprocess.Popen[bytes]:
+    """Start a step as `python -m`; what it says goes to `output`."""
+    return subprocess.Popen([sys.executable, "-m", *step], cwd=ROOT, env=environment, stdout=output, stderr=output)
 
 
 def runs(arguments: list[str], *, fast: bool, everything: bool) -> list[tuple[str, ...]]:

@@ -43,6 +43,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
     A busy machine is no failure, so a long test only shows up here.
     """
+    if hasattr(terminalreporter.config, "workerinput"):  # a worker of pytest-xdist: its reports reach the main process
+        return
     if path := os.environ.get("FLIGHTLLM_FAILED_TESTS"):
         failed = [report.nodeid for kind in ("failed", "error") for report in terminalreporter.stats.get(kind, ())]
         with Path(path).open("a", encoding="utf-8") as file:
