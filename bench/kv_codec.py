@@ -45,7 +45,7 @@ _HELD_OUT = 4
 def main() -> None:
     """Measure, and print tables."""
     options = parse_options(__doc__ or "")
-    learned, texts = _chunks(12 if options.quick else 40)
+    learned, texts = _chunks(12, 500) if options.quick else _chunks(40, CHUNK_TOKENS)
     profile = Profile.load(profile_path(demo_model()))
     figures: dict[str, Any] = {}
     for name, chunks in texts.items():
@@ -75,15 +75,15 @@ _SIZES: Mapping[str, Callable[[LevelReport], str]] = {
 }
 
 
-def _chunks(count: int) -> tuple[list[torch.Tensor], dict[str, list[torch.Tensor]]]:
-    """Return chunks that the profile was learned from, and others by the kind of text."""
+def _chunks(count: int, tokens: int) -> tuple[list[torch.Tensor], dict[str, list[torch.Tensor]]]:
+    """Return chunks that the profile was learned from, and others by the kind of text, each of so many tokens."""
     model, encoder = PrefixModel(demo_model(), "cpu", "auto"), PromptEncoder(demo_model(), chat=False)
     rows = (encoder.encode([text])[0] for text in sample_texts())
-    samples = [model.kv_cache(ids) for ids in contexts(rows, CHUNK_TOKENS, count)]
+    samples = [model.kv_cache(ids) for ids in contexts(rows, tokens, count)]
     found = {"sample tables": samples[_HELD_OUT - 1 :: _HELD_OUT]}
     chats = long_chats(encoder, count // _HELD_OUT)
     if chats:
-        found["long chats"] = [model.kv_cache(ids[:CHUNK_TOKENS]) for ids in chats]
+        found["long chats"] = [model.kv_cache(ids[:tokens]) for ids in chats]
     return [chunk for place, chunk in enumerate(samples) if (place + 1) % _HELD_OUT], found
 
 

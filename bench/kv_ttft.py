@@ -42,8 +42,8 @@ from tests.kv_servers import KvProcess
 _LADDER: Final = Ladder(("int8", DEFAULT_CODEC), DEFAULT_CODEC)
 _LEVELS: Final = Ladder(tuple(name for name in CODECS if name != "raw"), DEFAULT_CODEC)
 _VOCABULARY: Final = 4_000
-_PROFILED, _PROFILED_TOKENS = 16, 3_000
-"""Prompts that the profile is learned from, and how long these are."""
+_PROFILED, _PROFILED_TOKENS = 16, (500, 3_000)
+"""Prompts that the profile is learned from, and how long these are: as long as what is asked, within bounds."""
 _SETTLING: Final = 2
 """Loads that only measure the link."""
 
@@ -57,7 +57,9 @@ class Bench:
         weights = model(SHAPES[given.model])
         self._model = PrefixModel(weights, "cpu", "auto")
         profile = folder / "profile.npz"
-        caches = [self._model.kv_cache(_tokens(seed, _PROFILED_TOKENS)) for seed in range(1, _PROFILED)]
+        low, high = _PROFILED_TOKENS
+        profiled = min(max(tokens, low), high)
+        caches = [self._model.kv_cache(_tokens(seed, profiled)) for seed in range(1, _PROFILED)]
         learn(lambda: caches).save(profile)
         store = open_things.enter_context(KvProcess(folder, "--max-bytes", str(8 << 30)))
         self.network = open_things.enter_context(Network(store.uri.removeprefix("grpc://")))
@@ -78,7 +80,7 @@ class Bench:
         for length in given.tokens:
             self.first_token(length)
         filling.close()
-        whole = self._model.kv_cache(self._prompt[:_PROFILED_TOKENS])
+        whole = self._model.kv_cache(self._prompt[:profiled])
         self.bits = {
             codec.name: 8 * len(codec.encode(whole)) / whole.numel() for codec in filling.keeper.source.codecs.values()
         }
