@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 SEARCH_CATALOG = "search"
 """The catalog of a query's own context that holds the rows of searches in FROM."""
+MERGE_JOINS = "SET datafusion.optimizer.prefer_hash_join = false"
+"""Has right and full joins run as sort-merge joins; DataFusion plans these in a parallel context alone."""
 _OUTER_JOIN = re.compile(r"^ *(Left|Right|Full) Join:", re.MULTILINE)
 _FILE_GROUPS, _BETWEEN_PATHS = "file_groups={", re.compile(r"([\[\],\s])")
 """What physical plans say of files, whose folders are no client's business."""
@@ -153,7 +155,7 @@ def join_settings(planned: DataFrame) -> list[str]:
     kinds = set(_OUTER_JOIN.findall(text))
     settings = ["SET datafusion.optimizer.join_reordering = false"] if kinds else []
     if kinds - {"Left"} and not _JOIN_FILTER.search(text):
-        settings.append("SET datafusion.optimizer.prefer_hash_join = false")
+        settings.append(MERGE_JOINS)
     return settings
 
 

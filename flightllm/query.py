@@ -12,6 +12,7 @@ from typing import Protocol
 
 import pyarrow as pa
 import structlog
+from datafusion import SessionContext
 from google.protobuf.message import DecodeError
 
 from flightllm.ai import EMBEDDING, SEARCH, AICall
@@ -20,6 +21,7 @@ from flightllm.catalog.numbered import NumberedTable
 from flightllm.engines import Served
 from flightllm.errors import FlightLLMError, LimitExceededError, SqlError, UnsupportedError
 from flightllm.frames import (
+    MERGE_JOINS,
     SEARCH_CATALOG,
     datafusion_plans,
     extract,
@@ -243,10 +245,21 @@ class BatchQuery:
                 f"an AI call stands beside what has no bound ({unlimited}), and both would run in one process"
                 f" ({reason}): keep the rows without the AI call in a table by CREATE TABLE … AS first"
             )
-        self._planned = planned
-        self.schema = shown(context, self._planned, extracted)
+        self.schema = shown(context, planned, extracted)
         self._join_settings = join_settings(planned)
+        if MERGE_JOINS in self._join_settings:  # parts run side by side then, and are counted
+            context = self._context()
+            register_stubs(context, extracted.calls)
+            planned = frame_of(context, extracted)
+        self._planned = planned
         self.calls: Collection[AICall] = extracted.calls.values()
+
+    def _context(self) -> SessionContext:
+        """Return a context whose joins run right; it keeps the order of rows where it needs no sort-merge joins."""
+        context = scalar_context(self.services, self._extracted, parallel=MERGE_JOINS in self._join_settings)
+        for setting in self._join_settings:
+            context.sql(setting)
+        return context
 
     def run(self, record: QueryRecord) -> Batches:
         """Run it within the session's budget; see `run_on`."""
@@ -282,7 +295,7 @@ class BatchQuery:
         return parts
 
     def _run(self, record: QueryRecord, backings: Mapping[str, Backing]) -> Batches:
-        context = scalar_context(self.services, self._extracted, parallel=False)
+        context = self._context()
         errors: list[Exception] = []
         functions = BatchFunctions(
             backings,
@@ -293,8 +306,6 @@ class BatchQuery:
             errors,
         )
         functions.register(context, self._extracted.calls)
-        for setting in self._join_settings:
-            context.sql(setting)
         frame = frame_of(context, self._extracted)
         try:
             yield from named(self.services.loop.stream(frame, record.cancelled.is_set), self.schema)
@@ -338,8 +349,9 @@ class StagedQuery:
             self._rules = (nearest_by_index.__name__, *self._rules)
             self._extracted = extracted
         self._context = scalar_context(services, extracted)
-        self._ordered = scalar_context(services, extracted, parallel=False)
-        for setting in join_settings(unevaluated(services, extracted, frame) if self.unbounded else frame):
+        joins = join_settings(unevaluated(services, extracted, frame) if self.unbounded else frame)
+        self._ordered = scalar_context(services, extracted, parallel=MERGE_JOINS in joins)
+        for setting in joins:
             self._context.sql(setting)
             self._ordered.sql(setting)
         self._stage: Relational = Cutter(self._context, planned.functions).cut(root)

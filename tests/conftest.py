@@ -15,8 +15,6 @@ _SLOW_SECONDS: Final = 5.0
 """Tests that take longer are to be marked `slow`."""
 _SLOW_TIMEOUT: Final = 900
 """Seconds after which a slow test counts as one that hangs."""
-_GROUPS: Final = ("vllm", "ray")
-"""Markers of tests that one worker runs, so that its engines are shared and two never compete for the machine."""
 
 
 @pytest.fixture(autouse=True)
@@ -26,16 +24,11 @@ def _structlog_as_found() -> Iterator[None]:
     structlog.reset_defaults()
 
 
-@pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in its own hook
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Group tests by engine, for `--dist loadgroup`, and give slow ones time on a busy machine."""
+    """Give slow tests time on a busy machine."""
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(_SLOW_TIMEOUT))
-        for name in _GROUPS:
-            if item.get_closest_marker(name):
-                item.add_marker(pytest.mark.xdist_group(name))
-                break
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -125,7 +125,7 @@ def serving(
 
 @contextmanager
 def time_over(server: FlightSqlServer, seconds: float, when: Callable[[], bool]) -> Iterator[None]:
-    """Bound statements in the block by so many seconds, which are over when the test says so: no clock is asked."""
+    """Limit statements in the block to `seconds`. The limit passes once `when()` is true, not by the clock."""
     database = server._core.database
     assert isinstance(database, Database)
     limits = database.config.limits

@@ -186,9 +186,13 @@ def test_wrong(session: Session, sql: str, error: type[Exception], message: str,
         session.execute(sql, settings={"optimizer": optimizer})
 
 
+@pytest.mark.parametrize("cores", [1, 4])
 @pytest.mark.parametrize("kind", ["RIGHT", "FULL"])
-def test_filters_on_both_sides_of_an_outer_join(session: Session, kind: str) -> None:
+def test_filters_on_both_sides_of_an_outer_join(
+    session: Session, kind: str, cores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """DataFusion by itself pushes one filter to the wrong side where columns of the sides share name and place."""
+    monkeypatch.setattr("flightllm.catalog.contexts._cores", lambda: cores)
     left = "(SELECT 1 AS k, 1 AS n UNION ALL SELECT NULL, 2 UNION ALL SELECT 5, 2)"
     right = "(SELECT 2 AS k, 1 AS m, 'q' AS y UNION ALL SELECT NULL, 2, NULL UNION ALL SELECT 7, 2, 's')"
     sql = f"SELECT u.k AS a, v.k AS b, v.y FROM {left} u {kind} JOIN {right} v ON u.n = v.m"
@@ -196,6 +200,10 @@ def test_filters_on_both_sides_of_an_outer_join(session: Session, kind: str) -> 
     filtered = ask(session, f"{sql} WHERE coalesce(u.k, 0) < 3 AND v.y IS NOT NULL").rows
     expected = [row for row in joined if (row["a"] or 0) < 3 and row["y"] is not None]
     assert sorted(map(repr, filtered)) == sorted(map(repr, expected))
+    asking = sql.replace("v.y FROM", "ai_gen('Say', v.y) AS y FROM") + " WHERE coalesce(u.k, 0) < 3 AND v.y IS NOT NULL"
+    for optimizer in ("on", "off"):
+        places = [(row["a"], row["b"]) for row in ask(session, asking, optimizer=optimizer).rows]
+        assert sorted(map(repr, places)) == sorted(repr((row["a"], row["b"])) for row in expected)
 
 
 def test_further_conditions_of_a_full_join(session: Session) -> None:

@@ -140,6 +140,15 @@ class Memory:
         return context
 
 
+@cache
+def _cores() -> int:
+    """Return how many parts DataFusion would run side by side by itself: as many as this process has cores."""
+    context = SessionContext(SessionConfig().with_information_schema(enabled=True))
+    sql = "SELECT value FROM information_schema.df_settings WHERE name = 'datafusion.execution.target_partitions'"
+    [batch] = context.sql(sql).collect()
+    return int(batch.column(0)[0].as_py())
+
+
 def shared_context(catalog: Catalog, memory: Memory, *, planning: bool, parallel: bool) -> QueryContext:
     """Return a context over the shared catalog.
 
@@ -151,8 +160,9 @@ def shared_context(catalog: Catalog, memory: Memory, *, planning: bool, parallel
         .with_create_default_catalog_and_schema(enabled=False)
         .with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
     )
-    if not parallel:
-        config = config.with_target_partitions(1)
+    # Two on one core as well: with one, DataFusion plans no sort-merge join, and its hash joins can drop rows of right
+    # and full joins; see `frames.join_settings`.
+    config = config.with_target_partitions(max(2, _cores()) if parallel else 1)
     context = memory.context(config)
     context.register_catalog_provider(CATALOG, catalog)
     if planning:

@@ -74,8 +74,8 @@ class Change:
 def decide(scaling: Scaling, loads: Mapping[int, Load], now: float, seen: Seen | None) -> tuple[Change, Seen]:
     """Return what to change, and what to pass the next time as `seen`. `loads` has every replica that is to stay.
 
-    The number settles where the load is constant, and where its peaks come again within `downscale_delay_s`: what a
-    peak brings in stays until the next one.
+    The number settles where the load is constant, and where as much work piles up again within `downscale_delay_s`.
+    After the last such peak a replica goes within twice that time.
     """
     total = sum(load.seconds for load in loads.values())
     seen = _look(loads, total, now, seen or Seen(now, now))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench.eviction_replay import closed, compare, distinct, eviction_seconds, filled, replay
+from bench.eviction_replay import closed, compare, distinct, filled, replay
 from bench.eviction_workloads import Event, What
 from flightllm.kvcache.eviction import POLICIES
 from flightllm.kvcache.eviction.base import Use
@@ -80,8 +80,10 @@ def steps(name: str, blocks: int) -> float:
 
 @pytest.mark.parametrize("name", ["lru", "workload_aware", "planned"])
 def test_evictions_are_quick(name: str) -> None:
-    """An eviction takes few steps, and hardly more of them with sixteen times as many blocks."""
+    """An eviction runs few lines of Python, and hardly more of them with sixteen times as many blocks.
+
+    Work within one call of C, such as `min` over all blocks, does not show.
+    """
     few, many = steps(name, 1_600), steps(name, 25_600)
     assert many < 1_000
     assert many < 2 * few
-    assert eviction_seconds(name, 1_600, evictions=20) > 0

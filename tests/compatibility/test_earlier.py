@@ -38,7 +38,7 @@ kvcache = pytest.mark.skipif(
 
 @dataclass(frozen=True)
 class Earlier:
-    """A copy of what a version wrote, which may be written to, and what it said of it."""
+    """A copy of a version's folder, which tests can change, and what that version answered."""
 
     place: Path
     copy: Path

@@ -51,7 +51,7 @@ def test_sigterm_lets_a_running_query_finish(tmp_path: Path) -> None:
 
 
 def _signal_until_it_ends(process: subprocess.Popen[str]) -> None:
-    """Signal twice; and again, as two that come before a busy process looks are one."""
+    """Signal until the process ends: a busy process can take two signals for one."""
     for _ in range(60):
         process.send_signal(signal.SIGTERM)
         with suppress(subprocess.TimeoutExpired):

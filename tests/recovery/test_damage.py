@@ -88,10 +88,10 @@ def test_an_index_cut_off_while_it_is_searched(tmp_path: Path) -> None:
         assert len(server.query_again(search)) == 3
 
 
-@pytest.mark.slow
-def test_rows_acknowledged_before_a_kill_are_there(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("kills", "clients"), [(1, 1), pytest.param(4, 3, marks=pytest.mark.slow)])
+def test_rows_acknowledged_before_a_kill_are_there(tmp_path: Path, kills: int, clients: int) -> None:
     """Clients insert while the process is killed again and again: each row acknowledged is there, no other twice."""
-    kills, clients, stop = 4, 3, threading.Event()
+    stop = threading.Event()
     acknowledged: list[int] = []
     doubtful: list[int] = []
     strange: list[Exception] = []

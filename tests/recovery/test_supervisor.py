@@ -356,3 +356,19 @@ def slow_query(client: Client, rows: int) -> Iterator[pa.RecordBatch]:
     """Start a query that takes 20 ms a row, under `SLOW`."""
     client.query(f"CREATE TABLE numbers AS SELECT * FROM generate_series(1, {rows}) AS g(n)")
     return client.query("SELECT ai_gen('What of {n}?', n) AS a FROM numbers")[1]
+
+
+@pytest.mark.slow
+def test_a_frozen_server_does_not_hang(tmp_path: Path) -> None:
+    """One whose processes all stood still for long, as in `docker pause`, goes on with the process that it had."""
+    with SupervisedServer(tmp_path, "[recovery]\nhung_seconds = 30") as server:
+        await_true(lambda: len(server.children()) == 2)
+        children = server.children()
+        for process in (server.process.pid, *children):
+            os.kill(process, signal.SIGSTOP)
+        time.sleep(40)  # noqa: TID251 -- the processes stand still for longer than `hung_seconds`
+        for process in (server.process.pid, *children):
+            os.kill(process, signal.SIGCONT)
+        assert server.query(COUNT) == [(1000,)]
+        assert server.children() == children
+        assert "server process hangs" not in server.log.read_text()

@@ -10,16 +10,16 @@ import pytest
 from flightllm.database import Database
 from tests.databases import open_database, rows
 
-WRITERS, TIMES, ROWS = 3, 25, 400
+WRITERS, ROWS = 3, 400
 
 
-@pytest.mark.slow
-def test_changes_and_queries_together(tmp_path: Path) -> None:
+@pytest.mark.parametrize("times", [5, pytest.param(25, marks=pytest.mark.slow)])
+def test_changes_and_queries_together(tmp_path: Path, times: int) -> None:
     """Inserts, updates and deletes all take effect, and each query sees whole statements only."""
     database = open_database(tmp_path)
     database.session().update("CREATE TABLE t (writer BIGINT, n BIGINT, mark BIGINT)")
     errors: list[Exception] = []
-    writers = [_thread(partial(insert, database, number), errors) for number in range(WRITERS)]
+    writers = [_thread(partial(insert, database, number, times), errors) for number in range(WRITERS)]
     done = threading.Event()
     others = [_thread(partial(look, database, done), errors), _thread(partial(mark, database, done), errors)]
     for thread in writers:
@@ -29,7 +29,7 @@ def test_changes_and_queries_together(tmp_path: Path) -> None:
         thread.join()
     assert errors == []
     every = "SELECT writer, count(*) AS c, count(DISTINCT n) AS d FROM t GROUP BY writer ORDER BY writer"
-    wanted = [{"writer": number, "c": TIMES * ROWS, "d": TIMES} for number in range(WRITERS)]
+    wanted = [{"writer": number, "c": times * ROWS, "d": times} for number in range(WRITERS)]
     assert rows(database.session(), every) == wanted
     database.close()
     again = open_database(tmp_path)
@@ -37,10 +37,10 @@ def test_changes_and_queries_together(tmp_path: Path) -> None:
     again.close()
 
 
-def insert(database: Database, number: int) -> None:
+def insert(database: Database, number: int, times: int) -> None:
     """Add statements' rows, each with a number of its own, and remove others at once."""
     session = database.session()
-    for n in range(TIMES):
+    for n in range(times):
         values = f"SELECT {number} AS w, {n} AS n, 0 AS m FROM generate_series(1, {ROWS})"
         assert session.update(f"INSERT INTO t {values}") == ROWS
         assert (
