@@ -23,8 +23,8 @@ ENGINES = "vllm or ray"
 """Each worker would start engines of its own: their tests run after the others, in one process."""
 NO_PLACES = ("--deselect", "--ignore", "--ignore-glob", "-k", "-p", "-o", "-W", "-c")
 """Options of pytest whose value chooses no test to run by its place."""
-NO_TESTS, INTERRUPTED = 5, 130
-"""How pytest ends where it finds no test, and how this command ends after Ctrl-C."""
+WRONG_OPTION, NO_TESTS, INTERRUPTED = 4, 5, 130
+"""How pytest ends where it cannot read its options or finds no test, and how this command ends after Ctrl-C."""
 SETTINGS = {
     "PYTHONUNBUFFERED": "1",
     "OMP_NUM_THREADS": "1",  # threads of several workers wait for each other
@@ -39,32 +39,49 @@ def main(arguments: list[str]) -> int:
     layers.add_argument("--fast", action="store_true", help="the folders that need no server and no model")
     layers.add_argument("--all", action="store_true", help="every test, those marked slow too")
     chosen, others = parser.parse_known_args(arguments)
+    for place in places(others):
+        path = place.partition("::")[0]
+        if (path != place or path.startswith("tests/") or path.endswith(".py")) and not Path(ROOT, path).exists():
+            parser.error(f"there is no {path} in {ROOT}")
     with TemporaryDirectory() as folder:
         names = Path(folder, "failed")
         names.touch()
         environment = {**os.environ, **SETTINGS, "FLIGHTLLM_FAILED_TESTS": str(names)}
         environment.pop("PYTHONDONTWRITEBYTECODE", None)  # else each process that a test starts compiles the package
-        types = started(("mypy",), environment, piped=True)  # beside the tests
         try:
-            failed = [" ".join(step[:2]) for step in LINT if run(step, environment)]
-            codes = {run(step, environment) for step in runs(others, fast=chosen.fast, everything=chosen.all)}
-            print("\n$ python -m mypy", types.communicate()[0].decode(), sep="\n")
+            failed = check(runs(others, fast=chosen.fast, everything=chosen.all), environment)
         except KeyboardInterrupt:
             return INTERRUPTED
-        finally:
-            types.kill()
         tests = names.read_text(encoding="utf-8").splitlines()
+    print(f"failed: {', '.join(failed)}" if failed else "all checks passed")
+    if any(step.startswith("ruff") for step in failed):
+        print(f"Mend what can be mended: {sys.executable} -m ruff check --fix . && {sys.executable} -m ruff format .")
+    if tests:
+        print(*(f"  {name}" for name in tests), sep="\n")
+        print(f"Run one of them: {shlex.join((sys.executable, '-m', 'pytest', tests[0]))}")
+    return len(failed)
+
+
+def check(tests: Sequence[Sequence[str]], environment: Mapping[str, str]) -> list[str]:
+    """Run lint, format and these runs of pytest, with types beside them; return what failed."""
+    types = started(("mypy",), environment, piped=True)
+    try:
+        failed = [" ".join(step[:2]) for step in LINT if run(step, environment)]
+        codes = set()
+        for step in tests:
+            codes.add(run(step, environment))
+            if WRONG_OPTION in codes:
+                break
+        print("\n$ python -m mypy", types.communicate()[0].decode(), sep="\n")
+    finally:
+        types.kill()
     if types.returncode:
         failed.append("mypy")
     if codes == {NO_TESTS}:
         failed.append("pytest, which found no test")
     elif not codes <= {0, NO_TESTS}:
         failed.append("pytest")
-    print(f"failed: {', '.join(failed)}" if failed else "all checks passed")
-    if tests:
-        print(*(f"  {name}" for name in tests), sep="\n")
-        print(f"Run one of them: {shlex.join((sys.executable, '-m', 'pytest', tests[0]))}")
-    return len(failed)
+    return failed
 
 
 def run(step: Sequence[str], environment: Mapping[str, str]) -> int:
@@ -84,15 +101,24 @@ def started(step: Sequence[str], environment: Mapping[str, str], *, piped: bool 
     return subprocess.Popen([sys.executable, "-m", *step], cwd=ROOT, env=environment, stdout=output, stderr=errors)
 
 
+def places(arguments: list[str]) -> list[str]:
+    """Return the arguments that name files, folders or tests."""
+    before = ["", *arguments]
+    return [
+        one for one, last in zip(arguments, before, strict=False) if not one.startswith("-") and last not in NO_PLACES
+    ]
+
+
 def runs(arguments: list[str], *, fast: bool, everything: bool) -> list[tuple[str, ...]]:
     """Return the runs of pytest that a layer consists of."""
-    places = [one for one, before in zip(arguments, ["", *arguments], strict=False) if before not in NO_PLACES]
-    if any(one.startswith("-m") or ("::" in one and not one.startswith("-")) for one in places):
+    if "--pdb" in arguments:  # which cannot reach the terminal from a worker
+        arguments = [*arguments, "-n", "0"]
+    if any(one.startswith("-m") for one in arguments) or any("::" in one for one in places(arguments)):
         return [("pytest", *arguments)]
     layer = "" if everything else "not slow and "
     side_by_side = ("pytest", *WORKERS, "--dist", "worksteal", "-m", f"{layer}not ({ENGINES})")
     if fast:
-        named = any("/" in one and Path(ROOT, one).exists() for one in places)
+        named = any("/" in one and Path(ROOT, one).exists() for one in places(arguments))
         return [(*side_by_side, *(() if named else (f"tests/{name}" for name in FAST)), *arguments)]
     return [(*side_by_side, *arguments), ("pytest", "-m", f"{layer}({ENGINES})", *arguments, "-n", "0")]
 

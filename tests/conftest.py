@@ -49,6 +49,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 seconds[report.nodeid] += report.duration
     long = sorted(((took, name) for name, took in seconds.items() if took > _SLOW_SECONDS), reverse=True)
     if long:
-        terminalreporter.section(f"over {_SLOW_SECONDS:g} s and not marked slow")
+        terminalreporter.section(f"over {_SLOW_SECONDS:g} s at this machine's load, and not marked slow")
         for took, name in long:
             terminalreporter.write_line(f"{took:7.1f} s  {name}")
