@@ -197,7 +197,9 @@ class Isolation:
             process.close()
 
     def _lacking(self) -> bool:
-        self._spares = [process for process in self._spares if process.alive]
+        for process in [spare for spare in self._spares if not spare.alive]:
+            self._spares.remove(process)
+            process.close()
         return len(self._spares) < self._wanted + (self.limits.isolated_spares if self._warm else 0)
 
     def _watch(self) -> None:

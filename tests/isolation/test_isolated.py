@@ -211,10 +211,12 @@ def test_spare_killed(session: Session) -> None:
     isolation = session._all.isolation
     isolation.warm()
     await_true(lambda: bool(isolation._spares))
-    for process in list(isolation._spares):
+    killed = list(isolation._spares)
+    for process in killed:
         os.kill(process.pid, signal.SIGKILL)
         process._process.wait()
-    assert _rows(session, "SELECT repeat('a', 3) AS x").to_pylist() == [{"x": "aaa"}]
+    assert _rows(session, "SELECT repeat(t, n) AS x FROM made WHERE n = 2").to_pylist() == [{"x": "texttext"}]
+    await_true(lambda: all(process._said.closed for process in killed))
 
 
 def test_changes(session: Session) -> None:
