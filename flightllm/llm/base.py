@@ -1,7 +1,7 @@
 """What every inference engine offers: requests in, completions out, in any order, within a bounded window."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from hashlib import blake2b
 from typing import Protocol
 
@@ -32,11 +32,29 @@ Constraint = Choice | JsonSchema | Regex | None
 
 @dataclass(frozen=True, slots=True)
 class Parameters:
-    """Sampling parameters of one call site; equal for all of its requests."""
+    """Sampling parameters of one call site; equal for all of its requests.
+
+    `reasoning` says how long the model can think before it answers: `off`, `low`, `medium` or `high`; None leaves that
+    to the engine. With `probability` an engine that can tells how probable the chosen option was.
+    """
 
     max_tokens: int = 64
     temperature: float = 0.0
     constraint: Constraint = None
+    top_p: float = 1.0
+    seed: int | None = None
+    reasoning: str | None = None
+    probability: bool = False
+
+    def __repr__(self) -> str:
+        """Return a text of all that decides an answer.
+
+        Parameters that came later are left out at their defaults. So answers that earlier versions kept stay valid.
+        """
+        later = {"top_p": 1.0, "seed": None, "reasoning": None, "probability": False}
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        shown = (f"{name}={value!r}" for name, value in values.items() if name not in later or value != later[name])
+        return f"Parameters({', '.join(shown)})"
 
 
 @dataclass(slots=True)
@@ -89,9 +107,11 @@ class Request:
 class Completion:
     """The outcome of one request: `text`, or `error` when this request alone failed.
 
-    `cached_tokens` of the `prompt_tokens` were served from a prefix cache. `confidence` is the probability of the
-    chosen option for a `Choice`, where the engine knows it. A `partial` text ends where `max_tokens` was reached: it
-    can be used where it can be read, and is never kept.
+    `cached_tokens` of the `prompt_tokens` were served from a prefix cache. `reasoning_tokens` of the
+    `completion_tokens` were spent on thinking, of which `text` has nothing. `confidence` is the probability of the
+    chosen option for a `Choice`, where the engine knows it. `finish_reason` says why the model stopped: `stop`,
+    `length` where it reached `max_tokens`, `content_filter`, or the engine's own word. `refusal` is what the model said
+    when it refused to answer; `error` then quotes it.
     """
 
     id: int
@@ -101,7 +121,14 @@ class Completion:
     cached_tokens: int = 0
     completion_tokens: int = 0
     confidence: float | None = None
-    partial: bool = False
+    finish_reason: str = "stop"
+    refusal: str | None = None
+    reasoning_tokens: int = 0
+
+    @property
+    def partial(self) -> bool:
+        """Tell whether the text ends where `max_tokens` was reached. Such a text is never kept."""
+        return self.finish_reason == "length"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,11 +33,12 @@ class MiscountError(MalformedError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a body says to one prompt: a text or an error. A `partial` text ends where the token limit was reached."""
+    """What a body says to one prompt: a text or an error, why the model stopped, and what a refusal said."""
 
     text: str | None
     error: str | None = None
-    partial: bool = False
+    finish_reason: str = "stop"
+    refusal: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,22 +144,23 @@ def _in_order(document: Mapping[str, Any], key: str, count: int) -> list[dict[st
 
 def _answer(choice: Mapping[str, Any], holder: Mapping[str, Any], key: str) -> Answer:
     """Read one choice; `holder` has the text under `key`."""
-    reason = choice.get("finish_reason")
-    if isinstance(reason, str) and reason in _FILTERED:
-        return Answer(None, f"the endpoint's content filter stopped the answer (finish_reason {reason!r})")
+    given = choice.get("finish_reason")
+    reason = given if isinstance(given, str) else "stop"
+    if reason in _FILTERED:
+        return Answer(None, f"the endpoint's content filter stopped the answer (finish_reason {reason!r})", reason)
     refusal = holder.get("refusal")
     try:
         text = _text(holder.get(key), key)
     except _Refusal as said:
         text, refusal = None, str(said)
     except MalformedError as error:
-        return Answer(None, str(error))
+        return Answer(None, str(error), reason)
     if refusal and isinstance(refusal, str) and not text:
-        return Answer(None, f"the model refused: {excerpt(refusal)}")
+        return Answer(None, f"the model refused: {excerpt(refusal)}", reason, refusal)
     if text is None:
         cut = ": it reached max_tokens before it wrote any" if reason == "length" else ""
-        return Answer(None, f"the endpoint returned no text{cut}")
-    return Answer(well_formed(text), None, reason == "length")
+        return Answer(None, f"the endpoint returned no text{cut}", reason)
+    return Answer(well_formed(text), None, reason)
 
 
 class _Refusal(Exception):  # noqa: N818 - no failure: the model said so

@@ -50,7 +50,8 @@ def share_out(requests: Sequence[Request], answers: Sequence[Answer], usage: Usa
             prompts[place],
             cached[place],
             first[place] + rest[place],
-            partial=answer.partial,
+            finish_reason=answer.finish_reason,
+            refusal=answer.refusal,
         )
         for place, (request, answer) in enumerate(zip(requests, answers, strict=True))
     ]

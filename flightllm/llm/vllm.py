@@ -259,8 +259,8 @@ def _completion(request: Request, prompt_tokens: int, final: Any) -> Completion:
         # Taken after the constraint's mask, so the options' probabilities sum to one.
         confidence = math.exp(min(0.0, output.cumulative_logprob))
     cached, tokens = final.num_cached_tokens or 0, len(output.token_ids)
-    partial = output.finish_reason == "length"
-    return Completion(request.id, output.text, None, prompt_tokens, cached, tokens, confidence, partial)
+    finish_reason = output.finish_reason or "stop"
+    return Completion(request.id, output.text, None, prompt_tokens, cached, tokens, confidence, finish_reason)
 
 
 def _sampling(parameters: Parameters, answer: int, room: int, confidence: bool) -> Any:  # noqa: FBT001

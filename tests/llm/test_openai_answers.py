@@ -33,19 +33,26 @@ def texts(*choices: dict[str, Any]) -> bytes:
         (chat("yes"), Answer("yes")),
         (chat([{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]), Answer("ab")),
         (chat("a\ud800b\0"), Answer("a�b\0")),
-        (chat("half", finish_reason="length"), Answer("half", partial=True)),
+        (chat("half", finish_reason="length"), Answer("half", finish_reason="length")),
         (chat("x", index=None), Answer("x")),
         (chat("x", finish_reason=["stop"], logprobs="none"), Answer("x")),
         (chat(None), Answer(None, "the endpoint returned no text")),
         (chat(5), Answer(None, "content is a number, not a text")),
-        (chat([{"type": "refusal", "refusal": "I will not"}]), Answer(None, "the model refused: I will not")),
+        (
+            chat([{"type": "refusal", "refusal": "I will not"}]),
+            Answer(None, "the model refused: I will not", refusal="I will not"),
+        ),
         (
             chat("half", finish_reason="content_filter"),
-            Answer(None, "the endpoint's content filter stopped the answer (finish_reason 'content_filter')"),
+            Answer(
+                None,
+                "the endpoint's content filter stopped the answer (finish_reason 'content_filter')",
+                "content_filter",
+            ),
         ),
         (
             chat(None, finish_reason="length"),
-            Answer(None, "the endpoint returned no text: it reached max_tokens before it wrote any"),
+            Answer(None, "the endpoint returned no text: it reached max_tokens before it wrote any", "length"),
         ),
     ],
 )
