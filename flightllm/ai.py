@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from flightllm.llm.base import Parameters
+from flightllm.llm.formats import PLAIN, Asked, PromptFormat
 
 Backend = Literal["model", "embedding", "search"]
 """Who answers a call: the language model, the embedding model or a vector index."""
@@ -17,8 +18,6 @@ EMBEDDING: Backend = "embedding"
 SEARCH: Backend = "search"
 ELEMENT_END = "\x1e"
 """Between the elements of a list that is passed as one text (ASCII's record separator)."""
-CUE = "Answer:"
-"""Last line of every prompt: where the model's answer begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +36,9 @@ class AICall:
     text: str = field(compare=False)
     """The call as the user wrote it, for EXPLAIN and errors."""
     instruction: str
+    """What the call asks, as one text."""
+    asked: Asked | None = field(default=None, kw_only=True)
+    """The same in parts, for formats that put them together."""
     fields: tuple[str, ...]
     required: frozenset[int]
     lists: frozenset[int] = field(default=frozenset(), kw_only=True)
@@ -70,18 +72,16 @@ class AICall:
         """Return what tells those that answer calls apart: the backend, and of language models which one."""
         return backing_of(self.model) if self.backend == MODEL else self.backend
 
-    def prompt(self, fields: Iterable[tuple[str, str]], *, fields_first: bool = False) -> str:
-        """Render the prompt for named values, in the order given: instruction, one `name: value` line each, cue.
+    def prompt(
+        self, fields: Iterable[tuple[str, str]], *, fields_first: bool = False, prompt_format: PromptFormat = PLAIN
+    ) -> str:
+        """Render the prompt for named values, in the order given.
 
         Prompts of one call site share the instruction as a prefix, and more where the first values are equal. With
         `fields_first` the instruction comes after the fields, for several call sites to share these. Neither order
-        changes what the model is told. Further lines of a value are indented, so that no value can pass for another
-        field or for the end of the prompt.
+        changes what the model is told.
         """
-        body = "".join(
-            [f"{name}: {value}\n" if "\n" not in value else _indented(name, value) for name, value in fields]
-        )
-        return f"{body}\n{self.instruction}\n{CUE}" if fields_first else f"{self.instruction}\n\n{body}{CUE}"
+        return prompt_format.render(self.instruction, self.asked, fields, fields_first=fields_first)
 
 
 def backing_of(model: str | None) -> str:
@@ -104,10 +104,7 @@ def name_stub(call: AICall) -> AICall:
         call.backend,
         str(call.takes),
         sorted(call.normalize),
+        repr(call.asked),
     )
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
     return replace(call, stub=f"__{call.function}_{digest[:16]}")
-
-
-def _indented(name: str, value: str) -> str:
-    return f"{name}: {value.replace(chr(10), chr(10) + '  ')}\n"

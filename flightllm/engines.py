@@ -13,6 +13,7 @@ from flightllm.errors import CancelledError, EngineError, EngineUnavailableError
 from flightllm.llm import create_engine
 from flightllm.llm.base import Engine
 from flightllm.llm.cost import Costs, Prices
+from flightllm.llm.formats import PromptFormat, format_of
 from flightllm.llm.health import Health
 from flightllm.llm.learned import LearnedByUser
 
@@ -29,6 +30,7 @@ class Served:
     config: EngineConfig
     engine: Engine
     costs: Costs
+    prompt_format: PromptFormat
     learned: LearnedByUser = field(default_factory=LearnedByUser)
     health: Health = field(default_factory=Health)
 
@@ -203,6 +205,7 @@ class Engines:
     def _open(self, name: str | None, slot: _Slot, opening: Future[Served]) -> None:
         """Open an engine; where that fails, the next who needs it tries again."""
         try:
+            format_ = format_of(slot.config)
             engine = self._create(slot.config)
         except BaseException as error:  # noqa: BLE001 - raised again where it is waited for
             with self._lock:
@@ -211,7 +214,7 @@ class Engines:
             if name is not None and not isinstance(error, FlightLLMError):
                 _log.error("model not opened", model=name, exc_info=error)
         else:
-            opening.set_result(Served(name, slot.config, engine, Costs(Prices.of(slot.config))))
+            opening.set_result(Served(name, slot.config, engine, Costs(Prices.of(slot.config)), format_))
 
 
 def _close(opened: Future[Served]) -> None:

@@ -1,6 +1,7 @@
 """ai_classify: one of the given labels, or with multi => true every label that applies."""
 
 import json
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -12,7 +13,9 @@ def build(call: Arguments) -> Answer:
     labels = call.labels("labels")
     if not call.flag("multi"):
         instruction = "Classify what follows. Answer with the one label that fits best: "
-        return choice_answer(instruction + ", ".join(labels), labels)
+        answer = choice_answer(instruction + ", ".join(labels), labels)
+        reply = f"Answer with one of these labels: {', '.join(labels)}."
+        return answer.in_parts("Which label fits the record best?", task="Classify the record.", reply=reply)
     items = {"type": "array", "items": {"enum": labels}, "maxItems": len(labels)}
     schema = {"type": "object", "properties": {"labels": items}, "required": ["labels"]}
     answer = json_answer("Classify what follows: list every label that applies.", json.dumps(schema))
@@ -22,7 +25,9 @@ def build(call: Arguments) -> Answer:
         return [label for label in labels if label in given]
 
     longest = 32 + sum(len(label.encode()) + 6 for label in labels)
-    return Answer(answer.instruction, pa.list_(pa.string()), parse, answer.constraint, longest)
+    found = Answer(answer.instruction, pa.list_(pa.string()), parse, answer.constraint, longest)
+    question = f"Which of these labels apply to the record: {', '.join(labels)}? List every label that applies."
+    return replace(found, asked=answer.asked).in_parts(question, task="Classify the record.")
 
 
 FUNCTION = AIFunction(

@@ -8,7 +8,8 @@ def build(call: Arguments) -> Answer:
     schema = call.schema("schema")
     if schema is None:
         raise AICallError("schema must be a JSON Schema text or a list of field names")
-    return json_answer("Extract these facts from what follows; null for what it does not say.", schema)
+    answer = json_answer("Extract these facts from what follows; null for what it does not say.", schema)
+    return answer.in_parts("Extract facts from the text. Write null for a fact that the text does not state.")
 
 
 FUNCTION = AIFunction(

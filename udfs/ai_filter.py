@@ -4,11 +4,17 @@ import pyarrow as pa
 
 from flightllm.functions import AIFunction, Answer, Arguments, Kind, Parameter, choice_answer
 
+_QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")
+"""Of Latin, Chinese and Japanese, Arabic, and Greek script."""
+
 
 def build(call: Arguments) -> Answer:
     """Ask for Yes or No; anything else is an error, so a filter is never true by accident."""
     instruction = f"{call.prompt}\n\nAnswer Yes if this is so, otherwise No."
-    return choice_answer(instruction, {"Yes": True, "No": False}, pa.bool_())
+    answer = choice_answer(instruction, {"Yes": True, "No": False}, pa.bool_())
+    is_question = call.prompt.rstrip().endswith(_QUESTION_MARKS)
+    question = call.prompt if is_question else f"Statement: {call.prompt}\nIs the statement true?"
+    return answer.in_parts(question, task="Check the record.", reply="Answer Yes or No.")
 
 
 FUNCTION = AIFunction(

@@ -6,7 +6,9 @@ from flightllm.functions import AIFunction, Answer, Arguments, Kind, Parameter, 
 def build(_: Arguments) -> Answer:
     """Ask for the corrected text alone."""
     instruction = "Correct grammar and spelling of what follows and change nothing else. Answer with the text alone."
-    return text_answer(instruction, max_tokens=512)
+    answer = text_answer(instruction, max_tokens=512)
+    question = "Correct the grammar and spelling of the text. Change nothing else."
+    return answer.in_parts(question, reply="Reply with the corrected text alone.")
 
 
 FUNCTION = AIFunction(

@@ -6,7 +6,9 @@ from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Par
 def build(call: Arguments) -> Answer:
     """Pass the prompt on as it is."""
     schema = call.schema("response_format")
-    return text_answer(call.prompt) if schema is None else json_answer(call.prompt, schema)
+    if schema is not None:
+        return json_answer(call.prompt, schema)
+    return text_answer(call.prompt).in_parts(call.prompt, reply="Reply with the answer alone.")
 
 
 FUNCTION = AIFunction(

@@ -10,7 +10,9 @@ def build(call: Arguments) -> Answer:
         f"Copy what follows, but write [MASKED] in place of every mention of these kinds: {labels}. "
         "Answer with the text alone."
     )
-    return text_answer(instruction, max_tokens=512)
+    answer = text_answer(instruction, max_tokens=512)
+    question = f"Copy the text. Replace every mention of these kinds with [MASKED]: {labels}. Change nothing else."
+    return answer.in_parts(question, reply="Reply with the masked text alone.")
 
 
 FUNCTION = AIFunction(

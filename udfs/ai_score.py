@@ -7,7 +7,8 @@ def build(call: Arguments) -> Answer:
     """Ask for a number in the range."""
     low, high = call.number("low"), call.number("high")
     scale = f"Answer with a number from {low:g} (not at all) to {high:g} (fully)."
-    return number_answer(f"{call.prompt}\n\n{scale}", low, high)
+    answer = number_answer(f"{call.prompt}\n\n{scale}", low, high)
+    return answer.in_parts(call.prompt, task="Rate the record.", reply=scale)
 
 
 FUNCTION = AIFunction(

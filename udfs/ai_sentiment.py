@@ -6,7 +6,9 @@ from flightllm.functions import AIFunction, Answer, Arguments, Kind, Parameter, 
 def build(_: Arguments) -> Answer:
     """Constrain to four moods."""
     moods = ("positive", "negative", "neutral", "mixed")
-    return choice_answer(f"What is the sentiment of what follows? Answer with one of: {', '.join(moods)}", moods)
+    answer = choice_answer(f"What is the sentiment of what follows? Answer with one of: {', '.join(moods)}", moods)
+    reply = f"Answer with one word: {', '.join(moods[:-1])} or {moods[-1]}."
+    return answer.in_parts("What is the sentiment of the text?", reply=reply)
 
 
 FUNCTION = AIFunction(

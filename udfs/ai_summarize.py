@@ -6,9 +6,10 @@ from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Par
 def build(call: Arguments) -> Answer:
     """Ask for a summary of bounded length."""
     words = call.integer("max_words")
-    return text_answer(
+    answer = text_answer(
         f"Summarize what follows in at most {words} words. Answer with the summary alone.", max_tokens=2 * words + 16
     )
+    return answer.in_parts(f"Summarize the text in at most {words} words.", reply="Reply with the summary alone.")
 
 
 FUNCTION = AIFunction(

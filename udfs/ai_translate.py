@@ -6,7 +6,9 @@ from flightllm.functions import AIFunction, Answer, Arguments, Kind, Parameter, 
 def build(call: Arguments) -> Answer:
     """Ask for the translation alone; a language code such as 'fr' will do."""
     instruction = f"Translate what follows into this language: {call.text('lang')}. Answer with the translation alone."
-    return text_answer(instruction, max_tokens=512)
+    answer = text_answer(instruction, max_tokens=512)
+    question = f"Translate the text into this language: {call.text('lang')}."
+    return answer.in_parts(question, reply="Reply with the translation alone.")
 
 
 FUNCTION = AIFunction(

@@ -19,6 +19,9 @@ class EngineConfig:
 
     Prices are per million tokens, in any one currency: of prompts, of their part that a prefix cache serves (without a
     price of its own as much as the rest), and of answers.
+
+    `prompt_format` says how questions and fields are put to the model, by a name in `flightllm.llm.formats`; `auto`
+    takes what suits the model.
     """
 
     kind: str = "local"
@@ -28,6 +31,7 @@ class EngineConfig:
     price_input: float | None = None
     price_cached: float | None = None
     price_output: float | None = None
+    prompt_format: str = "auto"
 
     def __post_init__(self) -> None:
         one_of("[engine] kind", self.kind, ENGINES)

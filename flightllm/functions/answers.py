@@ -50,8 +50,10 @@ def json_answer(instruction: str, schema: str | Sequence[str]) -> Answer:
         AICallError: the text is no JSON Schema, or has no Arrow type.
     """
     shape: Shape = read_schema(schema)
-    asked = f"{instruction}\n\nAnswer with JSON that follows this schema: {shape.text}"
-    return Answer(asked, shape.type, shape.parse, JsonSchema(shape.text), shape.max_tokens)
+    reply = f"Answer with JSON that follows this schema: {shape.text}"
+    asked = f"{instruction}\n\n{reply}"
+    answer = Answer(asked, shape.type, shape.parse, JsonSchema(shape.text), shape.max_tokens)
+    return answer.in_parts(instruction, reply=reply)
 
 
 def _parse_text(text: str) -> str:

@@ -18,15 +18,16 @@ FUNCTION = AIFunction(
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
 from flightllm.ai import MODEL, SEARCH, Backend
 from flightllm.errors import AICallError
 from flightllm.llm.base import Constraint, Engine
+from flightllm.llm.formats import Asked
 
 T = TypeVar("T")
 
@@ -155,6 +156,17 @@ class Answer:
     """Bound on the answer's tokens unless the call says otherwise."""
     through: str = ""
     """The SQL function that makes bytes of the fields, where they are no texts."""
+    asked: Asked | None = None
+    """The instruction in parts, see `in_parts`."""
+
+    def in_parts(self, question: str, *, task: str = "", reply: str | None = None) -> Self:
+        """Return the answer with its instruction in parts as well, for models that are asked with chat messages.
+
+        `question` is what the user asks, `task` tells the model its job, and `reply` says how the answer must look;
+        None keeps what is said of that already. Without parts each model gets the instruction as one text.
+        """
+        known = self.asked.reply if self.asked is not None else ""
+        return replace(self, asked=Asked(task, question, known if reply is None else reply))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

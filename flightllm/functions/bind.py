@@ -322,6 +322,7 @@ class _Binder:
             function=self._function.name,
             text=text,
             instruction=answer.instruction,
+            asked=answer.asked,
             fields=fields.names(),
             required=frozenset(index for index, item in enumerate(fields.items) if item.required),
             parameters=Parameters(

@@ -10,6 +10,7 @@ import structlog
 
 from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
 from flightllm.llm.base import Completion, KvEventsAddress, PrefixCache, Request, cache_salt
+from flightllm.llm.formats import messages, one_text
 from flightllm.llm.openai_answers import MalformedError, MiscountError, read_chat, read_texts
 from flightllm.llm.openai_options import OpenAIOptions
 from flightllm.llm.openai_wire import share_out, spellings
@@ -257,15 +258,14 @@ class OpenAIEngine:
         client: Any = self._client  # what it takes depends on the endpoint, not on the package's overloads
         max_tokens = group[0].parameters.max_tokens
         if self._options.completions:
-            prompts = [request.prompt for request in group]
+            prompts = [one_text(request.prompt) for request in group]
             prompt = prompts if len(prompts) > 1 else prompts[0]
             raw = await client.completions.with_raw_response.create(
                 model=self._model, prompt=prompt, max_tokens=max_tokens, **arguments
             )
             return share_out(group, *read_texts(raw.http_response.content, len(group)))
-        messages = [{"role": "user", "content": group[0].prompt}]
         raw = await client.chat.completions.with_raw_response.create(
-            model=self._model, messages=messages, **{self._tokens_key: max_tokens}, **arguments
+            model=self._model, messages=messages(group[0].prompt), **{self._tokens_key: max_tokens}, **arguments
         )
         return share_out(group, *read_chat(raw.http_response.content))
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 from flightllm.errors import ConfigError, MissingExtraError
+from flightllm.llm.formats import messages, one_text
 from flightllm.resources import demo_model
 
 
@@ -26,9 +28,9 @@ class PromptEncoder:
         self._templated = chat and self.tokenizer.chat_template is not None
 
     def encode(self, prompts: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of each prompt, put into the chat template as one user message where there is one."""
+        """Return the token ids of each prompt, put into the chat template as its messages where there is one."""
         if not self._templated:
-            return [list(ids) for ids in self.tokenizer(list(prompts)).input_ids]
+            return [list(ids) for ids in self.tokenizer([one_text(prompt) for prompt in prompts]).input_ids]
         texts = [self._render(prompt) for prompt in prompts]
         return [list(ids) for ids in self.tokenizer(texts, add_special_tokens=False).input_ids]
 
@@ -45,8 +47,18 @@ class PromptEncoder:
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
 
     def _render(self, prompt: str) -> str:
-        message = {"role": "user", "content": prompt}
-        return str(self.tokenizer.apply_chat_template([message], add_generation_prompt=True, tokenize=False))
+        said = messages(prompt) if self._takes_system else [{"role": "user", "content": one_text(prompt)}]
+        return str(self.tokenizer.apply_chat_template(said, add_generation_prompt=True, tokenize=False))
+
+    @cached_property
+    def _takes_system(self) -> bool:
+        """Tell whether the chat template has a place for a system message: some raise an error, some drop it."""
+        word = "flightllm-system"
+        said = [{"role": "system", "content": word}, {"role": "user", "content": "?"}]
+        try:
+            return word in str(self.tokenizer.apply_chat_template(said, add_generation_prompt=True, tokenize=False))
+        except Exception:  # noqa: BLE001 - a template raises whatever it likes
+            return False
 
 
 def read_tokenizer(model: str, *, chat: bool) -> PromptEncoder:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from datafusion import SessionContext
 from substrait.plan_pb2 import Plan
 
-from flightllm.ai import SEARCH
+from flightllm.ai import SEARCH, AICall
 from flightllm.errors import InternalError
 from flightllm.llm.cost import Work
 from flightllm.operators.arrange import Arguments, Arranged, How, arrange
@@ -292,8 +292,11 @@ class _Pass:
         self._runtime = runtime
         self._backing = runtime.backings[self._calls[0].ai.backing]
         self._columns = tuple(dict.fromkeys(a for call in self._calls for a in call.arguments))
-        self._cues = [self._backing.engine.count_tokens(call.ai.prompt([])) for call in self._calls]
+        self._cues = [self._backing.engine.count_tokens(self._without_fields(call.ai)) for call in self._calls]
         """Tokens of each call's prompt without fields."""
+
+    def _without_fields(self, call: AICall) -> str:
+        return call.prompt([], prompt_format=self._backing.prompt_format)
 
     def run(self, spooled: Spooled, table: str, schema: pa.Schema, demand: Demand) -> Batches:
         """Yield the rows of `table` with one column per call, `schema` naming all of them."""
@@ -395,6 +398,7 @@ class _Pass:
             Keys(call.ai, self._backing.revision),
             self._counters[place],
             fields_first,
+            self._backing.prompt_format,
         )
 
     def _note(self, rows: int, arranged: Arranged, *, fields_first: bool) -> None:

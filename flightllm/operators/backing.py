@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from flightllm.llm.base import Engine
 from flightllm.llm.cost import Costs
+from flightllm.llm.formats import PLAIN, PromptFormat
 from flightllm.operators.budget import Budget
 from flightllm.operators.flights import Flights
 from flightllm.operators.overlay import Answers
@@ -30,8 +31,13 @@ class Backing:
     """Which of the query's prompts go before those of others."""
     replicas: int = 1
     """Engines behind `engine`."""
+    prompt_format: PromptFormat = PLAIN
+    """How prompts are put to the model."""
 
     @property
     def revision(self) -> str:
         """Return what tells these answers from others to the same prompt."""
-        return f"{self.engine.revision} for {self.reader}" if self.reader else self.engine.revision
+        revision = self.engine.revision
+        if not self.prompt_format.plain:
+            revision = f"{revision} asked {self.prompt_format.name}"
+        return f"{revision} for {self.reader}" if self.reader else revision

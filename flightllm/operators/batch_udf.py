@@ -75,7 +75,9 @@ def _each_prompt(shared: BatchFunctions, call: AICall, backing: Backing) -> _Fun
     """
     fields = tuple(range(len(call.fields)))
     places = tuple((field,) for field in fields)
-    site = Site(call, places, fields, None, None, Keys(call, backing.revision), shared.counters(call))
+    keys = Keys(call, backing.revision)
+    counters = shared.counters(call)
+    site = Site(call, places, fields, None, None, keys, counters, prompt_format=backing.prompt_format)
 
     def answer(*columns: pa.Array) -> pa.Array:
         runs: dict[tuple[str | None, ...], tuple[int, tuple[str | None, ...]]] = {}
@@ -112,6 +114,7 @@ class _Rows:
         self._budget = backing.budget
         self._tenant = backing.tenant
         self._precedence = backing.precedence
+        self._prompt_format = backing.prompt_format
         self._call = call
         self._counters = counters
         self._trace = Trace()
@@ -127,7 +130,7 @@ class _Rows:
             if fields is None:
                 continue
             self._counters.add(distinct_prompts=1)
-            prompt = call.prompt(fields)
+            prompt = call.prompt(fields, prompt_format=self._prompt_format)
             request = Request(
                 row,
                 prompt,

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from flightllm.ai import AICall
+from flightllm.llm.formats import PLAIN, PromptFormat
 from flightllm.operators.backing import Backing
 from flightllm.operators.cache import Keys
 from flightllm.operators.conditions import Conditions
@@ -30,6 +31,7 @@ class Site:
     counters: Counters
     fields_first: bool = False
     """The prompt begins with the fields, which several calls share, instead of the instruction."""
+    prompt_format: PromptFormat = PLAIN
 
     @property
     def repeats(self) -> bool:
@@ -39,11 +41,11 @@ class Site:
 
     def prompt(self, fields: Sequence[tuple[str, str]]) -> str:
         """Return the text of the call's prompt for named values in prompt order."""
-        return self.ai.prompt(fields, fields_first=self.fields_first)
+        return self.ai.prompt(fields, fields_first=self.fields_first, prompt_format=self.prompt_format)
 
     def fields_part(self, prompt: str) -> int:
         """Return how many characters at a prompt's start other calls over the same values have too."""
-        return len(prompt) - len(self.prompt([])) if self.fields_first else 0
+        return self.prompt_format.shared_start(prompt, self.prompt([])) if self.fields_first else 0
 
     def named(self, order: Sequence[int]) -> list[Named]:
         """Return the fields in prompt order. Of a list only the first element must be there."""
