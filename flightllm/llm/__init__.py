@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from flightllm.llm.base import Engine
+from flightllm.llm.formats import format_of
 
 if TYPE_CHECKING:
     from flightllm.config import EngineConfig
@@ -29,7 +30,8 @@ def check_engine(config: EngineConfig) -> None:
     """Check what can be checked of an engine without loading its model or asking its endpoint.
 
     Raises:
-        ConfigError: unknown or wrong option, or a key that is not where the options say.
+        ConfigError: unknown or wrong option, no such prompt format, or a key that is not where the options say.
         MissingExtraError: the engine's optional dependencies are not installed.
     """
     import_module(f"flightllm.llm.{config.kind}").check(config)
+    format_of(config)

@@ -91,12 +91,12 @@ class PromptFormat:
             system, parts = f"{_READER}\n\n{whole}", [body, again]
         else:
             system, parts = "", [whole, body, again]
-        text = "\n\n".join(part.rstrip("\n") for part in parts if part)
+        text = "\n\n".join(part.removesuffix("\n") for part in parts if part)
         if not text:  # a call without fields
             system, text = "", whole
         if self.cued:
             text = f"{text}\n\n{CUE}"
-        return _joined(system, text) if self.system else text
+        return _joined(system, text) if self.system else text.lstrip(_MARK)
 
     def shared_start(self, prompt: str, asked: str) -> int:
         """Return how many characters at the start of a prompt with the fields first other calls can share.
@@ -216,7 +216,7 @@ def _plain(instruction: str, fields: Iterable[tuple[str, str]], *, fields_first:
     """
     body = "".join([f"{name}: {value}\n" if "\n" not in value else _indented(name, value) for name, value in fields])
     text = f"{body}\n{instruction}\n{CUE}" if fields_first else f"{instruction}\n\n{body}{CUE}"
-    return text.lstrip(_MARK) if text.startswith(_MARK) else text
+    return text.lstrip(_MARK)
 
 
 def _joined(system: str, text: str) -> str:
