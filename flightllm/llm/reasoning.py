@@ -131,6 +131,8 @@ def _split_block(inside: str, block: _Block) -> Split:
     if closing is None:
         return Split("", inside.strip(), closed=False)
     thought, answer = inside[: closing.start()].strip(), inside[closing.end() :]
+    while (again := block.closing.match(answer.lstrip())) is not None:  # some models end a thought twice
+        answer = answer.lstrip()[again.end() :]
     if not thought:  # the block that switches thinking off, after which some models think all the same
         return split_reasoning(_answer(answer))
     return Split(_answer(answer), thought, closed=True)
