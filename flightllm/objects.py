@@ -64,7 +64,7 @@ def engine_config(options: Options) -> EngineConfig:
     own: dict[str, Any] = {name: options[name] for name in _OWN if name in options}
     rest = {name: value for name, value in options.items() if name not in {"engine", *own}}
     for name, value in own.items():
-        is_text = name in {"model", "prompt_format"}
+        is_text = name in {"model", "prompt_format", "reasoning"}
         wanted = (str,) if is_text else (int,) if name == "max_in_flight" else (int, float)
         if type(value) not in wanted:
             raise ConfigError(f"{name}: expected {'a text' if is_text else 'a number'}, got {value!r}")
