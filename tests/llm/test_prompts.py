@@ -52,6 +52,28 @@ def test_a_template_that_fails_is_no_obstacle(tmp_path: Path) -> None:
     assert told(encoder_of(refusing, tmp_path / "model")) == "<|user|>Is it?"
 
 
+_LOOP = "{% for message in messages %}<|{{ message.role }}|>{{ message.content }}{% endfor %}"
+_REFUSES = "{% if messages[0].role == 'system' %}{{ raise_exception('no system role') }}{% endif %}" + _LOOP
+_DROPS = (
+    "{% for message in messages if message.role != 'system' %}<|{{ message.role }}|>{{ message.content }}{% endfor %}"
+)
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        (_LOOP, "<|system|>Be brief.<|user|>Is it?"),
+        (_REFUSES, "<|user|>Be brief.\n\nIs it?"),
+        (_DROPS, "<|user|>Be brief.\n\nIs it?"),
+    ],
+)
+def test_a_system_message(template: str, expected: str, tmp_path: Path) -> None:
+    """A template without a place for a system message gets its text at the start of the user's."""
+    encoder = encoder_of(template, tmp_path / "model")
+    [ids] = encoder.encode(["\x1dBe brief.\x1dIs it?"])
+    assert encoder.tokenizer.decode(ids) == expected
+
+
 def test_the_thought_ends_with_its_mark(tmp_path: Path) -> None:
     """What follows a thought is its closing mark and the blanks of the template, once, however the thought ended."""
     encoder = encoder_of(SWITCHING, tmp_path / "model")
