@@ -4,7 +4,18 @@ import json
 
 import pyarrow as pa
 
-from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Parameter, choice_answer, json_answer
+from flightllm.functions import (
+    CONFIDENCE,
+    AICallError,
+    AIFunction,
+    Answer,
+    Arguments,
+    Kind,
+    Option,
+    Parameter,
+    choice_answer,
+    json_answer,
+)
 
 
 def build(call: Arguments) -> Answer:
@@ -13,6 +24,8 @@ def build(call: Arguments) -> Answer:
     if not call.flag("multi"):
         instruction = "Classify what follows. Answer with the one label that fits best: "
         return choice_answer(instruction + ", ".join(labels), labels)
+    if call.flag("confidence"):
+        raise AICallError("confidence => true is of one label; leave out multi => true or confidence => true")
     items = {"type": "array", "items": {"enum": labels}, "maxItems": len(labels)}
     schema = {"type": "object", "properties": {"labels": items}, "required": ["labels"]}
     answer = json_answer("Classify what follows: list every label that applies.", json.dumps(schema))
@@ -28,8 +41,8 @@ def build(call: Arguments) -> Answer:
 FUNCTION = AIFunction(
     name="ai_classify",
     summary="Assign one of the labels, or with multi => true all that apply.",
-    returns="text; a list of text with multi => true",
+    returns="text; a list of text with multi => true; struct<answer, confidence> with confidence => true",
     parameters=(Parameter("input", Kind.FIELD), Parameter("labels", Kind.LABELS)),
-    options=(Option("multi", bool, default=False),),
+    options=(Option("multi", bool, default=False), CONFIDENCE),
     build=build,
 )

@@ -2,13 +2,14 @@
 
 from flightllm.errors import AICallError
 from flightllm.functions.answers import choice_answer, json_answer, number_answer, text_answer
-from flightllm.functions.base import AIFunction, Answer, Arguments, Kind, Option, Parameter, ScalarFunction
+from flightllm.functions.base import CONFIDENCE, AIFunction, Answer, Arguments, Kind, Option, Parameter, ScalarFunction
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.functions.search import search_answer
 from flightllm.llm.base import Choice, Engine, JsonSchema, Regex
 from flightllm.llm.embed.engine import vector_of
 
 __all__ = [
+    "CONFIDENCE",
     "AICallError",
     "AIFunction",
     "Answer",

@@ -76,12 +76,16 @@ COMMON_OPTIONS = (
     Option("model", str),
     Option("max_tokens", int, low=1, high=131_072),
     Option("temperature", float, 0.0, low=0.0, high=2.0),
+    Option("top_p", float, 1.0, low=0.0, high=1.0),
+    Option("seed", int, low=0, high=2_147_483_647),
     Option("on_error", str, "null", choices=("null", "struct", "fail")),
     Option("normalize", str),
     Option("ordered", bool, default=False),
 )
 """Options of every AI function. `max_tokens` defaults to what the function's answer needs; the elements of lists keep
-their order if `ordered`."""
+their order if `ordered`. `top_p` and `seed` change nothing at temperature 0."""
+CONFIDENCE = Option("confidence", bool, default=False)
+"""Of functions that choose their answer: `confidence => true` returns `struct<answer, confidence>`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +159,8 @@ class Answer:
     """Bound on the answer's tokens unless the call says otherwise."""
     through: str = ""
     """The SQL function that makes bytes of the fields, where they are no texts."""
+    probability: bool = False
+    """Ask how probable the answer is; `parse` takes the answer with its probability, see `confidence.py`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from flightllm.ai import MODEL, AICall, name_stub
 from flightllm.errors import AICallError, FlightLLMError
-from flightllm.functions.base import AIFunction, Answer, Arguments, Kind, Literal, Option, Parameter
+from flightllm.functions.base import CONFIDENCE, AIFunction, Answer, Arguments, Kind, Literal, Option, Parameter
+from flightllm.functions.confidence import with_confidence
 from flightllm.functions.reserved import is_option, meant_option
 from flightllm.functions.template import reference, referred_fields, resolve_template
 from flightllm.llm.base import Parameters
@@ -217,7 +218,8 @@ class _Binder:
             raise AICallError(f"the function's build failed with {type(error).__name__}: {error}") from error
         if not isinstance(answer, Answer):
             raise AICallError(f"the function's build must return an Answer, not {type(answer).__name__}")
-        return answer
+        asked = self._options.get(CONFIDENCE.name) is CONFIDENCE and arguments.values[CONFIDENCE.name] is True
+        return with_confidence(answer) if asked else answer
 
     def _required(self) -> list[str]:
         """Return the parameters, and the options that this name of the function takes by position."""
@@ -226,9 +228,12 @@ class _Binder:
     def _assign(self, arguments: Sequence[Argument]) -> None:
         """Say what each argument is for. Those without a name are, in order, for what is not given by name."""
         named = {argument.name for argument in arguments}
+        fields = self._field_names(arguments)
         free = iter([name for name in self._order if name not in named])
         for position, argument in enumerate(arguments):
             target = argument.name if argument.name in self._parameters or argument.name in self._options else None
+            if target in self._options and self._is_field(argument, fields):
+                target = None
             if argument.name is None:
                 here = self._order[position] if position < len(self._order) else None
                 # Only a field can be meant beside what is given by name, and a literal is no use as one.
@@ -240,6 +245,27 @@ class _Binder:
                 raise AICallError(f"argument {target} is given twice")
             else:
                 self._given[target] = argument
+
+    def _field_names(self, arguments: Sequence[Argument]) -> frozenset[str]:
+        """Return the names in braces of the prompt, in lower case, that no column among the arguments has."""
+        referred: set[str] = set()
+        columns: set[str] = set()
+        for argument in arguments:
+            parameter = self._parameters.get(argument.name or "")
+            if argument.name is None or (parameter is not None and parameter.kind is Kind.PROMPT):
+                referred |= referred_fields(self._stored(argument) or (argument.constant and argument.constant.value))
+            if argument.name is None:
+                columns |= {one.column.lower() for one in argument.expressions if one.column is not None}
+        return frozenset(referred - columns)
+
+    def _is_field(self, argument: Argument, fields: frozenset[str]) -> bool:
+        """Tell whether an argument under an option's name is a field: an expression, or what the prompt names."""
+        name = (argument.name or "").lower()
+        if not self._function.fields:
+            return False
+        if argument.constant is None:
+            return not (name == _MODEL_OPTION and argument.word is not None)
+        return name in fields
 
     def _assign_further(self, argument: Argument) -> None:
         name = argument.name
@@ -309,14 +335,13 @@ class _Binder:
         if name == _MODEL_OPTION and argument.constant is None and argument.word is not None:
             return argument.word
         if argument.constant is None:
-            raise AICallError(
-                f"{name} must be a literal, not an expression; to pass a field, choose another name than {name}"
-            )
+            raise AICallError(f"{name} must be a literal, not an expression")
         value = argument.constant.value
         return option.default if value is None else _checked(option, value)
 
     def _call(self, answer: Answer, fields: _Fields, values: Mapping[str, Literal], text: str) -> AICall:
         max_tokens, temperature, normalize = map(values.get, ("max_tokens", "temperature", "normalize"))
+        top_p, seed = values.get("top_p"), values.get("seed")
         call = AICall(
             stub="",
             function=self._function.name,
@@ -328,6 +353,9 @@ class _Binder:
                 max_tokens=max_tokens if isinstance(max_tokens, int) else answer.max_tokens,
                 temperature=float(temperature) if isinstance(temperature, int | float) else 0.0,
                 constraint=answer.constraint,
+                top_p=float(top_p) if isinstance(top_p, int | float) else 1.0,
+                seed=seed if isinstance(seed, int) else None,
+                probability=answer.probability,
             ),
             output=answer.output,
             parse=answer.parse,
@@ -352,9 +380,9 @@ def _checked(option: Option, value: Literal) -> Literal:
         raise AICallError(f"{name} must be {wanted.name}, not {_shown(value)}")
     if isinstance(value, int | float) and not isinstance(value, bool):
         if option.low is not None and value < option.low:
-            raise AICallError(f"{name} must be at least {option.low:g}, not {value}")
+            raise AICallError(f"{name} must be at least {option.low:.10g}, not {value}")
         if option.high is not None and value > option.high:
-            raise AICallError(f"{name} must be at most {option.high:g}, not {value}")
+            raise AICallError(f"{name} must be at most {option.high:.10g}, not {value}")
     if option.choices and value not in option.choices:
         raise AICallError(f"{name} must be one of {', '.join(map(repr, option.choices))}, not {_shown(value)}")
     return value

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 _ELSEWHERE = {
     "length": "max_length max_new_tokens max_completion_tokens max_output_tokens min_tokens min_length"
     " max_retries max_words",
-    "sampling": "seed random_seed top_p top_k min_p typical_p top_a epsilon_cutoff eta_cutoff tfs n best_of num_beams"
+    "sampling": "random_seed top_k min_p typical_p top_a epsilon_cutoff eta_cutoff tfs n best_of num_beams"
     " beam_width beam_size use_beam_search length_penalty frequency_penalty presence_penalty repetition_penalty"
     " repeat_penalty no_repeat_ngram_size mirostat mirostat_tau mirostat_eta do_sample early_stopping ignore_eos"
     " logit_bias bias logprobs top_logprobs prompt_logprobs echo greedy sampling num_return_sequences",
@@ -35,6 +35,7 @@ _MEANT = {
     "model_id": "model",
     "model_name": "model",
     "engine": "model",
+    "random_seed": "seed",
     "system": "prompt",
     "system_prompt": "prompt",
     "system_message": "prompt",

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, MissingExtraError
 from flightllm.kvcache.eviction import OFF, check_policy
 from flightllm.kvcache.options import KvOptions, gather_kv_options, read_kv_options
-from flightllm.llm.base import Choice, Completion, Parameters, PrefixCache, Request
+from flightllm.llm.base import Choice, Completion, Constraint, Parameters, PrefixCache, Request
 from flightllm.llm.fair_lock import FairLock
 from flightllm.llm.local_plan import branchings, plan_batches
 from flightllm.llm.local_turns import Turn, plan_turn
@@ -38,6 +38,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 try:
     import torch
 
+    from flightllm.llm.local_draws import Draws
     from flightllm.llm.local_grammar import GrammarRow, Grammars
     from flightllm.llm.local_kv import KeptStarts
     from flightllm.llm.local_model import PrefixModel, Rows
@@ -238,11 +239,12 @@ class LocalEngine:
                 rows, reused = prefill(turn.prompts, turn.prefix)
             else:
                 rows, reused = self._prefixes.prefill(prefill, turn)
+            draws = Draws(parameters, [request.prompt for request in turn.requests], self._random)
             if isinstance(parameters.constraint, Choice):
-                answers = self._choose(rows, parameters.constraint.options, parameters.temperature)
+                answers = self._choose(rows, parameters.constraint.options, draws)
             else:
-                longest = max(map(len, turn.prompts))
-                answers = self._write(rows, parameters, min(parameters.max_tokens, self._limit - longest), cancelled)
+                most = min(parameters.max_tokens, self._limit - max(map(len, turn.prompts)))
+                answers = self._write(rows, parameters.constraint, most, draws, cancelled)
         except torch.OutOfMemoryError as exc:
             raise EngineError(f"the engine {self._name} ran out of device memory: lower [engine] batch_tokens") from exc
         answers[0].cached = reused
@@ -250,7 +252,7 @@ class LocalEngine:
             answer.cached = turn.prefix
         return answers
 
-    def _choose(self, rows: Rows, options: Sequence[str], temperature: float) -> list[_Answer]:
+    def _choose(self, rows: Rows, options: Sequence[str], draws: Draws) -> list[_Answer]:
         """Choose by the probability of each option, decoded token by token among the options alone."""
         continuations = [self._encoder.continuation(option) for option in options]
         end = self._encoder.tokenizer.eos_token_id
@@ -262,17 +264,16 @@ class LocalEngine:
             for option, token in following.items():
                 scores[:, option] += steps[:, tokens.index(token)]
         probabilities = scores.softmax(-1)
-        chosen = self._pick(scores, temperature).tolist()
+        chosen = draws.pick(scores, range(len(scores))).tolist()
         return [
             _Answer(options[index], len(continuations[index]), float(probabilities[row, index]))
             for row, index in enumerate(chosen)
         ]
 
     def _write(
-        self, rows: Rows, parameters: Parameters, max_tokens: int, cancelled: Callable[[], bool]
+        self, rows: Rows, constraint: Constraint, max_tokens: int, draws: Draws, cancelled: Callable[[], bool]
     ) -> list[_Answer]:
         """Generate token by token until every row has ended, dropping ended rows from the batch on the way."""
-        constraint = parameters.constraint
         count = len(rows.logits)
         grammars: list[GrammarRow] | None = None
         if constraint is not None and not isinstance(constraint, Choice):
@@ -285,7 +286,7 @@ class LocalEngine:
             if grammars is not None:
                 allowed = torch.stack([grammars[row].allowed() for row in active]).to(logits.device)
                 logits = logits.masked_fill(~allowed, -math.inf)
-            tokens = self._pick(logits, parameters.temperature)
+            tokens = draws.pick(logits, active)
             kept = []
             for place, (row, token) in enumerate(zip(active, tokens.tolist(), strict=True)):
                 written[row].append(token)
@@ -302,12 +303,6 @@ class LocalEngine:
                 active = [active[place] for place in kept]
             self._model.advance(rows, tokens)
         return [_Answer(self._encoder.decode(ids), len(ids)) for ids in written]
-
-    def _pick(self, logits: torch.Tensor, temperature: float) -> torch.Tensor:
-        """Return the best column of each row, or one drawn at `temperature`."""
-        if temperature <= 0:
-            return logits.argmax(-1)
-        return torch.multinomial((logits / temperature).softmax(-1), 1, generator=self._random)[:, 0]
 
 
 class _Answer:

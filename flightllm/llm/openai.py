@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
-from flightllm.llm.base import Completion, KvEventsAddress, PrefixCache, Request, cache_salt
+from flightllm.llm.base import Choice, Completion, KvEventsAddress, Parameters, PrefixCache, Request, cache_salt
 from flightllm.llm.openai_answers import MalformedError, MiscountError, read_chat, read_texts
 from flightllm.llm.openai_options import OpenAIOptions
 from flightllm.llm.openai_wire import share_out, spellings
 from flightllm.llm.options import read_options
+from flightllm.llm.probabilities import TOP
 from flightllm.llm.prompts import read_tokenizer
 from flightllm.llm.secrets import shown_address
 from flightllm.llm.shares import Shares
@@ -36,6 +37,8 @@ except ImportError as exc:
 _CHARS_PER_TOKEN = 4
 _PROBE_SECONDS = 5.0
 _GONE_STATUSES = frozenset({429, 502, 503, 504})
+_FEWER_LOGPROBS = {TOP: 5, 5: 0}
+"""How many log probabilities to ask for where an endpoint refuses so many; with 0 it gives none."""
 _REFUSED_STATUSES = frozenset({400, 404, 413, 415, 422})
 _log = structlog.get_logger(__name__)
 
@@ -56,6 +59,7 @@ class OpenAIEngine:
         self._per_request = options.prompts_per_request
         self._spelling: dict[type, int] = {}
         self._tokens_key = "max_tokens"
+        self._logprobs = TOP
         self._client = openai.AsyncOpenAI(
             base_url=options.base_url,
             api_key=options.read_key(),
@@ -199,7 +203,10 @@ class OpenAIEngine:
 
     async def _post(self, group: Sequence[Request], constraint: dict[str, Any]) -> list[Completion]:
         await self._await_limits(group)
-        arguments = {"temperature": group[0].parameters.temperature, **constraint}
+        parameters = group[0].parameters
+        logprobs = self._logprobs if _options(parameters) else 0
+        sampling = _sampling(parameters) | self._asked_logprobs(logprobs)
+        arguments = {"temperature": parameters.temperature, **sampling, **constraint}
         further = self._further(group[0]) | self._hint(group)
         if further:
             arguments["extra_body"] = {**further, **constraint.get("extra_body", {})}
@@ -212,8 +219,7 @@ class OpenAIEngine:
         except openai.APIConnectionError as exc:
             raise await self._broken(exc) from exc
         except openai.APIStatusError as exc:
-            if self._tokens_key == "max_tokens" and "max_completion_tokens" in exc.message:
-                self._tokens_key = "max_completion_tokens"  # what OpenAI's newer models call it
+            if self._adapts(exc.message, logprobs):
                 return await self._post(group, constraint)
             return self._failed(group, exc)
         except openai.APIError as exc:
@@ -224,6 +230,25 @@ class OpenAIEngine:
             # A response can break the client's packages in ways of their own: a charset or an address that is none.
             _log.warning("response not understood", engine=self.name, error_type=type(exc).__name__)
             raise _MalformedAnswerError(f"gave a response that cannot be read ({type(exc).__name__})") from exc
+
+    def _asked_logprobs(self, count: int) -> dict[str, Any]:
+        """Return the parameters that ask for so many log probabilities at each token."""
+        if not count or self._options.completions:
+            return {"logprobs": count} if count else {}
+        return {"logprobs": True, "top_logprobs": count}
+
+    def _adapts(self, message: str, logprobs: int) -> bool:
+        """Note what a refusal says that the endpoint does not take; tell whether the same can be asked in another form.
+
+        `logprobs` is how many log probabilities the refused request asked for.
+        """
+        if self._tokens_key == "max_tokens" and "max_completion_tokens" in message:
+            self._tokens_key = "max_completion_tokens"  # what OpenAI's newer models call it
+            return True
+        if logprobs and "logprobs" in message:
+            self._logprobs = min(self._logprobs, _FEWER_LOGPROBS[logprobs])
+            return True
+        return False
 
     async def _broken(self, error: openai.APIConnectionError) -> Exception:
         """Return what a connection that broke means: the endpoint is gone, or it breaks at these prompts alone."""
@@ -255,19 +280,19 @@ class OpenAIEngine:
 
     async def _call(self, group: Sequence[Request], arguments: dict[str, Any]) -> list[Completion]:
         client: Any = self._client  # what it takes depends on the endpoint, not on the package's overloads
-        max_tokens = group[0].parameters.max_tokens
+        max_tokens, options = group[0].parameters.max_tokens, _options(group[0].parameters)
         if self._options.completions:
             prompts = [request.prompt for request in group]
             prompt = prompts if len(prompts) > 1 else prompts[0]
             raw = await client.completions.with_raw_response.create(
                 model=self._model, prompt=prompt, max_tokens=max_tokens, **arguments
             )
-            return share_out(group, *read_texts(raw.http_response.content, len(group)))
+            return share_out(group, *read_texts(raw.http_response.content, len(group), options))
         messages = [{"role": "user", "content": group[0].prompt}]
         raw = await client.chat.completions.with_raw_response.create(
             model=self._model, messages=messages, **{self._tokens_key: max_tokens}, **arguments
         )
-        return share_out(group, *read_chat(raw.http_response.content))
+        return share_out(group, *read_chat(raw.http_response.content, options))
 
     def _failed(self, group: Sequence[Request], error: openai.APIStatusError) -> list[Completion]:
         """Turn an HTTP status that retrying did not cure into row errors, or an error of the whole call."""
@@ -288,6 +313,18 @@ class OpenAIEngine:
         if self._token_limit is not None:
             tokens = sum(self.count_tokens(request.prompt) + request.parameters.max_tokens for request in group)
             await self._token_limit.acquire(min(tokens, self._token_limit.max_rate))
+
+
+def _sampling(parameters: Parameters) -> dict[str, Any]:
+    """Return the parameters of sampling that are set; at their defaults they are not sent."""
+    given = {"top_p": None if parameters.top_p == 1.0 else parameters.top_p, "seed": parameters.seed}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _options(parameters: Parameters) -> tuple[str, ...]:
+    """Return the options whose probability is asked for; none where none is."""
+    constraint = parameters.constraint
+    return constraint.options if parameters.probability and isinstance(constraint, Choice) else ()
 
 
 async def _listed(client: openai.AsyncOpenAI) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flightllm.llm.probabilities import read_probability
 from flightllm.texts import excerpt, well_formed
 
 _MOST_TOKENS = 1 << 31
@@ -33,12 +34,16 @@ class MiscountError(MalformedError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a body says to one prompt: a text or an error, why the model stopped, and what a refusal said."""
+    """What a body says to one prompt: a text or an error, why the model stopped, and what a refusal said.
+
+    `confidence` is the probability of the text among the options it was chosen from, where the body tells it.
+    """
 
     text: str | None
     error: str | None = None
     finish_reason: str = "stop"
     refusal: str | None = None
+    confidence: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +55,8 @@ class Usage:
     completion_tokens: int = 0
 
 
-def read_chat(body: bytes) -> tuple[list[Answer], Usage]:
-    """Read the body of a chat completion, which answers one prompt.
+def read_chat(body: bytes, options: Sequence[str] = ()) -> tuple[list[Answer], Usage]:
+    """Read the body of a chat completion, which answers one prompt; `options` are those to tell the probability of.
 
     Raises:
         MalformedError: it is none.
@@ -61,18 +66,18 @@ def read_chat(body: bytes) -> tuple[list[Answer], Usage]:
     message = choice.get("message")
     if not isinstance(message, dict):
         raise MalformedError(f"choices[0].message is {_kind(message)}, not an object")
-    return [_answer(choice, message, "content")], _usage(document)
+    return [_answer(choice, message, "content", options)], _usage(document)
 
 
-def read_texts(body: bytes, count: int) -> tuple[list[Answer], Usage]:
-    """Read the body of a completion of `count` prompts; the answers are in their order.
+def read_texts(body: bytes, count: int, options: Sequence[str] = ()) -> tuple[list[Answer], Usage]:
+    """Read the body of a completion of `count` prompts; the answers are in their order. See `read_chat`.
 
     Raises:
         MalformedError: it is none.
         MiscountError: its choices are not one for each prompt.
     """
     document = _document(body)
-    return [_answer(choice, choice, "text") for choice in _choices(document, count)], _usage(document)
+    return [_answer(choice, choice, "text", options) for choice in _choices(document, count)], _usage(document)
 
 
 def read_vectors(body: bytes, count: int, dimensions: int = 0) -> NDArray[np.float32]:
@@ -142,7 +147,7 @@ def _in_order(document: Mapping[str, Any], key: str, count: int) -> list[dict[st
     return [one for one in ordered if one is not None]
 
 
-def _answer(choice: Mapping[str, Any], holder: Mapping[str, Any], key: str) -> Answer:
+def _answer(choice: Mapping[str, Any], holder: Mapping[str, Any], key: str, options: Sequence[str]) -> Answer:
     """Read one choice; `holder` has the text under `key`."""
     given = choice.get("finish_reason")
     reason = given if isinstance(given, str) else "stop"
@@ -160,7 +165,8 @@ def _answer(choice: Mapping[str, Any], holder: Mapping[str, Any], key: str) -> A
     if text is None:
         cut = ": it reached max_tokens before it wrote any" if reason == "length" else ""
         return Answer(None, f"the endpoint returned no text{cut}", reason)
-    return Answer(well_formed(text), None, reason)
+    confidence = read_probability(choice.get("logprobs"), text, options)
+    return Answer(well_formed(text), None, reason, confidence=confidence)
 
 
 class _Refusal(Exception):  # noqa: N818 - no failure: the model said so

@@ -50,6 +50,7 @@ def share_out(requests: Sequence[Request], answers: Sequence[Answer], usage: Usa
             prompts[place],
             cached[place],
             first[place] + rest[place],
+            answer.confidence,
             finish_reason=answer.finish_reason,
             refusal=answer.refusal,
         )

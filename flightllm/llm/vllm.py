@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,6 +23,7 @@ from flightllm.llm.base import (
 from flightllm.llm.models import local_folder, model_digest, model_folder
 from flightllm.llm.options import read_options
 from flightllm.llm.parent import keep_children
+from flightllm.llm.probabilities import TOP, Step, option_probability
 from flightllm.llm.prompts import PromptEncoder, misfit
 from flightllm.llm.shares import Shares
 from flightllm.llm.vllm_events import KvPublishing
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _CPU_KV_BYTES = 256 << 20
 _STOP_SECONDS = 20.0
+_LEAST_TOP_P = 1e-6
+"""vLLM takes no 0; this allows the most probable token alone, as 0 does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,6 @@ class VllmOptions:
     """The engine arguments set most often; 0 or None leaves vLLM's default. `engine_args` holds any others.
 
     On CPU the defaults are an explicit KV cache (else vLLM takes most of the memory), 32-token blocks and eager mode.
-    `confidence` asks for the probability of each choice; off on CPU by default, where vLLM first compiles for it.
     `kv_events` has the engine tell what its prefix cache holds, to others in this process or host, or at the ZeroMQ
     address given, as `tcp://*:5557`; `kv_replay` is then where it tells past events again.
 
@@ -60,7 +61,6 @@ class VllmOptions:
     block_size: int = 0
     enforce_eager: bool | None = None
     enable_prefix_caching: bool = True
-    confidence: bool | None = None
     kv_events: bool | str = False
     kv_replay: str = ""
     kv_store: str = ""
@@ -106,7 +106,6 @@ class VllmEngine:
         self._window = window
         self._encoder = PromptEncoder(folder)
         self._hints = _hints(self._encoder, arguments.kv_transfer_config, evicting=bool(options.evicting))
-        self._confidence = options.confidence if options.confidence is not None else not on_cpu()
         self._choice_tokens: dict[Choice, int] = {}
         self._numbers = count()
         self._closed = False
@@ -122,6 +121,8 @@ class VllmEngine:
             self._end()
             raise EngineUnavailableError(f"the engine {self._name} did not start: {exc}") from exc
         self._limit: int = self._engine.model_config.max_model_len
+        most = self._engine.model_config.max_logprobs
+        self._most_logprobs = TOP if most < 0 else min(TOP, most)
         dtype = self._engine.model_config.dtype
         self._revision = " ".join(("vllm-1", model_digest(folder), str(dtype), *lossy))
 
@@ -207,7 +208,7 @@ class VllmEngine:
         error = misfit(len(ids), answer, self._limit)
         if error:
             return Completion(request.id, None, error, len(ids))
-        sampling = _sampling(request.parameters, answer, self._limit - len(ids), self._confidence)
+        sampling = _sampling(request.parameters, answer, self._limit - len(ids), self._most_logprobs)
         if self._hints is not None:
             sampling.extra_args = self._hints.extra_args([request], [ids]) or None
         prompt: dict[str, Any] = {"prompt_token_ids": ids}
@@ -254,16 +255,26 @@ def _completion(request: Request, prompt_tokens: int, final: Any) -> Completion:
     if output is None or output.finish_reason in {"abort", "error"}:
         reason = "without an answer" if output is None else f"with the reason {output.finish_reason!r}"
         return Completion(request.id, None, f"vLLM ended the request {reason}", prompt_tokens)
-    confidence = None
-    if isinstance(request.parameters.constraint, Choice) and output.cumulative_logprob is not None:
-        # Taken after the constraint's mask, so the options' probabilities sum to one.
-        confidence = math.exp(min(0.0, output.cumulative_logprob))
+    confidence, constraint = None, request.parameters.constraint
+    if isinstance(constraint, Choice) and output.logprobs:
+        confidence = option_probability(_steps(output), output.text, constraint.options)
     cached, tokens = final.num_cached_tokens or 0, len(output.token_ids)
     finish_reason = output.finish_reason or "stop"
     return Completion(request.id, output.text, None, prompt_tokens, cached, tokens, confidence, finish_reason)
 
 
-def _sampling(parameters: Parameters, answer: int, room: int, confidence: bool) -> Any:  # noqa: FBT001
+def _steps(output: Any) -> list[Step]:
+    """Return the tokens of an answer with the log probabilities of others, taken after the constraint's mask."""
+    listed = [
+        {token: ((one.decoded_token or "").encode(), min(0.0, one.logprob)) for token, one in place.items()}
+        for place in output.logprobs
+    ]
+    return [
+        Step(place[token][0], tuple(place.values())) for token, place in zip(output.token_ids, listed, strict=False)
+    ]
+
+
+def _sampling(parameters: Parameters, answer: int, room: int, most_logprobs: int) -> Any:
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
@@ -271,8 +282,10 @@ def _sampling(parameters: Parameters, answer: int, room: int, confidence: bool) 
     return SamplingParams(
         max_tokens=min(max(parameters.max_tokens, answer) if is_choice else parameters.max_tokens, room),
         temperature=parameters.temperature,
+        top_p=max(parameters.top_p, _LEAST_TOP_P),
+        seed=parameters.seed,
         structured_outputs=_structured(parameters),
-        logprobs=0 if is_choice and confidence else None,
+        logprobs=most_logprobs if is_choice and parameters.probability else None,
         output_kind=RequestOutputKind.FINAL_ONLY,
     )
 

@@ -18,10 +18,9 @@ from flightllm.operators.budget import Reservation
 from flightllm.operators.means import Means, Site
 from flightllm.operators.ranking import Ranking
 from flightllm.operators.requests import Requests
-from flightllm.operators.rows import Named, given_fields, read_answer, sql_value
+from flightllm.operators.rows import Named, answer_text, given_fields, read_answer, sql_value
 from flightllm.operators.trace import Trace
 from flightllm.plan.stages import BoundStep
-from flightllm.texts import well_formed
 
 _FINISHED_UNITS = 8
 """Finished units that may wait before they are handed on, so that cached answers do not pile up."""
@@ -348,7 +347,7 @@ class Asker:
         self._ranking.paid(waiting.step, Work(1, *tokens))
         if self._backing.budget is not None and waiting.reservation is not None:
             self._backing.budget.settle(waiting.reservation, completion)
-        text = None if completion.text is None else well_formed(completion.text)
+        text = answer_text(self._sites[waiting.call].ai, completion)
         self._answered(waiting, text, completion.error, partial=completion.partial)
 
     def _answered(self, waiting: _Waiting, text: str | None, error: str | None, *, partial: bool = False) -> None:

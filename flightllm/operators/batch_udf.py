@@ -19,7 +19,7 @@ from flightllm.operators.budget import Reservation
 from flightllm.operators.cache import Keys
 from flightllm.operators.means import Means, Site
 from flightllm.operators.ranking import all_at_once
-from flightllm.operators.rows import Counters, given_fields, read_answer, sql_value
+from flightllm.operators.rows import Counters, answer_text, given_fields, read_answer, sql_value
 from flightllm.operators.searches import QueryColumn, Searcher
 from flightllm.operators.trace import Trace
 
@@ -161,7 +161,8 @@ class _Rows:
         )
         if self._budget is not None:
             self._budget.settle(self._reservations.pop(completion.id), completion)
-        found = read_answer(self._call, completion.text, completion.error, partial=completion.partial)
+        text = answer_text(self._call, completion)
+        found = read_answer(self._call, text, completion.error, partial=completion.partial)
         self._fill(completion.id, *found)
 
     def _fill(self, row: int, value: Any, failure: str | None) -> None:

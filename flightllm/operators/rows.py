@@ -8,6 +8,8 @@ import pyarrow as pa
 
 from flightllm.ai import ELEMENT_END, AICall
 from flightllm.errors import EngineError
+from flightllm.functions.confidence import join_confidence
+from flightllm.llm.base import Completion
 from flightllm.texts import well_formed, well_formed_value
 
 Named: TypeAlias = tuple[str, int, bool, bool]
@@ -33,6 +35,14 @@ def given_fields(named: Sequence[Named], values: tuple[str | None, ...]) -> list
     if len(given) < len(named) and (not given or any(must and values[at] is None for _, at, must, _ in named)):
         return None
     return [(name, one) for name, value, many in given for one in (value.split(ELEMENT_END) if many else (value,))]
+
+
+def answer_text(call: AICall, completion: Completion) -> str | None:
+    """Return the text that is kept, shared and read of a completion: with its probability if the call asks for it."""
+    if completion.text is None:
+        return None
+    text = well_formed(completion.text)
+    return join_confidence(text, completion.confidence) if call.parameters.probability else text
 
 
 def read_answer(call: AICall, text: str | None, error: str | None, *, partial: bool = False) -> tuple[Any, str | None]:

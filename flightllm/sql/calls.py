@@ -128,8 +128,12 @@ class _Extractor:
             token = self._tokens[index]
             if self._is_call(index):
                 type_, replaced = self._call(index, depth)
-                index, fields = self._fields(self._scopes.closing[index + 1], type_)
-                parts += (self._sql[start : token.start], replaced, fields)
+                last_of_call = self._scopes.closing[index + 1]
+                around = self._around(index, last_of_call)
+                index, fields = self._fields(last_of_call + around, type_)
+                around = around if fields else 0
+                index = index if fields else last_of_call
+                parts += (self._sql[start : token.start], replaced, ")" * around, fields)
                 start = self._tokens[index].end
             elif index in self._nulls_last:
                 parts += (self._sql[start : token.end], ADDED)
@@ -211,6 +215,16 @@ class _Extractor:
         names = self._catalog.names
         bound = (bind_call(function, function.name, [argument], text, names) for argument in arguments)
         return f"{scalar.name}({', '.join(map(self._stub, bound))})"
+
+    def _around(self, first: int, last: int) -> int:
+        """Return how many pairs of parentheses stand around a call alone, as in `(llm(a)).b`."""
+        pairs = 0
+        while first > pairs and self._scopes.closing.get(first - pairs - 1) == last + pairs + 1:
+            before = self._tokens[first - pairs - 2] if first > pairs + 1 else None
+            if before is not None and before.kind is not Kind.SYMBOL and not before.is_word(*EXPRESSION_FOLLOWS):
+                break  # a function's own parentheses
+            pairs += 1
+        return pairs
 
     def _fields(self, index: int, type_: pa.DataType) -> tuple[int, str]:
         """Turn `.a.b` after a call's last token into `['a']['b']`, which is how DataFusion reads fields of a result.
