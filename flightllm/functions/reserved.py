@@ -14,7 +14,7 @@ _ELSEWHERE = {
     " instructions messages chat_template chat_template_kwargs add_generation_prompt",
     "output": "stop stop_sequences stop_words stop_token_ids stop_strings eos_token bad_words guided_json guided_regex"
     " guided_choice guided_grammar structured_outputs grammar json_mode json_schema json_object return_type"
-    " return_error_details strict tools tool_choice function_call parallel_tool_calls",
+    " return_error_details confidence return_confidence strict tools tool_choice function_call parallel_tool_calls",
     "engine": "model_id model_name engine endpoint base_url api_key api_version provider deployment model_parameters"
     " model_params model_options options parameters params extra_body credentials connection_id request_options"
     " user_id service_tier reasoning reasoning_effort thinking thinking_budget enable_thinking verbosity"
@@ -36,6 +36,7 @@ _MEANT = {
     "model_name": "model",
     "engine": "model",
     "random_seed": "seed",
+    "return_confidence": "confidence",
     "system": "prompt",
     "system_prompt": "prompt",
     "system_message": "prompt",

@@ -19,7 +19,7 @@ from flightllm.operators.budget import Reservation
 from flightllm.operators.cache import Keys
 from flightllm.operators.means import Means, Site
 from flightllm.operators.ranking import all_at_once
-from flightllm.operators.rows import Counters, answer_text, given_fields, read_answer, sql_value
+from flightllm.operators.rows import Counters, answer_column, answer_text, given_fields, read_answer, sql_value
 from flightllm.operators.searches import QueryColumn, Searcher
 from flightllm.operators.trace import Trace
 
@@ -86,7 +86,7 @@ def _each_prompt(shared: BatchFunctions, call: AICall, backing: Backing) -> _Fun
         unit = Unit(rows, run, [first for _, first in runs.values()])
         asker = Asker(Means(backing, backing.flights.open()), [site], *all_at_once(1))
         [done] = asker.answer(iter([unit]), shared.cancelled)
-        return pa.array(done.answers[0], type=call.type).take(pa.array(run))
+        return answer_column(done.answers[0], call.type).take(pa.array(run))
 
     return answer
 
@@ -100,7 +100,7 @@ def _each_row(shared: BatchFunctions, call: AICall, backing: Backing) -> _Functi
         for completion in backing.engine.generate(rows.requests(columns), shared.cancelled):
             rows.settle(completion)
         counters.add(rows=len(rows.values))
-        return pa.array(rows.values, type=call.type)
+        return answer_column(rows.values, call.type)
 
     return answer
 

@@ -85,6 +85,14 @@ def fitted(call: AICall, value: Any) -> tuple[Any, str | None]:
     return value, None
 
 
+def answer_column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Return values as a column. The fields of a NULL struct are NULL: DataFusion reads them without the struct."""
+    if not pa.types.is_struct(kind):
+        return pa.array(values, type=kind)
+    fields = [answer_column([None if v is None else v.get(f.name) for v in values], f.type) for f in kind]
+    return pa.StructArray.from_arrays(fields, fields=list(kind), mask=pa.array([v is None for v in values], pa.bool_()))
+
+
 def sql_value(call: AICall, value: Any, failure: str | None) -> Any:
     """Return what a row gets for an answer read, or for a failure as `on_error` has it.
 

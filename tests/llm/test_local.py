@@ -183,3 +183,16 @@ def test_wrong_configuration(model: str, options: dict[str, object], message: st
     """A missing model or a wrong option is an error that says what to write."""
     with pytest.raises(ConfigError, match=message):
         create_engine(EngineConfig("local", model, 8, options))
+
+
+@pytest.mark.parametrize("constraint", [None, Choice(("good", "bad", "dull", "odd"))])
+def test_seeds(engine: Engine, one_by_one: Engine, constraint: Constraint) -> None:
+    """With a seed the same prompts get the same draws, batched or not; another seed gets others."""
+
+    def texts(engine: Engine, seed: int) -> list[str | None]:
+        parameters = Parameters(max_tokens=4, temperature=1.5, top_p=0.9, seed=seed, constraint=constraint)
+        return [completion.text for completion in run(engine, mixed_requests(parameters)[:12])]
+
+    first = texts(engine, 1)
+    assert first == texts(engine, 1) == texts(one_by_one, 1)
+    assert first != texts(engine, 2)
