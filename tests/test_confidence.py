@@ -179,7 +179,8 @@ def test_seeds_with_a_model(cursor: Any) -> None:
 
     def answers(options: str) -> list[object]:
         asked = f"ai_gen('Tell a story about this.', note, max_tokens => 12{options})"
-        return fetch(cursor, f"SELECT {asked} AS a FROM notes ORDER BY id")["a"].to_pylist()
+        found: list[object] = fetch(cursor, f"SELECT {asked} AS a FROM notes ORDER BY id")["a"].to_pylist()
+        return found
 
     drawn = ", temperature => 1.5, top_p => 0.95, seed => {}"
     assert answers(drawn.format(1)) == answers(drawn.format(1)) != answers(drawn.format(2))
