@@ -54,6 +54,8 @@ class AICall:
     backend: Backend = MODEL
     takes: pa.DataType = field(default_factory=pa.string, kw_only=True)
     """The type of its fields: text, but for searches of vectors, which take their bytes."""
+    on_truncated: str = field(default="error", kw_only=True)
+    """What an answer is that the token limit cut: 'error' makes a row error of it, 'keep' a value."""
     normalize: frozenset[str] = frozenset()
     """What does not count when values are compared (see `normalised`): rows that agree share one answer, that of the
     row sent first."""
@@ -91,7 +93,7 @@ def backing_of(model: str | None) -> str:
 
 def name_stub(call: AICall) -> AICall:
     """Return the call with `stub` set to a name derived from all that decides its answers."""
-    content = (
+    content: tuple[object, ...] = (
         call.function,
         call.instruction,
         call.fields,
@@ -105,6 +107,8 @@ def name_stub(call: AICall) -> AICall:
         str(call.takes),
         sorted(call.normalize),
     )
+    if call.on_truncated != "error":
+        content = (*content, call.on_truncated)
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
     return replace(call, stub=f"__{call.function}_{digest[:16]}")
 

@@ -77,11 +77,13 @@ COMMON_OPTIONS = (
     Option("max_tokens", int, low=1, high=131_072),
     Option("temperature", float, 0.0, low=0.0, high=2.0),
     Option("on_error", str, "null", choices=("null", "struct", "fail")),
+    Option("on_truncated", str, "error", choices=("error", "keep")),
     Option("normalize", str),
     Option("ordered", bool, default=False),
 )
 """Options of every AI function. `max_tokens` defaults to what the function's answer needs; the elements of lists keep
-their order if `ordered`."""
+their order if `ordered`. An answer that reached `max_tokens` before its end is a row error. With
+`on_truncated => 'keep'` the part that there is becomes the value, in this query alone."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -255,7 +255,7 @@ class OpenAIEngine:
 
     async def _call(self, group: Sequence[Request], arguments: dict[str, Any]) -> list[Completion]:
         client: Any = self._client  # what it takes depends on the endpoint, not on the package's overloads
-        max_tokens = group[0].parameters.max_tokens
+        max_tokens = max(request.limit for request in group)
         if self._options.completions:
             prompts = [request.prompt for request in group]
             prompt = prompts if len(prompts) > 1 else prompts[0]
@@ -286,7 +286,7 @@ class OpenAIEngine:
         if self._request_limit is not None:
             await self._request_limit.acquire()
         if self._token_limit is not None:
-            tokens = sum(self.count_tokens(request.prompt) + request.parameters.max_tokens for request in group)
+            tokens = sum(self.count_tokens(request.prompt) + request.limit for request in group)
             await self._token_limit.acquire(min(tokens, self._token_limit.max_rate))
 
 

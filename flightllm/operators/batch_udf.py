@@ -19,7 +19,7 @@ from flightllm.operators.budget import Reservation
 from flightllm.operators.cache import Keys
 from flightllm.operators.means import Means, Site
 from flightllm.operators.ranking import all_at_once
-from flightllm.operators.rows import Counters, given_fields, read_answer, sql_value
+from flightllm.operators.rows import Counters, Reading, Said, given_fields, read_answer, sql_value
 from flightllm.operators.searches import QueryColumn, Searcher
 from flightllm.operators.trace import Trace
 
@@ -116,6 +116,8 @@ class _Rows:
         self._counters = counters
         self._trace = Trace()
         self._reservations: dict[int, Reservation] = {}
+        self._limits: dict[int, int] = {}
+        """How many tokens each answer under way can have."""
         self.values: list[Any] = [None] * count
 
     def requests(self, columns: tuple[pa.Array, ...]) -> Iterator[Request | None]:
@@ -142,9 +144,10 @@ class _Rows:
                 while (taken := self._budget.take(request)) is None and self._budget.refusal is None:
                     yield None
                 if taken is None:
-                    self._fill(row, None, self._budget.refusal)
+                    self._fill(row, Reading(None, self._budget.refusal))
                     continue
                 self._reservations[row] = taken
+            self._limits[row] = request.limit
             self._counters.add(calls=1)
             self._precedence.sent()
             self._trace.sent(request)
@@ -161,9 +164,8 @@ class _Rows:
         )
         if self._budget is not None:
             self._budget.settle(self._reservations.pop(completion.id), completion)
-        found = read_answer(self._call, completion.text, completion.error, partial=completion.partial)
-        self._fill(completion.id, *found)
+        self._fill(completion.id, read_answer(self._call, Said.of(completion, self._limits.pop(completion.id))))
 
-    def _fill(self, row: int, value: Any, failure: str | None) -> None:
-        self._counters.add(failed_rows=failure is not None)
-        self.values[row] = sql_value(self._call, value, failure)
+    def _fill(self, row: int, found: Reading) -> None:
+        self._counters.add(failed_rows=found.failure is not None)
+        self.values[row] = sql_value(self._call, found.value, found.failure)
