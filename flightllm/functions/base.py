@@ -24,7 +24,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from flightllm.ai import MODEL, SEARCH, Backend
+from flightllm.ai import MODEL, SEARCH, Backend, Room
 from flightllm.errors import AICallError
 from flightllm.llm.base import Constraint, Engine
 
@@ -155,6 +155,11 @@ class Answer:
     constraint: Constraint = None
     max_tokens: int = 128
     """Bound on the answer's tokens unless the call says otherwise."""
+    room: Room | None = None
+    """Bounds each answer by its prompt's values instead where that is more, unless the call says `max_tokens`.
+
+    It has no part in what kept answers are found by: a complete answer does not depend on its bound.
+    """
     through: str = ""
     """The SQL function that makes bytes of the fields, where they are no texts."""
 

@@ -139,6 +139,7 @@ class _Rows:
                 tuple(fields),
                 self._tenant,
                 self._precedence.now,
+                max_tokens=call.max_tokens(fields),
             )
             if self._budget is not None:
                 while (taken := self._budget.take(request)) is None and self._budget.refusal is None:

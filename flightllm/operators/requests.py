@@ -53,6 +53,7 @@ class Requests:
             self._backing.precedence.now,
             recurs=recurs,
             reuse=Reuse(self._names[call], self._query, number, ahead),
+            max_tokens=site.ai.max_tokens(fields),
         )
 
     def _text(self, prompt: Prompt) -> str:

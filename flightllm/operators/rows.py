@@ -28,6 +28,8 @@ class Said:
     text: str | None
     error: str | None = None
     cut: int | None = None
+    early: bool = False
+    """It ended long before: the model's context was full, or the endpoint has a limit of its own."""
 
     @classmethod
     def of(cls, completion: Completion, max_tokens: int) -> "Said":
@@ -40,7 +42,9 @@ class Said:
                 error = "a content filter stopped the answer"
         if text is None or error is not None:
             return cls(None, well_formed(error or "no answer"))
-        return cls(well_formed(text), None, max_tokens if completion.partial else None)
+        if not completion.partial:
+            return cls(well_formed(text))
+        return cls(well_formed(text), None, max_tokens, early=0 < completion.completion_tokens < max_tokens // 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +89,11 @@ def read_answer(call: AICall, said: Said) -> Reading:
     constraint = call.parameters.constraint
     if reading.failure is None and (call.on_truncated == "keep" or _is_whole(call, said.text)):
         return reading
-    more = f"write max_tokens => {min(2 * said.cut, _MOST_TOKENS)}"
-    cut = f"the answer was cut at its limit of {said.cut:,} tokens: {more}"
+    cut = (
+        f"the answer was cut at its limit of {said.cut:,} tokens: write max_tokens => {min(2 * said.cut, _MOST_TOKENS)}"
+    )
+    if said.early:
+        cut = f"the answer was cut before its limit of {said.cut:,} tokens, at the model's own: give the call less text"
     if constraint is None:
         keep = "" if reading.failure is not None else ", or on_truncated => 'keep' for the part that there is"
         return Reading(None, cut + keep)

@@ -152,7 +152,7 @@ class RoutedEngine:
         salts = bool(self._ask(lambda engine: getattr(engine, "separates_tenants", False)))
         packed = self._ask(lambda engine: packed_tokens(engine, requests))
         return [
-            Prompt(next(self.keys), ids, one.limit, _salt(one) if salts else b"", one.priority)
+            Prompt(next(self.keys), ids, one.parameters.max_tokens, _salt(one) if salts else b"", one.priority)
             for one, ids in zip(requests, packed, strict=True)
         ]
 

@@ -250,6 +250,7 @@ def cut_short(folder: Path) -> Iterator[Session]:
     def behave(path: str, body: Body, _: int) -> Reply:
         status, reply, headers = answer(path, body)
         reply["choices"][0]["finish_reason"] = "MAX_TOKENS"
+        reply["usage"]["completion_tokens"] = body["max_tokens"]
         return status, reply, headers
 
     with endpoint_of(behave) as endpoint:
@@ -288,6 +289,18 @@ def test_cut_texts_of_one_pass(tmp_path: Path) -> None:
             sql = f"SELECT id FROM people WHERE ai_gen('x', note) {first} AND {keep} {second} AND id = 1"
             ran = ask(session, sql)
             assert (ran.calls, len(ran.rows)) == (1, first == "IS NULL")
+
+
+@pytest.mark.parametrize("optimizer", ["on", "off"])
+def test_room_for_long_texts(database: Database, optimizer: str) -> None:
+    """Each prompt has room for an answer as long as its own text, and the kept answers do not depend on it."""
+    engine = Scripted(lambda request: request.fields[0][1])
+    session = using(database, engine).session()
+    texts = "(VALUES ('short'), (repeat('x', 1000))) AS t(v)"
+    ask(session, f"SELECT ai_translate(v, 'de') FROM {texts}", optimizer=optimizer)
+    assert sorted(request.limit for request in engine.asked) == [512, 64 + 2 * 1000]
+    if optimizer == "on":
+        assert ask(session, f"SELECT ai_translate(v, 'de', max_tokens => 512) FROM {texts}").calls == 0
 
 
 def test_cut_numbers_are_errors(tmp_path: Path) -> None:

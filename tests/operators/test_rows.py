@@ -94,6 +94,8 @@ def test_completions() -> None:
     """A refusal and a filter's stop are errors that say so, whatever text there is."""
     assert Said.of(Completion(0, "a"), 8) == Said("a")
     assert Said.of(Completion(0, "a", finish_reason="length"), 8) == Said("a", cut=8)
+    early = Said.of(Completion(0, "a", completion_tokens=3, finish_reason="length"), 8)
+    assert "give the call less text, or on_truncated" in str(read_answer(call_of(text_answer("x")), early).failure)
     assert Said.of(Completion(0, "", refusal="I will not"), 8).error == "the model refused: I will not"
     assert Said.of(Completion(0, "a", finish_reason="content_filter"), 8).text is None
     assert Said.of(Completion(0, None, "gone"), 8) == Said(None, "gone")
