@@ -17,6 +17,7 @@ from flightllm.operators.batches import Unit
 from flightllm.operators.budget import Reservation
 from flightllm.operators.means import Means, Site
 from flightllm.operators.ranking import Ranking
+from flightllm.operators.repair import repair_prompt, repaired
 from flightllm.operators.requests import Requests
 from flightllm.operators.rows import Named, Reading, Said, given_fields, read_answer, sql_value
 from flightllm.operators.trace import Trace
@@ -48,6 +49,9 @@ class _Waiting:
     dispatch: Dispatch | None = None
     max_tokens: int = 0
     """What the request allowed."""
+    first: Said | None = None
+    """The first answer, where that is unusable and asked for again by the prompt `repair`."""
+    repair: str | None = None
     new: bool = True
     """The call did not want this key before."""
 
@@ -323,20 +327,22 @@ class Asker:
             site = self._sites[waiting.call]
             after = self._ready[1] if len(self._ready) > 1 else None
             following = None if after is None else (after.call, after.fields)
-            request = self._requests.make((waiting.call, waiting.fields), following, again=self._goes_on(waiting))
+            again = self._goes_on(waiting)
+            prompt = waiting.call, waiting.fields
+            request = self._requests.make(prompt, following, again=again, repair=waiting.repair)
             if self._backing.budget is not None:
                 waiting.reservation = self._backing.budget.take(request, waits=bool(self._flying))
                 if waiting.reservation is None and self._backing.budget.refusal is None:
                     return None
             self._ready.popleft()
             if self._backing.budget is not None and waiting.reservation is None:
-                self._answered(waiting, Said(None, self._backing.budget.refusal))
+                self._answered(waiting, waiting.first or Said(None, self._backing.budget.refusal))
                 continue
             self._flying[request.id] = waiting
             waiting.max_tokens = request.limit
             waiting.dispatch = request.dispatch
             self._backing.precedence.sent()
-            site.counters.add(calls=1)
+            site.counters.add(calls=1, repairs=waiting.repair is not None)
             if self._trace:
                 self._trace.sent(request)
             return request
@@ -361,14 +367,34 @@ class Asker:
         self._ranking.paid(waiting.step, Work(1, *tokens))
         if self._backing.budget is not None and waiting.reservation is not None:
             self._backing.budget.settle(waiting.reservation, completion)
-        self._answered(waiting, Said.of(completion, waiting.max_tokens))
+        said = Said.of(completion, waiting.max_tokens)
+        if waiting.first is None and self._is_asked_again(waiting, said):
+            return
+        self._answered(waiting, said)
+
+    def _is_asked_again(self, waiting: _Waiting, said: Said) -> bool:
+        """Tell whether an answer is unusable and another is asked for; do so."""
+        site = self._sites[waiting.call]
+        constraint = site.ai.parameters.constraint
+        if constraint is None or not self._backing.repair:
+            return False
+        fault = read_answer(site.ai, said).fault
+        if fault is None:
+            return False
+        waiting.first = said
+        waiting.repair = repair_prompt(site.prompt(waiting.fields), said, fault, constraint)
+        self._ready.appendleft(waiting)
+        return True
 
     def _answered(self, waiting: _Waiting, said: Said) -> None:
         """Keep an answer that can be read, tell those who wait for it, and put it where it is wanted."""
         del self._asked[waiting.key]
-        reading = read_answer(self._sites[waiting.call].ai, said)
+        ai = self._sites[waiting.call].ai
+        reading = read_answer(ai, said)
+        if waiting.first is not None and waiting.first is not said:
+            reading = repaired(read_answer(ai, waiting.first), reading)
         kept = said.text if reading.failure is None and said.cut is None else None
-        if said.cut is not None:
+        if said.cut is not None and waiting.repair is None:
             self._partial[waiting.key] = said
         elif reading.failure is not None:
             self._failed[waiting.key] = reading.failure

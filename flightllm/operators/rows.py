@@ -53,8 +53,8 @@ class Reading:
 
     value: Any
     failure: str | None = None
-    mendable: bool = False
-    """The model answered, and another answer can be right."""
+    fault: str | None = None
+    """What is wrong with an answer, in words for the model; None where another answer is no help."""
 
 
 class Counters(Protocol):
@@ -98,7 +98,7 @@ def read_answer(call: AICall, said: Said) -> Reading:
         keep = "" if reading.failure is not None else ", or on_truncated => 'keep' for the part that there is"
         return Reading(None, cut + keep)
     wrong = "" if reading.failure is None else f"{reading.failure}; "
-    return Reading(None, wrong + cut, mendable=reading.mendable or reading.failure is None)
+    return Reading(None, wrong + cut, "it is too long, and was cut before its end")
 
 
 def _is_whole(call: AICall, text: str) -> bool:
@@ -122,7 +122,7 @@ def _read(call: AICall, text: str) -> Reading:
     try:
         value = call.parse(text)
     except ValueError as unparsed:
-        return Reading(None, well_formed(str(unparsed)), mendable=True)
+        return Reading(None, fault := well_formed(str(unparsed)), fault)
     except Exception as defect:  # noqa: BLE001 - a function's file may be a user's own; its defects cost no other row
         return Reading(None, well_formed(f"{call.function}'s parse failed with {type(defect).__name__}: {defect}"))
     return Reading(*fitted(call, value))
