@@ -52,7 +52,7 @@ def json_answer(instruction: str, schema: str | Sequence[str]) -> Answer:
     """
     shape: Shape = read_schema(schema)
     asked = f"{instruction}\n\nAnswer with JSON that follows this schema: {shape.text}"
-    return Answer(asked, shape.type, shape.parse, JsonSchema(shape.text), shape.max_tokens)
+    return Answer(asked, shape.type, shape.parse, JsonSchema(shape.text), shape.max_tokens, shape.room)
 
 
 def _parse_text(text: str) -> str:

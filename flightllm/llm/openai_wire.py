@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from flightllm.llm.base import Choice, Completion, Constraint, JsonSchema, Regex, Request
+from flightllm.llm.bounded_schema import bounded
 from flightllm.llm.openai_answers import Answer, Usage
 
 Spelling = dict[str, Any]
@@ -24,7 +25,7 @@ def spellings(constraint: Constraint) -> list[Spelling]:
         case Regex(pattern):
             return [_vllm(regex=pattern), {}]
         case JsonSchema(schema):
-            parsed = json.loads(schema)
+            parsed = json.loads(bounded(schema))
             format_ = {"type": "json_schema", "json_schema": {"name": "answer", "schema": parsed}}
             return [{"extra_body": {"response_format": format_}}, _vllm(json=parsed), {}]
         case None:

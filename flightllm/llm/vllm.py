@@ -21,6 +21,7 @@ from flightllm.llm.base import (
     Request,
     cache_salt,
 )
+from flightllm.llm.bounded_schema import bounded
 from flightllm.llm.models import local_folder, model_digest, model_folder
 from flightllm.llm.options import read_options
 from flightllm.llm.parent import keep_children
@@ -285,7 +286,7 @@ def _structured(parameters: Parameters) -> Any:
         case Choice(options):
             return StructuredOutputsParams(choice=list(options))
         case JsonSchema(schema):
-            return StructuredOutputsParams(json=schema)
+            return StructuredOutputsParams(json=bounded(schema))
         case Regex(pattern):
             return StructuredOutputsParams(regex=pattern)
         case None:
