@@ -1,7 +1,7 @@
 """From the arguments of one call, as SQL tokens gave them, to a checked `AICall`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -203,7 +203,9 @@ class _Binder:
             prompt = resolve_template(_text(prompt, "prompt"), fields.names())
         answer = self._answer(Arguments(prompt or "", values, self._indexes))
         given = tuple(f"{answer.through}({item.sql})" if answer.through else item.sql for item in fields.items)
-        return BoundCall(self._call(answer, fields, values, text), given, values.get("ordered") is True)
+        joined = any(argument.parts or argument.values for argument in self._given.values())
+        call = replace(self._call(answer, fields, values, text), joined=joined)
+        return BoundCall(call, given, values.get("ordered") is True)
 
     def _check_order(self) -> None:
         """Check that the prompt and a field, both given by position, have not changed places.

@@ -35,7 +35,7 @@ def read_number(text: str) -> float:
 def with_number(call: AICall, *, whole: bool = False) -> AICall:
     """Return a call of the same prompts whose answers, texts, are numbers: double, or bigint where they are `whole`."""
     parse = _whole(call.parse) if whole else _double(call.parse)
-    return name_stub(replace(call, output=pa.int64() if whole else pa.float64(), parse=parse))
+    return name_stub(replace(call, output=pa.int64() if whole else pa.float64(), parse=parse, numeric=True))
 
 
 def _double(parse: Callable[[str], Any]) -> Callable[[str], float]:
