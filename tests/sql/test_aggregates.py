@@ -7,6 +7,7 @@ from flightllm.functions.bind import AnyNames
 from flightllm.sql.calls import extract_calls
 
 REGISTRY = FunctionRegistry.load()
+TABLES: dict[str, list[str]] = {}
 
 
 @pytest.mark.parametrize(
@@ -34,5 +35,5 @@ REGISTRY = FunctionRegistry.load()
 )
 def test_types(expression: str, types: list[str]) -> None:
     """A text call that is the whole argument, or that a cast makes a number of, is a number; any other stays a text."""
-    found = extract_calls(f"SELECT {expression} FROM t", REGISTRY, {}.__getitem__, names=AnyNames())
+    found = extract_calls(f"SELECT {expression} FROM t", REGISTRY, TABLES.__getitem__, names=AnyNames())
     assert [str(call.type) for call in found.calls.values()] == types

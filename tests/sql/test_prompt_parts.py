@@ -10,11 +10,12 @@ from flightllm.functions.bind import AnyNames
 from flightllm.sql.calls import Extracted, extract_calls
 
 REGISTRY = FunctionRegistry.load()
+TABLES: dict[str, list[str]] = {}
 
 
 def extract(call: str) -> Extracted:
     """Extract the calls of an expression over one table."""
-    return extract_calls(f"SELECT {call} FROM t", REGISTRY, {}.__getitem__, names=AnyNames())
+    return extract_calls(f"SELECT {call} FROM t", REGISTRY, TABLES.__getitem__, names=AnyNames())
 
 
 def read(call: str) -> tuple[str, tuple[str, ...], str]:
