@@ -19,6 +19,9 @@ class EngineConfig:
 
     Prices are per million tokens, in any one currency: of prompts, of their part that a prefix cache serves (without a
     price of its own as much as the rest), and of answers.
+
+    With `repair` an answer that is none of the options, no number in its range or no JSON of its schema is asked for
+    once more, with what is wrong with it. That is one call more for such an answer.
     """
 
     kind: str = "local"
@@ -28,6 +31,7 @@ class EngineConfig:
     price_input: float | None = None
     price_cached: float | None = None
     price_output: float | None = None
+    repair: bool = True
 
     def __post_init__(self) -> None:
         one_of("[engine] kind", self.kind, ENGINES)

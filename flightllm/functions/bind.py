@@ -388,6 +388,8 @@ class _Binder:
             output=answer.output,
             parse=answer.parse,
             on_error=str(values.get("on_error", "fail")),
+            on_truncated=str(values.get("on_truncated", "error")),
+            room=None if isinstance(max_tokens, int) else answer.room,
             model=self._model(values),
             backend=self._function.backend,
             takes=pa.binary() if answer.through else pa.string(),

@@ -195,7 +195,7 @@ class LocalEngine:
                 done += 1
                 for request, tokens, found in zip(turn.requests, turn.prompts, answers, strict=True):
                     counts = len(tokens), found.cached, found.tokens
-                    yield Completion(request.id, found.text, None, *counts, found.confidence)
+                    yield Completion(request.id, found.text, None, *counts, found.confidence, found.finish_reason)
         finally:  # without the lock: who stops waits for nobody's batch
             prefixes = self._prefixes
             if prefixes is not None:
@@ -241,8 +241,9 @@ class LocalEngine:
             if isinstance(parameters.constraint, Choice):
                 answers = self._choose(rows, parameters.constraint.options, parameters.temperature)
             else:
-                longest = max(map(len, turn.prompts))
-                answers = self._write(rows, parameters, min(parameters.max_tokens, self._limit - longest), cancelled)
+                room = self._limit - max(map(len, turn.prompts))
+                limits = [min(request.limit, room) for request in turn.requests]
+                answers = self._write(rows, parameters, limits, cancelled)
         except torch.OutOfMemoryError as exc:
             raise EngineError(f"the engine {self._name} ran out of device memory: lower [engine] batch_tokens") from exc
         answers[0].cached = reused
@@ -269,17 +270,21 @@ class LocalEngine:
         ]
 
     def _write(
-        self, rows: Rows, parameters: Parameters, max_tokens: int, cancelled: Callable[[], bool]
+        self, rows: Rows, parameters: Parameters, limits: Sequence[int], cancelled: Callable[[], bool]
     ) -> list[_Answer]:
-        """Generate token by token until every row has ended, dropping ended rows from the batch on the way."""
+        """Generate token by token until every row has ended, dropping ended rows from the batch on the way.
+
+        A row that reaches its limit has ended too, cut.
+        """
         constraint = parameters.constraint
         count = len(rows.logits)
         grammars: list[GrammarRow] | None = None
         if constraint is not None and not isinstance(constraint, Choice):
-            grammars = [self._grammars.row(constraint, max_tokens) for _ in range(count)]
+            grammars = [self._grammars.row(constraint, limit) for limit in limits]
         written: list[list[int]] = [[] for _ in range(count)]
+        cut = [True] * count
         active = list(range(count))
-        for step in range(max_tokens):
+        while True:
             _check(cancelled)
             logits = rows.logits.float()
             if grammars is not None:
@@ -292,16 +297,20 @@ class LocalEngine:
                 ended = token in self._model.end_tokens
                 if grammars is not None:
                     ended = grammars[row].accept(token) or ended
-                if not ended:
+                cut[row] = not ended
+                if not ended and len(written[row]) < limits[row]:
                     kept.append(place)
-            if not kept or step + 1 == max_tokens:
+            if not kept:
                 break
             if len(kept) < len(active):
                 self._model.select(rows, kept)
                 tokens = tokens[kept]
                 active = [active[place] for place in kept]
             self._model.advance(rows, tokens)
-        return [_Answer(self._encoder.decode(ids), len(ids)) for ids in written]
+        return [
+            _Answer(self._encoder.decode(ids), len(ids), finish_reason="length" if is_cut else "stop")
+            for ids, is_cut in zip(written, cut, strict=True)
+        ]
 
     def _pick(self, logits: torch.Tensor, temperature: float) -> torch.Tensor:
         """Return the best column of each row, or one drawn at `temperature`."""
@@ -313,12 +322,13 @@ class LocalEngine:
 class _Answer:
     """What one row of a batch came to; `cached` counts prompt tokens that were not computed for it."""
 
-    __slots__ = ("cached", "confidence", "text", "tokens")
+    __slots__ = ("cached", "confidence", "finish_reason", "text", "tokens")
 
-    def __init__(self, text: str, tokens: int, confidence: float | None = None) -> None:
+    def __init__(self, text: str, tokens: int, confidence: float | None = None, finish_reason: str = "stop") -> None:
         self.text = text
         self.tokens = tokens
         self.confidence = confidence
+        self.finish_reason = finish_reason
         self.cached = 0
 
 

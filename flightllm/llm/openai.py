@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,8 @@ _CHARS_PER_TOKEN = 4
 _PROBE_SECONDS = 5.0
 _GONE_STATUSES = frozenset({429, 502, 503, 504})
 _REFUSED_STATUSES = frozenset({400, 404, 413, 415, 422})
+_TOO_MANY = re.compile("max_(completion_)?tokens|context", re.IGNORECASE)
+"""In the message of an endpoint that does not let answers be so long."""
 _log = structlog.get_logger(__name__)
 
 
@@ -197,14 +200,18 @@ class OpenAIEngine:
                 self._spelling[kind] = max(self._spelling.get(kind, 0), way)
                 return completions
 
-    async def _post(self, group: Sequence[Request], constraint: dict[str, Any]) -> list[Completion]:
+    async def _post(
+        self, group: Sequence[Request], constraint: dict[str, Any], most: int | None = None
+    ) -> list[Completion]:
+        """Send one HTTP request whose answers have `most` tokens, or as many as the requests allow."""
         await self._await_limits(group)
+        allowed = max(request.limit for request in group) if most is None else most
         arguments = {"temperature": group[0].parameters.temperature, **constraint}
         further = self._further(group[0]) | self._hint(group)
         if further:
             arguments["extra_body"] = {**further, **constraint.get("extra_body", {})}
         try:
-            return await self._call(group, arguments)
+            return await self._call(group, arguments, allowed)
         except (MalformedError, BodyError) as exc:
             raise _MalformedAnswerError(f"gave an answer that cannot be read: {exc}", exc) from exc
         except openai.APITimeoutError:
@@ -212,10 +219,8 @@ class OpenAIEngine:
         except openai.APIConnectionError as exc:
             raise await self._broken(exc) from exc
         except openai.APIStatusError as exc:
-            if self._tokens_key == "max_tokens" and "max_completion_tokens" in exc.message:
-                self._tokens_key = "max_completion_tokens"  # what OpenAI's newer models call it
-                return await self._post(group, constraint)
-            return self._failed(group, exc)
+            again = self._allowed_again(exc, allowed, group[0].parameters.max_tokens)
+            return self._failed(group, exc) if again is None else await self._post(group, constraint, again)
         except openai.APIError as exc:
             return self._failures(group, f"failed: {excerpt(exc.message)}")
         except UnicodeEncodeError as exc:
@@ -224,6 +229,15 @@ class OpenAIEngine:
             # A response can break the client's packages in ways of their own: a charset or an address that is none.
             _log.warning("response not understood", engine=self.name, error_type=type(exc).__name__)
             raise _MalformedAnswerError(f"gave a response that cannot be read ({type(exc).__name__})") from exc
+
+    def _allowed_again(self, error: openai.APIStatusError, allowed: int, least: int) -> int | None:
+        """Return how many tokens the answers can have in another try of a refused request; None for no other try."""
+        if self._tokens_key == "max_tokens" and "max_completion_tokens" in error.message:
+            self._tokens_key = "max_completion_tokens"  # what OpenAI's newer models call it
+            return allowed
+        if error.status_code == 400 and allowed > least and _TOO_MANY.search(error.message):
+            return max(least, allowed // 4)
+        return None
 
     async def _broken(self, error: openai.APIConnectionError) -> Exception:
         """Return what a connection that broke means: the endpoint is gone, or it breaks at these prompts alone."""
@@ -253,9 +267,8 @@ class OpenAIEngine:
         del group
         return {}
 
-    async def _call(self, group: Sequence[Request], arguments: dict[str, Any]) -> list[Completion]:
+    async def _call(self, group: Sequence[Request], arguments: dict[str, Any], max_tokens: int) -> list[Completion]:
         client: Any = self._client  # what it takes depends on the endpoint, not on the package's overloads
-        max_tokens = group[0].parameters.max_tokens
         if self._options.completions:
             prompts = [request.prompt for request in group]
             prompt = prompts if len(prompts) > 1 else prompts[0]
@@ -286,7 +299,7 @@ class OpenAIEngine:
         if self._request_limit is not None:
             await self._request_limit.acquire()
         if self._token_limit is not None:
-            tokens = sum(self.count_tokens(request.prompt) + request.parameters.max_tokens for request in group)
+            tokens = sum(self.count_tokens(request.prompt) + request.limit for request in group)
             await self._token_limit.acquire(min(tokens, self._token_limit.max_rate))
 
 

@@ -207,7 +207,7 @@ class VllmEngine:
         error = misfit(len(ids), answer, self._limit)
         if error:
             return Completion(request.id, None, error, len(ids))
-        sampling = _sampling(request.parameters, answer, self._limit - len(ids), self._confidence)
+        sampling = _sampling(request, answer, self._limit - len(ids), self._confidence)
         if self._hints is not None:
             sampling.extra_args = self._hints.extra_args([request], [ids]) or None
         prompt: dict[str, Any] = {"prompt_token_ids": ids}
@@ -263,13 +263,14 @@ def _completion(request: Request, prompt_tokens: int, final: Any) -> Completion:
     return Completion(request.id, output.text, None, prompt_tokens, cached, tokens, confidence, finish_reason)
 
 
-def _sampling(parameters: Parameters, answer: int, room: int, confidence: bool) -> Any:  # noqa: FBT001
+def _sampling(request: Request, answer: int, room: int, confidence: bool) -> Any:  # noqa: FBT001
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
+    parameters = request.parameters
     is_choice = isinstance(parameters.constraint, Choice)
     return SamplingParams(
-        max_tokens=min(max(parameters.max_tokens, answer) if is_choice else parameters.max_tokens, room),
+        max_tokens=min(max(request.limit, answer) if is_choice else request.limit, room),
         temperature=parameters.temperature,
         structured_outputs=_structured(parameters),
         logprobs=0 if is_choice and confidence else None,
