@@ -73,6 +73,10 @@ class AICall:
     model: str | None = None
     """What SQL calls the language model; None is the server's own."""
     backend: Backend = MODEL
+    joined: bool = field(default=False, kw_only=True, compare=False)
+    """SQL joins the instruction from texts and values, so that `text` does not show it as it is."""
+    numeric: bool = field(default=False, kw_only=True)
+    """Its answers are texts that are read as numbers, so that calls of the same prompts do not share them."""
     takes: pa.DataType = field(default_factory=pa.string, kw_only=True)
     """The type of its fields: text, but for searches of vectors, which take their bytes."""
     on_truncated: str = field(default="error", kw_only=True)

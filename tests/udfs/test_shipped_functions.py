@@ -112,7 +112,9 @@ def test_room_for_answers(name: str) -> None:
 
 def test_values_stay_out_of_the_instruction() -> None:
     """Expressions are fields, also a prompt or language that is no literal; the instruction only refers to them."""
-    assert call("ai_gen('Sum up: ' || a)").fields == ("prompt",)
+    assert call("ai_gen(lower(a))").fields == ("prompt",)
+    joined = call("ai_gen('Sum up: ' || a)")
+    assert (joined.instruction, joined.fields) == ("Sum up: `a`", ("a",))
     translate = call("ai_translate(a, b)")
     assert translate.fields == ("a", "b")
     assert "`b`" in translate.instruction
