@@ -235,3 +235,16 @@ def _unusable(name: str, error: BaseException) -> EngineError:
 def without_section(error: FlightLLMError) -> str:
     """Return what is wrong with an engine's options in the words of CREATE MODEL, which has no sections."""
     return str(error).replace("[engine] ", "").replace("of every engine: kind,", "of every engine: engine,")
+
+
+def check_endpoint(engine: Engine) -> None:
+    """Ask an engine that has an endpoint whether it can answer; warn of what can pass by itself.
+
+    Raises:
+        EngineError: it cannot: no host, no quota, or the key, model or path is wrong; says what to change.
+    """
+    check = getattr(engine, "check", None)
+    if callable(check):
+        found, warning = check()
+        if warning:
+            _log.warning("endpoint does not answer well", engine=engine.name, found=found, warning=warning)

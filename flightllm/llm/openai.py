@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -9,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import structlog
 
 from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
-from flightllm.llm.base import Completion, KvEventsAddress, PrefixCache, Request, cache_salt
-from flightllm.llm.openai_answers import MalformedError, MiscountError, read_chat, read_texts
+from flightllm.llm.base import Choice, Completion, KvEventsAddress, Parameters, PrefixCache, Request, cache_salt
+from flightllm.llm.openai_answers import MalformedError, MiscountError, model_names, read_chat, read_texts
 from flightllm.llm.openai_options import OpenAIOptions
 from flightllm.llm.openai_wire import share_out, spellings
 from flightllm.llm.options import read_options
@@ -30,13 +31,15 @@ try:
     from aiolimiter import AsyncLimiter
 
     from flightllm.llm.http_bodies import ENCODING, BodyError, bound_async, redirected
+    from flightllm.llm.openai_faults import Fault, Kind, hidden, never_again, read_fault, unreachable
 except ImportError as exc:
     raise MissingExtraError("the engine 'openai'", "openai") from exc
 
 _CHARS_PER_TOKEN = 4
 _PROBE_SECONDS = 5.0
-_GONE_STATUSES = frozenset({429, 502, 503, 504})
-_REFUSED_STATUSES = frozenset({400, 404, 413, 415, 422})
+_CHECK_SECONDS = 30.0
+_NAMED = 5
+_CHECK = Request(0, "Is water wet? Answer Yes or No.", Parameters(8, constraint=Choice(("Yes", "No"))), "", "", ())
 _log = structlog.get_logger(__name__)
 
 
@@ -56,14 +59,15 @@ class OpenAIEngine:
         self._per_request = options.prompts_per_request
         self._spelling: dict[type, int] = {}
         self._tokens_key = "max_tokens"
+        self._key = options.read_key()
         self._client = openai.AsyncOpenAI(
             base_url=options.base_url,
-            api_key=options.read_key(),
+            api_key=self._key,
             timeout=options.timeout,
             max_retries=options.max_retries,
             default_headers={"Accept-Encoding": ENCODING},
             http_client=openai.DefaultAsyncHttpxClient(
-                event_hooks={"response": [bound_async(options.response_bytes)]}, timeout=options.timeout
+                event_hooks={"response": [never_again(bound_async(options.response_bytes))]}, timeout=options.timeout
             ),
         )
         self._request_limit = _request_limiter(options.requests_per_minute)
@@ -128,16 +132,81 @@ class OpenAIEngine:
         Raises:
             EngineUnavailableError: it cannot be reached, or says that it is overloaded or gone.
         """
-        client = self._client.with_options(max_retries=0, timeout=_PROBE_SECONDS)
         try:
-            self._loop.run(_listed(client))
+            self._loop.run(_listed(self._quick(_PROBE_SECONDS)))
         except openai.APIConnectionError as exc:
-            raise EngineUnavailableError(f"the engine {self.name} cannot be reached: {exc}") from exc
+            raise self._unreachable(exc) from exc
         except openai.APIStatusError as exc:
-            if exc.status_code in _GONE_STATUSES:
-                raise EngineUnavailableError(
-                    f"the engine {self.name} is overloaded or gone (HTTP {exc.status_code})"
-                ) from exc
+            fault = read_fault(exc, self._model, self._key)
+            if fault.kind in {Kind.GONE, Kind.RATE}:
+                raise EngineUnavailableError(f"the engine {self.name} {fault.text}") from exc
+
+    def check(self) -> tuple[str, str]:
+        """Ask the endpoint for its models, and the model one short question; return what was found, and a warning.
+
+        Raises:
+            EngineUnavailableError: nothing answers there; says what to change.
+            EngineError: the key, the model or the path is wrong, or the quota is used up; says what to change.
+        """
+        place = shown_address(self._options.base_url)
+        names, told = self._names()
+        try:
+            [completion] = self._loop.run(self._asked_once())
+        except EngineUnavailableError as exc:
+            if isinstance(exc, _UnreachableError):
+                raise self._to_change(exc, Kind.GONE, names) from exc
+            return f"{place} answers{told}", str(exc)
+        except _FaultError as exc:
+            raise self._to_change(exc, exc.kind, names) from exc
+        return f"{place} answers{told}", completion.error or ""
+
+    def _names(self) -> tuple[list[str], str]:
+        """Return the models that the endpoint lists, and what that says in words."""
+        try:
+            document = json.loads(self._loop.run(_listed(self._quick(_PROBE_SECONDS))))
+        except openai.APIConnectionError as exc:
+            raise self._to_change(self._unreachable(exc), Kind.GONE, []) from exc
+        except openai.APIStatusError as exc:
+            fault = read_fault(exc, self._model, self._key)
+            if exc.status_code == 401 or fault.kind is Kind.QUOTA:
+                raise self._to_change(_FaultError(f"the engine {self.name} {fault.text}"), fault.kind, []) from exc
+            return [], f", without a list of models (HTTP {exc.status_code})"
+        except (openai.APIError, ValueError, RecursionError):
+            return [], ", without a list of models"
+        names = model_names(document)
+        if self._model in names or f"{self._model}:latest" in names:
+            return names, f" and has the model {self._model}"
+        return names, f", without {self._model!r} in its list of models" if names else ", without a list of models"
+
+    async def _asked_once(self) -> list[Completion]:
+        """Answer one short prompt without retries, so that it takes seconds at most."""
+        patient, self._client = self._client, self._quick(min(self._options.timeout, _CHECK_SECONDS))
+        try:
+            return await self._answer([_CHECK])
+        finally:
+            self._client = patient
+
+    def _to_change(self, error: EngineError, kind: Kind, names: list[str]) -> EngineError:
+        """Return an error that says which line of the configuration to change."""
+        lines = {
+            Kind.KEY: f'api_key = "env:{self._options.api_key_env}"',
+            Kind.QUOTA: f'api_key = "env:{self._options.api_key_env}"',
+            Kind.MODEL: f'model = "{names[0] if names else "…"}"',
+            Kind.PATH: 'base_url = "http://HOST:PORT/v1"',
+            Kind.GONE: 'base_url = "http://HOST:PORT/v1"',
+        }
+        listed = ""
+        if kind is Kind.MODEL and names:
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            listed = f"; it lists {', '.join(names[:_NAMED])}{more}"
+        return type(error)(f"{error}{listed}; the line to change is [engine] {lines[kind]}")
+
+    def _quick(self, seconds: float) -> openai.AsyncOpenAI:
+        return self._client.with_options(max_retries=0, timeout=seconds)
+
+    def _unreachable(self, error: openai.APIConnectionError) -> _UnreachableError:
+        reason = hidden(unreachable(error), self._key)
+        return _UnreachableError(f"the engine {self.name} cannot be reached: {reason}")
 
     def close(self) -> None:
         """Abort what runs and close the connections. Idempotent."""
@@ -217,7 +286,7 @@ class OpenAIEngine:
                 return await self._post(group, constraint)
             return self._failed(group, exc)
         except openai.APIError as exc:
-            return self._failures(group, f"failed: {excerpt(exc.message)}")
+            return self._failures(group, f"failed: {hidden(excerpt(exc.message), self._key)}")
         except UnicodeEncodeError as exc:
             raise _RefusedError("cannot be sent a prompt with lone surrogates, which UTF-8 does not have") from exc
         except Exception as exc:
@@ -228,13 +297,13 @@ class OpenAIEngine:
     async def _broken(self, error: openai.APIConnectionError) -> Exception:
         """Return what a connection that broke means: the endpoint is gone, or it breaks at these prompts alone."""
         cause = error.__cause__
-        gone = EngineUnavailableError(f"the engine {self.name} cannot be reached: {excerpt(str(cause or error))}")
+        gone = self._unreachable(error)
         if isinstance(cause, httpx2.DecodingError | httpx2.TooManyRedirects):
             return _MalformedAnswerError(f"gave an answer that cannot be read: {excerpt(str(cause))}")
         if isinstance(cause, httpx2.ConnectError | httpx2.ProxyError) and not redirected(cause, self._options.base_url):
             return gone
         try:
-            await _listed(self._client.with_options(max_retries=0, timeout=_PROBE_SECONDS))
+            await _listed(self._quick(_PROBE_SECONDS))
         except openai.APIConnectionError:
             return gone
         except Exception:  # noqa: BLE001 - it answers, whatever it says
@@ -271,16 +340,16 @@ class OpenAIEngine:
 
     def _failed(self, group: Sequence[Request], error: openai.APIStatusError) -> list[Completion]:
         """Turn an HTTP status that retrying did not cure into row errors, or an error of the whole call."""
-        status = error.status_code
-        if status in _GONE_STATUSES:
-            raise EngineUnavailableError(f"the engine {self.name} is overloaded or gone (HTTP {status})") from error
-        if status in {401, 403}:
-            raise EngineError(f"the engine {self.name} refuses the API key (HTTP {status})") from error
-        if status == 404:
-            raise EngineError(f"the engine {self.name} has no such endpoint or model (HTTP 404)") from error
-        if status in _REFUSED_STATUSES:
-            raise _RefusedError(f"refused: HTTP {status}: {excerpt(error.message)}") from error
-        return self._failures(group, f"failed (HTTP {status})")
+        fault: Fault = read_fault(error, self._model, self._key)
+        match fault.kind:
+            case Kind.REFUSED:
+                raise _RefusedError(fault.text) from error
+            case Kind.FAILED:
+                return self._failures(group, fault.text)
+            case Kind.RATE | Kind.GONE:
+                raise EngineUnavailableError(f"the engine {self.name} {fault.text}") from error
+            case kind:
+                raise _FaultError(f"the engine {self.name} {fault.text}", kind) from error
 
     async def _await_limits(self, group: Sequence[Request]) -> None:
         if self._request_limit is not None:
@@ -290,8 +359,21 @@ class OpenAIEngine:
             await self._token_limit.acquire(min(tokens, self._token_limit.max_rate))
 
 
-async def _listed(client: openai.AsyncOpenAI) -> None:
-    await client.with_raw_response.models.list()
+async def _listed(client: openai.AsyncOpenAI) -> bytes:
+    listed = await client.with_raw_response.models.list()
+    return listed.http_response.content
+
+
+class _UnreachableError(EngineUnavailableError):
+    """No connection comes about."""
+
+
+class _FaultError(EngineError):
+    """What no later prompt would escape."""
+
+    def __init__(self, text: str, kind: Kind = Kind.FAILED) -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 class _RefusedError(Exception):

@@ -90,6 +90,14 @@ def read_vectors(body: bytes, count: int, dimensions: int = 0) -> NDArray[np.flo
     return np.stack(rows)
 
 
+def model_names(document: object) -> list[str]:
+    """Return the models that a list names, whether it is OpenAI's object or a bare list; none where it is no list."""
+    found = document.get("data") if isinstance(document, dict) else document
+    rows = found if isinstance(found, list) else []
+    names = [one.get("id") for one in rows if isinstance(one, dict)]
+    return [name.removeprefix("models/") for name in names if isinstance(name, str)]  # the prefix is Gemini's
+
+
 def _document(body: bytes) -> dict[str, Any]:
     """Return the JSON object that a body is, without an error in it."""
     try:
