@@ -6,16 +6,27 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import structlog
 
 from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
 from flightllm.llm.base import Choice, Completion, KvEventsAddress, Parameters, PrefixCache, Request, cache_salt
-from flightllm.llm.openai_answers import MalformedError, MiscountError, model_names, read_chat, read_texts
-from flightllm.llm.openai_options import OpenAIOptions
-from flightllm.llm.openai_wire import share_out, spellings
-from flightllm.llm.options import read_options
+from flightllm.llm.openai_answers import (
+    Answer,
+    MalformedError,
+    MiscountError,
+    Usage,
+    model_names,
+    model_owners,
+    read_chat,
+    read_texts,
+)
+from flightllm.llm.openai_capabilities import Asking, Capabilities, Plan, Refusal
+from flightllm.llm.openai_options import OpenAIOptions, read_openai_options
+from flightllm.llm.openai_wire import share_out, with_reasoning
 from flightllm.llm.prompts import read_tokenizer
+from flightllm.llm.providers import UNKNOWN, provider_of
 from flightllm.llm.secrets import shown_address
 from flightllm.llm.shares import Shares
 from flightllm.llm.vllm_kv import Hints
@@ -31,12 +42,22 @@ try:
     from aiolimiter import AsyncLimiter
 
     from flightllm.llm.http_bodies import ENCODING, BodyError, bound_async, redirected
-    from flightllm.llm.openai_faults import Fault, Kind, hidden, never_again, read_fault, unreachable
+    from flightllm.llm.openai_faults import (
+        Fault,
+        Kind,
+        hidden,
+        named_parameter,
+        never_again,
+        read_fault,
+        told,
+        unreachable,
+    )
 except ImportError as exc:
     raise MissingExtraError("the engine 'openai'", "openai") from exc
 
 _CHARS_PER_TOKEN = 4
 _PROBE_SECONDS = 5.0
+_RECOGNISE_SECONDS = 2.0
 _CHECK_SECONDS = 30.0
 _NAMED = 5
 _CHECK = Request(0, "Is water wet? Answer Yes or No.", Parameters(8, constraint=Choice(("Yes", "No"))), "", "", ())
@@ -57,19 +78,13 @@ class OpenAIEngine:
         self._window = window
         self._options = options
         self._per_request = options.prompts_per_request
-        self._spelling: dict[type, int] = {}
-        self._tokens_key = "max_tokens"
-        self._key = options.read_key()
-        self._client = openai.AsyncOpenAI(
-            base_url=options.base_url,
-            api_key=self._key,
-            timeout=options.timeout,
-            max_retries=options.max_retries,
-            default_headers={"Accept-Encoding": ENCODING},
-            http_client=openai.DefaultAsyncHttpxClient(
-                event_hooks={"response": [never_again(bound_async(options.response_bytes))]}, timeout=options.timeout
-            ),
+        self._record = Capabilities(
+            options.known_provider, model, chat=not options.completions, constraints=options.send_constraints
         )
+        self._recognised = self._record.provider is not UNKNOWN
+        self._key = options.read_key()
+        self._address = options.address.replace("{model}", quote(model, safe=""))
+        self._client = _client(self._address, self._key, options)
         self._request_limit = _request_limiter(options.requests_per_minute)
         self._token_limit = AsyncLimiter(options.tokens_per_minute, 60) if options.tokens_per_minute else None
         self._shares = Shares(window)
@@ -78,17 +93,21 @@ class OpenAIEngine:
     @property
     def name(self) -> str:
         """Return the engine kind, model and endpoint."""
-        return f"openai ({self._model} at {shown_address(self._options.base_url)})"
+        return f"openai ({self._model} at {shown_address(self._address)})"
 
     @property
     def revision(self) -> str:
         """Return the endpoint and the model's name: all that is known from outside."""
-        return f"openai-1 {self._options.base_url} {self._model} {'text' if self._options.completions else 'chat'}"
+        return f"openai-1 {self._address} {self._model} {self._way}{self._options.told()}"
 
     @property
     def shared_revision(self) -> str:
         """Return what other endpoints of the same model have in common with it."""
-        return f"openai-1 {self._model} {'text' if self._options.completions else 'chat'}"
+        return f"openai-1 {self._model} {self._way}{self._options.told()}"
+
+    @property
+    def _way(self) -> str:
+        return "text" if self._options.completions else "chat"
 
     @property
     def prefix_cache(self) -> PrefixCache | None:
@@ -148,7 +167,7 @@ class OpenAIEngine:
             EngineUnavailableError: nothing answers there; says what to change.
             EngineError: the key, the model or the path is wrong, or the quota is used up; says what to change.
         """
-        place = shown_address(self._options.base_url)
+        place = shown_address(self._address)
         names, told = self._names()
         try:
             [completion] = self._loop.run(self._asked_once())
@@ -173,6 +192,8 @@ class OpenAIEngine:
             return [], f", without a list of models (HTTP {exc.status_code})"
         except (openai.APIError, ValueError, RecursionError):
             return [], ", without a list of models"
+        self._recognised = True
+        self._note_owner(document)
         names = model_names(document)
         if self._model in names or f"{self._model}:latest" in names:
             return names, f" and has the model {self._model}"
@@ -189,8 +210,8 @@ class OpenAIEngine:
     def _to_change(self, error: EngineError, kind: Kind, names: list[str]) -> EngineError:
         """Return an error that says which line of the configuration to change."""
         lines = {
-            Kind.KEY: f'api_key = "env:{self._options.api_key_env}"',
-            Kind.QUOTA: f'api_key = "env:{self._options.api_key_env}"',
+            Kind.KEY: f'api_key = "env:{self._options.key_variable}"',
+            Kind.QUOTA: f'api_key = "env:{self._options.key_variable}"',
             Kind.MODEL: f'model = "{names[0] if names else "…"}"',
             Kind.PATH: 'base_url = "http://HOST:PORT/v1"',
             Kind.GONE: 'base_url = "http://HOST:PORT/v1"',
@@ -245,48 +266,44 @@ class OpenAIEngine:
         return [Completion(request.id, None, f"the engine {self.name} {what}") for request in group]
 
     async def _send(self, group: Sequence[Request]) -> list[Completion]:
-        """Send one HTTP request, saying the constraint in the best way the endpoint has not refused yet.
+        """Answer some prompts in the form that the endpoint is known to take, or is found to, in a few HTTP requests.
 
         Raises:
-            _RefusedError: the endpoint refuses the request even without a constraint.
+            _RefusedError: the endpoint refuses the prompts in every form.
         """
-        constraint = group[0].parameters.constraint
-        ways = spellings(constraint) if self._options.send_constraints else [{}]
-        kind = type(constraint)
-        way = min(self._spelling.get(kind, 0), len(ways) - 1)
+        await self._recognise()
+        asking, used = Asking(self._record, group[0].parameters), Usage()
         while True:
+            plan = asking.plan()
             try:
-                completions = await self._post(group, ways[way])
+                answers, usage = await self._post(group, plan)
+            except _RowsError as exc:
+                return self._failures(group, str(exc))
             except _RefusedError as exc:
-                way += 1
-                if way == len(ways) or not exc.of_request:
+                if not exc.of_request or not asking.refused(plan, exc.refusal):
                     raise
-            else:
-                # Remembered only once a plainer spelling worked: else it was the prompt that was refused.
-                self._spelling[kind] = max(self._spelling.get(kind, 0), way)
-                return completions
+                continue
+            asking.accepted(plan)
+            used += usage
+            read = [asking.read(plan, answer, usage) for answer in answers]
+            if not any(again for _, again in read):
+                found = [answer for answer, _ in read]
+                return share_out(group, found, with_reasoning(used, found))
 
-    async def _post(self, group: Sequence[Request], constraint: dict[str, Any]) -> list[Completion]:
-        await self._await_limits(group)
-        arguments = {"temperature": group[0].parameters.temperature, **constraint}
-        further = self._further(group[0]) | self._hint(group)
-        if further:
-            arguments["extra_body"] = {**further, **constraint.get("extra_body", {})}
+    async def _post(self, group: Sequence[Request], plan: Plan) -> tuple[list[Answer], Usage]:
+        await self._await_limits(group, plan)
         try:
-            return await self._call(group, arguments)
+            return await self._call(group, plan)
         except (MalformedError, BodyError) as exc:
             raise _MalformedAnswerError(f"gave an answer that cannot be read: {exc}", exc) from exc
-        except openai.APITimeoutError:
-            return self._failures(group, f"did not answer within {self._options.timeout:g} s")
+        except openai.APITimeoutError as exc:
+            raise _RowsError(f"did not answer within {self._options.timeout:g} s") from exc
         except openai.APIConnectionError as exc:
             raise await self._broken(exc) from exc
         except openai.APIStatusError as exc:
-            if self._tokens_key == "max_tokens" and "max_completion_tokens" in exc.message:
-                self._tokens_key = "max_completion_tokens"  # what OpenAI's newer models call it
-                return await self._post(group, constraint)
-            return self._failed(group, exc)
+            raise self._failed(exc) from exc
         except openai.APIError as exc:
-            return self._failures(group, f"failed: {hidden(excerpt(exc.message), self._key)}")
+            raise _RowsError(f"failed: {hidden(excerpt(exc.message), self._key)}") from exc
         except UnicodeEncodeError as exc:
             raise _RefusedError("cannot be sent a prompt with lone surrogates, which UTF-8 does not have") from exc
         except Exception as exc:
@@ -294,13 +311,30 @@ class OpenAIEngine:
             _log.warning("response not understood", engine=self.name, error_type=type(exc).__name__)
             raise _MalformedAnswerError(f"gave a response that cannot be read ({type(exc).__name__})") from exc
 
+    async def _recognise(self) -> None:
+        """Look once who answers at an address that does not tell it: their list of models mostly does."""
+        if self._recognised:
+            return
+        self._recognised = True
+        try:
+            document = json.loads(await _listed(self._quick(_RECOGNISE_SECONDS)))
+        except (openai.APIError, BodyError, ValueError, RecursionError):
+            return
+        self._note_owner(document)
+
+    def _note_owner(self, document: object) -> None:
+        provider = provider_of(model_owners(document))
+        if provider is not UNKNOWN and self._record.provider is UNKNOWN:
+            self._record.recognise(provider)
+            _log.info("endpoint recognised", engine=self.name, provider=provider.name)
+
     async def _broken(self, error: openai.APIConnectionError) -> Exception:
         """Return what a connection that broke means: the endpoint is gone, or it breaks at these prompts alone."""
         cause = error.__cause__
         gone = self._unreachable(error)
         if isinstance(cause, httpx2.DecodingError | httpx2.TooManyRedirects):
             return _MalformedAnswerError(f"gave an answer that cannot be read: {excerpt(str(cause))}")
-        if isinstance(cause, httpx2.ConnectError | httpx2.ProxyError) and not redirected(cause, self._options.base_url):
+        if isinstance(cause, httpx2.ConnectError | httpx2.ProxyError) and not redirected(cause, self._address):
             return gone
         try:
             await _listed(self._quick(_PROBE_SECONDS))
@@ -322,40 +356,45 @@ class OpenAIEngine:
         del group
         return {}
 
-    async def _call(self, group: Sequence[Request], arguments: dict[str, Any]) -> list[Completion]:
+    async def _call(self, group: Sequence[Request], plan: Plan) -> tuple[list[Answer], Usage]:
         client: Any = self._client  # what it takes depends on the endpoint, not on the package's overloads
-        max_tokens = group[0].parameters.max_tokens
+        further = {**plan.options, **self._further(group[0]), **self._hint(group), **self._options.extra_body}
         if self._options.completions:
-            prompts = [request.prompt for request in group]
-            prompt = prompts if len(prompts) > 1 else prompts[0]
+            prompts = [request.prompt + plan.form.words for request in group]
             raw = await client.completions.with_raw_response.create(
-                model=self._model, prompt=prompt, max_tokens=max_tokens, **arguments
+                model=self._model,
+                prompt=prompts if len(prompts) > 1 else prompts[0],
+                max_tokens=plan.tokens,
+                extra_body=further,
             )
-            return share_out(group, *read_texts(raw.http_response.content, len(group)))
-        messages = [{"role": "user", "content": group[0].prompt}]
+            return read_texts(raw.http_response.content, len(group))
+        system = self._options.system_prompt
+        messages = [{"role": "system", "content": system}] if system else []
+        messages.append({"role": "user", "content": group[0].prompt + plan.form.words})
+        further = {self._record.tokens_key: plan.tokens, **further}
         raw = await client.chat.completions.with_raw_response.create(
-            model=self._model, messages=messages, **{self._tokens_key: max_tokens}, **arguments
+            model=self._model, messages=messages, extra_body=further
         )
-        return share_out(group, *read_chat(raw.http_response.content))
+        return read_chat(raw.http_response.content)
 
-    def _failed(self, group: Sequence[Request], error: openai.APIStatusError) -> list[Completion]:
-        """Turn an HTTP status that retrying did not cure into row errors, or an error of the whole call."""
+    def _failed(self, error: openai.APIStatusError) -> Exception:
+        """Return what an HTTP status that retrying did not cure means: for the rows, or for the whole call."""
         fault: Fault = read_fault(error, self._model, self._key)
         match fault.kind:
             case Kind.REFUSED:
-                raise _RefusedError(fault.text) from error
+                return _RefusedError(fault.text, Refusal(told(error), named_parameter(error)))
             case Kind.FAILED:
-                return self._failures(group, fault.text)
+                return _RowsError(fault.text)
             case Kind.RATE | Kind.GONE:
-                raise EngineUnavailableError(f"the engine {self.name} {fault.text}") from error
+                return EngineUnavailableError(f"the engine {self.name} {fault.text}")
             case kind:
-                raise _FaultError(f"the engine {self.name} {fault.text}", kind) from error
+                return _FaultError(f"the engine {self.name} {fault.text}", kind)
 
-    async def _await_limits(self, group: Sequence[Request]) -> None:
+    async def _await_limits(self, group: Sequence[Request], plan: Plan) -> None:
         if self._request_limit is not None:
             await self._request_limit.acquire()
         if self._token_limit is not None:
-            tokens = sum(self.count_tokens(request.prompt) + request.parameters.max_tokens for request in group)
+            tokens = sum(self.count_tokens(request.prompt) + plan.tokens for request in group)
             await self._token_limit.acquire(min(tokens, self._token_limit.max_rate))
 
 
@@ -385,6 +424,14 @@ class _RefusedError(Exception):
     """It may take the prompts one by one."""
     again = True
     """To ask one by one is no retry."""
+
+    def __init__(self, text: str, refusal: Refusal | None = None) -> None:
+        super().__init__(text)
+        self.refusal = refusal or Refusal("")
+
+
+class _RowsError(Exception):
+    """One HTTP request failed in a way that another form or single prompts would not cure."""
 
 
 class _MalformedAnswerError(_RefusedError):
@@ -428,14 +475,36 @@ class TokenizingOpenAIEngine(OpenAIEngine):
 
 def create(config: EngineConfig) -> OpenAIEngine:
     """Make the engine that the configuration describes; nothing is sent yet."""
-    options = read_options(OpenAIOptions, "openai", config.options)
+    options = read_openai_options(config.options)
     kind = TokenizingOpenAIEngine if options.tokenizer else OpenAIEngine
     return kind(config.model, config.max_in_flight, options)
 
 
 def check(config: EngineConfig) -> None:
     """Read the options, and the key that they refer to."""
-    read_options(OpenAIOptions, "openai", config.options).read_key()
+    read_openai_options(config.options).read_key()
+
+
+def _client(address: str, key: str, options: OpenAIOptions) -> openai.AsyncOpenAI:
+    """Return the client that sends what the options say beside each request."""
+    headers: dict[str, Any] = {"Accept-Encoding": ENCODING}
+    if options.known_provider.key_header:
+        headers |= {options.known_provider.key_header: key, "Authorization": openai.Omit()}
+    return openai.AsyncOpenAI(
+        base_url=address,
+        api_key=key,
+        organization=options.organization or None,
+        project=options.project or None,
+        timeout=options.timeout,
+        max_retries=options.max_retries,
+        default_headers={**headers, **options.read_headers()},
+        default_query=options.read_query(),
+        http_client=openai.DefaultAsyncHttpxClient(
+            event_hooks={"response": [never_again(bound_async(options.response_bytes))]},
+            timeout=options.timeout,
+            proxy=options.read_proxy(),
+        ),
+    )
 
 
 def _request_limiter(per_minute: float) -> AsyncLimiter | None:

@@ -179,9 +179,9 @@ def test_unreachable(make_requests: MakeRequests) -> None:
 @pytest.mark.parametrize(
     ("constraint", "ways"),
     [
-        (Choice(("Yes", "No")), ["structured_outputs", None]),
-        (Regex("[0-9]"), ["structured_outputs", None]),
-        (JsonSchema('{"type": "object"}'), ["response_format", "structured_outputs", None]),
+        (Choice(("Yes", "No")), ["structured_outputs", "response_format", "response_format", None]),
+        (Regex("[0-9]"), ["structured_outputs", "response_format", "response_format", None]),
+        (JsonSchema('{"type": "object"}'), ["response_format", "structured_outputs", "response_format", None]),
     ],
 )
 def test_constraints_degrade(
