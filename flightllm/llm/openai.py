@@ -41,7 +41,7 @@ try:
     import openai
     from aiolimiter import AsyncLimiter
 
-    from flightllm.llm.http_bodies import ENCODING, BodyError, bound_async, redirected
+    from flightllm.llm.http_bodies import ENCODING, BodyError, bound_async, keyed, redirected
     from flightllm.llm.openai_faults import (
         Fault,
         Kind,
@@ -487,9 +487,10 @@ def check(config: EngineConfig) -> None:
 
 def _client(address: str, key: str, options: OpenAIOptions) -> openai.AsyncOpenAI:
     """Return the client that sends what the options say beside each request."""
-    headers: dict[str, Any] = {"Accept-Encoding": ENCODING}
-    if options.known_provider.key_header:
-        headers |= {options.known_provider.key_header: key, "Authorization": openai.Omit()}
+    header = options.known_provider.key_header
+    hooks: dict[str, list[Callable[..., Any]]] = {"response": [never_again(bound_async(options.response_bytes))]}
+    if header:
+        hooks["request"] = [keyed(header, key, httpx2.URL(address).host)]
     return openai.AsyncOpenAI(
         base_url=address,
         api_key=key,
@@ -497,10 +498,10 @@ def _client(address: str, key: str, options: OpenAIOptions) -> openai.AsyncOpenA
         project=options.project or None,
         timeout=options.timeout,
         max_retries=options.max_retries,
-        default_headers={**headers, **options.read_headers()},
+        default_headers={"Accept-Encoding": ENCODING, **options.read_headers()},
         default_query=options.read_query(),
         http_client=openai.DefaultAsyncHttpxClient(
-            event_hooks={"response": [never_again(bound_async(options.response_bytes))]},
+            event_hooks=hooks,
             timeout=options.timeout,
             proxy=options.read_proxy(),
         ),

@@ -213,7 +213,10 @@ class Asking:
         """Learn from a refusal; return whether there is another form to try."""
         if self.tries >= MOST_TRIES:
             return False
-        return self._other_tokens(plan, refusal) or self._named(plan, refusal) or self._unnamed(plan, refusal)
+        if self._other_tokens(plan, refusal):
+            return True
+        named = self._named(plan, refusal)
+        return self._unnamed(plan, refusal) if named is None else named
 
     def _other_tokens(self, plan: Plan, refusal: Refusal) -> bool:
         record, text = self.record, refusal.text
@@ -239,8 +242,8 @@ class Asking:
         self.record.most_allowance = min(self.record.most_allowance, plan.allowance // 2)
         return True
 
-    def _named(self, plan: Plan, refusal: Refusal) -> bool:
-        """Drop what a refusal names."""
+    def _named(self, plan: Plan, refusal: Refusal) -> bool | None:
+        """Drop what a refusal names; None where it names nothing that was sent."""
         record, constraint = self.record, self.parameters.constraint
         if plan.form.body and (refusal.names(*plan.form.body) or _WORDS_OF_FORMS.search(refusal.text)):
             record.give_up(constraint, plan.place, alone=_SCHEMA.search(refusal.text) is not None)
@@ -259,7 +262,7 @@ class Asking:
                 for other in [one for one in plan.body if one.endswith("logprobs")]:
                     record.refuse(other, plan.body[other])
             return True
-        return False
+        return None
 
     def _unnamed(self, plan: Plan, refusal: Refusal) -> bool:
         """Say the constraint in the next form, then leave out all that can be, where nothing was ever accepted."""
