@@ -66,6 +66,8 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
             "[engine] kind: expected one of local, vllm, openai, cluster, ray, fake; got 'gpt'",
         ),
         ('[engine]\nprice_input = "2"\n', "[engine] price_input: expected a number, got '2'"),
+        ('[engine]\nreasoning = "max"\n', "[engine] reasoning: expected one of off, low, medium, high; got 'max'"),
+        ("[engine]\nreasoning = true\n", "[engine] reasoning: expected a string, got True"),
         ("[engine]\nprice_output = -1\n", "[engine] price_output: expected a number from 0 on, got -1.0"),
         ("[limits]\nsql_terms = 0\n", "[limits] sql_terms: expected at least 1, got 0"),
         ("[limits]\nsql_terms = true\n", "[limits] sql_terms: expected a whole number, got True"),

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+_TAIL: Final = 60
+"""No mark has more characters."""
 _SUFFIX = r"(?::[^\s<>]+)?"
 
 
@@ -45,6 +47,7 @@ _BLOCKS = (
     _marks(r"(?:<\|message_model\|>)?<\|content_thinking\|>", r"<\|end_message\|>"),
     _marks(r"<\|channel>(?:thought\b)?", r"<channel\|>"),
     _marks(r"(?:<\|start\|>assistant\s*)?to=self<\|message\|>", r"<\|eom\|>"),
+    _marks(r"Here are my reasoning steps:", r"\[BEGIN FINAL RESPONSE\]", bare=False),
     _marks(r"Here(?:'s| is) my thought process:", r"Here(?:'s| is) my response:", bare=False),
 )
 _WRAPPERS = (
@@ -59,6 +62,7 @@ _WRAPPERS = (
     (r"(?:<\|start\|>assistant\s*)?to=user<\|message\|>", r"<\|eot\|>|<\|eom\|>"),
 )
 _WRAPPED = tuple(re.compile(rf"(?:{start})\s*(.*?)\s*(?:(?:{end})\s*)?", re.DOTALL) for start, end in _WRAPPERS)
+_LAST_MARK = re.compile(r"\s*\[END FINAL RESPONSE\]\s*(?:<\|end\|>\s*)?\Z")
 
 # The channels of gpt-oss: with their tokens, and with these left out by the tokenizer.
 _HARMONY = re.compile(r"\s*(?:<\|start\|>assistant)?<\|channel\|>")
@@ -108,45 +112,13 @@ def split_reasoning(text: str, *, opened: bool = False) -> Split:
 
 def opens_reasoning(prompt: str) -> bool:
     """Tell whether a prompt ends with a mark that opens a thought, so that the model's text begins within it."""
-    ended = prompt.rstrip()[-60:]
+    ended = prompt.rstrip()[-_TAIL:]
     return any(_ends_with(block.opening, ended) for block in _BLOCKS) or ended.endswith("analysis<|message|>")
 
 
 def marks_reasoning(token: str) -> bool:
     """Tell whether a special token belongs to a thought's marks, which `split_reasoning` needs to see."""
     return _TOKENS.fullmatch(token) is not None
-
-
-def closing_mark(prompt: str) -> str | None:
-    """Return the mark that closes the thought at the end of `prompt`; None where no thought is open there."""
-    ended = prompt.rstrip()[-60:]
-    for block in _BLOCKS:
-        if not block.bare:
-            continue
-        found = [match for match in block.opening.finditer(ended) if match.end() == len(ended)]
-        if found:
-            return _closing(found[-1].group())
-    return None
-
-
-_CLOSINGS = {
-    "[THINK]": "[/THINK]",
-    "◁think▷": "◁/think▷",
-    "<|thinking|>": "<|/thinking|>",
-    "<|START_THINKING|>": "<|END_THINKING|>",
-    "<|begin_of_thought|>": "<|end_of_thought|>",
-    "<|inner_prefix|>": "<|inner_suffix|>",
-    "<|plamo:begin_think:plamo|>": "<|plamo:end_think:plamo|>",
-    "<|open|>think<|sep|>": "<|close|>think<|sep|>",
-    "<|channel>thought": "<channel|>",
-    "<|channel>": "<channel|>",
-}
-
-
-def _closing(opening: str) -> str | None:
-    if opening.startswith("<") and "|" not in opening.replace("<ifm|", ""):
-        return f"</{opening[1:]}"
-    return _CLOSINGS.get(opening)
 
 
 def _ends_with(pattern: re.Pattern[str], text: str) -> bool:
@@ -159,6 +131,8 @@ def _split_block(inside: str, block: _Block) -> Split:
     if closing is None:
         return Split("", inside.strip(), closed=False)
     thought, answer = inside[: closing.start()].strip(), inside[closing.end() :]
+    while (again := block.closing.match(answer.lstrip())) is not None:  # some models end a thought twice
+        answer = answer.lstrip()[again.end() :]
     if not thought:  # the block that switches thinking off, after which some models think all the same
         return split_reasoning(_answer(answer))
     return Split(_answer(answer), thought, closed=True)
@@ -188,8 +162,8 @@ def _answer(text: str) -> str:
     for wrapped in _WRAPPED:
         found = wrapped.fullmatch(answer)
         if found is not None:
-            return found.group(1)
-    return answer
+            return str(found.group(1))
+    return _LAST_MARK.sub("", answer)
 
 
 def _split_harmony(text: str, *, opened: bool) -> Split | None:

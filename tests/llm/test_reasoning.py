@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flightllm.llm.reasoning import Split, closing_mark, marks_reasoning, opens_reasoning, split_reasoning
+from flightllm.llm.reasoning import Split, marks_reasoning, opens_reasoning, split_reasoning
 
 _MARKS = (
     ("<think>", "</think>"),
@@ -113,6 +113,8 @@ def test_a_text_that_only_quotes_marks_stays(text: str) -> None:
             "Yes",
             "so",
         ),
+        ("<think>so</think>\n</think>Yes", "Yes", "so"),
+        ("Here are my reasoning steps:\nso\n[BEGIN FINAL RESPONSE]\nYes\n[END FINAL RESPONSE]\n", "Yes", "so"),
         ("<think>so</think>He said <think>no</think>.", "He said <think>no</think>.", "so"),
     ],
 )
@@ -146,11 +148,9 @@ def test_no_answer_has_the_thought(marks: tuple[str, str], thought: str, answer:
 
 @pytest.mark.parametrize(("opening", "closing"), _MARKS[:16])
 def test_prompts_that_open_a_thought(opening: str, closing: str) -> None:
-    """A prompt that ends with an opening mark is told, and the mark that closes it."""
+    """A prompt that ends with an opening mark is told from one whose thought is closed."""
     assert opens_reasoning(f"<|im_start|>assistant\n{opening}\n")
-    assert closing_mark(f"<|im_start|>assistant\n{opening}\n") == closing
     assert not opens_reasoning(f"<|im_start|>assistant\n{opening}\n\n{closing}\n\n")
-    assert closing_mark("<|im_start|>assistant\n") is None
 
 
 def test_marks_are_told_from_other_special_tokens() -> None:
