@@ -73,8 +73,9 @@ class OpenAIEngine:
     reconnects = True
     """Nothing of it dies with the endpoint: it may be asked again, and what else it is asked goes on."""
 
-    def __init__(self, model: str, window: int, options: OpenAIOptions) -> None:
+    def __init__(self, model: str, window: int, options: OpenAIOptions, reasoning: str | None = None) -> None:
         self._model = model
+        self._reasoning = reasoning
         self._window = window
         self._options = options
         self._per_request = options.prompts_per_request
@@ -98,12 +99,17 @@ class OpenAIEngine:
     @property
     def revision(self) -> str:
         """Return the endpoint and the model's name: all that is known from outside."""
-        return f"openai-1 {self._address} {self._model} {self._way}{self._options.told()}"
+        return f"openai-1 {self._address} {self._model} {self._way}{self._told}"
 
     @property
     def shared_revision(self) -> str:
         """Return what other endpoints of the same model have in common with it."""
-        return f"openai-1 {self._model} {self._way}{self._options.told()}"
+        return f"openai-1 {self._model} {self._way}{self._told}"
+
+    @property
+    def _told(self) -> str:
+        """Return what else decides on answers; nothing at the defaults."""
+        return self._options.told() + (f" {self._reasoning}" if self._reasoning not in {None, "off"} else "")
 
     @property
     def _way(self) -> str:
@@ -272,7 +278,9 @@ class OpenAIEngine:
             _RefusedError: the endpoint refuses the prompts in every form.
         """
         await self._recognise()
-        asking, used = Asking(self._record, group[0].parameters), Usage()
+        parameters = group[0].parameters
+        level = parameters.reasoning or self._reasoning or "off"
+        asking, used = Asking(self._record, parameters, level), Usage()
         while True:
             plan = asking.plan()
             try:
@@ -448,10 +456,10 @@ class _MalformedAnswerError(_RefusedError):
 class TokenizingOpenAIEngine(OpenAIEngine):
     """One endpoint and model whose tokenizer is known, so that tokens are counted as there."""
 
-    def __init__(self, model: str, window: int, options: OpenAIOptions) -> None:
+    def __init__(self, model: str, window: int, options: OpenAIOptions, reasoning: str | None = None) -> None:
         self._encoder = read_tokenizer(options.tokenizer, chat=not options.completions)
         self._hints = Hints(self._encoder, keeping=options.kv_hints, evicting=options.reuse_hints)
-        super().__init__(model, window, options)
+        super().__init__(model, window, options, reasoning)
 
     def count_tokens(self, text: str) -> int:
         """Count the tokens of `text`, without special tokens."""
@@ -477,7 +485,7 @@ def create(config: EngineConfig) -> OpenAIEngine:
     """Make the engine that the configuration describes; nothing is sent yet."""
     options = read_openai_options(config.options)
     kind = TokenizingOpenAIEngine if options.tokenizer else OpenAIEngine
-    return kind(config.model, config.max_in_flight, options)
+    return kind(config.model, config.max_in_flight, options, config.reasoning)
 
 
 def check(config: EngineConfig) -> None:

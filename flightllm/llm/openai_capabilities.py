@@ -175,6 +175,10 @@ class Asking:
 
     record: Capabilities
     parameters: Parameters
+    level: str = "off"
+    """How long the model can think."""
+    limit: int = 0
+    """Most tokens of the answer alone; where that is refused, less, down to what the call site says."""
     extra: dict[str, Any] = field(default_factory=dict)
     """Further optional parameters of the request, which are dropped where they are refused."""
     tries: int = 0
@@ -182,11 +186,6 @@ class Asking:
     _unnamed_at: int = -1
     """The form that was refused without a word about what is wrong."""
     _bare: bool = False
-
-    @property
-    def level(self) -> str:
-        """Return how long the model can think; `off` where nothing was said."""
-        return self.parameters.reasoning or "off"
 
     def plan(self) -> Plan:
         """Return what to send next, by all that is known now."""
@@ -206,7 +205,7 @@ class Asking:
         body = {name: value for name, value in wanted.items() if not self._bare and record.takes(name, value)}
         if "thinking" in dict(step.body) and step.effort != "none":
             body.pop("temperature", None)  # who thinks so takes the default alone
-        tokens = parameters.max_tokens + form.more_tokens + allowance
+        tokens = max(self.limit, parameters.max_tokens) + form.more_tokens + allowance
         return Plan(body, form, place, step, step_place, tokens, allowance, self._bare)
 
     def refused(self, plan: Plan, refusal: Refusal) -> bool:
@@ -228,19 +227,23 @@ class Asking:
                 record.tokens_key = other
                 return True
         if record.tokens_key == "max_completion_tokens" and refusal.names("max_completion_tokens"):
-            if plan.allowance and _LENGTH.search(text):
-                return self._shorter(plan)
+            if _LENGTH.search(text) and self._shorter(plan):
+                return True
             record.tokens_key = "max_tokens"
             return True
         if record.tokens_key == "max_tokens" and record.chat and "max_completion_tokens" in text:
             record.tokens_key = "max_completion_tokens"
             return True
-        return bool(plan.allowance) and _LENGTH.search(text) is not None and self._shorter(plan)
+        return _LENGTH.search(text) is not None and self._shorter(plan)
 
     def _shorter(self, plan: Plan) -> bool:
-        """Leave less for thoughts: with the prompt they are longer than the model's context."""
-        self.record.most_allowance = min(self.record.most_allowance, plan.allowance // 2)
-        return True
+        """Leave less for thoughts, or for an answer of more than its call site asks: the context has no room for it."""
+        if plan.allowance:
+            self.record.most_allowance = min(self.record.most_allowance, plan.allowance // 2)
+            return True
+        shorter = max(self.parameters.max_tokens, self.limit // 4)
+        found, self.limit = shorter < self.limit, min(self.limit, shorter)
+        return found
 
     def _named(self, plan: Plan, refusal: Refusal) -> bool | None:
         """Drop what a refusal names; None where it names nothing that was sent."""

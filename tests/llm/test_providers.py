@@ -214,6 +214,30 @@ def test_thinking_is_switched_off(case: tuple[str, Body, int, int]) -> None:
         assert endpoint.bodies[-1] | keys != endpoint.bodies[-1]
 
 
+def test_the_configured_level_counts() -> None:
+    """`reasoning` of the engine is what a call has that does not say its own, and is part of the revision."""
+    quirks = BY_NAME["ollama, thinking"]
+    with provider(quirks) as endpoint:
+        config = EngineConfig("openai", quirks.model, 4, {"base_url": endpoint.url}, reasoning="medium")
+        with closing(create_engine(config)) as engine:
+            assert isinstance(engine, OpenAIEngine)
+            assert one(engine).text == "Yes"
+            assert one(engine, replace(CHOICE, reasoning="off")).text == "Yes"
+            assert engine.revision.endswith(" medium")
+        assert [body["reasoning_effort"] for body in endpoint.bodies] == ["medium", "none"]
+
+
+def test_less_room_where_the_context_is_short() -> None:
+    """A budget for thoughts that a model's context has no room for is halved until it fits, once for all."""
+    short = named("max_tokens", "This model's maximum context length is 1000 tokens", when=lambda value: value > 1_000)
+    with engine_on(replace(BY_NAME["thinks in content"], refusals=(short,))) as (engine, endpoint):
+        assert one(engine).text == "Yes"
+        assert max(body["max_tokens"] for body in endpoint.bodies) > 1_000
+        tried = len(endpoint.bodies)
+        assert one(engine).text == "Yes"
+        assert len(endpoint.bodies) == tried + 1
+
+
 def test_thoughts_that_eat_the_answer_get_room() -> None:
     """A model that nobody knew to think answers at the second try; the next request has the room at once."""
     with engine_on(BY_NAME["thinks in content"]) as (engine, endpoint):
