@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
@@ -82,6 +83,7 @@ class OpenAIEngine:
         self._record = Capabilities(
             options.known_provider, model, chat=not options.completions, constraints=options.send_constraints
         )
+        self._recognising = asyncio.Lock()
         self._recognised = self._record.provider is not UNKNOWN
         self._key = options.read_key()
         self._address = options.address.replace("{model}", quote(model, safe=""))
@@ -321,14 +323,15 @@ class OpenAIEngine:
 
     async def _recognise(self) -> None:
         """Look once who answers at an address that does not tell it: their list of models mostly does."""
-        if self._recognised:
-            return
-        self._recognised = True
-        try:
-            document = json.loads(await _listed(self._quick(_RECOGNISE_SECONDS)))
-        except (openai.APIError, BodyError, ValueError, RecursionError):
-            return
-        self._note_owner(document)
+        async with self._recognising:  # all wait: what a request learns counts in the forms of who is there
+            if self._recognised:
+                return
+            self._recognised = True
+            try:
+                document = json.loads(await _listed(self._quick(_RECOGNISE_SECONDS)))
+            except Exception:  # noqa: BLE001 - no such list, or one that is broken in any way: who it is stays unknown
+                return
+            self._note_owner(document)
 
     def _note_owner(self, document: object) -> None:
         provider = provider_of(model_owners(document))

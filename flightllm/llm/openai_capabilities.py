@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -179,8 +180,9 @@ class Asking:
     """How long the model can think."""
     limit: int = 0
     """Most tokens of the answer alone; where that is refused, less, down to what the call site says."""
-    extra: dict[str, Any] = field(default_factory=dict)
-    """Further optional parameters of the request, which are dropped where they are refused."""
+    extra: dict[str, Sequence[object]] = field(default_factory=dict)
+    """Further optional parameters of the request, each with the values to try, best first; one that is refused with
+    each of them is dropped, and log probabilities all together."""
     tries: int = 0
     _place: int = 0
     _unnamed_at: int = -1
@@ -197,16 +199,23 @@ class Asking:
         if self._bare:
             step_place, step = len(record.steps(self.level)) - 1, Step((), step.effort)
         form, allowance = ladder[place], record.allowed(step)
-        wanted: dict[str, Any] = {"temperature": parameters.temperature, **self.extra}
-        if parameters.top_p != 1.0:
-            wanted["top_p"] = parameters.top_p
-        if parameters.seed is not None:
-            wanted["seed"] = parameters.seed
-        body = {name: value for name, value in wanted.items() if not self._bare and record.takes(name, value)}
+        body = {} if self._bare else self._optional()
         if "thinking" in dict(step.body) and step.effort != "none":
             body.pop("temperature", None)  # who thinks so takes the default alone
         tokens = max(self.limit, parameters.max_tokens) + form.more_tokens + allowance
         return Plan(body, form, place, step, step_place, tokens, allowance, self._bare)
+
+    def _optional(self) -> dict[str, Any]:
+        """Return the parameters that can be left out, without those that were refused."""
+        wanted = {name: (value,) for name, value in _sampling(self.parameters).items()} | self.extra
+        body: dict[str, Any] = {}
+        for name, values in wanted.items():
+            taken = [value for value in values if self.record.takes(name, value)]
+            body |= {name: taken[0]} if taken else {}
+        probabilities = {name for name in wanted if name.endswith("logprobs")}
+        if not probabilities <= body.keys():
+            body = {name: value for name, value in body.items() if name not in probabilities}
+        return body
 
     def refused(self, plan: Plan, refusal: Refusal) -> bool:
         """Learn from a refusal; return whether there is another form to try."""
@@ -261,9 +270,6 @@ class Asking:
             if isinstance(value, float) and value > 1 and _RANGE.search(refusal.text):
                 return False  # the value is at fault, and whoever chose it is told so
             record.refuse(name, value)
-            if name.endswith("logprobs"):
-                for other in [one for one in plan.body if one.endswith("logprobs")]:
-                    record.refuse(other, plan.body[other])
             return True
         return None
 
@@ -287,7 +293,7 @@ class Asking:
             record.give_up(constraint, self._unnamed_at)
             self._unnamed_at = -1
         if plan.bare:
-            for name, value in {"temperature": self.parameters.temperature, **self.extra}.items():
+            for name, value in self._optional().items():
                 record.refuse(name, value)
             record.next_step(self.level, len(record.steps(self.level)) - 2)
         record.accept(constraint, plan.place)
@@ -327,6 +333,12 @@ class Asking:
             return True  # another request has learned it meanwhile
         record.allowance = min(max(2 * plan.allowance, _FIRST_ALLOWANCE), record.most_allowance)
         return record.allowed(record.step(self.level)[1]) > plan.allowance
+
+
+def _sampling(parameters: Parameters) -> dict[str, Any]:
+    """Return how to sample; what came after the temperature is sent only where it is set."""
+    given = {"top_p": None if parameters.top_p == 1.0 else parameters.top_p, "seed": parameters.seed}
+    return {"temperature": parameters.temperature} | {name: one for name, one in given.items() if one is not None}
 
 
 def without_reasoning(answer: Answer) -> Answer:
