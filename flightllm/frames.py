@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ from datafusion.substrait import Consumer, Serde
 from flightllm.catalog import QUERY_ONLY
 from flightllm.catalog.contexts import DECORRELATING_RULES, FOLDING_RULES, analyzed, row_schema, unfolded
 from flightllm.catalog.errors import mapped_error
+from flightllm.catalog.memory import memory_table
 from flightllm.catalog.numbered import NumberedTable
 from flightllm.declared_types import shown_fields, wrapped
 from flightllm.dialect import duplicates
@@ -96,9 +99,9 @@ def scalar_context(
 ) -> SessionContext:
     """Return a context with all tables, those of the query too, and the functions that need no answers of a model.
 
-    Where one of its tables is numbered, the context is not parallel.
+    Where it numbers the rows of a table, the context is not parallel.
     """
-    in_order = any(isinstance(table, NumberedTable) for table in extracted.tables.values())
+    in_order = any(isinstance(table, NumberedTable) and not table.stored for table in extracted.tables.values())
     context = services.catalog.context(planning=planning, parallel=parallel and not in_order)
     if extracted.tables:
         context.register_catalog_provider(SEARCH_CATALOG, Catalog.memory_catalog())
@@ -114,6 +117,38 @@ def scalar_context(
         context.register_udf(udf(function, list(scalar.arguments), scalar.output, "immutable", scalar.name))
     context.register_udf(udf(vector_bytes, [pa.list_(pa.float32())], pa.binary(), "immutable", VECTOR_BYTES))
     return context
+
+
+def write_numbered(services: Services, name: str, table: NumberedTable, path: Path) -> pa.Schema:
+    """Write the rows of a table to an Arrow file, with their numbers; return the columns of the file."""
+    numbering = Extracted(f"SELECT * FROM {name}", {}, {name: table})
+    frame = frame_of(scalar_context(services, numbering, parallel=False), numbering)
+    schema: pa.Schema = frame.schema()
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        for batch in frame.execute_stream():
+            writer.write_batch(batch.to_pyarrow())
+    return schema
+
+
+def with_stored_numbers(services: Services, extracted: Extracted) -> Extracted:
+    """Return a query whose numbered tables are read from a file, so that a parallel context can run it.
+
+    The file has no name any more, and goes with the query.
+    """
+
+    def stored(name: str, table: NumberedTable) -> NumberedTable:
+        with TemporaryDirectory(prefix="flightllm-", dir=services.config.limits.spill_folder) as folder:
+            path = Path(folder) / "rows.arrow"
+            schema = write_numbered(services, name, table, path)
+            reader = pa.ipc.open_file(pa.memory_map(str(path)))
+        batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
+        return NumberedTable(table.schema, memory_table(batches, schema))
+
+    tables = {
+        name: stored(name, table) if isinstance(table, NumberedTable) and not table.stored else table
+        for name, table in extracted.tables.items()
+    }
+    return replace(extracted, tables=tables)
 
 
 def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:

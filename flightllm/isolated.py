@@ -14,7 +14,7 @@ from substrait.plan_pb2 import Plan
 
 from flightllm.catalog.numbered import NumberedTable
 from flightllm.catalog.shipping import shipped
-from flightllm.frames import frame_of, scalar_context
+from flightllm.frames import write_numbered
 from flightllm.isolation.pool import Place
 from flightllm.isolation.running import settings_of
 from flightllm.isolation.tasks import Function, Task
@@ -112,13 +112,7 @@ class Isolated:
             TemporaryDirectory(prefix="flightllm-", dir=self._services.config.limits.spill_folder)
         )
         path = Path(folder) / "rows.arrow"
-        numbering = Extracted(f"SELECT * FROM {name}", {}, {name: table})
-        frame = frame_of(scalar_context(self._services, numbering, parallel=False), numbering)
-        schema = frame.schema()
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-            for batch in frame.execute_stream():
-                writer.write_batch(batch.to_pyarrow())
-        return schema, path
+        return write_numbered(self._services, name, table, path), path
 
     @contextmanager
     def _placed(self, cancelled: Callable[[], bool]) -> Iterator[None]:

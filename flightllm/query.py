@@ -31,6 +31,7 @@ from flightllm.frames import (
     scalar_context,
     shown,
     unevaluated,
+    with_stored_numbers,
 )
 from flightllm.isolated import Isolated
 from flightllm.operators.ai_map import Runtime
@@ -126,6 +127,15 @@ def plan_extracted(
     extracted: Extracted, services: Services, settings: Settings
 ) -> "PlainQuery | BatchQuery | StagedQuery":
     """Plan a query whose AI calls are stubs already."""
+    query = _planned(extracted, services, settings)
+    numbers = [table for table in extracted.tables.values() if isinstance(table, NumberedTable)]
+    if query.merges_joins and not all(table.stored for table in numbers):
+        # Sort-merge joins need a parallel context, in which rows cannot be numbered.
+        return _planned(with_stored_numbers(services, extracted), services, settings)
+    return query
+
+
+def _planned(extracted: Extracted, services: Services, settings: Settings) -> "PlainQuery | BatchQuery | StagedQuery":
     if not extracted.calls:
         return PlainQuery(services, extracted)
     if not settings.optimizer:
@@ -190,6 +200,8 @@ class PlainQuery:
         self.unbounded = unbounded(context, planned, services.config.limits)
         """Why it can take more than its share, and runs in a process of its own; None where it does not."""
         settings = join_settings(unevaluated(services, extracted, planned) if self.unbounded else planned)
+        self.merges_joins = MERGE_JOINS in settings
+        """Its outer joins run right only as sort-merge joins."""
         rows = _BATCH_BYTES // max(1, sum(_width(f.type) for f in self.schema))
         if rows > _BATCH_ROWS:
             settings.append(f"SET datafusion.execution.batch_size = {min(rows, _MOST_BATCH_ROWS)}")
@@ -247,7 +259,8 @@ class BatchQuery:
             )
         self.schema = shown(context, planned, extracted)
         self._join_settings = join_settings(planned)
-        if MERGE_JOINS in self._join_settings:  # parts run side by side then, and are counted
+        self.merges_joins = MERGE_JOINS in self._join_settings
+        if self.merges_joins:  # parts run side by side then, and are counted
             context = self._context()
             register_stubs(context, extracted.calls)
             planned = frame_of(context, extracted)
@@ -256,7 +269,7 @@ class BatchQuery:
 
     def _context(self) -> SessionContext:
         """Return a context whose joins run right; it keeps the order of rows where it needs no sort-merge joins."""
-        context = scalar_context(self.services, self._extracted, parallel=MERGE_JOINS in self._join_settings)
+        context = scalar_context(self.services, self._extracted, parallel=self.merges_joins)
         for setting in self._join_settings:
             context.sql(setting)
         return context
@@ -350,7 +363,8 @@ class StagedQuery:
             self._extracted = extracted
         self._context = scalar_context(services, extracted)
         joins = join_settings(unevaluated(services, extracted, frame) if self.unbounded else frame)
-        self._ordered = scalar_context(services, extracted, parallel=MERGE_JOINS in joins)
+        self.merges_joins = MERGE_JOINS in joins
+        self._ordered = scalar_context(services, extracted, parallel=self.merges_joins)
         for setting in joins:
             self._context.sql(setting)
             self._ordered.sql(setting)

@@ -17,18 +17,26 @@ _BELOW = " as stored"
 
 @dataclass(frozen=True, slots=True)
 class NumberedTable:
-    """A table with the column `ROW`, which no star stands for. Only a context that is not parallel numbers it right."""
+    """A table with the column `ROW`, which no star stands for.
+
+    Only a context that is not parallel numbers the rows right; any context reads numbers that are `stored`.
+    """
 
     schema: pa.Schema
     """The columns that a star stands for."""
     provider: Table
     """The rows; where they have no column `ROW`, it is added in their order."""
 
+    @property
+    def stored(self) -> bool:
+        """Tell whether the rows have their numbers already."""
+        return ROW in self.provider.schema.names
+
     def register(self, context: SessionContext, name: str) -> None:
         """Make the table known to a context, and for Substrait plans the rows below it, as `catalog.schema.name`."""
         catalog, schema, table = name.split(".")
         tables = context.catalog(catalog).schema(schema)
-        if ROW in self.provider.schema.names:
+        if self.stored:
             tables.register_table(table, self.provider)
             return
         tables.register_table(f"{table}{_BELOW}", self.provider)

@@ -290,3 +290,15 @@ def test_conflicts_ask_the_model(session: Session) -> None:
     with pytest.raises(InvalidInputError, match="its keys are \\(id\\), \\(name, id\\)"):
         session.update("INSERT INTO k VALUES (1, 'a') ON CONFLICT (name) DO NOTHING")
     assert ask(session, "SELECT count(*) AS n FROM k").rows == [{"n": 2}]
+
+
+@pytest.mark.parametrize("rows_", [3, 20_000])
+def test_a_filter_on_one_side_of_a_right_join(session: Session, rows_: int) -> None:
+    """A filter on one of two columns of the same name and place drops the rows that it should, and no others."""
+    session.update("CREATE TABLE u AS SELECT * FROM (VALUES (1, 1), (NULL, 2), (5, 2)) AS t (k, n)")
+    session.update("CREATE TABLE v AS SELECT * FROM (VALUES (2, 1, 'q'), (NULL, 2, NULL), (7, 2, 's')) AS t (k, m, y)")
+    session.update(f"CREATE TABLE t AS SELECT value AS b, 'old' AS s FROM generate_series(0, {rows_ * 3}) AS g (value)")
+    condition = "coalesce(u.k, 0) < 3 AND v.y IS NOT NULL AND v.k = t.b"
+    session.update(f"UPDATE t SET s = v.y FROM u RIGHT JOIN v ON u.n = v.m WHERE {condition}")
+    changed = rows(session, "SELECT b, s FROM t WHERE s <> 'old' ORDER BY b")
+    assert changed == [{"b": 2, "s": "q"}, {"b": 7, "s": "s"}]
