@@ -236,7 +236,7 @@ class LocalEngine:
         completion = Completion(
             request.id, found.text, None, prompt_tokens, found.cached, found.tokens, found.confidence
         )
-        if self._encoder.form is None or not found.ids:
+        if self._encoder.form is None or request.parameters.constraint is not None:
             return completion
         split = self._encoder.answer(found.ids, thought)
         if not split.closed:

@@ -215,7 +215,7 @@ class VllmEngine:
         final = await self._generate(request, ids, sampling)
         if isinstance(final, str):
             return Completion(request.id, None, final, len(ids))
-        return self._read(_completion(request, len(ids), final), final)
+        return self._read(request, _completion(request, len(ids), final), final)
 
     async def _think(self, request: Request, mode: str, ids: list[int]) -> Completion:
         """Have the model think until the mark that ends a thought, then answer.
@@ -250,7 +250,7 @@ class VllmEngine:
         spent = begun.completion_tokens
         if error is not None:
             return replace(begun, text=None, error=error, reasoning_tokens=spent)
-        ended = self._read(_completion(request, len(behind), final), final, thought)
+        ended = self._read(request, _completion(request, len(behind), final), final, thought)
         return replace(
             ended,
             prompt_tokens=len(ids),
@@ -259,9 +259,9 @@ class VllmEngine:
             reasoning_tokens=spent,
         )
 
-    def _read(self, completion: Completion, final: Any, thought: Sequence[int] = ()) -> Completion:
-        """Make the text of a thinking model's tokens, without what it thought."""
-        if not self._thinks or completion.text is None:
+    def _read(self, request: Request, completion: Completion, final: Any, thought: Sequence[int] = ()) -> Completion:
+        """Make the text of a thinking model's tokens, without what it thought; a constraint lets it think nothing."""
+        if not self._thinks or completion.text is None or request.parameters.constraint is not None:
             return completion
         split = self._encoder.answer(final.outputs[0].token_ids, thought)
         if not split.closed:
@@ -340,7 +340,7 @@ def _sampling(request: Request, answer: int, room: int, confidence: bool, *, mar
         structured_outputs=_structured(parameters),
         logprobs=0 if is_choice and confidence else None,
         output_kind=RequestOutputKind.FINAL_ONLY,
-        detokenize=not marks,  # where thoughts are looked for, the text is made of the tokens
+        detokenize=not marks or parameters.constraint is not None,  # else the text is made here, of the tokens
     )
 
 
