@@ -21,6 +21,9 @@ class EngineConfig:
     Prices are per million tokens, in any one currency: of prompts, of their part that a prefix cache serves (without a
     price of its own as much as the rest), and of answers. `reasoning` is how long a model thinks where a call does not
     say it: not at all by default.
+
+    With `repair` an answer that is none of the options, no number in its range or no JSON of its schema is asked for
+    once more, with what is wrong with it. That is one call more for such an answer.
     """
 
     kind: str = "local"
@@ -31,6 +34,7 @@ class EngineConfig:
     price_cached: float | None = None
     price_output: float | None = None
     reasoning: str | None = None
+    repair: bool = True
 
     def __post_init__(self) -> None:
         one_of("[engine] kind", self.kind, ENGINES)

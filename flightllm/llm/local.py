@@ -234,7 +234,14 @@ class LocalEngine:
     ) -> Completion:
         """Return what came of a request, of which a thinking model's text is split from what it thought."""
         completion = Completion(
-            request.id, found.text, None, prompt_tokens, found.cached, found.tokens, found.confidence
+            request.id,
+            found.text,
+            None,
+            prompt_tokens,
+            found.cached,
+            found.tokens,
+            found.confidence,
+            found.finish_reason,
         )
         if self._encoder.form is None or request.parameters.constraint is not None:
             return completion
@@ -310,10 +317,10 @@ class LocalEngine:
                 answers = self._choose(rows, parameters.constraint.options, parameters.temperature)
             else:
                 room = self._limit - max(map(len, turn.prompts))
-                tokens = min(parameters.max_tokens, room)
+                limits = [min(request.limit, room) for request in turn.requests]
                 if thinking != UNTHINKING:
-                    tokens = thought_room(thinking, parameters.max_tokens, room)
-                answers = self._write(rows, parameters, tokens, cancelled, thinking)
+                    limits = [thought_room(thinking, parameters.max_tokens, room)] * len(turn.requests)
+                answers = self._write(rows, parameters, limits, cancelled, thinking)
         except torch.OutOfMemoryError as exc:
             raise EngineError(f"the engine {self._name} ran out of device memory: lower [engine] batch_tokens") from exc
         answers[0].cached = reused
@@ -340,17 +347,21 @@ class LocalEngine:
         ]
 
     def _write(
-        self, rows: Rows, parameters: Parameters, max_tokens: int, cancelled: Callable[[], bool], thinking: str
+        self, rows: Rows, parameters: Parameters, limits: Sequence[int], cancelled: Callable[[], bool], thinking: str
     ) -> list[_Answer]:
-        """Generate token by token until every row has ended, dropping ended rows from the batch on the way."""
+        """Generate token by token until every row has ended, dropping ended rows from the batch on the way.
+
+        A row that reaches its limit has ended too, cut.
+        """
         constraint = parameters.constraint
         count = len(rows.logits)
         grammars: list[GrammarRow] | None = None
         if constraint is not None and not isinstance(constraint, Choice):
-            grammars = [self._grammars.row(constraint, max_tokens) for _ in range(count)]
+            grammars = [self._grammars.row(constraint, limit) for limit in limits]
         written: list[list[int]] = [[] for _ in range(count)]
+        cut = [True] * count
         active = list(range(count))
-        for step in range(max_tokens):
+        while True:
             _check(cancelled)
             logits = rows.logits.float()
             if grammars is not None:
@@ -365,16 +376,20 @@ class LocalEngine:
                     ended = ended or self._encoder.ends_thought(written[row])
                 if grammars is not None:
                     ended = grammars[row].accept(token) or ended
-                if not ended:
+                cut[row] = not ended
+                if not ended and len(written[row]) < limits[row]:
                     kept.append(place)
-            if not kept or step + 1 == max_tokens:
+            if not kept:
                 break
             if len(kept) < len(active):
                 self._model.select(rows, kept)
                 tokens = tokens[kept]
                 active = [active[place] for place in kept]
             self._model.advance(rows, tokens)
-        return [_Answer(self._encoder.decode(ids), len(ids), ids=ids) for ids in written]
+        return [
+            _Answer(self._encoder.decode(ids), len(ids), ids=ids, finish_reason="length" if is_cut else "stop")
+            for ids, is_cut in zip(written, cut, strict=True)
+        ]
 
     def _pick(self, logits: torch.Tensor, temperature: float) -> torch.Tensor:
         """Return the best column of each row, or one drawn at `temperature`."""
@@ -389,13 +404,21 @@ class _Answer:
     `ids` are the tokens of a text that was written, not chosen.
     """
 
-    __slots__ = ("cached", "confidence", "ids", "text", "tokens")
+    __slots__ = ("cached", "confidence", "finish_reason", "ids", "text", "tokens")
 
-    def __init__(self, text: str, tokens: int, confidence: float | None = None, ids: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        text: str,
+        tokens: int,
+        confidence: float | None = None,
+        ids: Sequence[int] = (),
+        finish_reason: str = "stop",
+    ) -> None:
         self.ids = ids
         self.text = text
         self.tokens = tokens
         self.confidence = confidence
+        self.finish_reason = finish_reason
         self.cached = 0
 
 

@@ -282,7 +282,7 @@ class OpenAIEngine:
         await self._recognise()
         parameters = group[0].parameters
         level = parameters.reasoning or self._reasoning or "off"
-        asking, used = Asking(self._record, parameters, level), Usage()
+        asking, used = Asking(self._record, parameters, level, max(one.limit for one in group)), Usage()
         while True:
             plan = asking.plan()
             try:

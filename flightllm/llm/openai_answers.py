@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flightllm.llm.finish_reasons import BROKEN, FILTERED, LENGTH, read_finish
 from flightllm.texts import excerpt, well_formed
 
 _MOST_TOKENS = 1 << 31
 """No request has so many: a count from here on is a mistake."""
-_FILTERED = frozenset({"content_filter", "safety"})
 
 
 class MalformedError(Exception):
@@ -180,11 +180,14 @@ def _in_order(document: Mapping[str, Any], key: str, count: int) -> list[dict[st
 
 def _answer(choice: Mapping[str, Any], holder: Mapping[str, Any], key: str) -> Answer:
     """Read one choice; `holder` has the text under `key`."""
-    given = choice.get("finish_reason")
-    reason = given if isinstance(given, str) else "stop"
-    if reason in _FILTERED:
-        return Answer(None, f"the endpoint's content filter stopped the answer (finish_reason {reason!r})", reason)
+    reason, word = read_finish(choice.get("finish_reason"))
     refusal = holder.get("refusal")
+    if reason == FILTERED:
+        said = f": {excerpt(refusal)}" if refusal and isinstance(refusal, str) else ""
+        why = _filters(choice) or f"finish_reason {excerpt(word, 40)!r}"
+        return Answer(None, f"the endpoint's content filter stopped the answer ({why}){said}", reason)
+    if reason == BROKEN:
+        return Answer(None, f"the endpoint broke the answer off (finish_reason {excerpt(word, 40)!r})", reason)
     try:
         text = _text(holder.get(key), key)
     except _Refusal as said:
@@ -194,9 +197,17 @@ def _answer(choice: Mapping[str, Any], holder: Mapping[str, Any], key: str) -> A
     if refusal and isinstance(refusal, str) and not text:
         return Answer(None, f"the model refused: {excerpt(refusal)}", reason, refusal)
     if text is None:
-        cut = ": it reached max_tokens before it wrote any" if reason == "length" else ""
+        cut = ": it reached max_tokens before it wrote any" if reason == LENGTH else ""
         return Answer(None, f"the endpoint returned no text{cut}", reason)
     return Answer(well_formed(text), None, reason)
+
+
+def _filters(choice: Mapping[str, Any]) -> str:
+    """Return which of Azure's filters took the answer away; nothing where that is not told."""
+    results = choice.get("content_filter_results")
+    if not isinstance(results, dict):
+        return ""
+    return ", ".join(name for name, one in results.items() if isinstance(one, dict) and one.get("filtered") is True)
 
 
 class _Refusal(Exception):  # noqa: N818 - no failure: the model said so

@@ -229,7 +229,7 @@ class PredictingEngine:
         key = salt + repr(sorted(request.fields)).encode("utf-8", "surrogatepass")
         seed = int.from_bytes(blake2b(key, digest_size=8).digest(), "little")
         text = pick((seed + self._turn) % _SEEDS)
-        return text, max(1, min(tokens(text), request.parameters.max_tokens))
+        return text, max(1, min(tokens(text), request.limit))
 
     def _answerer(self, asked: Asked) -> tuple[bytes, Callable[[int], str], Callable[[str], int]]:
         """Return what tells the call site from others, how to pick an answer by a seed, and how to tell its tokens."""

@@ -335,7 +335,7 @@ def _sampling(request: Request, answer: int, room: int, confidence: bool, *, mar
     parameters = request.parameters
     is_choice = isinstance(parameters.constraint, Choice)
     return SamplingParams(
-        max_tokens=min(max(parameters.max_tokens, answer) if is_choice else parameters.max_tokens, room),
+        max_tokens=min(max(request.limit, answer) if is_choice else request.limit, room),
         temperature=parameters.temperature,
         structured_outputs=_structured(parameters),
         logprobs=0 if is_choice and confidence else None,

@@ -57,6 +57,22 @@ def run(engine: Engine, requests: list[Request]) -> list[Completion]:
     return sorted(engine.generate(iter(requests), lambda: False), key=lambda completion: completion.id)
 
 
+def test_room_that_the_endpoint_does_not_have(make_requests: MakeRequests) -> None:
+    """Where an endpoint refuses so long an answer, less is asked for, down to what the call asks for itself."""
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        if body["max_tokens"] > 600:
+            return refuse(400, "max_tokens is too large: this model supports at most 600 completion tokens")
+        return answer(path, body)
+
+    with serving(behave) as (engine, endpoint):
+        [request] = make_requests(1, Parameters(max_tokens=512))
+        [found] = run(engine, [replace(request, max_tokens=8_192)])
+        assert (found.error, [body["max_tokens"] for body in endpoint.bodies]) == (None, [8_192, 2_048, 512])
+        [found] = run(engine, [replace(request, parameters=Parameters(max_tokens=700))])
+        assert "too large" in (found.error or "")
+
+
 def test_chat_is_the_default(make_requests: MakeRequests) -> None:
     """One chat message per prompt, with the parameters; usage comes back."""
     with serving(lambda path, body, _: answer(path, body)) as (engine, endpoint):
