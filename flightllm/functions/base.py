@@ -76,13 +76,15 @@ COMMON_OPTIONS = (
     Option("model", str),
     Option("max_tokens", int, low=1, high=131_072),
     Option("temperature", float, 0.0, low=0.0, high=2.0),
+    Option("reasoning", str, choices=("off", "low", "medium", "high")),
     Option("on_error", str, "null", choices=("null", "struct", "fail")),
     Option("on_truncated", str, "error", choices=("error", "keep")),
     Option("normalize", str),
     Option("ordered", bool, default=False),
 )
 """Options of every AI function. `max_tokens` defaults to what the function's answer needs; the elements of lists keep
-their order if `ordered`. An answer that reached `max_tokens` before its end is a row error. With
+their order if `ordered`. `reasoning` is how long a model that thinks does so before it answers; where it is left out,
+the model's own setting counts. An answer that reached `max_tokens` before its end is a row error. With
 `on_truncated => 'keep'` the part that there is becomes the value, in this query alone."""
 
 

@@ -373,6 +373,7 @@ class _Binder:
 
     def _call(self, answer: Answer, fields: _Fields, values: Mapping[str, Literal], text: str) -> AICall:
         max_tokens, temperature, normalize = map(values.get, ("max_tokens", "temperature", "normalize"))
+        reasoning = values.get("reasoning")
         call = AICall(
             stub="",
             function=self._function.name,
@@ -384,6 +385,7 @@ class _Binder:
                 max_tokens=max_tokens if isinstance(max_tokens, int) else answer.max_tokens,
                 temperature=float(temperature) if isinstance(temperature, int | float) else 0.0,
                 constraint=answer.constraint,
+                reasoning=reasoning if isinstance(reasoning, str) else None,
             ),
             output=answer.output,
             parse=answer.parse,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,8 @@ class Answer:
     error: str | None = None
     finish_reason: str = "stop"
     refusal: str | None = None
+    reasoning: str = ""
+    """What the model thought before, where the endpoint tells it apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,16 @@ class Usage:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        """Add up what two requests took."""
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+        )
 
 
 def read_chat(body: bytes) -> tuple[list[Answer], Usage]:
@@ -61,7 +73,14 @@ def read_chat(body: bytes) -> tuple[list[Answer], Usage]:
     message = choice.get("message")
     if not isinstance(message, dict):
         raise MalformedError(f"choices[0].message is {_kind(message)}, not an object")
-    return [_answer(choice, message, "content")], _usage(document)
+    answer = _answer(choice, message, "content")
+    return [replace(answer, reasoning=_reasoning(message))], _usage(document)
+
+
+def _reasoning(message: Mapping[str, Any]) -> str:
+    """Return a thought that stands beside the answer, under the names that endpoints have for it."""
+    found = (message.get(name) for name in ("reasoning_content", "reasoning"))
+    return next((one for one in found if isinstance(one, str) and one), "")
 
 
 def read_texts(body: bytes, count: int) -> tuple[list[Answer], Usage]:
@@ -88,6 +107,23 @@ def read_vectors(body: bytes, count: int, dimensions: int = 0) -> NDArray[np.flo
         if len(row) != length:
             raise MalformedError(f"the vector of text {place} has {len(row)} numbers, not {length}")
     return np.stack(rows)
+
+
+def model_names(document: object) -> list[str]:
+    """Return the models that a list names, whether it is OpenAI's object or a bare list; none where it is no list."""
+    found = document.get("data") if isinstance(document, dict) else document
+    rows = found if isinstance(found, list) else []
+    names = [one.get("id") for one in rows if isinstance(one, dict)]
+    return [name.removeprefix("models/") for name in names if isinstance(name, str)]  # the prefix is Gemini's
+
+
+def model_owners(document: object) -> Iterator[str]:
+    """Yield whom a list of models says that each is of."""
+    found = document.get("data") if isinstance(document, dict) else document
+    for one in found if isinstance(found, list) else []:
+        owner = one.get("owned_by") if isinstance(one, dict) else None
+        if isinstance(owner, str):
+            yield owner
 
 
 def _document(body: bytes) -> dict[str, Any]:
@@ -202,7 +238,10 @@ def _usage(document: Mapping[str, Any]) -> Usage:
     prompt = _tokens(usage.get("prompt_tokens"))
     details = usage.get("prompt_tokens_details")
     cached = _tokens(details.get("cached_tokens")) if isinstance(details, dict) else 0
-    return Usage(prompt, min(cached, prompt), _tokens(usage.get("completion_tokens")))
+    completion = _tokens(usage.get("completion_tokens"))
+    further = usage.get("completion_tokens_details")
+    reasoning = _tokens(further.get("reasoning_tokens")) if isinstance(further, dict) else 0
+    return Usage(prompt, min(cached, prompt), completion, min(reasoning, completion))
 
 
 def _tokens(count: object) -> int:

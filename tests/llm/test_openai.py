@@ -138,10 +138,10 @@ def test_retries(status: int, make_requests: MakeRequests) -> None:
 @pytest.mark.parametrize(
     ("status", "error", "message"),
     [
-        (429, EngineUnavailableError, "overloaded or gone"),
+        (429, EngineUnavailableError, "limits the rate .HTTP 429., next after 0.01: no; lower max_in_flight"),
         (503, EngineUnavailableError, "overloaded or gone"),
         (401, EngineError, "refuses the API key"),
-        (404, EngineError, "no such endpoint or model"),
+        (404, EngineError, "nothing at /v1/chat/completions .HTTP 404.: no; correct base_url"),
     ],
 )
 def test_errors_of_the_whole_call(
@@ -195,9 +195,9 @@ def test_unreachable(make_requests: MakeRequests) -> None:
 @pytest.mark.parametrize(
     ("constraint", "ways"),
     [
-        (Choice(("Yes", "No")), ["structured_outputs", None]),
-        (Regex("[0-9]"), ["structured_outputs", None]),
-        (JsonSchema('{"type": "object"}'), ["response_format", "structured_outputs", None]),
+        (Choice(("Yes", "No")), ["structured_outputs", "response_format", "response_format", None]),
+        (Regex("[0-9]"), ["structured_outputs", "response_format", "response_format", None]),
+        (JsonSchema('{"type": "object"}'), ["response_format", "structured_outputs", "response_format", None]),
     ],
 )
 def test_constraints_degrade(

@@ -171,6 +171,13 @@ def test_literals_that_the_prompt_names() -> None:
     assert call.fields == ("seed", "top_p")
 
 
+def test_how_long_the_model_thinks() -> None:
+    """A call says how long the model thinks; one that says nothing leaves it to the model."""
+    sql = "SELECT ai_gen('a', b, reasoning => 'low'), ai_filter('a', b, reasoning => NULL), ai_summarize(b)"
+    calls = extract_calls(sql, REGISTRY, TABLES.__getitem__, names=AnyNames()).calls.values()
+    assert [call.parameters.reasoning for call in calls] == ["low", None, None]
+
+
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
@@ -197,6 +204,12 @@ def test_literals_that_the_prompt_names() -> None:
         ("SELECT ai_summarize(a, seed => b)", "unknown option seed; known by name: max_words"),
         ("SELECT ai_gen('x', a, temperature => 'hot')", "temperature must be a number, not 'hot'"),
         ("SELECT ai_gen('x', a, temperature => -1)", "temperature must be at least 0"),
+        (
+            "SELECT ai_gen('x', a, reasoning => 'max')",
+            "reasoning must be one of 'off', 'low', 'medium', 'high', not 'max'",
+        ),
+        ("SELECT ai_gen('x', a, reasoning_effort => 'low')", "option reasoning_effort; did you mean reasoning"),
+        ("SELECT ai_gen('x', a, enable_thinking => false)", "option enable_thinking; did you mean reasoning"),
         ("SELECT ai_gen('x', a, max_tokens => 1.5)", "max_tokens must be a whole number"),
         ("SELECT ai_gen('x', a, max_tokens => b)", "max_tokens must be a literal"),
         ("SELECT ai_gen('x', a, on_error => 'ignore')", "on_error must be one of 'null', 'struct', 'fail'"),
