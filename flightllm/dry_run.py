@@ -89,7 +89,13 @@ class DryRun:
         known, flights = Overlay(self.known), Flights()
         asked = {
             backing_of(name): Backing(
-                engine, known, flights, self.models[name].window, reader=self.reader, costs=self.models[name].costs
+                engine,
+                known,
+                flights,
+                self.models[name].window,
+                reader=self.reader,
+                costs=self.models[name].costs,
+                repair=self.models[name].config.repair,
             )
             for name, engine in engines.items()
         }

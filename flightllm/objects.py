@@ -64,9 +64,9 @@ def engine_config(options: Options) -> EngineConfig:
     own: dict[str, Any] = {name: options[name] for name in _OWN if name in options}
     rest = {name: value for name, value in options.items() if name not in {"engine", *own}}
     for name, value in own.items():
-        wanted = (str,) if name == "model" else (int,) if name == "max_in_flight" else (int, float)
+        wanted = (str,) if name in {"model", "reasoning"} else (int,) if name == "max_in_flight" else (int, float)
         if type(value) not in wanted:
-            raise ConfigError(f"{name}: expected {'a text' if name == 'model' else 'a number'}, got {value!r}")
+            raise ConfigError(f"{name}: expected {'a text' if wanted == (str,) else 'a number'}, got {value!r}")
     return EngineConfig(str(options.get("engine", "")), options=MappingProxyType(rest), **own)
 
 

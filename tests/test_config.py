@@ -57,7 +57,10 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
     ("text", "expected"),
     [
         ("[servr]\n", "unknown key 'servr' in the top level; valid keys: auth, cache, data_folder, embedding"),
-        ("[server]\nport = 1\n", "unknown key 'port' in [server]; valid keys: client_authority, client_listen"),
+        (
+            "[server]\nport = 1\n",
+            "unknown key 'port' in [server]; valid keys: check_engine, client_authority, client_listen",
+        ),
         ('[server]\nlisten = "somewhere"\n', "[server] listen: expected HOST:PORT, got 'somewhere'"),
         ('[server]\nlisten = "h:70000"\n', "[server] listen: expected HOST:PORT"),
         ('[server]\ntoken = "secret"\n', "[server] token: write env:NAME or file:PATH"),
@@ -66,6 +69,8 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
             "[engine] kind: expected one of local, vllm, openai, cluster, ray, fake; got 'gpt'",
         ),
         ('[engine]\nprice_input = "2"\n', "[engine] price_input: expected a number, got '2'"),
+        ('[engine]\nreasoning = "max"\n', "[engine] reasoning: expected one of off, low, medium, high; got 'max'"),
+        ("[engine]\nreasoning = true\n", "[engine] reasoning: expected a string, got True"),
         ("[engine]\nprice_output = -1\n", "[engine] price_output: expected a number from 0 on, got -1.0"),
         ("[limits]\nsql_terms = 0\n", "[limits] sql_terms: expected at least 1, got 0"),
         ("[limits]\nsql_terms = true\n", "[limits] sql_terms: expected a whole number, got True"),

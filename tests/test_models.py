@@ -211,6 +211,8 @@ def test_broken_one_after_a_restart(tmp_path: Path) -> None:
         ("engine 'fake', max_in_flight 0", "'m': max_in_flight: expected at least 1, got 0"),
         ("engine 'fake', max_in_flight 'x'", "'m': max_in_flight: expected a number, got 'x'"),
         ("engine 'fake', price_input 'x'", "'m': price_input: expected a number, got 'x'"),
+        ("engine 'fake', reasoning 'max'", "'m': reasoning: expected one of off, low, medium, high; got 'max'"),
+        ("engine 'fake', reasoning 3", "'m': reasoning: expected a text, got 3"),
         ("engine 'fake', model 3", "'m': model: expected a text, got 3"),
         ("engine 'local', model '/not/there'", "'m': model: no folder '/not/there'"),
         ("engine 'openai', model 'x', api_key 'env:NOT_THERE'", "'m': api_key: set the environment variable NOT_THERE"),

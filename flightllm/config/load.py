@@ -70,7 +70,8 @@ class Config:
         if listen is not None:
             config = replace(config, server=replace(config.server, listen=listen))
         if engine is not None and engine != config.engine.kind:  # the other kind's options mean nothing to this one
-            chosen = EngineConfig(kind=engine, model=config.engine.model, max_in_flight=config.engine.max_in_flight)
+            given = config.engine
+            chosen = EngineConfig(engine, given.model, given.max_in_flight, reasoning=given.reasoning)
             config = replace(config, engine=chosen)
         if model is not None:
             config = replace(config, engine=replace(config.engine, model=model))

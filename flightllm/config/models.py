@@ -10,6 +10,7 @@ from flightllm.config.checks import at_least_one, one_of
 from flightllm.errors import ConfigError
 
 ENGINES = ("local", "vllm", "openai", "cluster", "ray", "fake")
+REASONING = ("off", "low", "medium", "high")
 EMBEDDERS = ("local", "vllm", "openai", "fake")
 
 
@@ -18,7 +19,11 @@ class EngineConfig:
     """Which inference engine answers; `options` are the keys of `[engine]` that only this kind of engine knows.
 
     Prices are per million tokens, in any one currency: of prompts, of their part that a prefix cache serves (without a
-    price of its own as much as the rest), and of answers.
+    price of its own as much as the rest), and of answers. `reasoning` is how long a model thinks where a call does not
+    say it: not at all by default.
+
+    With `repair` an answer that is none of the options, no number in its range or no JSON of its schema is asked for
+    once more, with what is wrong with it. That is one call more for such an answer.
     """
 
     kind: str = "local"
@@ -28,9 +33,13 @@ class EngineConfig:
     price_input: float | None = None
     price_cached: float | None = None
     price_output: float | None = None
+    reasoning: str | None = None
+    repair: bool = True
 
     def __post_init__(self) -> None:
         one_of("[engine] kind", self.kind, ENGINES)
+        if self.reasoning is not None:
+            one_of("[engine] reasoning", self.reasoning, REASONING)
         at_least_one("engine", max_in_flight=self.max_in_flight)
         for key in ("price_input", "price_cached", "price_output"):
             price = getattr(self, key)

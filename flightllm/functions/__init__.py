@@ -1,5 +1,6 @@
 """The public API for AI functions: what a file in `udfs/`, or in a folder of your own, imports."""
 
+from flightllm.ai import Room
 from flightllm.errors import AICallError
 from flightllm.functions.answers import choice_answer, json_answer, number_answer, text_answer
 from flightllm.functions.base import CONFIDENCE, AIFunction, Answer, Arguments, Kind, Option, Parameter, ScalarFunction
@@ -22,6 +23,7 @@ __all__ = [
     "Option",
     "Parameter",
     "Regex",
+    "Room",
     "ScalarFunction",
     "choice_answer",
     "json_answer",

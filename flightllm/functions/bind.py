@@ -1,7 +1,7 @@
 """From the arguments of one call, as SQL tokens gave them, to a checked `AICall`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -43,6 +43,18 @@ class Argument:
     name: str | None = None
     constant: Constant | None = None
     star: bool = False
+    parts: tuple[str | Expression, ...] = ()
+    """The texts and the values that the expression joins, if it joins texts that tell something."""
+    values: tuple["Argument", ...] | None = None
+    """It is `PROMPT(constant, value, …)`: the values, which `{0}`, `{1}`, … in the constant number."""
+
+    @property
+    def text(self) -> str | None:
+        """Return the text of a literal, or of several that are joined; None where it is none."""
+        if self.constant is not None and self.values is None:
+            return self.constant.value if isinstance(self.constant.value, str) else None
+        texts = [part for part in self.parts if isinstance(part, str)]
+        return "".join(texts) if texts and len(texts) == len(self.parts) else None
 
     @property
     def word(self) -> str | None:
@@ -140,6 +152,13 @@ class _Fields:
             self.items.append(_Field(self._unique(name), expression.sql, required=not argument.star))
         return self.items[first].name
 
+    def told(self, part: str | Expression) -> str:
+        """Return how an instruction tells a part of a prompt: as it is, or by its field; a column is one field."""
+        if isinstance(part, str):
+            return part
+        known = (item.name for item in self.items if part.column is not None and item.sql == part.sql)
+        return reference(next(known, None) or self.add(Argument((part,))))
+
     def names(self) -> tuple[str, ...]:
         return tuple(item.name for item in self.items)
 
@@ -171,7 +190,10 @@ class _Binder:
         if missing := [name for name in self._required() if name not in self._given]:
             raise AICallError(f"missing argument {missing[0]}")
         self._check_order()
+        self._check_templates()
         fields = _Fields()
+        for argument in self._values():
+            fields.add(argument)
         values = {option.name: option.default for option in self._options.values()}
         values |= {name: self._option(name) for name in self._options if name in self._given}
         prompt = self._bind_parameters(fields, values)
@@ -182,7 +204,9 @@ class _Binder:
             prompt = resolve_template(_text(prompt, "prompt"), fields.names())
         answer = self._answer(Arguments(prompt or "", values, self._indexes))
         given = tuple(f"{answer.through}({item.sql})" if answer.through else item.sql for item in fields.items)
-        return BoundCall(self._call(answer, fields, values, text), given, values.get("ordered") is True)
+        joined = any(argument.parts or argument.values for argument in self._given.values())
+        call = replace(self._call(answer, fields, values, text), joined=joined)
+        return BoundCall(call, given, values.get("ordered") is True)
 
     def _check_order(self) -> None:
         """Check that the prompt and a field, both given by position, have not changed places.
@@ -208,6 +232,21 @@ class _Binder:
                     f" write the prompt first and {column} after it; if it is what you mean, give the field a name,"
                     " as in text => '…'"
                 )
+
+    def _check_templates(self) -> None:
+        """Check that PROMPT(…) stands for a prompt.
+
+        Raises:
+            AICallError: it is an option, a field, or another parameter.
+        """
+        prompts = {name for name, parameter in self._parameters.items() if parameter.kind is Kind.PROMPT}
+        others = [argument for name, argument in self._given.items() if name not in prompts]
+        if any(argument.values is not None for argument in (*others, *self._further, *self._values())):
+            raise AICallError("PROMPT(…) is a prompt, and can be nothing else")
+
+    def _values(self) -> tuple[Argument, ...]:
+        """Return the values of PROMPT(…): they are the call's first fields, as the template numbers them."""
+        return tuple(value for argument in self._given.values() for value in argument.values or ())
 
     def _answer(self, arguments: Arguments) -> Answer:
         try:
@@ -282,7 +321,7 @@ class _Binder:
         """
         referred = referred_fields(prompt.value) if isinstance(prompt, Constant) else frozenset()
         known = [*self._options, *self._parameters]
-        for argument in self._further:
+        for argument in (*self._values(), *self._further):
             name = argument.name
             if name is None or argument.constant is None or name.lower() in referred:
                 continue
@@ -316,19 +355,36 @@ class _Binder:
                 fields.add(unnamed, name)
             elif kind is Kind.INDEX:
                 values[name] = _index_name(argument, name)
-            elif kind is Kind.PROMPT and (stored := self._stored(argument)) is not None:
-                prompt, values[name] = Constant(stored), stored
+            elif kind is Kind.PROMPT:
+                prompt, values[name] = self._prompt(argument, name, fields)
             elif argument.constant is not None:
-                text = _text(argument.constant, name)
-                prompt, values[name] = (argument.constant, text) if kind is Kind.PROMPT else (prompt, text)
+                values[name] = _text(argument.constant, name)
             else:
-                told = reference(fields.add(unnamed, name))
-                prompt, values[name] = (f"Do what {told} says.", told) if kind is Kind.PROMPT else (prompt, told)
+                values[name] = reference(fields.add(unnamed, name))
         return prompt
+
+    def _prompt(self, argument: Argument, name: str, fields: _Fields) -> tuple[Constant | str, str]:
+        """Return a prompt, which is constant where names in braces are references, and its value as a parameter.
+
+        The texts of a prompt that SQL joins are told to the model as they are, and its values are fields.
+        """
+        if (stored := self._stored(argument)) is not None:
+            return Constant(stored), stored
+        if argument.constant is not None:
+            return argument.constant, _text(argument.constant, name)
+        if argument.parts and argument.text is not None and self._further:
+            return Constant(argument.text), argument.text
+        if argument.parts:
+            told = "".join(fields.told(part) for part in argument.parts)
+            return told, told
+        told = reference(fields.add(Argument(argument.expressions), name))
+        return f"Do what {told} says.", told
 
     def _stored(self, argument: Argument) -> str | None:
         """Return the text of the prompt that `prompt => name` means; one given by position is itself the text."""
-        return None if argument.name is None or argument.word is None else self._names.prompt(argument.word)
+        if argument.name is None or argument.word is None or argument.values is not None:
+            return None
+        return self._names.prompt(argument.word)
 
     def _option(self, name: str) -> Literal:
         option, argument = self._options[name], self._given[name]
@@ -341,6 +397,7 @@ class _Binder:
 
     def _call(self, answer: Answer, fields: _Fields, values: Mapping[str, Literal], text: str) -> AICall:
         max_tokens, temperature, normalize = map(values.get, ("max_tokens", "temperature", "normalize"))
+        reasoning = values.get("reasoning")
         top_p, seed = values.get("top_p"), values.get("seed")
         call = AICall(
             stub="",
@@ -353,6 +410,7 @@ class _Binder:
                 max_tokens=max_tokens if isinstance(max_tokens, int) else answer.max_tokens,
                 temperature=float(temperature) if isinstance(temperature, int | float) else 0.0,
                 constraint=answer.constraint,
+                reasoning=reasoning if isinstance(reasoning, str) else None,
                 top_p=float(top_p) if isinstance(top_p, int | float) else 1.0,
                 seed=seed if isinstance(seed, int) else None,
                 probability=answer.probability,
@@ -360,6 +418,8 @@ class _Binder:
             output=answer.output,
             parse=answer.parse,
             on_error=str(values.get("on_error", "fail")),
+            on_truncated=str(values.get("on_truncated", "error")),
+            room=None if isinstance(max_tokens, int) else answer.room,
             model=self._model(values),
             backend=self._function.backend,
             takes=pa.binary() if answer.through else pa.string(),

@@ -24,6 +24,12 @@ def join_confidence(text: str, confidence: float | None) -> str:
     return f"{text}{_SEPARATOR}{'' if confidence is None else repr(float(confidence))}"
 
 
+def answer_alone(text: str) -> str:
+    """Return the answer of a text that `join_confidence` made."""
+    answer, separator, _ = text.rpartition(_SEPARATOR)
+    return answer if separator else text
+
+
 def _parse_both(parse: Callable[[str], Any]) -> Callable[[str], dict[str, Any]]:
     def parse_both(text: str) -> dict[str, Any]:
         answer, separator, confidence = text.rpartition(_SEPARATOR)

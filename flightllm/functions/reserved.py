@@ -17,7 +17,7 @@ _ELSEWHERE = {
     " return_error_details confidence return_confidence strict tools tool_choice function_call parallel_tool_calls",
     "engine": "model_id model_name engine endpoint base_url api_key api_version provider deployment model_parameters"
     " model_params model_options options parameters params extra_body credentials connection_id request_options"
-    " user_id service_tier reasoning reasoning_effort thinking thinking_budget enable_thinking verbosity"
+    " user_id service_tier reasoning_effort thinking thinking_budget enable_thinking verbosity"
     " safety_settings guardrails guardrail store metadata_filter num_ctx num_predict num_gpu num_thread keep_alive",
     "running": "timeout timeout_s timeout_ms request_timeout retries retry retry_count batch_size batch concurrency"
     " max_concurrency parallelism cache use_cache no_cache cache_ttl stream streaming fail_on_error failonerror"
@@ -53,6 +53,10 @@ _MEANT = {
     "guided_json": "response_format",
     "json_mode": "response_format",
     "return_type": "response_format",
+    "reasoning_effort": "reasoning",
+    "thinking": "reasoning",
+    "enable_thinking": "reasoning",
+    "thinking_budget": "reasoning",
 }
 """What most likely does what is meant."""
 _CLOSE = 0.75

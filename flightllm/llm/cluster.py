@@ -82,6 +82,8 @@ def replica_config(config: EngineConfig, table: Mapping[str, object], place: str
     for key in table:
         if key.startswith("price_"):
             raise ConfigError(f"{place} {key}: all replicas have the same price; write it in [engine]")
+        if key == "reasoning":
+            raise ConfigError(f"{place} {key}: all replicas think equally long; write it in [engine]")
     given: dict[str, Any] = {key: table[key] for key in _OWN & table.keys()}
     for key, value in given.items():
         wanted = {f.name: f.type for f in fields(EngineConfig)}[key]
@@ -96,7 +98,11 @@ def replica_config(config: EngineConfig, table: Mapping[str, object], place: str
     if kind == "openai":
         options.setdefault("max_retries", _FEW_RETRIES)
     return EngineConfig(
-        kind, given.get("model", config.model), given.get("max_in_flight", config.max_in_flight), options
+        kind,
+        given.get("model", config.model),
+        given.get("max_in_flight", config.max_in_flight),
+        options,
+        reasoning=config.reasoning,
     )
 
 

@@ -11,14 +11,14 @@ import os
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, MissingExtraError
 from flightllm.kvcache.eviction import OFF, check_policy
 from flightllm.kvcache.options import KvOptions, gather_kv_options, read_kv_options
-from flightllm.llm.base import Choice, Completion, Constraint, Parameters, PrefixCache, Request
+from flightllm.llm.base import Choice, Completion, Parameters, PrefixCache, Request
 from flightllm.llm.fair_lock import FairLock
 from flightllm.llm.local_plan import branchings, plan_batches
 from flightllm.llm.local_turns import Turn, plan_turn
@@ -26,6 +26,7 @@ from flightllm.llm.models import local_folder, model_digest, model_folder
 from flightllm.llm.options import read_options
 from flightllm.llm.prompts import PromptEncoder, misfit
 from flightllm.llm.pull import More, pull
+from flightllm.llm.thinking import UNTHINKING, no_room_to_think, open_thought, thought_room, unfinished_thought
 from flightllm.llm.vllm_kv import Hints
 
 if TYPE_CHECKING:
@@ -94,12 +95,12 @@ class LocalOptions:
 class LocalEngine:
     """One model behind one lock: concurrent `generate` calls take turns batch by batch."""
 
-    def __init__(self, model: str, window: int, options: LocalOptions) -> None:
+    def __init__(self, model: str, window: int, options: LocalOptions, reasoning: str | None = None) -> None:
         folder = model_folder(model)
         self._name = f"local ({model})"
         self._window = window
         self._options = options
-        self._encoder = PromptEncoder(folder)
+        self._encoder = PromptEncoder(folder, reasoning=reasoning)
         self._model = PrefixModel(folder, options.device, options.dtype)
         self._grammars = Grammars(self._encoder, self._model.vocabulary)
         self._limit = min(options.max_model_len or self._model.context, self._model.context)
@@ -110,6 +111,7 @@ class LocalEngine:
         if keeping is not None:
             self._kept = KeptStarts(keeping, self._revision, folder, self._model, self._encoder)
             self._revision += "".join(f" {codec}" for codec in keeping.lossy)
+        self._revision += self._encoder.revision
         self._prefixes: Prefixes | None = None
         if options.prefix_cache_bytes and options.kv_eviction != OFF:
             self._prefixes = Prefixes(self._model, options.prefix_cache_bytes, options.kv_eviction)
@@ -123,7 +125,7 @@ class LocalEngine:
 
     @property
     def revision(self) -> str:
-        """Return a digest of the model's files and the number type it runs in."""
+        """Return a digest of the model's files, the number type it runs in, and how it thinks."""
         return self._revision
 
     @property
@@ -175,7 +177,8 @@ class LocalEngine:
     def _answer_group(
         self, group: Sequence[Request], parameters: Parameters, cancelled: Callable[[], bool]
     ) -> Iterator[Completion]:
-        encoded = zip(group, self._encoder.encode([request.prompt for request in group]), strict=True)
+        mode = self._encoder.mode(parameters.reasoning)
+        encoded = zip(group, self._encoder.encode([request.prompt for request in group], mode), strict=True)
         answer = self._answer_tokens(parameters)
         fitting: list[tuple[Request, list[int]]] = []
         for request, ids in encoded:
@@ -184,6 +187,78 @@ class LocalEngine:
                 yield Completion(request.id, None, error, prompt_tokens=len(ids))
             else:
                 fitting.append((request, ids))
+        if mode != UNTHINKING:
+            yield from self._think(fitting, parameters, mode, cancelled)
+            return
+        for request, tokens, found in self._run(fitting, parameters, cancelled):
+            yield self._completion(request, len(tokens), found)
+
+    def _think(
+        self,
+        fitting: Sequence[tuple[Request, list[int]]],
+        parameters: Parameters,
+        mode: str,
+        cancelled: Callable[[], bool],
+    ) -> Iterator[Completion]:
+        """Have the model think freely until the mark that ends a thought, then answer under the constraint."""
+        roomy = []
+        for request, ids in fitting:
+            room = self._limit - len(ids)
+            if thought_room(mode, parameters.max_tokens, room) > 0:
+                roomy.append((request, ids))
+            else:
+                yield Completion(request.id, None, no_room_to_think(room), len(ids))
+        thoughts: dict[int, tuple[list[int], _Answer]] = {}
+        behind: list[tuple[Request, list[int]]] = []
+        for request, ids, found in self._run(roomy, replace(parameters, constraint=None), cancelled, mode):
+            thought = self._encoder.ended_thought(found.ids)
+            error = None if self._ended(found.ids) else unfinished_thought(found.tokens)
+            error = error or misfit(len(ids) + len(thought), self._answer_tokens(parameters), self._limit)
+            if error is None:
+                thoughts[request.id] = thought, found
+                behind.append((request, ids + thought))
+            else:
+                counts = len(ids), found.cached, found.tokens
+                yield Completion(request.id, None, error, *counts, reasoning_tokens=found.tokens)
+        for request, ids, found in self._run(behind, parameters, cancelled):
+            thought, begun = thoughts.pop(request.id)
+            ended = self._completion(request, len(ids) - len(thought), found, thought)
+            tokens = begun.tokens + found.tokens
+            yield replace(ended, cached_tokens=begun.cached, completion_tokens=tokens, reasoning_tokens=begun.tokens)
+
+    def _ended(self, ids: Sequence[int]) -> bool:
+        """Tell whether a thought's tokens end with its end, or with that of all text."""
+        return ids[-1] in self._model.end_tokens or self._encoder.ends_thought(ids)
+
+    def _completion(
+        self, request: Request, prompt_tokens: int, found: _Answer, thought: Sequence[int] = ()
+    ) -> Completion:
+        """Return what came of a request, of which a thinking model's text is split from what it thought."""
+        completion = Completion(
+            request.id,
+            found.text,
+            None,
+            prompt_tokens,
+            found.cached,
+            found.tokens,
+            found.confidence,
+            found.finish_reason,
+        )
+        if self._encoder.form is None or request.parameters.constraint is not None:
+            return completion
+        split = self._encoder.answer(found.ids, thought)
+        if not split.closed:
+            return replace(completion, text=None, error=open_thought())
+        return replace(completion, text=split.answer)
+
+    def _run(
+        self,
+        fitting: Sequence[tuple[Request, list[int]]],
+        parameters: Parameters,
+        cancelled: Callable[[], bool],
+        thinking: str = UNTHINKING,
+    ) -> Iterator[tuple[Request, list[int], _Answer]]:
+        """Run prompts batch by batch; with a mode of `thinking`, only until the thought has ended."""
         turns = self._turns(fitting)
         done = 0
         try:
@@ -192,11 +267,9 @@ class LocalEngine:
                 with self._lock:
                     if self._prefixes is not None and not done:
                         self._prefixes.queue(turns)
-                    answers = self._answer_batch(turn, parameters, cancelled)
+                    answers = self._answer_batch(turn, parameters, cancelled, thinking)
                 done += 1
-                for request, tokens, found in zip(turn.requests, turn.prompts, answers, strict=True):
-                    counts = len(tokens), found.cached, found.tokens
-                    yield Completion(request.id, found.text, None, *counts, found.confidence)
+                yield from zip(turn.requests, turn.prompts, answers, strict=True)
         finally:  # without the lock: who stops waits for nobody's batch
             prefixes = self._prefixes
             if prefixes is not None:
@@ -229,7 +302,9 @@ class LocalEngine:
             return max(len(self._encoder.continuation(option)) for option in parameters.constraint.options)
         return 1
 
-    def _answer_batch(self, turn: Turn, parameters: Parameters, cancelled: Callable[[], bool]) -> list[_Answer]:
+    def _answer_batch(
+        self, turn: Turn, parameters: Parameters, cancelled: Callable[[], bool], thinking: str
+    ) -> list[_Answer]:
         if self._closed:
             raise EngineUnavailableError(f"the engine {self._name} is closed")
         self._model.turn_to(turn.tenant)
@@ -243,8 +318,11 @@ class LocalEngine:
             if isinstance(parameters.constraint, Choice):
                 answers = self._choose(rows, parameters.constraint.options, draws)
             else:
-                most = min(parameters.max_tokens, self._limit - max(map(len, turn.prompts)))
-                answers = self._write(rows, parameters.constraint, most, draws, cancelled)
+                room = self._limit - max(map(len, turn.prompts))
+                limits = [min(request.limit, room) for request in turn.requests]
+                if thinking != UNTHINKING:
+                    limits = [thought_room(thinking, parameters.max_tokens, room)] * len(turn.requests)
+                answers = self._write(rows, parameters, limits, draws, cancelled, thinking)
         except torch.OutOfMemoryError as exc:
             raise EngineError(f"the engine {self._name} ran out of device memory: lower [engine] batch_tokens") from exc
         answers[0].cached = reused
@@ -271,16 +349,27 @@ class LocalEngine:
         ]
 
     def _write(
-        self, rows: Rows, constraint: Constraint, max_tokens: int, draws: Draws, cancelled: Callable[[], bool]
+        self,
+        rows: Rows,
+        parameters: Parameters,
+        limits: Sequence[int],
+        draws: Draws,
+        cancelled: Callable[[], bool],
+        thinking: str,
     ) -> list[_Answer]:
-        """Generate token by token until every row has ended, dropping ended rows from the batch on the way."""
+        """Generate token by token until every row has ended, dropping ended rows from the batch on the way.
+
+        A row that reaches its limit has ended too, cut.
+        """
+        constraint = parameters.constraint
         count = len(rows.logits)
         grammars: list[GrammarRow] | None = None
         if constraint is not None and not isinstance(constraint, Choice):
-            grammars = [self._grammars.row(constraint, max_tokens) for _ in range(count)]
+            grammars = [self._grammars.row(constraint, limit) for limit in limits]
         written: list[list[int]] = [[] for _ in range(count)]
+        cut = [True] * count
         active = list(range(count))
-        for step in range(max_tokens):
+        while True:
             _check(cancelled)
             logits = rows.logits.float()
             if grammars is not None:
@@ -291,35 +380,53 @@ class LocalEngine:
             for place, (row, token) in enumerate(zip(active, tokens.tolist(), strict=True)):
                 written[row].append(token)
                 ended = token in self._model.end_tokens
+                if thinking != UNTHINKING:
+                    ended = ended or self._encoder.ends_thought(written[row])
                 if grammars is not None:
                     ended = grammars[row].accept(token) or ended
-                if not ended:
+                cut[row] = not ended
+                if not ended and len(written[row]) < limits[row]:
                     kept.append(place)
-            if not kept or step + 1 == max_tokens:
+            if not kept:
                 break
             if len(kept) < len(active):
                 self._model.select(rows, kept)
                 tokens = tokens[kept]
                 active = [active[place] for place in kept]
             self._model.advance(rows, tokens)
-        return [_Answer(self._encoder.decode(ids), len(ids)) for ids in written]
+        return [
+            _Answer(self._encoder.decode(ids), len(ids), ids=ids, finish_reason="length" if is_cut else "stop")
+            for ids, is_cut in zip(written, cut, strict=True)
+        ]
 
 
 class _Answer:
-    """What one row of a batch came to; `cached` counts prompt tokens that were not computed for it."""
+    """What one row of a batch came to; `cached` counts prompt tokens that were not computed for it.
 
-    __slots__ = ("cached", "confidence", "text", "tokens")
+    `ids` are the tokens of a text that was written, not chosen.
+    """
 
-    def __init__(self, text: str, tokens: int, confidence: float | None = None) -> None:
+    __slots__ = ("cached", "confidence", "finish_reason", "ids", "text", "tokens")
+
+    def __init__(
+        self,
+        text: str,
+        tokens: int,
+        confidence: float | None = None,
+        ids: Sequence[int] = (),
+        finish_reason: str = "stop",
+    ) -> None:
+        self.ids = ids
         self.text = text
         self.tokens = tokens
         self.confidence = confidence
+        self.finish_reason = finish_reason
         self.cached = 0
 
 
 def create(config: EngineConfig) -> LocalEngine:
     """Load the model that the configuration names."""
-    return LocalEngine(config.model, config.max_in_flight, check(config))
+    return LocalEngine(config.model, config.max_in_flight, check(config), config.reasoning)
 
 
 def check(config: EngineConfig) -> LocalOptions:

@@ -234,7 +234,7 @@ class PredictingEngine:
         text = pick((seed + self._turn) % _SEEDS)
         parameters = request.parameters
         confidence = likelihood(parameters.constraint, seed) if parameters.probability else None
-        return text, max(1, min(tokens(text), parameters.max_tokens)), confidence
+        return text, max(1, min(tokens(text), request.limit)), confidence
 
     def _answerer(self, asked: Asked) -> tuple[bytes, Callable[[int], str], Callable[[str], int]]:
         """Return what tells the call site from others, how to pick an answer by a seed, and how to tell its tokens."""

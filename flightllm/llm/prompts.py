@@ -3,33 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from flightllm.errors import ConfigError, MissingExtraError
+from flightllm.llm.reasoning import Split, marks_reasoning, split_reasoning
+from flightllm.llm.thinking import MODES, UNTHINKING, Asked, Form, Thinking, read_thinking
 from flightllm.resources import demo_model
+
+_PROBE: Final = "Is it so?"
+_LONGEST_MARK: Final = 40
+"""No closing mark has more tokens."""
 
 
 class PromptEncoder:
     """A model's tokenizer and chat template. Thread-safe once built.
 
     `model` is its folder, or a hub name, of which only the tokenizer is fetched. Without `chat` prompts are taken as
-    they are, also where there is a template.
+    they are, also where there is a template. `reasoning` is how long the model thinks where a prompt does not say it.
     """
 
-    def __init__(self, model: Path | str, *, chat: bool = True) -> None:
+    def __init__(self, model: Path | str, *, chat: bool = True, reasoning: str | None = None) -> None:
         import transformers
 
         hub: Any = transformers.utils.logging
         hub.disable_progress_bar()
         self.tokenizer: Any = transformers.AutoTokenizer.from_pretrained(model)
         self._templated = chat and self.tokenizer.chat_template is not None
+        self._default = reasoning or UNTHINKING
+        self._thinking = Thinking(None, {mode: Asked() for mode in MODES})
+        if self._templated:
+            self._thinking = read_thinking(_text(self.tokenizer.chat_template), partial(self._render, _PROBE))
 
-    def encode(self, prompts: Sequence[str]) -> list[list[int]]:
-        """Return the token ids of each prompt, put into the chat template as one user message where there is one."""
+    @property
+    def form(self) -> Form | None:
+        """Return how the model writes a thought, None for a model that does not think."""
+        return self._thinking.form
+
+    @property
+    def revision(self) -> str:
+        """Return what a model's revision tells of its thinking; nothing for a model that does not think."""
+        return "" if self.form is None else f" reasoning={self._default}"
+
+    def mode(self, reasoning: str | None) -> str:
+        """Return how long the model thinks about a prompt that asks for `reasoning`, and `off` if it does not think."""
+        return UNTHINKING if self.form is None else reasoning or self._default
+
+    def encode(self, prompts: Sequence[str], reasoning: str | None = None) -> list[list[int]]:
+        """Return the token ids of each prompt, put into the chat template as one user message where there is one.
+
+        With a mode of `reasoning` but `off` they end where the thought of a thinking model begins.
+        """
         if not self._templated:
             return [list(ids) for ids in self.tokenizer(list(prompts)).input_ids]
-        texts = [self._render(prompt) for prompt in prompts]
+        asked = self._thinking.asked[reasoning or self._default]
+        texts = [self._render(prompt, **asked.arguments) + asked.tail for prompt in prompts]
         return [list(ids) for ids in self.tokenizer(texts, add_special_tokens=False).input_ids]
 
     def continuation(self, text: str) -> list[int]:
@@ -44,9 +73,66 @@ class PromptEncoder:
         """Return the text of generated token ids, without special tokens."""
         return str(self.tokenizer.decode(list(ids), skip_special_tokens=True))
 
-    def _render(self, prompt: str) -> str:
+    def decode_marks(self, ids: Sequence[int]) -> str:
+        """Return the text of generated token ids, of whose special tokens those stay that mark a thought."""
+        dropped = self._dropped
+        return str(self.tokenizer.decode([one for one in ids if one not in dropped], skip_special_tokens=False))
+
+    def answer(self, ids: Sequence[int], thought: Sequence[int] = ()) -> Split:
+        """Return the answer that a thinking model has written, behind a `thought` that has ended or without one."""
+        written = list(ids)
+        while written and written[-1] in self._special:
+            written.pop()
+        if not thought or self.form is None:
+            return split_reasoning(self.decode_marks(written))
+        return split_reasoning(self.form.opening + self.decode_marks([*thought, *written]))
+
+    @cached_property
+    def closing_token(self) -> int | None:
+        """The token that ends a thought; None where several tokens do."""
+        ids = [] if self.form is None else self.continuation(self.form.closing)
+        return ids[0] if len(ids) == 1 else None
+
+    def ends_thought(self, ids: Sequence[int]) -> bool:
+        """Tell whether the tokens of a thought end with the mark that closes it, or just behind it."""
+        if self.form is None or self.closing_token is not None:
+            return self.closing_token in ids[-1:]
+        return self.form.closing in self.decode_marks(ids[-_LONGEST_MARK:])
+
+    def ended_thought(self, ids: Sequence[int]) -> list[int]:
+        """Return the tokens of a thought with its closing mark and all that comes before the answer."""
+        form = self.form
+        if form is None:
+            return list(ids)
+        thought = list(ids)
+        while thought and thought[-1] in self._special and thought[-1] != self.closing_token:
+            thought.pop()  # the model ended its text, and so its thought
+        if self.closing_token is None:
+            text, _, _ = self.decode_marks(thought).partition(form.closing)
+            return self.continuation(text + form.closing + form.bridge)
+        closed = self.ends_thought(thought)
+        return [*thought, *self.continuation(form.bridge if closed else form.closing + form.bridge)]
+
+    @cached_property
+    def _special(self) -> frozenset[int]:
+        return frozenset(self.tokenizer.all_special_ids)
+
+    @cached_property
+    def _dropped(self) -> frozenset[int]:
+        return frozenset(
+            one for one in self._special if not marks_reasoning(str(self.tokenizer.convert_ids_to_tokens(one)))
+        )
+
+    def _render(self, prompt: str, **arguments: Any) -> str:
         message = {"role": "user", "content": prompt}
-        return str(self.tokenizer.apply_chat_template([message], add_generation_prompt=True, tokenize=False))
+        return str(
+            self.tokenizer.apply_chat_template([message], add_generation_prompt=True, tokenize=False, **arguments)
+        )
+
+
+def _text(template: Any) -> str:
+    """Return the text of a chat template, of the default one where there are several."""
+    return str(template.get("default", "")) if isinstance(template, dict) else str(template)
 
 
 def read_tokenizer(model: str, *, chat: bool) -> PromptEncoder:

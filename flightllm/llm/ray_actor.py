@@ -74,13 +74,21 @@ class ReplicaActor:
         self._groups: dict[int, Group] = {}
         self._answers: SimpleQueue[Answer] = SimpleQueue()
 
-    def open(self, asking_node: str, kind: str, model: str, window: int, options: Mapping[str, object]) -> Opened:
+    def open(
+        self,
+        asking_node: str,
+        kind: str,
+        model: str,
+        window: int,
+        options: Mapping[str, object],
+        reasoning: str | None = None,
+    ) -> Opened:
         """Create the engine, and describe it to a process on a node of this id."""
         ray: Any = import_module("ray")
         here = ray.get_runtime_context().get_node_id() == asking_node
         try:
             given = options if here else published(options)
-            engine = self._engine = create_engine(EngineConfig(kind, model, window, given))
+            engine = self._engine = create_engine(EngineConfig(kind, model, window, given, reasoning=reasoning))
         except Exception as error:  # noqa: BLE001 - passed on
             return Failure.of(error)
         return Description(

@@ -175,7 +175,7 @@ class RayReplica:
         import ray
 
         node = ray.get_runtime_context().get_node_id()
-        given = config.kind, config.model, config.max_in_flight, dict(config.options)
+        given = config.kind, config.model, config.max_in_flight, dict(config.options), config.reasoning
         call = self._actor.open.remote(node, *given)
         try:
             found: Description | Failure = await asyncio.wait_for(_unless_lost(call), seconds)

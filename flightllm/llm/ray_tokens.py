@@ -48,6 +48,6 @@ def tokens_of(config: EngineConfig) -> Tokens | None:
         from flightllm.llm.prompts import PromptEncoder
 
         folder = local_folder(config.model)
-        return None if folder is None else PromptEncoder(folder)
+        return None if folder is None else PromptEncoder(folder, reasoning=config.reasoning)
     except (ConfigError, ImportError, OSError):  # the model or its tokenizer is on the cluster's nodes alone
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +20,14 @@ from flightllm.llm.base import (
     Request,
     cache_salt,
 )
+from flightllm.llm.bounded_schema import bounded
 from flightllm.llm.models import local_folder, model_digest, model_folder
 from flightllm.llm.options import read_options
 from flightllm.llm.parent import keep_children
 from flightllm.llm.probabilities import TOP, Step, option_probability
 from flightllm.llm.prompts import PromptEncoder, misfit
 from flightllm.llm.shares import Shares
+from flightllm.llm.thinking import UNTHINKING, no_room_to_think, open_thought, thought_room, unfinished_thought
 from flightllm.llm.vllm_events import KvPublishing
 from flightllm.llm.vllm_kv import Hints, eviction_config, kv_transfer, lossy_codecs
 from flightllm.llm.window import LoopThread, Window
@@ -91,7 +93,7 @@ class VllmOptions:
 class VllmEngine:
     """An `AsyncLLM` on an event loop's thread of its own; its model runs in vLLM's own process."""
 
-    def __init__(self, model: str, window: int, options: VllmOptions) -> None:
+    def __init__(self, model: str, window: int, options: VllmOptions, reasoning: str | None = None) -> None:
         prepare_environment()
         try:
             from vllm.v1.engine.async_llm import AsyncLLM
@@ -104,8 +106,9 @@ class VllmEngine:
         arguments = _engine_args(str(folder), window, options, told)
         self._name = f"vllm ({model})"
         self._window = window
-        self._encoder = PromptEncoder(folder)
+        self._encoder = PromptEncoder(folder, reasoning=reasoning)
         self._hints = _hints(self._encoder, arguments.kv_transfer_config, evicting=bool(options.evicting))
+        self._thinks = self._encoder.form is not None
         self._choice_tokens: dict[Choice, int] = {}
         self._numbers = count()
         self._closed = False
@@ -124,7 +127,7 @@ class VllmEngine:
         most = self._engine.model_config.max_logprobs
         self._most_logprobs = TOP if most < 0 else min(TOP, most)
         dtype = self._engine.model_config.dtype
-        self._revision = " ".join(("vllm-1", model_digest(folder), str(dtype), *lossy))
+        self._revision = " ".join(("vllm-1", model_digest(folder), str(dtype), *lossy)) + self._encoder.revision
 
     @property
     def name(self) -> str:
@@ -133,7 +136,7 @@ class VllmEngine:
 
     @property
     def revision(self) -> str:
-        """Return a digest of the model's files, the number type it runs in, and codecs that change answers."""
+        """Return a digest of the model's files, its number type, codecs that change answers, and how it thinks."""
         return self._revision
 
     @property
@@ -200,30 +203,93 @@ class VllmEngine:
         return [await self._answer_one(request) for request in chunk]
 
     async def _answer_one(self, request: Request) -> Completion:
-        from vllm.v1.engine.exceptions import EngineDeadError
-
-        [ids] = self._encoder.encode([request.prompt])
+        mode = self._encoder.mode(request.parameters.reasoning)
+        [ids] = self._encoder.encode([request.prompt], mode)
         constraint = request.parameters.constraint
         answer = self._longest_option(constraint) if isinstance(constraint, Choice) else 1
         error = misfit(len(ids), answer, self._limit)
         if error:
             return Completion(request.id, None, error, len(ids))
-        sampling = _sampling(request.parameters, answer, self._limit - len(ids), self._most_logprobs)
+        if mode != UNTHINKING:
+            return await self._think(request, mode, ids)
+        room = self._limit - len(ids)
+        sampling = _sampling(request, answer, room, self._most_logprobs, marks=self._thinks)
+        final = await self._generate(request, ids, sampling)
+        if isinstance(final, str):
+            return Completion(request.id, None, final, len(ids))
+        return self._read(request, _completion(request, len(ids), final), final)
+
+    async def _think(self, request: Request, mode: str, ids: list[int]) -> Completion:
+        """Have the model think until the mark that ends a thought, then answer.
+
+        Two requests: the first is bound by no constraint and has a budget of its own, the second reads the first's
+        tokens from the prefix cache. So a choice's probability is that of the answer alone.
+        """
+        parameters, encoder = request.parameters, self._encoder
+        room = self._limit - len(ids)
+        budget = thought_room(mode, parameters.max_tokens, room)
+        if budget == 0:
+            return Completion(request.id, None, no_room_to_think(room), len(ids))
+        form, closing = encoder.form, encoder.closing_token
+        ending = {"stop_token_ids": [closing]} if closing is not None else {"stop": [form.closing] if form else []}
+        final = await self._generate(request, ids, _thought_sampling(parameters, budget, ending))
+        if isinstance(final, str):
+            return Completion(request.id, None, final, len(ids))
+        begun = _completion(request, len(ids), final)
+        if begun.error or begun.partial:
+            reason = begun.error or unfinished_thought(begun.completion_tokens)
+            return replace(begun, text=None, error=reason, reasoning_tokens=begun.completion_tokens)
+        thought = encoder.ended_thought(final.outputs[0].token_ids)
+        behind = [*ids, *thought]
+        constraint = parameters.constraint
+        answer = self._longest_option(constraint) if isinstance(constraint, Choice) else 1
+        error = misfit(len(behind), answer, self._limit)
+        if error is None:
+            left = self._limit - len(behind)
+            sampling = _sampling(request, answer, left, self._most_logprobs, marks=True)
+            final = await self._generate(request, behind, sampling)
+            error = final if isinstance(final, str) else None
+        spent = begun.completion_tokens
+        if error is not None:
+            return replace(begun, text=None, error=error, reasoning_tokens=spent)
+        ended = self._read(request, _completion(request, len(behind), final), final, thought)
+        return replace(
+            ended,
+            prompt_tokens=len(ids),
+            cached_tokens=begun.cached_tokens,
+            completion_tokens=spent + ended.completion_tokens,
+            reasoning_tokens=spent,
+        )
+
+    def _read(self, request: Request, completion: Completion, final: Any, thought: Sequence[int] = ()) -> Completion:
+        """Make the text of a thinking model's tokens, without what it thought; a constraint lets it think nothing."""
+        if not self._thinks or completion.text is None or request.parameters.constraint is not None:
+            return completion
+        split = self._encoder.answer(final.outputs[0].token_ids, thought)
+        if not split.closed:
+            return replace(completion, text=None, error=open_thought())
+        return replace(completion, text=split.answer)
+
+    async def _generate(self, request: Request, ids: Sequence[int], sampling: Any) -> Any:
+        """Return what vLLM makes of a prompt's tokens; the text of an error where it refuses them."""
+        from vllm.v1.engine.exceptions import EngineDeadError
+
         if self._hints is not None:
             sampling.extra_args = self._hints.extra_args([request], [ids]) or None
-        prompt: dict[str, Any] = {"prompt_token_ids": ids}
+        prompt: dict[str, Any] = {"prompt_token_ids": list(ids)}
         if request.tenant:
             prompt["cache_salt"] = cache_salt(request.tenant)
         name, final = f"f{next(self._numbers)}", None
+        # A parser of thoughts among the `engine_args` would wait for one before it heeds the constraint.
+        ended = {"reasoning_ended": True} if sampling.structured_outputs is not None else {}
         try:
-            async for output in self._engine.generate(prompt, sampling, name, priority=request.priority):
+            async for output in self._engine.generate(prompt, sampling, name, priority=request.priority, **ended):
                 final = output
         except EngineDeadError as exc:
             raise EngineUnavailableError(f"the engine {self._name} died; see its log") from exc
         except Exception as exc:  # noqa: BLE001 - vLLM refuses one request in many ways; the others go on
-            error = f"the engine {self._name} refused: {str(exc) or type(exc).__name__}"
-            return Completion(request.id, None, error, len(ids))
-        return _completion(request, len(ids), final)
+            return f"the engine {self._name} refused: {str(exc) or type(exc).__name__}"
+        return final
 
     def _longest_option(self, choice: Choice) -> int:
         if choice not in self._choice_tokens:
@@ -241,7 +307,7 @@ def _hints(encoder: PromptEncoder, transfer: Any, *, evicting: bool) -> Hints | 
 
 def create(config: EngineConfig) -> VllmEngine:
     """Start vLLM on the model that the configuration names (seconds to minutes)."""
-    return VllmEngine(config.model, config.max_in_flight, check(config))
+    return VllmEngine(config.model, config.max_in_flight, check(config), config.reasoning)
 
 
 def check(config: EngineConfig) -> VllmOptions:
@@ -274,19 +340,36 @@ def _steps(output: Any) -> list[Step]:
     ]
 
 
-def _sampling(parameters: Parameters, answer: int, room: int, most_logprobs: int) -> Any:
+def _sampling(request: Request, answer: int, room: int, most_logprobs: int, *, marks: bool) -> Any:
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
+    parameters = request.parameters
     is_choice = isinstance(parameters.constraint, Choice)
     return SamplingParams(
-        max_tokens=min(max(parameters.max_tokens, answer) if is_choice else parameters.max_tokens, room),
+        max_tokens=min(max(request.limit, answer) if is_choice else request.limit, room),
         temperature=parameters.temperature,
         top_p=max(parameters.top_p, _LEAST_TOP_P),
         seed=parameters.seed,
         structured_outputs=_structured(parameters),
         logprobs=most_logprobs if is_choice and parameters.probability else None,
         output_kind=RequestOutputKind.FINAL_ONLY,
+        detokenize=not marks or parameters.constraint is not None,  # else the text is made here, of the tokens
+    )
+
+
+def _thought_sampling(parameters: Parameters, budget: int, ending: Mapping[str, Any]) -> Any:
+    """Return how a thought is sampled: freely, until what ends it."""
+    from vllm import SamplingParams
+    from vllm.sampling_params import RequestOutputKind
+
+    return SamplingParams(
+        max_tokens=budget,
+        temperature=parameters.temperature,
+        include_stop_str_in_output=True,
+        skip_special_tokens=False,
+        output_kind=RequestOutputKind.FINAL_ONLY,
+        **ending,
     )
 
 
@@ -297,7 +380,7 @@ def _structured(parameters: Parameters) -> Any:
         case Choice(options):
             return StructuredOutputsParams(choice=list(options))
         case JsonSchema(schema):
-            return StructuredOutputsParams(json=schema)
+            return StructuredOutputsParams(json=bounded(schema))
         case Regex(pattern):
             return StructuredOutputsParams(regex=pattern)
         case None:

@@ -59,6 +59,7 @@ def test_common_and_own_keys() -> None:
             cluster({**FAKE, "price_input": 1.0}),
             r"price_input: all replicas have the same price; write it in \[engine\]",
         ),
+        (cluster({**FAKE, "reasoning": "low"}), r"reasoning: all replicas think equally long; write it in \[engine\]"),
         (
             cluster({"base_url": "http://a:b@h/v1"}, {"base_url": "http://a:b@h/v1/"}, replica={"kind": "openai"}),
             "base_url: the sections 1 and 2 have the same, http://h/v1; write each endpoint once",

@@ -58,6 +58,22 @@ def run(engine: Engine, requests: list[Request]) -> list[Completion]:
     return sorted(engine.generate(iter(requests), lambda: False), key=lambda completion: completion.id)
 
 
+def test_room_that_the_endpoint_does_not_have(make_requests: MakeRequests) -> None:
+    """Where an endpoint refuses so long an answer, less is asked for, down to what the call asks for itself."""
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        if body["max_tokens"] > 600:
+            return refuse(400, "max_tokens is too large: this model supports at most 600 completion tokens")
+        return answer(path, body)
+
+    with serving(behave) as (engine, endpoint):
+        [request] = make_requests(1, Parameters(max_tokens=512))
+        [found] = run(engine, [replace(request, max_tokens=8_192)])
+        assert (found.error, [body["max_tokens"] for body in endpoint.bodies]) == (None, [8_192, 2_048, 512])
+        [found] = run(engine, [replace(request, parameters=Parameters(max_tokens=700))])
+        assert "too large" in (found.error or "")
+
+
 def test_chat_is_the_default(make_requests: MakeRequests) -> None:
     """One chat message per prompt, with the parameters; usage comes back."""
     with serving(lambda path, body, _: answer(path, body)) as (engine, endpoint):
@@ -123,10 +139,10 @@ def test_retries(status: int, make_requests: MakeRequests) -> None:
 @pytest.mark.parametrize(
     ("status", "error", "message"),
     [
-        (429, EngineUnavailableError, "overloaded or gone"),
+        (429, EngineUnavailableError, "limits the rate .HTTP 429., next after 0.01: no; lower max_in_flight"),
         (503, EngineUnavailableError, "overloaded or gone"),
         (401, EngineError, "refuses the API key"),
-        (404, EngineError, "no such endpoint or model"),
+        (404, EngineError, "nothing at /v1/chat/completions .HTTP 404.: no; correct base_url"),
     ],
 )
 def test_errors_of_the_whole_call(
@@ -180,9 +196,9 @@ def test_unreachable(make_requests: MakeRequests) -> None:
 @pytest.mark.parametrize(
     ("constraint", "ways"),
     [
-        (Choice(("Yes", "No")), ["structured_outputs", None]),
-        (Regex("[0-9]"), ["structured_outputs", None]),
-        (JsonSchema('{"type": "object"}'), ["response_format", "structured_outputs", None]),
+        (Choice(("Yes", "No")), ["structured_outputs", "response_format", "response_format", None]),
+        (Regex("[0-9]"), ["structured_outputs", "response_format", "response_format", None]),
+        (JsonSchema('{"type": "object"}'), ["response_format", "structured_outputs", "response_format", None]),
     ],
 )
 def test_constraints_degrade(

@@ -209,6 +209,13 @@ def test_fields_of_a_call_in_parentheses(sql: str, expected: str) -> None:
     assert extracted.sql == expected.replace("STUB", f"{stub}(a)")
 
 
+def test_how_long_the_model_thinks() -> None:
+    """A call says how long the model thinks; one that says nothing leaves it to the model."""
+    sql = "SELECT ai_gen('a', b, reasoning => 'low'), ai_filter('a', b, reasoning => NULL), ai_summarize(b)"
+    calls = extract_calls(sql, REGISTRY, TABLES.__getitem__, names=AnyNames()).calls.values()
+    assert [call.parameters.reasoning for call in calls] == ["low", None, None]
+
+
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
@@ -241,6 +248,12 @@ def test_fields_of_a_call_in_parentheses(sql: str, expected: str) -> None:
         ("SELECT ai_summarize(a, top_k => b)", "unknown option top_k; .*"),
         ("SELECT ai_gen('x', a, temperature => 'hot')", "temperature must be a number, not 'hot'"),
         ("SELECT ai_gen('x', a, temperature => -1)", "temperature must be at least 0"),
+        (
+            "SELECT ai_gen('x', a, reasoning => 'max')",
+            "reasoning must be one of 'off', 'low', 'medium', 'high', not 'max'",
+        ),
+        ("SELECT ai_gen('x', a, reasoning_effort => 'low')", "option reasoning_effort; did you mean reasoning"),
+        ("SELECT ai_gen('x', a, enable_thinking => false)", "option enable_thinking; did you mean reasoning"),
         ("SELECT ai_gen('x', a, max_tokens => 1.5)", "max_tokens must be a whole number"),
         ("SELECT ai_summarize(a, max_tokens => b)", "max_tokens must be a literal"),
         ("SELECT ai_filter('x', a, confidence => 1)", "confidence must be true or false"),
