@@ -269,7 +269,9 @@ class Asking:
                 continue
             if isinstance(value, float) and value > 1 and _RANGE.search(refusal.text):
                 return False  # the value is at fault, and whoever chose it is told so
-            record.refuse(name, value)
+            # An endpoint that refuses log probabilities can take fewer of them.
+            lower = "top_logprobs" if name == "logprobs" and "top_logprobs" in plan.body else name
+            record.refuse(lower, plan.body[lower])
             return True
         return None
 
