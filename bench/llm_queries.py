@@ -32,7 +32,8 @@ from flightllm.database import Database
 
 _BASE: Final = {"cache": "off", "ordering": "none", "layout": "instruction", "dedup": "off", "rules": "off"}
 _WARM_UP: Final = (
-    "SELECT ai_gen('Warm up.', 'text', max_tokens => 8), ai_filter('Warm up?', 'text'), ai_score('Warm up?', 'text')"
+    "SELECT ai_gen('Warm up.', 'text',"
+    " max_tokens => 8, on_truncated => 'keep'), ai_filter('Warm up?', 'text'), ai_score('Warm up?', 'text')"
 )
 
 

@@ -33,7 +33,8 @@ _BEER: Final = (
     "review_palate, review_appearance"
 )
 _BEER_QUERIES: Final = {
-    "q1": f"SELECT ai_gen('Sum up the review in a few words.', {_BEER}, max_tokens => 8) AS opinion FROM beer",
+    "q1": f"SELECT ai_gen('Sum up the review in a few words.', {_BEER},"
+    f" max_tokens => 8, on_truncated => 'keep') AS opinion FROM beer",
     "q2": f"SELECT beer_name FROM beer WHERE ai_filter('Does this beer come from Europe?', {_BEER})",
 }
 TOPICS: Final = ("movies", "products", "beer", "squad")

@@ -46,7 +46,8 @@ def query(count: int, *, contexts_first: bool, ordered: bool) -> str:
     fields = [f"contexts => {found}", "question => q.question"]
     given = ", ".join(fields if contexts_first else reversed(fields))
     return (
-        f"SELECT q.question_id, ai_gen('Answer the question from the contexts.', {given}, max_tokens => 8{keep})"
+        f"SELECT q.question_id, ai_gen('Answer the question from the contexts.', {given},"
+        f" max_tokens => 8, on_truncated => 'keep'{keep})"
         " AS answer FROM squad_questions q"
     )
 

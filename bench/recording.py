@@ -72,14 +72,14 @@ class RecordingEngine(FakeEngine):
     def _record(self, requests: Sequence[Request]) -> None:
         ids = self.token_ids([request.prompt for request in requests]) if requests else []
         for request, tokens in zip(requests, ids, strict=True):
-            most = request.parameters.max_tokens
+            most = request.limit
             call = f"{request.function}: {request.instruction}"
             self.asked.append(Asked(pack(tokens), min(most, self._length(request)), most, call))
 
     def _length(self, request: Request) -> int:
         """Return the tokens of an answer; text without a constraint goes on as long as it may."""
         if request.parameters.constraint is None:
-            return request.parameters.max_tokens
+            return request.limit
         text = self._answer(request).text or ""
         if not isinstance(request.parameters.constraint, Choice):
             return self.count_tokens(text) + 1

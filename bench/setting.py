@@ -68,10 +68,12 @@ class Topic:
         """
         both = f"{self.about}, {self.review}"
         return {
-            "projection": f"SELECT ai_gen('Sum up in a few words.', {both}, max_tokens => 8) AS answer FROM {source}",
+            "projection": f"SELECT ai_gen('Sum up in a few words.', {both},"
+            f" max_tokens => 8, on_truncated => 'keep') AS answer FROM {source}",
             "filter": f"SELECT {self.group} FROM {source} WHERE ai_filter('Is the review fair?', {both}) AND plain",
             "multi_call": (
-                f"SELECT ai_gen('Who is this for?', {self.about}, max_tokens => 8) AS audience, "
+                f"SELECT ai_gen('Who is this for?', {self.about},"
+                f" max_tokens => 8, on_truncated => 'keep') AS audience, "
                 f"ai_sentiment({self.review}) AS mood FROM {source} "
                 f"WHERE ai_filter('Is this suitable for children?', {self.about})"
             ),

@@ -40,11 +40,13 @@ def _movies() -> Suite:
     fields = "m.movie_info, r.review_type, r.review_content"
     source = "movie_reviews r JOIN movies m ON m.movie_id = r.movie_id"
     queries = {
-        "q1": f"SELECT r.review_id, ai_gen('Sum up what the critic liked or disliked.', {fields}, max_tokens => 8) "
+        "q1": f"SELECT r.review_id, ai_gen('Sum up what the critic liked or disliked.', {fields},"
+        f" max_tokens => 8, on_truncated => 'keep') "
         f"AS reason FROM {source}",
         "q2": f"SELECT r.review_id, m.genre FROM {source} "
         f"WHERE ai_filter('Is this film suitable for children?', {fields}) AND r.review_type = '{good}'",
-        "q3": f"SELECT r.review_id, ai_gen('What does the critic complain about?', {fields}, max_tokens => 8) "
+        "q3": f"SELECT r.review_id, ai_gen('What does the critic complain about?', {fields},"
+        f" max_tokens => 8, on_truncated => 'keep') "
         f"AS complaint FROM {source} "
         f"WHERE ai_filter('Does the critic speak of the acting?', {fields}) AND r.review_type = '{bad}'",
         "q4": f"SELECT m.genre, avg(ai_score('How satisfied is the critic?', {fields})) AS satisfaction "
@@ -52,7 +54,8 @@ def _movies() -> Suite:
         "either": f"SELECT r.review_id FROM {source} WHERE r.top_critic OR ai_filter('Is the critic fair?', {fields})",
         "two": f"SELECT r.review_id FROM {source} WHERE ai_filter('Is the critic fair?', {fields}) "
         "AND ai_filter('Is the film a comedy?', m.movie_info)",
-        "latest": f"SELECT r.review_id, ai_gen('What does the critic like?', {fields}, max_tokens => 8) AS liked "
+        "latest": f"SELECT r.review_id, ai_gen('What does the critic like?', {fields},"
+        f" max_tokens => 8, on_truncated => 'keep') AS liked "
         f"FROM {source} WHERE ai_filter('Is the critic fair?', {fields}) ORDER BY r.review_id DESC LIMIT 20",
     }
     return Suite(_MOVIES, queries, (1.7, 2.7))
@@ -63,18 +66,21 @@ def _products() -> Suite:
     key = _PRODUCTS.key
     source = f"product_reviews r JOIN products p ON p.{key} = r.{key}"
     queries = {
-        "q1": f"SELECT r.summary, ai_gen('Sum up what the buyer says of this product.', {fields}, max_tokens => 8) "
+        "q1": f"SELECT r.summary, ai_gen('Sum up what the buyer says of this product.', {fields},"
+        f" max_tokens => 8, on_truncated => 'keep') "
         f"AS opinion FROM {source}",
         "q2": f"SELECT r.summary, p.brand FROM {source} "
         f"WHERE ai_filter('Is the product what its description promises?', {fields}) AND r.verified",
-        "q3": f"SELECT r.summary, ai_gen('What should the seller change?', {fields}, max_tokens => 8) "
+        "q3": f"SELECT r.summary, ai_gen('What should the seller change?', {fields},"
+        f" max_tokens => 8, on_truncated => 'keep') "
         f"AS advice FROM {source} WHERE ai_filter('Does the buyer miss anything?', {fields}) AND r.overall < 5",
         "q4": f"SELECT p.brand, avg(ai_score('How satisfied is the buyer?', {fields})) AS satisfaction "
         f"FROM {source} WHERE r.verified GROUP BY p.brand",
         "either": f"SELECT r.summary FROM {source} WHERE r.verified OR ai_filter('Is the buyer fair?', {fields})",
         "two": f"SELECT r.summary FROM {source} WHERE ai_filter('Is the buyer fair?', {fields}) "
         "AND ai_filter('Is the product meant for women?', p.description)",
-        "latest": f"SELECT r.summary, ai_gen('What does the buyer like?', {fields}, max_tokens => 8) AS liked "
+        "latest": f"SELECT r.summary, ai_gen('What does the buyer like?', {fields},"
+        f" max_tokens => 8, on_truncated => 'keep') AS liked "
         f"FROM {source} WHERE ai_filter('Is the buyer fair?', {fields}) ORDER BY r.summary DESC LIMIT 20",
     }
     return Suite(_PRODUCTS, queries, (1.6, 3.2))

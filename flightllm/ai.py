@@ -2,8 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -18,6 +19,26 @@ EMBEDDING: Backend = "embedding"
 SEARCH: Backend = "search"
 ELEMENT_END = "\x1e"
 """Between the elements of a list that is passed as one text (ASCII's record separator)."""
+
+
+MOST_ROOM = 8_192
+"""Tokens that an answer can have where nobody said how many: many endpoints refuse requests for more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many tokens an answer can have: `tokens`, and `per_byte` more for each byte of the values in its prompt.
+
+    It is to be generous: models end answers by themselves, and tokenizers make a token of each byte of rare scripts.
+    """
+
+    tokens: int
+    per_byte: float = 0.0
+
+    def of(self, fields: Iterable[tuple[str, str]]) -> int:
+        """Return the tokens for one prompt's named values."""
+        given = sum(len(value) if value.isascii() else len(value.encode(errors="replace")) for _, value in fields)
+        return min(self.tokens + ceil(self.per_byte * given), MOST_ROOM)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +75,16 @@ class AICall:
     model: str | None = None
     """What SQL calls the language model; None is the server's own."""
     backend: Backend = MODEL
+    joined: bool = field(default=False, kw_only=True, compare=False)
+    """SQL joins the instruction from texts and values, so that `text` does not show it as it is."""
+    numeric: bool = field(default=False, kw_only=True)
+    """Its answers are texts that are read as numbers, so that calls of the same prompts do not share them."""
     takes: pa.DataType = field(default_factory=pa.string, kw_only=True)
     """The type of its fields: text, but for searches of vectors, which take their bytes."""
+    on_truncated: str = field(default="error", kw_only=True)
+    """What an answer is that the token limit cut: 'error' makes a row error of it, 'keep' a value."""
+    room: Room | None = field(default=None, kw_only=True)
+    """Bounds an answer by what its prompt has, where that is more than `parameters.max_tokens`."""
     normalize: frozenset[str] = frozenset()
     """What does not count when values are compared (see `normalised`): rows that agree share one answer, that of the
     row sent first."""
@@ -71,6 +100,12 @@ class AICall:
     def backing(self) -> str:
         """Return what tells those that answer calls apart: the backend, and of language models which one."""
         return backing_of(self.model) if self.backend == MODEL else self.backend
+
+    def max_tokens(self, fields: Sequence[tuple[str, str]]) -> int | None:
+        """Return the bound on the answer to one prompt's named values, where it is not that of the parameters."""
+        if self.room is None or (most := self.room.of(fields)) <= self.parameters.max_tokens:
+            return None
+        return most
 
     def prompt(
         self, fields: Iterable[tuple[str, str]], *, fields_first: bool = False, prompt_format: PromptFormat = PLAIN
@@ -91,7 +126,7 @@ def backing_of(model: str | None) -> str:
 
 def name_stub(call: AICall) -> AICall:
     """Return the call with `stub` set to a name derived from all that decides its answers."""
-    content = (
+    content: tuple[object, ...] = (
         call.function,
         call.instruction,
         call.fields,
@@ -106,5 +141,9 @@ def name_stub(call: AICall) -> AICall:
         sorted(call.normalize),
         repr(call.asked),
     )
+    if call.on_truncated != "error":
+        content = (*content, call.on_truncated)
+    if call.room is not None:
+        content = (*content, call.room.tokens, call.room.per_byte)
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()
     return replace(call, stub=f"__{call.function}_{digest[:16]}")

@@ -95,6 +95,7 @@ class DryRun:
                 self.models[name].window,
                 reader=self.reader,
                 costs=self.models[name].costs,
+                repair=self.models[name].config.repair,
                 prompt_format=self.models[name].prompt_format,
             )
             for name, engine in engines.items()

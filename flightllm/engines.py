@@ -12,10 +12,11 @@ from flightllm.config import EngineConfig
 from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, FlightLLMError
 from flightllm.llm import create_engine
 from flightllm.llm.base import Engine
-from flightllm.llm.cost import Costs, Prices
+from flightllm.llm.cost import Costs
 from flightllm.llm.formats import PromptFormat, format_of
 from flightllm.llm.health import Health
 from flightllm.llm.learned import LearnedByUser
+from flightllm.llm.openai_prices import prices_of
 
 _log = structlog.get_logger(__name__)
 _POLL_SECONDS = 0.1
@@ -121,7 +122,7 @@ class Engines:
     def price(self, name: str | None, counts: Mapping[str, int]) -> float | None:
         """Return what counted calls of a model cost, None where it has no prices or is gone."""
         config = self._described(name)
-        return None if config is None else Costs(Prices.of(config)).counted(counts)
+        return None if config is None else Costs(prices_of(config)).counted(counts)
 
     def state(self, name: str | None) -> tuple[bool, str | None]:
         """Tell whether a model is open, and why the last attempt to open it failed."""
@@ -214,7 +215,7 @@ class Engines:
             if name is not None and not isinstance(error, FlightLLMError):
                 _log.error("model not opened", model=name, exc_info=error)
         else:
-            opening.set_result(Served(name, slot.config, engine, Costs(Prices.of(slot.config)), format_))
+            opening.set_result(Served(name, slot.config, engine, Costs(prices_of(slot.config)), format_))
 
 
 def _close(opened: Future[Served]) -> None:
@@ -238,3 +239,16 @@ def _unusable(name: str, error: BaseException) -> EngineError:
 def without_section(error: FlightLLMError) -> str:
     """Return what is wrong with an engine's options in the words of CREATE MODEL, which has no sections."""
     return str(error).replace("[engine] ", "").replace("of every engine: kind,", "of every engine: engine,")
+
+
+def check_endpoint(engine: Engine) -> None:
+    """Ask an engine that has an endpoint whether it can answer; warn of what can pass by itself.
+
+    Raises:
+        EngineError: it cannot: no host, no quota, or the key, model or path is wrong; says what to change.
+    """
+    check = getattr(engine, "check", None)
+    if callable(check):
+        found, warning = check()
+        if warning:
+            _log.warning("endpoint does not answer well", engine=engine.name, found=found, warning=warning)

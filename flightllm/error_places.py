@@ -9,6 +9,11 @@ from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA, TableName, quoted
 
 _TABLE = re.compile(rf"^table '{CATALOG}\.(?P<schema>[^.']*)\.(?P<name>[^']*)' not found")
 _PLACE = re.compile(r" at Line: (?P<line>\d{1,9}), Column: (?P<column>\d{1,9})")
+_CONFIDENCE = re.compile(r'Struct\(\[?(?:Field \{ name: )?"answer".*"confidence"')
+_ANSWER_OF_STRUCT = (
+    "an AI call with confidence => true returns a struct; write .answer after it,"
+    " as in ai_filter(…, confidence => true).answer"
+)
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
 _NOT_GRANTED = ", or not granted to you"
 _LONGEST_NAME = 100
@@ -26,6 +31,8 @@ def explain_error(
 
     One who is not `unlimited` is told the same of a table that there is not and of one that is not granted.
 
+    Where a struct with a confidence stands in place of its answer, it says how to write the answer.
+
     A table that DataFusion does not find, but which `is_view`, cannot be planned any more.
     """
     text = str(error)
@@ -36,6 +43,8 @@ def explain_error(
             if is_view(name)
             else f"{text}{'' if unlimited else _NOT_GRANTED}{_suggestion(name, tables())}",
         )
+    elif _CONFIDENCE.search(text):
+        error.args = (f"{text}: {_ANSWER_OF_STRUCT}",)
     elif error.parsed is not None and error.parsed != sql and (place := _PLACE.search(text)):
         there = _in_sent(sql, error.parsed, int(place["line"]), int(place["column"]))
         error.args = (f"{text[: place.start()]}{there}{text[place.end() :]}",)

@@ -32,10 +32,11 @@ COUNTERS = (
     "cached_tokens",
     "completion_tokens",
     "failed_rows",
+    "repairs",
 )
 """What a call site counts; `prompts_expected` is the number of prompts known to be answered in all, for progress.
 
-Of the `calls` sent so far, `answered` have come back.
+Of the `calls` sent so far, `answered` have come back; `repairs` of them asked again for an answer that was unusable.
 """
 
 _OWN = ("query_id", "user", "session_id", "kind", "sql", "status", "error", "queued_seconds", "bytes")

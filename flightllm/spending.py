@@ -124,6 +124,7 @@ def real_backings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
                 model.costs,
                 precedence,
                 model.replicas,
+                model.config.repair,
                 model.prompt_format,
             )
             for name, model in models.items()

@@ -22,6 +22,9 @@ class Endpoint:
     keys: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
     url: str = ""
+    headers: list[dict[str, str]] = field(default_factory=list)
+    models: list[Body] | None = None
+    """What GET of `/models` lists; None: there is no such list."""
 
 
 def answer(path: str, body: Body) -> Reply:
@@ -56,7 +59,14 @@ def endpoint_of(behave: Callable[[str, Body, int], Reply]) -> Iterator[Endpoint]
                 endpoint.bodies.append(body)
                 endpoint.paths.append(self.path)
                 endpoint.keys.append(self.headers["Authorization"])
-            status, reply, headers = endpoint.behave(self.path, body, number)
+                endpoint.headers.append(dict(self.headers.items()))
+            self._reply(*endpoint.behave(self.path, body, number))
+
+        def do_GET(self) -> None:
+            listed = endpoint.models if self.path.partition("?")[0].endswith("/models") else None
+            self._reply(404 if listed is None else 200, {"object": "list", "data": listed or []}, {})
+
+        def _reply(self, status: int, reply: Body, headers: dict[str, str]) -> None:
             data = json.dumps(reply).encode()
             self.send_response(status)
             for name, value in {

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from flightllm.ai import AICall, name_stub
+from flightllm.ai import MOST_ROOM, AICall, Room, name_stub
 from flightllm.llm.base import Choice, Parameters
 
 
@@ -50,6 +50,8 @@ def test_prompt_keeps_fields_apart(call: AICall) -> None:
         {"parameters": Parameters(constraint=Choice(("x", "y")))},
         {"output": pa.string()},
         {"on_error": "fail"},
+        {"on_truncated": "keep"},
+        {"room": Room(64)},
         {"model": "other"},
     ],
 )
@@ -71,3 +73,13 @@ def test_type(call: AICall) -> None:
     """`on_error => 'struct'` wraps the output."""
     assert call.type == pa.bool_()
     assert replace(call, on_error="struct").type == pa.struct([("value", pa.bool_()), ("error", pa.string())])
+
+
+def test_room(call: AICall) -> None:
+    """An answer's bound grows with the bytes of its prompt's values, up to a limit; never under the parameters' own."""
+    scaled = replace(call, parameters=Parameters(100), room=Room(10, per_byte=2.0))
+    assert scaled.max_tokens([("a", "x" * 45), ("b", "")]) is None
+    assert scaled.max_tokens([("a", "x" * 45), ("b", "x")]) == 102
+    assert scaled.max_tokens([("a", "ኢትዮጵያ" * 10)]) == 10 + 2 * 150
+    assert scaled.max_tokens([("a", "x" * 100_000)]) == MOST_ROOM
+    assert call.max_tokens([("a", "x" * 100_000)]) is None

@@ -282,7 +282,7 @@ def _relations(message: Message) -> list[Rel]:
     ("sql", "error", "message"),
     [
         ("SELECT ai_guess(note) FROM people", AICallError, "ai_guess is no AI function"),
-        ("SELECT ai_gen('Say {thing}', name) FROM people", AICallError, r"\{thing\}, which is no field .*fields: name"),
+        ("SELECT ai_gen('Say {thing} of {nothing}', name) FROM people", AICallError, r"\{thing\}, which is no field"),
         ("SELECT vector_search('plots', note) FROM people", UnsupportedError, "send the query as SQL"),
         ("SELECT ai_similarity(name, note) FROM people", UnsupportedError, "send the query as SQL"),
         ("SELECT ai_classify(note, [name]) FROM people", AICallError, "labels must be a list"),

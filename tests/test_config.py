@@ -57,7 +57,10 @@ def test_overrides_win_over_the_file(tmp_path: Path) -> None:
     ("text", "expected"),
     [
         ("[servr]\n", "unknown key 'servr' in the top level; valid keys: auth, cache, data_folder, embedding"),
-        ("[server]\nport = 1\n", "unknown key 'port' in [server]; valid keys: client_authority, client_listen"),
+        (
+            "[server]\nport = 1\n",
+            "unknown key 'port' in [server]; valid keys: check_engine, client_authority, client_listen",
+        ),
         ('[server]\nlisten = "somewhere"\n', "[server] listen: expected HOST:PORT, got 'somewhere'"),
         ('[server]\nlisten = "h:70000"\n', "[server] listen: expected HOST:PORT"),
         ('[server]\ntoken = "secret"\n', "[server] token: write env:NAME or file:PATH"),

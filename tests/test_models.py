@@ -241,7 +241,7 @@ def test_names(session: Session) -> None:
     with pytest.raises(AICallError, match=r"at 1:8: there is no model 'fats'; did you mean 'fast'\?"):
         ask(session, "SELECT ai_gen('x', note, model => fats) FROM people")
     with pytest.raises(AICallError, match="model must be a literal"):
-        ask(session, "SELECT ai_gen('x', note, model => people.name) FROM people")
+        ask(session, "SELECT ai_summarize(note, model => people.name) FROM people")
 
 
 def test_secrets_are_not_kept(session: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,6 +103,6 @@ def test_errors(tmp_path: Path) -> None:
     with pytest.raises(AICallError, match="normalize must be a text literal, not 1"):
         ask(session, "SELECT ai_gen('x', note, normalize => 1) FROM people")
     with pytest.raises(AICallError, match="normalize must be a literal, not an expression"):
-        ask(session, "SELECT ai_gen('x', note, normalize => name) FROM people")
+        ask(session, "SELECT ai_summarize(note, normalize => name) FROM people")
     assert ask(session, "SELECT ai_gen('x', note, normalize => NULL) FROM people").calls == 4
     database.close()

@@ -66,7 +66,7 @@ def test_texts_stay_texts(session: Session) -> None:
         ("ai_filter(note, prompt => 'drinks')", "no prompt 'drinks'; there are: food. After prompt =>"),
         ("ai_filter(note, prompt => 'food@3')", "the prompt 'food' has no version 3; it has 1, 2"),
         ("ai_filter(note, prompt => name)", "no prompt 'name'"),
-        ("ai_filter(name, prompt => food)", r"names \{note\}, which is no field of the call \(fields: name\)"),
+        ("ai_filter(notes => name, prompt => food)", r"names \{note\}, which is no field of .* \(fields: notes\)"),
         ("ai_filter('Is it?', prompt => food)", "prompt is given twice"),
         ("ai_filter(prompt => food, prompt => food)", "prompt is given twice"),
         ("ai_sentiment(note, prompt => food)", "unknown option prompt"),

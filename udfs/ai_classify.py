@@ -5,7 +5,18 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Parameter, choice_answer, json_answer
+from flightllm.functions import (
+    CONFIDENCE,
+    AICallError,
+    AIFunction,
+    Answer,
+    Arguments,
+    Kind,
+    Option,
+    Parameter,
+    choice_answer,
+    json_answer,
+)
 
 
 def build(call: Arguments) -> Answer:
@@ -16,6 +27,8 @@ def build(call: Arguments) -> Answer:
         answer = choice_answer(instruction + ", ".join(labels), labels)
         reply = f"Answer with one of these labels: {', '.join(labels)}."
         return answer.in_parts("Which label fits the record best?", task="Classify the record.", reply=reply)
+    if call.flag("confidence"):
+        raise AICallError("confidence => true is of one label; leave out multi => true or confidence => true")
     items = {"type": "array", "items": {"enum": labels}, "maxItems": len(labels)}
     schema = {"type": "object", "properties": {"labels": items}, "required": ["labels"]}
     answer = json_answer("Classify what follows: list every label that applies.", json.dumps(schema))
@@ -33,8 +46,8 @@ def build(call: Arguments) -> Answer:
 FUNCTION = AIFunction(
     name="ai_classify",
     summary="Assign one of the labels, or with multi => true all that apply.",
-    returns="text; a list of text with multi => true",
+    returns="text; a list of text with multi => true; struct<answer, confidence> with confidence => true",
     parameters=(Parameter("input", Kind.FIELD), Parameter("labels", Kind.LABELS)),
-    options=(Option("multi", bool, default=False),),
+    options=(Option("multi", bool, default=False), CONFIDENCE),
     build=build,
 )

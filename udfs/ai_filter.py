@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from flightllm.functions import AIFunction, Answer, Arguments, Kind, Parameter, choice_answer
+from flightllm.functions import CONFIDENCE, AIFunction, Answer, Arguments, Kind, Parameter, choice_answer
 
 _QUESTION_MARKS = ("?", "\uff1f", "\u061f", "\u037e")
 """Of Latin, Chinese and Japanese, Arabic, and Greek script."""
@@ -20,9 +20,10 @@ def build(call: Arguments) -> Answer:
 FUNCTION = AIFunction(
     name="ai_filter",
     summary="Tell whether a statement or question about the given fields is true.",
-    returns="boolean",
+    returns="boolean; struct<answer, confidence> with confidence => true",
     parameters=(Parameter("prompt", Kind.PROMPT),),
     fields=True,
+    options=(CONFIDENCE,),
     aliases={"ai_if": None},
     build=build,
 )

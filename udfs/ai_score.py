@@ -1,6 +1,6 @@
 """ai_score: a rating of the given fields, from 0 to 10 unless low => and high => say otherwise."""
 
-from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Parameter, number_answer
+from flightllm.functions import CONFIDENCE, AIFunction, Answer, Arguments, Kind, Option, Parameter, number_answer
 
 
 def build(call: Arguments) -> Answer:
@@ -14,9 +14,9 @@ def build(call: Arguments) -> Answer:
 FUNCTION = AIFunction(
     name="ai_score",
     summary="Rate the given fields by a prompt, from low (0) to high (10).",
-    returns="double",
+    returns="double; struct<answer, confidence> with confidence => true",
     parameters=(Parameter("prompt", Kind.PROMPT),),
     fields=True,
-    options=(Option("low", float, 0.0), Option("high", float, 10.0)),
+    options=(Option("low", float, 0.0), Option("high", float, 10.0), CONFIDENCE),
     build=build,
 )

@@ -1,6 +1,6 @@
 """ai_sentiment: the mood of a text."""
 
-from flightllm.functions import AIFunction, Answer, Arguments, Kind, Parameter, choice_answer
+from flightllm.functions import CONFIDENCE, AIFunction, Answer, Arguments, Kind, Parameter, choice_answer
 
 
 def build(_: Arguments) -> Answer:
@@ -14,7 +14,8 @@ def build(_: Arguments) -> Answer:
 FUNCTION = AIFunction(
     name="ai_sentiment",
     summary="Tell the sentiment of a text.",
-    returns="text: positive, negative, neutral or mixed",
+    returns="text: positive, negative, neutral or mixed; struct<answer, confidence> with confidence => true",
     parameters=(Parameter("text", Kind.FIELD),),
+    options=(CONFIDENCE,),
     build=build,
 )

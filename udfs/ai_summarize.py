@@ -1,13 +1,15 @@
 """ai_summarize: the gist of a text."""
 
-from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Parameter, text_answer
+from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Parameter, Room, text_answer
 
 
 def build(call: Arguments) -> Answer:
     """Ask for a summary of bounded length."""
     words = call.integer("max_words")
     answer = text_answer(
-        f"Summarize what follows in at most {words} words. Answer with the summary alone.", max_tokens=2 * words + 16
+        f"Summarize what follows in at most {words} words. Answer with the summary alone.",
+        max_tokens=2 * words + 16,
+        room=Room(8 * words + 64),  # a word of some languages is many tokens
     )
     return answer.in_parts(f"Summarize the text in at most {words} words.", reply="Reply with the summary alone.")
 

@@ -64,7 +64,8 @@ def ours(options: Mapping[str, object]) -> System:
         engine = EngineConfig("openai", task["model"], options={**options, "base_url": f"{task['url']}/v1"})
         with open_database(engine, {"reviews": Path(task["rows"])}) as database:
             fields = ", ".join(task["fields"])
-            sql = f"SELECT ai_gen('{task['prompt']}', {fields}, max_tokens => {task['max_tokens']}) FROM reviews"
+            bound = f"max_tokens => {task['max_tokens']}, on_truncated => 'keep'"
+            sql = f"SELECT ai_gen('{task['prompt']}', {fields}, {bound}) FROM reviews"
             if task["filter"]:
                 sql = f"SELECT * FROM reviews WHERE ai_filter('{task['prompt']}', {fields})"
             result = database.session().execute(sql)

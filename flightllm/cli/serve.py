@@ -15,13 +15,14 @@ from flightllm.log import configure_logging
 @config_options
 @click.option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 takes any free one.")
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine without TLS or without users.")
+@click.option("--no-check", is_flag=True, help="Start without asking the model's endpoint whether it answers.")
 @click.option("--table", "tables", type=TableParameter(), multiple=True, help="Serve a file or folder. Repeatable.")
 @click.option(
     "--supervisor/--no-supervisor",
     default=True,
     help="Replace the server's process when it dies, or leave that to whatever started this command.",
 )
-def serve(
+def serve(  # noqa: PLR0913 - one argument for each option
     config_file: Path | None,
     engine: str | None,
     model: str | None,
@@ -29,11 +30,13 @@ def serve(
     tables: tuple[tuple[str, Path | str], ...],
     *,
     insecure: bool,
+    no_check: bool,
     supervisor: bool,
 ) -> None:
     """Serve tables over Arrow Flight SQL.
 
-    Prints `listening grpc://HOST:PORT` once it is ready, and runs until it is told to stop.
+    Prints `listening grpc://HOST:PORT` once it is ready, and runs until it is told to stop. Does not start where the
+    model's endpoint is not there, refuses the key, has no such model or no quota left.
 
     \b
     flightllm serve --table movies=movies.parquet --table logs=folder/
@@ -43,6 +46,8 @@ def serve(
     config = load_config(config_file, engine, model, listen, tables)
     if insecure:
         config = replace(config, server=replace(config.server, insecure=True))
+    if no_check:
+        config = replace(config, server=replace(config.server, check_engine=False))
     configure_logging(config.log)
     if config.recovery.supervisor and supervisor and os.name == "posix":
         from flightllm.recovery.supervisor import supervise

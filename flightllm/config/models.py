@@ -22,6 +22,9 @@ class EngineConfig:
     price of its own as much as the rest), and of answers. `reasoning` is how long a model thinks where a call does not
     say it: not at all by default.
 
+    With `repair` an answer that is none of the options, no number in its range or no JSON of its schema is asked for
+    once more, with what is wrong with it. That is one call more for such an answer.
+
     `prompt_format` says how questions and fields are put to the model, by a name in `flightllm.llm.formats`; `auto`
     takes what suits the model.
     """
@@ -35,6 +38,7 @@ class EngineConfig:
     price_output: float | None = None
     prompt_format: str = "auto"
     reasoning: str | None = None
+    repair: bool = True
 
     def __post_init__(self) -> None:
         one_of("[engine] kind", self.kind, ENGINES)

@@ -27,6 +27,8 @@ class ServerConfig:
     client_authority: Path | None = None
     insecure: bool = False
     """Listen in plain text, or to anybody, beyond this machine too."""
+    check_engine: bool = True
+    """Ask an engine's endpoint one short question before the first start, and do not start where that is no use."""
 
     def __post_init__(self) -> None:
         _ = self.address

@@ -7,6 +7,7 @@ import structlog
 
 from flightllm.config import Config
 from flightllm.database import Database
+from flightllm.engines import check_endpoint
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.server import FlightSqlServer
 from flightllm.flight.sockets import keep_alive, told_where
@@ -37,7 +38,7 @@ def run(
 
     Raises:
         ConfigError: the address cannot be listened on, or a setting is wrong.
-        FlightLLMError: the engine did not start.
+        FlightLLMError: the engine did not start, or at the first start its endpoint cannot answer.
     """
     stop = stop_by_signals()
     os.umask(0o077)  # what the server writes is for it alone
@@ -45,6 +46,8 @@ def run(
         os.environ["TMPDIR"] = str(config.limits.spill_folder)
     database = Database.open(config, watch=watch, restarted=restarted)
     try:
+        if config.server.check_engine and not restarted:
+            check_endpoint(database.engine)
         server = _server(database, config, stop.set)
         kvstore = open_server(config, database.access.login)
         with HttpServer(config.http, database, server, server_config=config.server) as http:

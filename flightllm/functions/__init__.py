@@ -1,14 +1,16 @@
 """The public API for AI functions: what a file in `udfs/`, or in a folder of your own, imports."""
 
+from flightllm.ai import Room
 from flightllm.errors import AICallError
 from flightllm.functions.answers import choice_answer, json_answer, number_answer, text_answer
-from flightllm.functions.base import AIFunction, Answer, Arguments, Kind, Option, Parameter, ScalarFunction
+from flightllm.functions.base import CONFIDENCE, AIFunction, Answer, Arguments, Kind, Option, Parameter, ScalarFunction
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.functions.search import search_answer
 from flightllm.llm.base import Choice, Engine, JsonSchema, Regex
 from flightllm.llm.embed.engine import vector_of
 
 __all__ = [
+    "CONFIDENCE",
     "AICallError",
     "AIFunction",
     "Answer",
@@ -21,6 +23,7 @@ __all__ = [
     "Option",
     "Parameter",
     "Regex",
+    "Room",
     "ScalarFunction",
     "choice_answer",
     "json_answer",

@@ -6,15 +6,16 @@ from typing import Any
 
 import pyarrow as pa
 
+from flightllm.ai import Room
 from flightllm.errors import AICallError
 from flightllm.functions.base import Answer
 from flightllm.functions.schema import Shape, read_schema
 from flightllm.llm.base import Choice, Constraint, JsonSchema, Regex
 
 
-def text_answer(instruction: str, *, max_tokens: int = 128) -> Answer:
+def text_answer(instruction: str, *, max_tokens: int = 128, room: Room | None = None) -> Answer:
     """Answer with free text; surrounding white space is dropped and an empty answer is an error."""
-    return Answer(instruction, pa.string(), _parse_text, max_tokens=max_tokens)
+    return Answer(instruction, pa.string(), _parse_text, max_tokens=max_tokens, room=room)
 
 
 def choice_answer(
@@ -52,7 +53,7 @@ def json_answer(instruction: str, schema: str | Sequence[str]) -> Answer:
     shape: Shape = read_schema(schema)
     reply = f"Answer with JSON that follows this schema: {shape.text}"
     asked = f"{instruction}\n\n{reply}"
-    answer = Answer(asked, shape.type, shape.parse, JsonSchema(shape.text), shape.max_tokens)
+    answer = Answer(asked, shape.type, shape.parse, JsonSchema(shape.text), shape.max_tokens, shape.room)
     return answer.in_parts(instruction, reply=reply)
 
 

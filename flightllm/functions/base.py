@@ -24,7 +24,7 @@ from typing import Any, Self, TypeVar
 
 import pyarrow as pa
 
-from flightllm.ai import MODEL, SEARCH, Backend
+from flightllm.ai import MODEL, SEARCH, Backend, Room
 from flightllm.errors import AICallError
 from flightllm.llm.base import Constraint, Engine
 from flightllm.llm.formats import Asked
@@ -78,13 +78,20 @@ COMMON_OPTIONS = (
     Option("max_tokens", int, low=1, high=131_072),
     Option("temperature", float, 0.0, low=0.0, high=2.0),
     Option("reasoning", str, choices=("off", "low", "medium", "high")),
+    Option("top_p", float, 1.0, low=0.0, high=1.0),
+    Option("seed", int, low=0, high=2_147_483_647),
     Option("on_error", str, "null", choices=("null", "struct", "fail")),
+    Option("on_truncated", str, "error", choices=("error", "keep")),
     Option("normalize", str),
     Option("ordered", bool, default=False),
 )
 """Options of every AI function. `max_tokens` defaults to what the function's answer needs; the elements of lists keep
 their order if `ordered`. `reasoning` is how long a model that thinks does so before it answers; where it is left out,
-the model's own setting counts."""
+the model's own setting counts. An answer that reached `max_tokens` before its end is a row error. With
+`on_truncated => 'keep'` the part that there is becomes the value, in this query alone. `top_p` and
+`seed` change nothing at temperature 0."""
+CONFIDENCE = Option("confidence", bool, default=False)
+"""Of functions that choose their answer: `confidence => true` returns `struct<answer, confidence>`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,8 +163,15 @@ class Answer:
     constraint: Constraint = None
     max_tokens: int = 128
     """Bound on the answer's tokens unless the call says otherwise."""
+    room: Room | None = None
+    """Bounds each answer by its prompt's values instead where that is more, unless the call says `max_tokens`.
+
+    It has no part in what kept answers are found by: a complete answer does not depend on its bound.
+    """
     through: str = ""
     """The SQL function that makes bytes of the fields, where they are no texts."""
+    probability: bool = False
+    """Ask how probable the answer is; `parse` takes the answer with its probability, see `confidence.py`."""
     asked: Asked | None = None
     """The instruction in parts, see `in_parts`."""
 

@@ -1,14 +1,15 @@
 """From the arguments of one call, as SQL tokens gave them, to a checked `AICall`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from flightllm.ai import MODEL, AICall, name_stub
 from flightllm.errors import AICallError, FlightLLMError
-from flightllm.functions.base import AIFunction, Answer, Arguments, Kind, Literal, Option, Parameter
+from flightllm.functions.base import CONFIDENCE, AIFunction, Answer, Arguments, Kind, Literal, Option, Parameter
+from flightllm.functions.confidence import with_confidence
 from flightllm.functions.reserved import is_option, meant_option
 from flightllm.functions.template import reference, referred_fields, resolve_template
 from flightllm.llm.base import Parameters
@@ -42,6 +43,18 @@ class Argument:
     name: str | None = None
     constant: Constant | None = None
     star: bool = False
+    parts: tuple[str | Expression, ...] = ()
+    """The texts and the values that the expression joins, if it joins texts that tell something."""
+    values: tuple["Argument", ...] | None = None
+    """It is `PROMPT(constant, value, …)`: the values, which `{0}`, `{1}`, … in the constant number."""
+
+    @property
+    def text(self) -> str | None:
+        """Return the text of a literal, or of several that are joined; None where it is none."""
+        if self.constant is not None and self.values is None:
+            return self.constant.value if isinstance(self.constant.value, str) else None
+        texts = [part for part in self.parts if isinstance(part, str)]
+        return "".join(texts) if texts and len(texts) == len(self.parts) else None
 
     @property
     def word(self) -> str | None:
@@ -139,6 +152,13 @@ class _Fields:
             self.items.append(_Field(self._unique(name), expression.sql, required=not argument.star))
         return self.items[first].name
 
+    def told(self, part: str | Expression) -> str:
+        """Return how an instruction tells a part of a prompt: as it is, or by its field; a column is one field."""
+        if isinstance(part, str):
+            return part
+        known = (item.name for item in self.items if part.column is not None and item.sql == part.sql)
+        return reference(next(known, None) or self.add(Argument((part,))))
+
     def names(self) -> tuple[str, ...]:
         return tuple(item.name for item in self.items)
 
@@ -170,7 +190,10 @@ class _Binder:
         if missing := [name for name in self._required() if name not in self._given]:
             raise AICallError(f"missing argument {missing[0]}")
         self._check_order()
+        self._check_templates()
         fields = _Fields()
+        for argument in self._values():
+            fields.add(argument)
         values = {option.name: option.default for option in self._options.values()}
         values |= {name: self._option(name) for name in self._options if name in self._given}
         prompt = self._bind_parameters(fields, values)
@@ -181,7 +204,9 @@ class _Binder:
             prompt = resolve_template(_text(prompt, "prompt"), fields.names())
         answer = self._answer(Arguments(prompt or "", values, self._indexes))
         given = tuple(f"{answer.through}({item.sql})" if answer.through else item.sql for item in fields.items)
-        return BoundCall(self._call(answer, fields, values, text), given, values.get("ordered") is True)
+        joined = any(argument.parts or argument.values for argument in self._given.values())
+        call = replace(self._call(answer, fields, values, text), joined=joined)
+        return BoundCall(call, given, values.get("ordered") is True)
 
     def _check_order(self) -> None:
         """Check that the prompt and a field, both given by position, have not changed places.
@@ -208,6 +233,21 @@ class _Binder:
                     " as in text => '…'"
                 )
 
+    def _check_templates(self) -> None:
+        """Check that PROMPT(…) stands for a prompt.
+
+        Raises:
+            AICallError: it is an option, a field, or another parameter.
+        """
+        prompts = {name for name, parameter in self._parameters.items() if parameter.kind is Kind.PROMPT}
+        others = [argument for name, argument in self._given.items() if name not in prompts]
+        if any(argument.values is not None for argument in (*others, *self._further, *self._values())):
+            raise AICallError("PROMPT(…) is a prompt, and can be nothing else")
+
+    def _values(self) -> tuple[Argument, ...]:
+        """Return the values of PROMPT(…): they are the call's first fields, as the template numbers them."""
+        return tuple(value for argument in self._given.values() for value in argument.values or ())
+
     def _answer(self, arguments: Arguments) -> Answer:
         try:
             answer = self._function.build(arguments)
@@ -217,7 +257,8 @@ class _Binder:
             raise AICallError(f"the function's build failed with {type(error).__name__}: {error}") from error
         if not isinstance(answer, Answer):
             raise AICallError(f"the function's build must return an Answer, not {type(answer).__name__}")
-        return answer
+        asked = self._options.get(CONFIDENCE.name) is CONFIDENCE and arguments.values[CONFIDENCE.name] is True
+        return with_confidence(answer) if asked else answer
 
     def _required(self) -> list[str]:
         """Return the parameters, and the options that this name of the function takes by position."""
@@ -226,9 +267,12 @@ class _Binder:
     def _assign(self, arguments: Sequence[Argument]) -> None:
         """Say what each argument is for. Those without a name are, in order, for what is not given by name."""
         named = {argument.name for argument in arguments}
+        fields = self._field_names(arguments)
         free = iter([name for name in self._order if name not in named])
         for position, argument in enumerate(arguments):
             target = argument.name if argument.name in self._parameters or argument.name in self._options else None
+            if target in self._options and self._is_field(argument, fields):
+                target = None
             if argument.name is None:
                 here = self._order[position] if position < len(self._order) else None
                 # Only a field can be meant beside what is given by name, and a literal is no use as one.
@@ -240,6 +284,27 @@ class _Binder:
                 raise AICallError(f"argument {target} is given twice")
             else:
                 self._given[target] = argument
+
+    def _field_names(self, arguments: Sequence[Argument]) -> frozenset[str]:
+        """Return the names in braces of the prompt, in lower case, that no column among the arguments has."""
+        referred: set[str] = set()
+        columns: set[str] = set()
+        for argument in arguments:
+            parameter = self._parameters.get(argument.name or "")
+            if argument.name is None or (parameter is not None and parameter.kind is Kind.PROMPT):
+                referred |= referred_fields(self._stored(argument) or (argument.constant and argument.constant.value))
+            if argument.name is None:
+                columns |= {one.column.lower() for one in argument.expressions if one.column is not None}
+        return frozenset(referred - columns)
+
+    def _is_field(self, argument: Argument, fields: frozenset[str]) -> bool:
+        """Tell whether an argument under an option's name is a field: an expression, or what the prompt names."""
+        name = (argument.name or "").lower()
+        if not self._function.fields:
+            return False
+        if argument.constant is None:
+            return not (name == _MODEL_OPTION and argument.word is not None)
+        return name in fields
 
     def _assign_further(self, argument: Argument) -> None:
         name = argument.name
@@ -256,7 +321,7 @@ class _Binder:
         """
         referred = referred_fields(prompt.value) if isinstance(prompt, Constant) else frozenset()
         known = [*self._options, *self._parameters]
-        for argument in self._further:
+        for argument in (*self._values(), *self._further):
             name = argument.name
             if name is None or argument.constant is None or name.lower() in referred:
                 continue
@@ -290,34 +355,50 @@ class _Binder:
                 fields.add(unnamed, name)
             elif kind is Kind.INDEX:
                 values[name] = _index_name(argument, name)
-            elif kind is Kind.PROMPT and (stored := self._stored(argument)) is not None:
-                prompt, values[name] = Constant(stored), stored
+            elif kind is Kind.PROMPT:
+                prompt, values[name] = self._prompt(argument, name, fields)
             elif argument.constant is not None:
-                text = _text(argument.constant, name)
-                prompt, values[name] = (argument.constant, text) if kind is Kind.PROMPT else (prompt, text)
+                values[name] = _text(argument.constant, name)
             else:
-                told = reference(fields.add(unnamed, name))
-                prompt, values[name] = (f"Do what {told} says.", told) if kind is Kind.PROMPT else (prompt, told)
+                values[name] = reference(fields.add(unnamed, name))
         return prompt
+
+    def _prompt(self, argument: Argument, name: str, fields: _Fields) -> tuple[Constant | str, str]:
+        """Return a prompt, which is constant where names in braces are references, and its value as a parameter.
+
+        The texts of a prompt that SQL joins are told to the model as they are, and its values are fields.
+        """
+        if (stored := self._stored(argument)) is not None:
+            return Constant(stored), stored
+        if argument.constant is not None:
+            return argument.constant, _text(argument.constant, name)
+        if argument.parts and argument.text is not None and self._further:
+            return Constant(argument.text), argument.text
+        if argument.parts:
+            told = "".join(fields.told(part) for part in argument.parts)
+            return told, told
+        told = reference(fields.add(Argument(argument.expressions), name))
+        return f"Do what {told} says.", told
 
     def _stored(self, argument: Argument) -> str | None:
         """Return the text of the prompt that `prompt => name` means; one given by position is itself the text."""
-        return None if argument.name is None or argument.word is None else self._names.prompt(argument.word)
+        if argument.name is None or argument.word is None or argument.values is not None:
+            return None
+        return self._names.prompt(argument.word)
 
     def _option(self, name: str) -> Literal:
         option, argument = self._options[name], self._given[name]
         if name == _MODEL_OPTION and argument.constant is None and argument.word is not None:
             return argument.word
         if argument.constant is None:
-            raise AICallError(
-                f"{name} must be a literal, not an expression; to pass a field, choose another name than {name}"
-            )
+            raise AICallError(f"{name} must be a literal, not an expression")
         value = argument.constant.value
         return option.default if value is None else _checked(option, value)
 
     def _call(self, answer: Answer, fields: _Fields, values: Mapping[str, Literal], text: str) -> AICall:
         max_tokens, temperature, normalize = map(values.get, ("max_tokens", "temperature", "normalize"))
         reasoning = values.get("reasoning")
+        top_p, seed = values.get("top_p"), values.get("seed")
         call = AICall(
             stub="",
             function=self._function.name,
@@ -331,10 +412,15 @@ class _Binder:
                 temperature=float(temperature) if isinstance(temperature, int | float) else 0.0,
                 constraint=answer.constraint,
                 reasoning=reasoning if isinstance(reasoning, str) else None,
+                top_p=float(top_p) if isinstance(top_p, int | float) else 1.0,
+                seed=seed if isinstance(seed, int) else None,
+                probability=answer.probability,
             ),
             output=answer.output,
             parse=answer.parse,
             on_error=str(values.get("on_error", "fail")),
+            on_truncated=str(values.get("on_truncated", "error")),
+            room=None if isinstance(max_tokens, int) else answer.room,
             model=self._model(values),
             backend=self._function.backend,
             takes=pa.binary() if answer.through else pa.string(),
@@ -355,9 +441,9 @@ def _checked(option: Option, value: Literal) -> Literal:
         raise AICallError(f"{name} must be {wanted.name}, not {_shown(value)}")
     if isinstance(value, int | float) and not isinstance(value, bool):
         if option.low is not None and value < option.low:
-            raise AICallError(f"{name} must be at least {option.low:g}, not {value}")
+            raise AICallError(f"{name} must be at least {option.low:.10g}, not {value}")
         if option.high is not None and value > option.high:
-            raise AICallError(f"{name} must be at most {option.high:g}, not {value}")
+            raise AICallError(f"{name} must be at most {option.high:.10g}, not {value}")
     if option.choices and value not in option.choices:
         raise AICallError(f"{name} must be one of {', '.join(map(repr, option.choices))}, not {_shown(value)}")
     return value

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 _ELSEWHERE = {
     "length": "max_length max_new_tokens max_completion_tokens max_output_tokens min_tokens min_length"
     " max_retries max_words",
-    "sampling": "seed random_seed top_p top_k min_p typical_p top_a epsilon_cutoff eta_cutoff tfs n best_of num_beams"
+    "sampling": "random_seed top_k min_p typical_p top_a epsilon_cutoff eta_cutoff tfs n best_of num_beams"
     " beam_width beam_size use_beam_search length_penalty frequency_penalty presence_penalty repetition_penalty"
     " repeat_penalty no_repeat_ngram_size mirostat mirostat_tau mirostat_eta do_sample early_stopping ignore_eos"
     " logit_bias bias logprobs top_logprobs prompt_logprobs echo greedy sampling num_return_sequences",
@@ -14,7 +14,7 @@ _ELSEWHERE = {
     " instructions messages chat_template chat_template_kwargs add_generation_prompt",
     "output": "stop stop_sequences stop_words stop_token_ids stop_strings eos_token bad_words guided_json guided_regex"
     " guided_choice guided_grammar structured_outputs grammar json_mode json_schema json_object return_type"
-    " return_error_details strict tools tool_choice function_call parallel_tool_calls",
+    " return_error_details confidence return_confidence strict tools tool_choice function_call parallel_tool_calls",
     "engine": "model_id model_name engine endpoint base_url api_key api_version provider deployment model_parameters"
     " model_params model_options options parameters params extra_body credentials connection_id request_options"
     " user_id service_tier reasoning_effort thinking thinking_budget enable_thinking verbosity"
@@ -35,6 +35,8 @@ _MEANT = {
     "model_id": "model",
     "model_name": "model",
     "engine": "model",
+    "random_seed": "seed",
+    "return_confidence": "confidence",
     "system": "prompt",
     "system_prompt": "prompt",
     "system_message": "prompt",

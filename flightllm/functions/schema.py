@@ -13,7 +13,9 @@ from jsonschema.exceptions import best_match
 from jsonschema.validators import extend
 from referencing import Registry
 
+from flightllm.ai import Room
 from flightllm.errors import AICallError
+from flightllm.llm.bounded_schema import MOST_TEXT, bounded
 from flightllm.texts import well_formed_value
 
 _NAMED_FIELD = {"type": ["string", "null"], "maxLength": 200}
@@ -26,6 +28,8 @@ _SCALARS = {
     "null": pa.null(),
 }
 _MAX_DEPTH = 32
+_TEXT_TOKENS = 320
+"""Room for a text: about as many as `MOST_TEXT` characters take in most languages."""
 _MOST_PARTS = 1_000
 """Parts of a schema once every `$ref` is replaced: a text of 2 KB may stand for billions of them."""
 _NAMES = {"properties", "$defs", "definitions", "dependentSchemas"}
@@ -42,6 +46,8 @@ class Shape:
     type: pa.DataType
     parse: Callable[[str], Any]
     max_tokens: int
+    room: Room
+    """A bound that leaves texts as long as they can be."""
 
 
 def read_schema(schema: str | Sequence[str]) -> Shape:
@@ -62,7 +68,16 @@ def read_schema(schema: str | Sequence[str]) -> Shape:
     text = json.dumps(closed, ensure_ascii=False, separators=(",", ":"))
     validator = _Validator(closed, registry=Registry())  # an empty registry: nothing is ever fetched
     max_tokens = min(2048, 64 + 64 * _leaves(type_))
-    return Shape(text, type_, lambda answer: _parse(answer, validator, type_), max_tokens)
+    shorter = _Validator(json.loads(bounded(text, MOST_TEXT - 1)), registry=Registry())
+    room = Room(64 + _TEXT_TOKENS * _leaves(type_, texts=True) + 64 * _leaves(type_))
+
+    def parse(answer: str) -> Any:
+        value = _read(answer, validator)
+        if MOST_TEXT in _lengths(value) and not shorter.is_valid(value):
+            raise ValueError(f"a text was cut at {MOST_TEXT:,} characters: give it a maxLength in the schema")
+        return _convert(value, type_)
+
+    return Shape(text, type_, parse, max_tokens, room)
 
 
 def _named(names: Sequence[str]) -> dict[str, Any]:
@@ -202,21 +217,30 @@ def _type_of_values(values: Sequence[Any], path: str) -> pa.DataType:
     return type_
 
 
-def _leaves(type_: pa.DataType) -> int:
-    """Count scalar fields; a list counts four times its item."""
+def _leaves(type_: pa.DataType, *, texts: bool = False) -> int:
+    """Count scalar fields, or only texts; a list counts four times its item."""
     if pa.types.is_struct(type_):
-        return sum(_leaves(field.type) for field in type_)
-    return 4 * _leaves(type_.value_type) if pa.types.is_list(type_) else 1
+        return sum(_leaves(field.type, texts=texts) for field in type_)
+    if pa.types.is_list(type_):
+        return 4 * _leaves(type_.value_type, texts=texts)
+    return int(pa.types.is_string(type_) or not texts)
 
 
-def _parse(text: str, validator: Draft202012Validator, type_: pa.DataType) -> Any:
+def _lengths(value: Any) -> set[int]:
+    """Return how many characters the texts in a value have."""
+    if isinstance(value, dict | list):
+        return set().union(*map(_lengths, value.values() if isinstance(value, dict) else value))
+    return {len(value)} if isinstance(value, str) else set()
+
+
+def _read(text: str, validator: Draft202012Validator) -> Any:
     try:
         value = well_formed_value(json.loads(_unfenced(text), parse_constant=_refuse))
     except (ValueError, RecursionError) as error:
         raise ValueError(f"expected JSON; {error}") from error
     if found := best_match(validator.iter_errors(value)):
         raise ValueError(f"expected JSON that follows the schema; {found.json_path}: {found.message[:200]}")
-    return _convert(value, type_)
+    return value
 
 
 def _matches(validator: Any, pattern: str, value: Any, _schema: Any) -> Iterator[ValidationError]:

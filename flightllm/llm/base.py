@@ -101,6 +101,13 @@ class Request:
     """How many characters at the prompt's start the prompts around it have too; engines may keep what they compute."""
     reuse: Reuse | None = field(default=None, compare=False)
     """What is known of the prompts that follow; engines may keep what these need."""
+    max_tokens: int | None = None
+    """Bound on the tokens of its answer, where that is not the call site's."""
+
+    @property
+    def limit(self) -> int:
+        """Return how many tokens the answer can have, a model's thinking included."""
+        return self.parameters.max_tokens if self.max_tokens is None else self.max_tokens
 
 
 @dataclass(frozen=True, slots=True)

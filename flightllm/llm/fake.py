@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from flightllm.errors import EngineUnavailableError
 from flightllm.llm.base import Completion, PrefixCache
-from flightllm.llm.fake_answers import answerer
+from flightllm.llm.fake_answers import answerer, likelihood
 from flightllm.llm.options import read_options
 from flightllm.llm.pull import More, pull
 from flightllm.llm.shares import Shares
@@ -162,7 +162,9 @@ class FakeEngine:
         if error:
             return Completion(request.id, None, error, prompt_tokens, cached)
         text = answer(seed)
-        return Completion(request.id, text, None, prompt_tokens, cached, -(-len(text) // _CHARS_PER_TOKEN))
+        confidence = likelihood(parameters.constraint, seed) if parameters.probability else None
+        tokens = -(-len(text) // _CHARS_PER_TOKEN)
+        return Completion(request.id, text, None, prompt_tokens, cached, tokens, confidence)
 
     def _error(self, request: Request, seed: int) -> str | None:
         options = self._options

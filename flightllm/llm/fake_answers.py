@@ -21,6 +21,7 @@ _WORDS = (
 )  # fmt: skip
 _POOL = 512
 _MAX_DEPTH = 8
+_STEPS = 10_000
 
 
 def answerer(constraint: Constraint) -> Callable[[int], str]:
@@ -35,6 +36,14 @@ def answerer(constraint: Constraint) -> Callable[[int], str]:
         schema = json.loads(constraint.schema)
         return lambda seed: json.dumps(instance(schema, random.Random(seed)), ensure_ascii=False)  # noqa: S311
     return lambda seed: f"{_WORDS[seed % 16]} {_WORDS[seed // 16 % 16]} {seed >> 32 & 0xFFFFFFFF:08x}"
+
+
+def likelihood(constraint: Constraint, seed: int) -> float | None:
+    """Return how probable an option is said to be: from its share to 1, by the hash; None where there are none."""
+    if not isinstance(constraint, Choice):
+        return None
+    share = 1 / len(constraint.options)
+    return share + (1 - share) * ((seed * 0x9E3779B97F4A7C15 >> 32) % _STEPS) / _STEPS
 
 
 def instance(schema: Any, rng: random.Random) -> Any:

@@ -43,6 +43,18 @@ def bound_async(limit: int) -> Callable[[httpx2.Response], Awaitable[None]]:
     return hook
 
 
+def keyed(header: str, key: str, host: str) -> Callable[[httpx2.Request], Awaitable[None]]:
+    """Return a hook for a client's requests: the key goes in a header of its own, and to `host` alone."""
+
+    async def hook(request: httpx2.Request) -> None:
+        request.headers.pop("Authorization", None)
+        request.headers.pop(header, None)
+        if request.url.host == host:
+            request.headers[header] = key
+
+    return hook
+
+
 def redirected(error: httpx2.RequestError, base_url: str) -> bool:
     """Tell whether an endpoint sent the client to another place, where it failed."""
     asked, own = error.request.url, httpx2.URL(base_url)

@@ -39,6 +39,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 try:
     import torch
 
+    from flightllm.llm.local_draws import Draws
     from flightllm.llm.local_grammar import GrammarRow, Grammars
     from flightllm.llm.local_kv import KeptStarts
     from flightllm.llm.local_model import PrefixModel, Rows
@@ -234,9 +235,16 @@ class LocalEngine:
     ) -> Completion:
         """Return what came of a request, of which a thinking model's text is split from what it thought."""
         completion = Completion(
-            request.id, found.text, None, prompt_tokens, found.cached, found.tokens, found.confidence
+            request.id,
+            found.text,
+            None,
+            prompt_tokens,
+            found.cached,
+            found.tokens,
+            found.confidence,
+            found.finish_reason,
         )
-        if self._encoder.form is None or not found.ids:
+        if self._encoder.form is None or request.parameters.constraint is not None:
             return completion
         split = self._encoder.answer(found.ids, thought)
         if not split.closed:
@@ -306,14 +314,15 @@ class LocalEngine:
                 rows, reused = prefill(turn.prompts, turn.prefix)
             else:
                 rows, reused = self._prefixes.prefill(prefill, turn)
+            draws = Draws(parameters, [request.prompt for request in turn.requests], self._random)
             if isinstance(parameters.constraint, Choice):
-                answers = self._choose(rows, parameters.constraint.options, parameters.temperature)
+                answers = self._choose(rows, parameters.constraint.options, draws)
             else:
                 room = self._limit - max(map(len, turn.prompts))
-                tokens = min(parameters.max_tokens, room)
+                limits = [min(request.limit, room) for request in turn.requests]
                 if thinking != UNTHINKING:
-                    tokens = thought_room(thinking, parameters.max_tokens, room)
-                answers = self._write(rows, parameters, tokens, cancelled, thinking)
+                    limits = [thought_room(thinking, parameters.max_tokens, room)] * len(turn.requests)
+                answers = self._write(rows, parameters, limits, draws, cancelled, thinking)
         except torch.OutOfMemoryError as exc:
             raise EngineError(f"the engine {self._name} ran out of device memory: lower [engine] batch_tokens") from exc
         answers[0].cached = reused
@@ -321,7 +330,7 @@ class LocalEngine:
             answer.cached = turn.prefix
         return answers
 
-    def _choose(self, rows: Rows, options: Sequence[str], temperature: float) -> list[_Answer]:
+    def _choose(self, rows: Rows, options: Sequence[str], draws: Draws) -> list[_Answer]:
         """Choose by the probability of each option, decoded token by token among the options alone."""
         continuations = [self._encoder.continuation(option) for option in options]
         end = self._encoder.tokenizer.eos_token_id
@@ -333,30 +342,40 @@ class LocalEngine:
             for option, token in following.items():
                 scores[:, option] += steps[:, tokens.index(token)]
         probabilities = scores.softmax(-1)
-        chosen = self._pick(scores, temperature).tolist()
+        chosen = draws.pick(scores, range(len(scores))).tolist()
         return [
             _Answer(options[index], len(continuations[index]), float(probabilities[row, index]))
             for row, index in enumerate(chosen)
         ]
 
     def _write(
-        self, rows: Rows, parameters: Parameters, max_tokens: int, cancelled: Callable[[], bool], thinking: str
+        self,
+        rows: Rows,
+        parameters: Parameters,
+        limits: Sequence[int],
+        draws: Draws,
+        cancelled: Callable[[], bool],
+        thinking: str,
     ) -> list[_Answer]:
-        """Generate token by token until every row has ended, dropping ended rows from the batch on the way."""
+        """Generate token by token until every row has ended, dropping ended rows from the batch on the way.
+
+        A row that reaches its limit has ended too, cut.
+        """
         constraint = parameters.constraint
         count = len(rows.logits)
         grammars: list[GrammarRow] | None = None
         if constraint is not None and not isinstance(constraint, Choice):
-            grammars = [self._grammars.row(constraint, max_tokens) for _ in range(count)]
+            grammars = [self._grammars.row(constraint, limit) for limit in limits]
         written: list[list[int]] = [[] for _ in range(count)]
+        cut = [True] * count
         active = list(range(count))
-        for step in range(max_tokens):
+        while True:
             _check(cancelled)
             logits = rows.logits.float()
             if grammars is not None:
                 allowed = torch.stack([grammars[row].allowed() for row in active]).to(logits.device)
                 logits = logits.masked_fill(~allowed, -math.inf)
-            tokens = self._pick(logits, parameters.temperature)
+            tokens = draws.pick(logits, active)
             kept = []
             for place, (row, token) in enumerate(zip(active, tokens.tolist(), strict=True)):
                 written[row].append(token)
@@ -365,22 +384,20 @@ class LocalEngine:
                     ended = ended or self._encoder.ends_thought(written[row])
                 if grammars is not None:
                     ended = grammars[row].accept(token) or ended
-                if not ended:
+                cut[row] = not ended
+                if not ended and len(written[row]) < limits[row]:
                     kept.append(place)
-            if not kept or step + 1 == max_tokens:
+            if not kept:
                 break
             if len(kept) < len(active):
                 self._model.select(rows, kept)
                 tokens = tokens[kept]
                 active = [active[place] for place in kept]
             self._model.advance(rows, tokens)
-        return [_Answer(self._encoder.decode(ids), len(ids), ids=ids) for ids in written]
-
-    def _pick(self, logits: torch.Tensor, temperature: float) -> torch.Tensor:
-        """Return the best column of each row, or one drawn at `temperature`."""
-        if temperature <= 0:
-            return logits.argmax(-1)
-        return torch.multinomial((logits / temperature).softmax(-1), 1, generator=self._random)[:, 0]
+        return [
+            _Answer(self._encoder.decode(ids), len(ids), ids=ids, finish_reason="length" if is_cut else "stop")
+            for ids, is_cut in zip(written, cut, strict=True)
+        ]
 
 
 class _Answer:
@@ -389,13 +406,21 @@ class _Answer:
     `ids` are the tokens of a text that was written, not chosen.
     """
 
-    __slots__ = ("cached", "confidence", "ids", "text", "tokens")
+    __slots__ = ("cached", "confidence", "finish_reason", "ids", "text", "tokens")
 
-    def __init__(self, text: str, tokens: int, confidence: float | None = None, ids: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        text: str,
+        tokens: int,
+        confidence: float | None = None,
+        ids: Sequence[int] = (),
+        finish_reason: str = "stop",
+    ) -> None:
         self.ids = ids
         self.text = text
         self.tokens = tokens
         self.confidence = confidence
+        self.finish_reason = finish_reason
         self.cached = 0
 
 

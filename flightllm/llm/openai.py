@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import structlog
 
 from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
-from flightllm.llm.base import Completion, KvEventsAddress, PrefixCache, Request, cache_salt
+from flightllm.llm.base import Choice, Completion, KvEventsAddress, Parameters, PrefixCache, Request, cache_salt
 from flightllm.llm.formats import messages, one_text
-from flightllm.llm.openai_answers import MalformedError, MiscountError, read_chat, read_texts
-from flightllm.llm.openai_options import OpenAIOptions
-from flightllm.llm.openai_wire import share_out, spellings
-from flightllm.llm.options import read_options
+from flightllm.llm.openai_answers import (
+    Answer,
+    MalformedError,
+    MiscountError,
+    Usage,
+    model_names,
+    model_owners,
+    read_chat,
+    read_texts,
+)
+from flightllm.llm.openai_capabilities import Asking, Capabilities, Plan, Refusal
+from flightllm.llm.openai_options import OpenAIOptions, read_openai_options
+from flightllm.llm.openai_wire import share_out, with_reasoning
+from flightllm.llm.probabilities import TOP, read_probability
 from flightllm.llm.prompts import read_tokenizer
+from flightllm.llm.providers import UNKNOWN, provider_of
 from flightllm.llm.secrets import shown_address
 from flightllm.llm.shares import Shares
 from flightllm.llm.vllm_kv import Hints
@@ -30,14 +45,29 @@ try:
     import openai
     from aiolimiter import AsyncLimiter
 
-    from flightllm.llm.http_bodies import ENCODING, BodyError, bound_async, redirected
+    from flightllm.llm.http_bodies import ENCODING, BodyError, bound_async, keyed, redirected
+    from flightllm.llm.openai_faults import (
+        Fault,
+        Kind,
+        hidden,
+        named_parameter,
+        never_again,
+        read_fault,
+        told,
+        unreachable,
+    )
 except ImportError as exc:
     raise MissingExtraError("the engine 'openai'", "openai") from exc
 
 _CHARS_PER_TOKEN = 4
 _PROBE_SECONDS = 5.0
-_GONE_STATUSES = frozenset({429, 502, 503, 504})
-_REFUSED_STATUSES = frozenset({400, 404, 413, 415, 422})
+_RECOGNISE_SECONDS = 2.0
+_CHECK_SECONDS = 30.0
+_FORBIDDEN = 403
+_TOPS = (TOP, 5)
+"""How many log probabilities to ask for, best first; some endpoints take fewer, some none."""
+_NAMED = 5
+_CHECK = Request(0, "Is water wet? Answer Yes or No.", Parameters(8, constraint=Choice(("Yes", "No"))), "", "", ())
 _log = structlog.get_logger(__name__)
 
 
@@ -50,23 +80,20 @@ class OpenAIEngine:
     reconnects = True
     """Nothing of it dies with the endpoint: it may be asked again, and what else it is asked goes on."""
 
-    def __init__(self, model: str, window: int, options: OpenAIOptions) -> None:
+    def __init__(self, model: str, window: int, options: OpenAIOptions, reasoning: str | None = None) -> None:
         self._model = model
+        self._reasoning = reasoning
         self._window = window
         self._options = options
         self._per_request = options.prompts_per_request
-        self._spelling: dict[type, int] = {}
-        self._tokens_key = "max_tokens"
-        self._client = openai.AsyncOpenAI(
-            base_url=options.base_url,
-            api_key=options.read_key(),
-            timeout=options.timeout,
-            max_retries=options.max_retries,
-            default_headers={"Accept-Encoding": ENCODING},
-            http_client=openai.DefaultAsyncHttpxClient(
-                event_hooks={"response": [bound_async(options.response_bytes)]}, timeout=options.timeout
-            ),
+        self._record = Capabilities(
+            options.known_provider, model, chat=not options.completions, constraints=options.send_constraints
         )
+        self._recognising = asyncio.Lock()
+        self._recognised = self._record.provider is not UNKNOWN
+        self._key = options.read_key()
+        self._address = options.address.replace("{model}", quote(model, safe=""))
+        self._client = _client(self._address, self._key, options)
         self._request_limit = _request_limiter(options.requests_per_minute)
         self._token_limit = AsyncLimiter(options.tokens_per_minute, 60) if options.tokens_per_minute else None
         self._shares = Shares(window)
@@ -75,17 +102,26 @@ class OpenAIEngine:
     @property
     def name(self) -> str:
         """Return the engine kind, model and endpoint."""
-        return f"openai ({self._model} at {shown_address(self._options.base_url)})"
+        return f"openai ({self._model} at {shown_address(self._address)})"
 
     @property
     def revision(self) -> str:
         """Return the endpoint and the model's name: all that is known from outside."""
-        return f"openai-1 {self._options.base_url} {self._model} {'text' if self._options.completions else 'chat'}"
+        return f"openai-1 {self._address} {self._model} {self._way}{self._told}"
 
     @property
     def shared_revision(self) -> str:
         """Return what other endpoints of the same model have in common with it."""
-        return f"openai-1 {self._model} {'text' if self._options.completions else 'chat'}"
+        return f"openai-1 {self._model} {self._way}{self._told}"
+
+    @property
+    def _told(self) -> str:
+        """Return what else decides on answers; nothing at the defaults."""
+        return self._options.told() + (f" {self._reasoning}" if self._reasoning not in {None, "off"} else "")
+
+    @property
+    def _way(self) -> str:
+        return "text" if self._options.completions else "chat"
 
     @property
     def prefix_cache(self) -> PrefixCache | None:
@@ -129,16 +165,83 @@ class OpenAIEngine:
         Raises:
             EngineUnavailableError: it cannot be reached, or says that it is overloaded or gone.
         """
-        client = self._client.with_options(max_retries=0, timeout=_PROBE_SECONDS)
         try:
-            self._loop.run(_listed(client))
+            self._loop.run(_listed(self._quick(_PROBE_SECONDS)))
         except openai.APIConnectionError as exc:
-            raise EngineUnavailableError(f"the engine {self.name} cannot be reached: {exc}") from exc
+            raise self._unreachable(exc) from exc
         except openai.APIStatusError as exc:
-            if exc.status_code in _GONE_STATUSES:
-                raise EngineUnavailableError(
-                    f"the engine {self.name} is overloaded or gone (HTTP {exc.status_code})"
-                ) from exc
+            fault = read_fault(exc, self._model, self._key)
+            if fault.kind in {Kind.GONE, Kind.RATE}:
+                raise EngineUnavailableError(f"the engine {self.name} {fault.text}") from exc
+
+    def check(self) -> tuple[str, str]:
+        """Ask the endpoint for its models, and the model one short question; return what was found, and a warning.
+
+        Raises:
+            EngineUnavailableError: nothing answers there; says what to change.
+            EngineError: the key, the model or the path is wrong, or the quota is used up; says what to change.
+        """
+        place = shown_address(self._address)
+        names, told = self._names()
+        try:
+            [completion] = self._loop.run(self._asked_once())
+        except EngineUnavailableError as exc:
+            if isinstance(exc, _UnreachableError):
+                raise self._to_change(exc, Kind.GONE, names) from exc
+            return f"{place} answers{told}", str(exc)
+        except _FaultError as exc:
+            raise self._to_change(exc, exc.kind, names) from exc
+        return f"{place} answers{told}", completion.error or ""
+
+    def _names(self) -> tuple[list[str], str]:
+        """Return the models that the endpoint lists, and what that says in words."""
+        try:
+            document = json.loads(self._loop.run(_listed(self._quick(_PROBE_SECONDS))))
+        except openai.APIConnectionError as exc:
+            raise self._to_change(self._unreachable(exc), Kind.GONE, []) from exc
+        except openai.APIStatusError as exc:
+            fault = read_fault(exc, self._model, self._key)
+            if exc.status_code == 401 or fault.kind is Kind.QUOTA:
+                raise self._to_change(_FaultError(f"the engine {self.name} {fault.text}"), fault.kind, []) from exc
+            return [], f", without a list of models (HTTP {exc.status_code})"
+        except (openai.APIError, ValueError, RecursionError):
+            return [], ", without a list of models"
+        self._recognised = True
+        self._note_owner(document)
+        names = model_names(document)
+        if self._model in names or f"{self._model}:latest" in names:
+            return names, f" and has the model {self._model}"
+        return names, f", without {self._model!r} in its list of models" if names else ", without a list of models"
+
+    async def _asked_once(self) -> list[Completion]:
+        """Answer one short prompt without retries, so that it takes seconds at most."""
+        patient, self._client = self._client, self._quick(min(self._options.timeout, _CHECK_SECONDS))
+        try:
+            return await self._answer([_CHECK])
+        finally:
+            self._client = patient
+
+    def _to_change(self, error: EngineError, kind: Kind, names: list[str]) -> EngineError:
+        """Return an error that says which line of the configuration to change."""
+        lines = {
+            Kind.KEY: f'api_key = "env:{self._options.key_variable}"',
+            Kind.QUOTA: f'api_key = "env:{self._options.key_variable}"',
+            Kind.MODEL: f'model = "{names[0] if names else "…"}"',
+            Kind.PATH: 'base_url = "http://HOST:PORT/v1"',
+            Kind.GONE: 'base_url = "http://HOST:PORT/v1"',
+        }
+        listed = ""
+        if kind is Kind.MODEL and names:
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            listed = f"; it lists {', '.join(names[:_NAMED])}{more}"
+        return type(error)(f"{error}{listed}; the line to change is [engine] {lines[kind]}")
+
+    def _quick(self, seconds: float) -> openai.AsyncOpenAI:
+        return self._client.with_options(max_retries=0, timeout=seconds)
+
+    def _unreachable(self, error: openai.APIConnectionError) -> _UnreachableError:
+        reason = hidden(unreachable(error), self._key)
+        return _UnreachableError(f"the engine {self.name} cannot be reached: {reason}")
 
     def close(self) -> None:
         """Abort what runs and close the connections. Idempotent."""
@@ -177,48 +280,58 @@ class OpenAIEngine:
         return [Completion(request.id, None, f"the engine {self.name} {what}") for request in group]
 
     async def _send(self, group: Sequence[Request]) -> list[Completion]:
-        """Send one HTTP request, saying the constraint in the best way the endpoint has not refused yet.
+        """Answer some prompts in the form that the endpoint is known to take, or is found to, in a few HTTP requests.
 
         Raises:
-            _RefusedError: the endpoint refuses the request even without a constraint.
+            _RefusedError: the endpoint refuses the prompts in every form.
         """
-        constraint = group[0].parameters.constraint
-        ways = spellings(constraint) if self._options.send_constraints else [{}]
-        kind = type(constraint)
-        way = min(self._spelling.get(kind, 0), len(ways) - 1)
+        await self._recognise()
+        parameters = group[0].parameters
+        level = parameters.reasoning or self._reasoning or "off"
+        limit = max(one.limit for one in group)
+        asking, used = Asking(self._record, parameters, level, limit, self._further_parameters(parameters)), Usage()
         while True:
+            plan = asking.plan()
             try:
-                completions = await self._post(group, ways[way])
+                answers, usage = await self._post(group, plan)
+            except _RowsError as exc:
+                return self._failures(group, str(exc))
             except _RefusedError as exc:
-                way += 1
-                if way == len(ways) or not exc.of_request:
+                if not exc.of_request or not asking.refused(plan, exc.refusal):
                     raise
-            else:
-                # Remembered only once a plainer spelling worked: else it was the prompt that was refused.
-                self._spelling[kind] = max(self._spelling.get(kind, 0), way)
-                return completions
+                continue
+            asking.accepted(plan)
+            used += usage
+            read = [asking.read(plan, answer, usage) for answer in answers]
+            if not any(again for _, again in read):
+                options = _options(parameters)
+                found = [replace(one, confidence=read_probability(one.logprobs, one.text, options)) for one, _ in read]
+                return share_out(group, found, with_reasoning(used, found))
 
-    async def _post(self, group: Sequence[Request], constraint: dict[str, Any]) -> list[Completion]:
-        await self._await_limits(group)
-        arguments = {"temperature": group[0].parameters.temperature, **constraint}
-        further = self._further(group[0]) | self._hint(group)
-        if further:
-            arguments["extra_body"] = {**further, **constraint.get("extra_body", {})}
+    def _further_parameters(self, parameters: Parameters) -> dict[str, Sequence[object]]:
+        """Return what asks for log probabilities, each with the numbers of them to try."""
+        if not _options(parameters):
+            return {}
+        if self._options.completions:
+            return {"logprobs": _TOPS}
+        return {"logprobs": (True,), "top_logprobs": _TOPS}
+
+    async def _post(self, group: Sequence[Request], plan: Plan) -> tuple[list[Answer], Usage]:
+        await self._await_limits(group, plan)
         try:
-            return await self._call(group, arguments)
+            return await self._call(group, plan)
         except (MalformedError, BodyError) as exc:
             raise _MalformedAnswerError(f"gave an answer that cannot be read: {exc}", exc) from exc
-        except openai.APITimeoutError:
-            return self._failures(group, f"did not answer within {self._options.timeout:g} s")
+        except openai.APITimeoutError as exc:
+            raise _RowsError(f"did not answer within {self._options.timeout:g} s") from exc
         except openai.APIConnectionError as exc:
             raise await self._broken(exc) from exc
         except openai.APIStatusError as exc:
-            if self._tokens_key == "max_tokens" and "max_completion_tokens" in exc.message:
-                self._tokens_key = "max_completion_tokens"  # what OpenAI's newer models call it
-                return await self._post(group, constraint)
-            return self._failed(group, exc)
+            if exc.status_code == _FORBIDDEN and "logprobs" in plan.body and "logprobs" in exc.message:
+                raise _RefusedError(exc.message, Refusal(told(exc), "logprobs")) from exc
+            raise self._failed(exc) from exc
         except openai.APIError as exc:
-            return self._failures(group, f"failed: {excerpt(exc.message)}")
+            raise _RowsError(f"failed: {hidden(excerpt(exc.message), self._key)}") from exc
         except UnicodeEncodeError as exc:
             raise _RefusedError("cannot be sent a prompt with lone surrogates, which UTF-8 does not have") from exc
         except Exception as exc:
@@ -226,16 +339,34 @@ class OpenAIEngine:
             _log.warning("response not understood", engine=self.name, error_type=type(exc).__name__)
             raise _MalformedAnswerError(f"gave a response that cannot be read ({type(exc).__name__})") from exc
 
+    async def _recognise(self) -> None:
+        """Look once who answers at an address that does not tell it: their list of models mostly does."""
+        async with self._recognising:  # all wait: what a request learns counts in the forms of who is there
+            if self._recognised:
+                return
+            self._recognised = True
+            try:
+                document = json.loads(await _listed(self._quick(_RECOGNISE_SECONDS)))
+            except Exception:  # noqa: BLE001 - no such list, or one that is broken in any way: who it is stays unknown
+                return
+            self._note_owner(document)
+
+    def _note_owner(self, document: object) -> None:
+        provider = provider_of(model_owners(document))
+        if provider is not UNKNOWN and self._record.provider is UNKNOWN:
+            self._record.recognise(provider)
+            _log.info("endpoint recognised", engine=self.name, provider=provider.name)
+
     async def _broken(self, error: openai.APIConnectionError) -> Exception:
         """Return what a connection that broke means: the endpoint is gone, or it breaks at these prompts alone."""
         cause = error.__cause__
-        gone = EngineUnavailableError(f"the engine {self.name} cannot be reached: {excerpt(str(cause or error))}")
+        gone = self._unreachable(error)
         if isinstance(cause, httpx2.DecodingError | httpx2.TooManyRedirects):
             return _MalformedAnswerError(f"gave an answer that cannot be read: {excerpt(str(cause))}")
-        if isinstance(cause, httpx2.ConnectError | httpx2.ProxyError) and not redirected(cause, self._options.base_url):
+        if isinstance(cause, httpx2.ConnectError | httpx2.ProxyError) and not redirected(cause, self._address):
             return gone
         try:
-            await _listed(self._client.with_options(max_retries=0, timeout=_PROBE_SECONDS))
+            await _listed(self._quick(_PROBE_SECONDS))
         except openai.APIConnectionError:
             return gone
         except Exception:  # noqa: BLE001 - it answers, whatever it says
@@ -254,44 +385,78 @@ class OpenAIEngine:
         del group
         return {}
 
-    async def _call(self, group: Sequence[Request], arguments: dict[str, Any]) -> list[Completion]:
+    async def _call(self, group: Sequence[Request], plan: Plan) -> tuple[list[Answer], Usage]:
         client: Any = self._client  # what it takes depends on the endpoint, not on the package's overloads
-        max_tokens = group[0].parameters.max_tokens
+        further = {**plan.options, **self._further(group[0]), **self._hint(group), **self._options.extra_body}
         if self._options.completions:
-            prompts = [one_text(request.prompt) for request in group]
-            prompt = prompts if len(prompts) > 1 else prompts[0]
+            prompts = [one_text(request.prompt) + plan.form.words for request in group]
             raw = await client.completions.with_raw_response.create(
-                model=self._model, prompt=prompt, max_tokens=max_tokens, **arguments
+                model=self._model,
+                prompt=prompts if len(prompts) > 1 else prompts[0],
+                max_tokens=plan.tokens,
+                extra_body=further,
             )
-            return share_out(group, *read_texts(raw.http_response.content, len(group)))
+            return read_texts(raw.http_response.content, len(group))
+        further = {self._record.tokens_key: plan.tokens, **further}
+        said = self._messages(group[0].prompt, plan)
         raw = await client.chat.completions.with_raw_response.create(
-            model=self._model, messages=messages(group[0].prompt), **{self._tokens_key: max_tokens}, **arguments
+            model=self._model, messages=said, extra_body=further
         )
-        return share_out(group, *read_chat(raw.http_response.content))
+        return read_chat(raw.http_response.content)
 
-    def _failed(self, group: Sequence[Request], error: openai.APIStatusError) -> list[Completion]:
-        """Turn an HTTP status that retrying did not cure into row errors, or an error of the whole call."""
-        status = error.status_code
-        if status in _GONE_STATUSES:
-            raise EngineUnavailableError(f"the engine {self.name} is overloaded or gone (HTTP {status})") from error
-        if status in {401, 403}:
-            raise EngineError(f"the engine {self.name} refuses the API key (HTTP {status})") from error
-        if status == 404:
-            raise EngineError(f"the engine {self.name} has no such endpoint or model (HTTP 404)") from error
-        if status in _REFUSED_STATUSES:
-            raise _RefusedError(f"refused: HTTP {status}: {excerpt(error.message)}") from error
-        return self._failures(group, f"failed (HTTP {status})")
+    def _messages(self, prompt: str, plan: Plan) -> list[dict[str, str]]:
+        """Return a prompt as chat messages: the configured system prompt first, the form's words last."""
+        said = messages(prompt)
+        said[-1]["content"] += plan.form.words
+        own = self._options.system_prompt
+        if own and said[0]["role"] == "system":
+            said[0]["content"] = f"{own}\n\n{said[0]['content']}"
+        elif own:
+            said.insert(0, {"role": "system", "content": own})
+        return said
 
-    async def _await_limits(self, group: Sequence[Request]) -> None:
+    def _failed(self, error: openai.APIStatusError) -> Exception:
+        """Return what an HTTP status that retrying did not cure means: for the rows, or for the whole call."""
+        fault: Fault = read_fault(error, self._model, self._key)
+        match fault.kind:
+            case Kind.REFUSED:
+                return _RefusedError(fault.text, Refusal(told(error), named_parameter(error)))
+            case Kind.FAILED:
+                return _RowsError(fault.text)
+            case Kind.RATE | Kind.GONE:
+                return EngineUnavailableError(f"the engine {self.name} {fault.text}")
+            case kind:
+                return _FaultError(f"the engine {self.name} {fault.text}", kind)
+
+    async def _await_limits(self, group: Sequence[Request], plan: Plan) -> None:
         if self._request_limit is not None:
             await self._request_limit.acquire()
         if self._token_limit is not None:
-            tokens = sum(self.count_tokens(request.prompt) + request.parameters.max_tokens for request in group)
+            tokens = sum(self.count_tokens(request.prompt) + plan.tokens for request in group)
             await self._token_limit.acquire(min(tokens, self._token_limit.max_rate))
 
 
-async def _listed(client: openai.AsyncOpenAI) -> None:
-    await client.with_raw_response.models.list()
+def _options(parameters: Parameters) -> tuple[str, ...]:
+    """Return the options whose probability is asked for; none where none is."""
+    constraint = parameters.constraint
+    return constraint.options if parameters.probability and isinstance(constraint, Choice) else ()
+
+
+async def _listed(client: openai.AsyncOpenAI) -> bytes:
+    listed = await client.with_raw_response.models.list()
+    return listed.http_response.content
+
+
+class _UnreachableError(EngineUnavailableError):
+    """No connection comes about."""
+
+
+class _FaultError(EngineError):
+    """What no later prompt would escape."""
+
+    def __init__(self, text: str, kind: Kind = Kind.FAILED) -> None:
+        super().__init__(text)
+        self.kind = kind
 
 
 class _RefusedError(Exception):
@@ -303,6 +468,14 @@ class _RefusedError(Exception):
     """It may take the prompts one by one."""
     again = True
     """To ask one by one is no retry."""
+
+    def __init__(self, text: str, refusal: Refusal | None = None) -> None:
+        super().__init__(text)
+        self.refusal = refusal or Refusal("")
+
+
+class _RowsError(Exception):
+    """One HTTP request failed in a way that another form or single prompts would not cure."""
 
 
 class _MalformedAnswerError(_RefusedError):
@@ -319,10 +492,10 @@ class _MalformedAnswerError(_RefusedError):
 class TokenizingOpenAIEngine(OpenAIEngine):
     """One endpoint and model whose tokenizer is known, so that tokens are counted as there."""
 
-    def __init__(self, model: str, window: int, options: OpenAIOptions) -> None:
+    def __init__(self, model: str, window: int, options: OpenAIOptions, reasoning: str | None = None) -> None:
         self._encoder = read_tokenizer(options.tokenizer, chat=not options.completions)
         self._hints = Hints(self._encoder, keeping=options.kv_hints, evicting=options.reuse_hints)
-        super().__init__(model, window, options)
+        super().__init__(model, window, options, reasoning)
 
     def count_tokens(self, text: str) -> int:
         """Count the tokens of `text`, without special tokens."""
@@ -346,14 +519,37 @@ class TokenizingOpenAIEngine(OpenAIEngine):
 
 def create(config: EngineConfig) -> OpenAIEngine:
     """Make the engine that the configuration describes; nothing is sent yet."""
-    options = read_options(OpenAIOptions, "openai", config.options)
+    options = read_openai_options(config.options)
     kind = TokenizingOpenAIEngine if options.tokenizer else OpenAIEngine
-    return kind(config.model, config.max_in_flight, options)
+    return kind(config.model, config.max_in_flight, options, config.reasoning)
 
 
 def check(config: EngineConfig) -> None:
     """Read the options, and the key that they refer to."""
-    read_options(OpenAIOptions, "openai", config.options).read_key()
+    read_openai_options(config.options).read_key()
+
+
+def _client(address: str, key: str, options: OpenAIOptions) -> openai.AsyncOpenAI:
+    """Return the client that sends what the options say beside each request."""
+    header = options.known_provider.key_header
+    hooks: dict[str, list[Callable[..., Any]]] = {"response": [never_again(bound_async(options.response_bytes))]}
+    if header:
+        hooks["request"] = [keyed(header, key, httpx2.URL(address).host)]
+    return openai.AsyncOpenAI(
+        base_url=address,
+        api_key=key,
+        organization=options.organization or None,
+        project=options.project or None,
+        timeout=options.timeout,
+        max_retries=options.max_retries,
+        default_headers={"Accept-Encoding": ENCODING, **options.read_headers()},
+        default_query=options.read_query(),
+        http_client=openai.DefaultAsyncHttpxClient(
+            event_hooks=hooks,
+            timeout=options.timeout,
+            proxy=options.read_proxy(),
+        ),
+    )
 
 
 def _request_limiter(per_minute: float) -> AsyncLimiter | None:

@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 import math
 from base64 import b64decode
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flightllm.llm.finish_reasons import BROKEN, FILTERED, LENGTH, read_finish
 from flightllm.texts import excerpt, well_formed
 
 _MOST_TOKENS = 1 << 31
 """No request has so many: a count from here on is a mistake."""
-_FILTERED = frozenset({"content_filter", "safety"})
 
 
 class MalformedError(Exception):
@@ -33,12 +33,20 @@ class MiscountError(MalformedError):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a body says to one prompt: a text or an error, why the model stopped, and what a refusal said."""
+    """What a body says to one prompt: a text or an error, why the model stopped, and what a refusal said.
+
+    `logprobs` are the log probabilities of its tokens as the body has them, and `confidence` is the probability of the
+    option that was chosen.
+    """
 
     text: str | None
     error: str | None = None
     finish_reason: str = "stop"
     refusal: str | None = None
+    reasoning: str = ""
+    """What the model thought before, where the endpoint tells it apart."""
+    logprobs: object = field(default=None, compare=False, repr=False)
+    confidence: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +56,16 @@ class Usage:
     prompt_tokens: int = 0
     cached_tokens: int = 0
     completion_tokens: int = 0
+    reasoning_tokens: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        """Add up what two requests took."""
+        return Usage(
+            self.prompt_tokens + other.prompt_tokens,
+            self.cached_tokens + other.cached_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
+        )
 
 
 def read_chat(body: bytes) -> tuple[list[Answer], Usage]:
@@ -61,11 +79,18 @@ def read_chat(body: bytes) -> tuple[list[Answer], Usage]:
     message = choice.get("message")
     if not isinstance(message, dict):
         raise MalformedError(f"choices[0].message is {_kind(message)}, not an object")
-    return [_answer(choice, message, "content")], _usage(document)
+    answer = _answer(choice, message, "content")
+    return [replace(answer, reasoning=_reasoning(message))], _usage(document)
+
+
+def _reasoning(message: Mapping[str, Any]) -> str:
+    """Return a thought that stands beside the answer, under the names that endpoints have for it."""
+    found = (message.get(name) for name in ("reasoning_content", "reasoning"))
+    return next((one for one in found if isinstance(one, str) and one), "")
 
 
 def read_texts(body: bytes, count: int) -> tuple[list[Answer], Usage]:
-    """Read the body of a completion of `count` prompts; the answers are in their order.
+    """Read the body of a completion of `count` prompts; the answers are in their order. See `read_chat`.
 
     Raises:
         MalformedError: it is none.
@@ -88,6 +113,23 @@ def read_vectors(body: bytes, count: int, dimensions: int = 0) -> NDArray[np.flo
         if len(row) != length:
             raise MalformedError(f"the vector of text {place} has {len(row)} numbers, not {length}")
     return np.stack(rows)
+
+
+def model_names(document: object) -> list[str]:
+    """Return the models that a list names, whether it is OpenAI's object or a bare list; none where it is no list."""
+    found = document.get("data") if isinstance(document, dict) else document
+    rows = found if isinstance(found, list) else []
+    names = [one.get("id") for one in rows if isinstance(one, dict)]
+    return [name.removeprefix("models/") for name in names if isinstance(name, str)]  # the prefix is Gemini's
+
+
+def model_owners(document: object) -> Iterator[str]:
+    """Yield whom a list of models says that each is of."""
+    found = document.get("data") if isinstance(document, dict) else document
+    for one in found if isinstance(found, list) else []:
+        owner = one.get("owned_by") if isinstance(one, dict) else None
+        if isinstance(owner, str):
+            yield owner
 
 
 def _document(body: bytes) -> dict[str, Any]:
@@ -144,11 +186,14 @@ def _in_order(document: Mapping[str, Any], key: str, count: int) -> list[dict[st
 
 def _answer(choice: Mapping[str, Any], holder: Mapping[str, Any], key: str) -> Answer:
     """Read one choice; `holder` has the text under `key`."""
-    given = choice.get("finish_reason")
-    reason = given if isinstance(given, str) else "stop"
-    if reason in _FILTERED:
-        return Answer(None, f"the endpoint's content filter stopped the answer (finish_reason {reason!r})", reason)
+    reason, word = read_finish(choice.get("finish_reason"))
     refusal = holder.get("refusal")
+    if reason == FILTERED:
+        said = f": {excerpt(refusal)}" if refusal and isinstance(refusal, str) else ""
+        why = _filters(choice) or f"finish_reason {excerpt(word, 40)!r}"
+        return Answer(None, f"the endpoint's content filter stopped the answer ({why}){said}", reason)
+    if reason == BROKEN:
+        return Answer(None, f"the endpoint broke the answer off (finish_reason {excerpt(word, 40)!r})", reason)
     try:
         text = _text(holder.get(key), key)
     except _Refusal as said:
@@ -158,9 +203,17 @@ def _answer(choice: Mapping[str, Any], holder: Mapping[str, Any], key: str) -> A
     if refusal and isinstance(refusal, str) and not text:
         return Answer(None, f"the model refused: {excerpt(refusal)}", reason, refusal)
     if text is None:
-        cut = ": it reached max_tokens before it wrote any" if reason == "length" else ""
+        cut = ": it reached max_tokens before it wrote any" if reason == LENGTH else ""
         return Answer(None, f"the endpoint returned no text{cut}", reason)
-    return Answer(well_formed(text), None, reason)
+    return Answer(well_formed(text), None, reason, logprobs=choice.get("logprobs"))
+
+
+def _filters(choice: Mapping[str, Any]) -> str:
+    """Return which of Azure's filters took the answer away; nothing where that is not told."""
+    results = choice.get("content_filter_results")
+    if not isinstance(results, dict):
+        return ""
+    return ", ".join(name for name, one in results.items() if isinstance(one, dict) and one.get("filtered") is True)
 
 
 class _Refusal(Exception):  # noqa: N818 - no failure: the model said so
@@ -191,7 +244,10 @@ def _usage(document: Mapping[str, Any]) -> Usage:
     prompt = _tokens(usage.get("prompt_tokens"))
     details = usage.get("prompt_tokens_details")
     cached = _tokens(details.get("cached_tokens")) if isinstance(details, dict) else 0
-    return Usage(prompt, min(cached, prompt), _tokens(usage.get("completion_tokens")))
+    completion = _tokens(usage.get("completion_tokens"))
+    further = usage.get("completion_tokens_details")
+    reasoning = _tokens(further.get("reasoning_tokens")) if isinstance(further, dict) else 0
+    return Usage(prompt, min(cached, prompt), completion, min(reasoning, completion))
 
 
 def _tokens(count: object) -> int:

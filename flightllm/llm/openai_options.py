@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
 
-from flightllm.config.secrets import read_secret
+from flightllm.config.secrets import REFERENCE, read_secret
 from flightllm.errors import ConfigError
 from flightllm.llm.kv_addresses import check_heard
+from flightllm.llm.options import read_options
+from flightllm.llm.providers import NAMES, Provider, named, provider_at
 from flightllm.llm.secrets import holds_secret, shown_address
 
 APIS = ("auto", "chat", "completions")
 RESPONSE_BYTES = 32 << 20
 _HOSTED = "https://api.openai.com/v1"
+_KEY_ENV = "OPENAI_API_KEY"
+_TABLES = frozenset({"extra_body", "headers", "query"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +32,12 @@ class OpenAIOptions:
     `api_key` refers to the key, `env:NAME` or `file:PATH`; `api_key_env` and `api_key_file` are these two apart.
     `response_bytes` is how long the body of one response can be, unpacked: a longer one is an error of its rows.
 
+    `provider` says what the endpoint is where its address does not tell; it gives `base_url` and the key's variable
+    their defaults. `extra_body` adds keys to each request, `headers` and `query` to each HTTP request: tables, or in
+    SQL JSON objects as texts. `organization` and `project` are OpenAI's, `api_version` is Azure's. `proxy` is an
+    address, or where that has a password `env:NAME`; without it the environment's HTTPS_PROXY holds. `system_prompt` is
+    told to the model before each prompt.
+
     Where the endpoint is vLLM: `tokenizer` is the model's folder or hub name, so that tokens are counted as it does;
     `kv_events` is the ZeroMQ address at which it tells what its prefix cache holds, `kv_replay` the one at which it
     tells past events again; `block_tokens` and `cache_blocks` are the shape of that cache; `max_model_len` is its own
@@ -36,7 +49,7 @@ class OpenAIOptions:
     """
 
     base_url: str = _HOSTED
-    api_key_env: str = "OPENAI_API_KEY"
+    api_key_env: str = _KEY_ENV
     api_key_file: str = ""
     api: str = "auto"
     prompts_per_request: int = 1
@@ -57,6 +70,15 @@ class OpenAIOptions:
     kv_hints: bool = False
     reuse_hints: bool = False
     response_bytes: int = RESPONSE_BYTES
+    provider: str = ""
+    extra_body: Mapping[str, object] = field(default_factory=dict)
+    headers: Mapping[str, object] = field(default_factory=dict)
+    query: Mapping[str, object] = field(default_factory=dict)
+    organization: str = ""
+    project: str = ""
+    proxy: str = ""
+    api_version: str = ""
+    system_prompt: str = ""
 
     def __post_init__(self) -> None:
         if self.api_key and holds_secret("api_key", self.api_key):
@@ -75,7 +97,25 @@ class OpenAIOptions:
             raise ValueError("response_bytes: must be positive")
         if self.requests_per_minute < 0 or self.tokens_per_minute < 0:
             raise ValueError("requests_per_minute, tokens_per_minute: must not be negative")
+        if self.provider and named(self.provider) is None:
+            raise ValueError(f"provider: expected one of {', '.join(NAMES)}, got {self.provider!r}")
+        self._check_further()
         self._check_cache()
+
+    def _check_further(self) -> None:
+        for name in ("headers", "query"):
+            for key, value in getattr(self, name).items():
+                if not isinstance(value, str):
+                    raise ValueError(f"{name}: {key} must be a text, got {value!r}")  # noqa: TRY004 - told as all are
+                if holds_secret(key, value):
+                    raise ValueError(f"{name}: write {key} as env:NAME or file:PATH, never the secret itself")
+        if self.proxy and REFERENCE.fullmatch(self.proxy) is None:
+            if holds_secret("", self.proxy):
+                raise ValueError("proxy: an address with a password must be env:NAME or file:PATH")
+            if not self.proxy.startswith(("http://", "https://", "socks5://", "socks5h://")):
+                raise ValueError(f"proxy: expected http://HOST:PORT, got {self.proxy!r}")
+        if self.completions and self.system_prompt:
+            raise ValueError("system_prompt: completions take none; write it into the prompts")
 
     def _check_cache(self) -> None:
         if self.kv_events and not self.tokenizer:
@@ -95,6 +135,61 @@ class OpenAIOptions:
         """Say whether prompts go to `/completions`."""
         return self.api == "completions" or (self.api == "auto" and self.prompts_per_request > 1)
 
+    @property
+    def known_provider(self) -> Provider:
+        """Return what is known of the endpoint: by its name or its address."""
+        return named(self.provider) or provider_at(self.base_url)
+
+    @property
+    def address(self) -> str:
+        """Return the base URL: the provider's own where none is given, Azure's with the path that it needs."""
+        provider = self.known_provider
+        if self.base_url == _HOSTED and provider.base_url:
+            return provider.base_url
+        if provider.name == "azure" and urlsplit(self.base_url).path in {"", "/"}:
+            path = "/openai/deployments/{model}" if self.api_version else "/openai/v1"
+            return self.base_url.rstrip("/") + path
+        return self.base_url
+
+    @property
+    def key_variable(self) -> str:
+        """Return the environment variable that holds the key, unless a file or a reference is given."""
+        own = self.known_provider.key_env
+        return own if own and self.api_key_env == _KEY_ENV else self.api_key_env
+
+    def read_query(self) -> dict[str, str]:
+        """Return what each address has after its `?`."""
+        version = {"api-version": self.api_version} if self.api_version else {}
+        return version | self._read("query")
+
+    def read_headers(self) -> dict[str, str]:
+        """Return further headers; what refers to a secret is read."""
+        return self._read("headers")
+
+    def read_proxy(self) -> str | None:
+        """Return the proxy's address, None for that of the environment."""
+        if REFERENCE.fullmatch(self.proxy):
+            return read_secret("[engine] proxy", self.proxy)
+        return self.proxy or None
+
+    def _read(self, name: str) -> dict[str, str]:
+        table: Mapping[str, object] = getattr(self, name)
+        return {
+            key: read_secret(f"[engine] {name}.{key}", str(value)) if REFERENCE.fullmatch(str(value)) else str(value)
+            for key, value in table.items()
+        }
+
+    def told(self) -> str:
+        """Return what else decides on answers, for the engine's revision; empty at the defaults."""
+        told = {
+            "extra_body": dict(self.extra_body),
+            "query": dict(self.query),
+            "api_version": self.api_version,
+            "system_prompt": self.system_prompt,
+        }
+        chosen = {name: value for name, value in told.items() if value}
+        return f" {json.dumps(chosen, sort_keys=True, default=str)}" if chosen else ""
+
     def read_key(self) -> str:
         """Return the key from where the options say, a file before the environment; one's own endpoints need none.
 
@@ -105,7 +200,25 @@ class OpenAIOptions:
             return read_secret("[engine] api_key", self.api_key)
         if self.api_key_file:
             return read_secret("[engine] api_key_file", f"file:{self.api_key_file}")
-        key = os.environ.get(self.api_key_env, "")
-        if not key and self.base_url == _HOSTED:
-            raise ConfigError(f"[engine] api_key_env: the environment variable {self.api_key_env} holds no API key")
+        variable = self.key_variable
+        key = os.environ.get(variable, "")
+        if not key and (self.known_provider.key_env or self.address == _HOSTED):
+            raise ConfigError(f"[engine] api_key_env: the environment variable {variable} holds no API key")
         return key or "none"
+
+
+def read_openai_options(options: Mapping[str, object]) -> OpenAIOptions:
+    """Read the options of an engine; tables can be JSON objects as texts, as SQL has no tables for options.
+
+    Raises:
+        ConfigError: an option is unknown or wrong.
+    """
+    tables = {}
+    for name in _TABLES & options.keys():
+        value = options[name]
+        if isinstance(value, str):
+            try:
+                tables[name] = json.loads(value)
+            except (ValueError, RecursionError) as error:
+                raise ConfigError(f"[engine] {name}: expected a table, or a text that is a JSON object") from error
+    return read_options(OpenAIOptions, "openai", {**options, **tables})

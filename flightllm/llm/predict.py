@@ -16,7 +16,7 @@ from typing import Protocol, cast
 
 from flightllm.errors import CancelledError
 from flightllm.llm.base import Choice, Completion, Engine, Parameters, PrefixCache, Request
-from flightllm.llm.fake_answers import answerer
+from flightllm.llm.fake_answers import answerer, likelihood
 from flightllm.llm.learned import Asked, Learned, asked_by
 from flightllm.llm.prefix import PrefixSimulator, Run, chained
 from flightllm.llm.prompts import misfit
@@ -186,13 +186,13 @@ class PredictingEngine:
             raise EnoughError("the prediction has seen as many prompts as it may")
         prompts = [request.prompt for request in requests]
         for request, (tokens, blocks) in zip(requests, self._tokens.cut(prompts), strict=True):
-            text, length = self._answer(request)
+            text, length, confidence = self._answer(request)
             error = misfit(tokens, self._least_answer(request.parameters), self._context)
             if error is not None:
                 answers.append(Completion(request.id, None, error, tokens))
                 continue
             run = Run(next(self._numbers), blocks, tokens, length)
-            self._flying[run.id] = Completion(request.id, text, None, tokens, 0, length), answers
+            self._flying[run.id] = Completion(request.id, text, None, tokens, 0, length, confidence), answers
             self._simulator.add(run)
 
     def _step(self) -> None:
@@ -219,8 +219,11 @@ class PredictingEngine:
             return known
         return self._engine.count_tokens(option) + self._learned.beyond(self._engine.count_tokens)
 
-    def _answer(self, request: Request) -> tuple[str, int]:
-        """Return a likely answer and its tokens; equal field values get equal answers in any order."""
+    def _answer(self, request: Request) -> tuple[str, int, float | None]:
+        """Return a likely answer, its tokens and its probability, if that is asked for.
+
+        Equal field values get equal answers in any order.
+        """
         asked = asked_by(request)
         if asked not in self._answerers:
             self._answerers[asked] = self._answerer(asked)
@@ -229,7 +232,9 @@ class PredictingEngine:
         key = salt + repr(sorted(request.fields)).encode("utf-8", "surrogatepass")
         seed = int.from_bytes(blake2b(key, digest_size=8).digest(), "little")
         text = pick((seed + self._turn) % _SEEDS)
-        return text, max(1, min(tokens(text), request.parameters.max_tokens))
+        parameters = request.parameters
+        confidence = likelihood(parameters.constraint, seed) if parameters.probability else None
+        return text, max(1, min(tokens(text), request.limit)), confidence
 
     def _answerer(self, asked: Asked) -> tuple[bytes, Callable[[int], str], Callable[[str], int]]:
         """Return what tells the call site from others, how to pick an answer by a seed, and how to tell its tokens."""

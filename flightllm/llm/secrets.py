@@ -1,5 +1,6 @@
 """Which options of an engine are secrets, and what of these is shown."""
 
+import json
 import re
 from collections.abc import Mapping
 from urllib.parse import parse_qsl, urlencode, urlsplit
@@ -13,6 +14,10 @@ def holds_secret(option: str, value: object) -> bool:
     """Tell whether an option's value is itself a secret, or an address with one in it, instead of a reference."""
     if names_secret(option):
         return not (isinstance(value, str) and REFERENCE.fullmatch(value))
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        value = _table(value)
+    if isinstance(value, Mapping):
+        return any(holds_secret(str(name), one) for name, one in value.items())
     if not isinstance(value, str) or "://" not in value:
         return False
     try:
@@ -20,6 +25,13 @@ def holds_secret(option: str, value: object) -> bool:
     except ValueError:  # no address after all
         return False
     return "@" in parts.netloc or any(names_secret(name) for name, _ in parse_qsl(parts.query))
+
+
+def _table(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def shown_address(address: str) -> str:

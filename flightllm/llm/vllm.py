@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,9 +20,11 @@ from flightllm.llm.base import (
     Request,
     cache_salt,
 )
+from flightllm.llm.bounded_schema import bounded
 from flightllm.llm.models import local_folder, model_digest, model_folder
 from flightllm.llm.options import read_options
 from flightllm.llm.parent import keep_children
+from flightllm.llm.probabilities import TOP, Step, option_probability
 from flightllm.llm.prompts import PromptEncoder, misfit
 from flightllm.llm.shares import Shares
 from flightllm.llm.thinking import UNTHINKING, no_room_to_think, open_thought, thought_room, unfinished_thought
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
 
 _CPU_KV_BYTES = 256 << 20
 _STOP_SECONDS = 20.0
+_LEAST_TOP_P = 1e-6
+"""vLLM takes no 0; this allows the most probable token alone, as 0 does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +46,6 @@ class VllmOptions:
     """The engine arguments set most often; 0 or None leaves vLLM's default. `engine_args` holds any others.
 
     On CPU the defaults are an explicit KV cache (else vLLM takes most of the memory), 32-token blocks and eager mode.
-    `confidence` asks for the probability of each choice; off on CPU by default, where vLLM first compiles for it.
     `kv_events` has the engine tell what its prefix cache holds, to others in this process or host, or at the ZeroMQ
     address given, as `tcp://*:5557`; `kv_replay` is then where it tells past events again.
 
@@ -61,7 +63,6 @@ class VllmOptions:
     block_size: int = 0
     enforce_eager: bool | None = None
     enable_prefix_caching: bool = True
-    confidence: bool | None = None
     kv_events: bool | str = False
     kv_replay: str = ""
     kv_store: str = ""
@@ -107,7 +108,6 @@ class VllmEngine:
         self._window = window
         self._encoder = PromptEncoder(folder, reasoning=reasoning)
         self._hints = _hints(self._encoder, arguments.kv_transfer_config, evicting=bool(options.evicting))
-        self._confidence = options.confidence if options.confidence is not None else not on_cpu()
         self._thinks = self._encoder.form is not None
         self._choice_tokens: dict[Choice, int] = {}
         self._numbers = count()
@@ -124,6 +124,8 @@ class VllmEngine:
             self._end()
             raise EngineUnavailableError(f"the engine {self._name} did not start: {exc}") from exc
         self._limit: int = self._engine.model_config.max_model_len
+        most = self._engine.model_config.max_logprobs
+        self._most_logprobs = TOP if most < 0 else min(TOP, most)
         dtype = self._engine.model_config.dtype
         self._revision = " ".join(("vllm-1", model_digest(folder), str(dtype), *lossy)) + self._encoder.revision
 
@@ -211,11 +213,11 @@ class VllmEngine:
         if mode != UNTHINKING:
             return await self._think(request, mode, ids)
         room = self._limit - len(ids)
-        sampling = _sampling(request, answer, room, self._confidence, marks=self._thinks)
+        sampling = _sampling(request, answer, room, self._most_logprobs, marks=self._thinks)
         final = await self._generate(request, ids, sampling)
         if isinstance(final, str):
             return Completion(request.id, None, final, len(ids))
-        return self._read(_completion(request, len(ids), final), final)
+        return self._read(request, _completion(request, len(ids), final), final)
 
     async def _think(self, request: Request, mode: str, ids: list[int]) -> Completion:
         """Have the model think until the mark that ends a thought, then answer.
@@ -244,13 +246,13 @@ class VllmEngine:
         error = misfit(len(behind), answer, self._limit)
         if error is None:
             left = self._limit - len(behind)
-            sampling = _sampling(request, answer, left, self._confidence, marks=True)
+            sampling = _sampling(request, answer, left, self._most_logprobs, marks=True)
             final = await self._generate(request, behind, sampling)
             error = final if isinstance(final, str) else None
         spent = begun.completion_tokens
         if error is not None:
             return replace(begun, text=None, error=error, reasoning_tokens=spent)
-        ended = self._read(_completion(request, len(behind), final), final, thought)
+        ended = self._read(request, _completion(request, len(behind), final), final, thought)
         return replace(
             ended,
             prompt_tokens=len(ids),
@@ -259,9 +261,9 @@ class VllmEngine:
             reasoning_tokens=spent,
         )
 
-    def _read(self, completion: Completion, final: Any, thought: Sequence[int] = ()) -> Completion:
-        """Make the text of a thinking model's tokens, without what it thought."""
-        if not self._thinks or completion.text is None:
+    def _read(self, request: Request, completion: Completion, final: Any, thought: Sequence[int] = ()) -> Completion:
+        """Make the text of a thinking model's tokens, without what it thought; a constraint lets it think nothing."""
+        if not self._thinks or completion.text is None or request.parameters.constraint is not None:
             return completion
         split = self._encoder.answer(final.outputs[0].token_ids, thought)
         if not split.closed:
@@ -319,28 +321,40 @@ def _completion(request: Request, prompt_tokens: int, final: Any) -> Completion:
     if output is None or output.finish_reason in {"abort", "error"}:
         reason = "without an answer" if output is None else f"with the reason {output.finish_reason!r}"
         return Completion(request.id, None, f"vLLM ended the request {reason}", prompt_tokens)
-    confidence = None
-    if isinstance(request.parameters.constraint, Choice) and output.cumulative_logprob is not None:
-        # Taken after the constraint's mask, so the options' probabilities sum to one.
-        confidence = math.exp(min(0.0, output.cumulative_logprob))
+    confidence, constraint = None, request.parameters.constraint
+    if isinstance(constraint, Choice) and output.logprobs:
+        confidence = option_probability(_steps(output), output.text, constraint.options)
     cached, tokens = final.num_cached_tokens or 0, len(output.token_ids)
     finish_reason = output.finish_reason or "stop"
     return Completion(request.id, output.text, None, prompt_tokens, cached, tokens, confidence, finish_reason)
 
 
-def _sampling(request: Request, answer: int, room: int, confidence: bool, *, marks: bool) -> Any:  # noqa: FBT001
+def _steps(output: Any) -> list[Step]:
+    """Return the tokens of an answer with the log probabilities of others, taken after the constraint's mask."""
+    listed = [
+        {token: ((one.decoded_token or "").encode(), min(0.0, one.logprob)) for token, one in place.items()}
+        for place in output.logprobs
+    ]
+    return [
+        Step(place[token][0], tuple(place.values())) for token, place in zip(output.token_ids, listed, strict=False)
+    ]
+
+
+def _sampling(request: Request, answer: int, room: int, most_logprobs: int, *, marks: bool) -> Any:
     from vllm import SamplingParams
     from vllm.sampling_params import RequestOutputKind
 
     parameters = request.parameters
     is_choice = isinstance(parameters.constraint, Choice)
     return SamplingParams(
-        max_tokens=min(max(parameters.max_tokens, answer) if is_choice else parameters.max_tokens, room),
+        max_tokens=min(max(request.limit, answer) if is_choice else request.limit, room),
         temperature=parameters.temperature,
+        top_p=max(parameters.top_p, _LEAST_TOP_P),
+        seed=parameters.seed,
         structured_outputs=_structured(parameters),
-        logprobs=0 if is_choice and confidence else None,
+        logprobs=most_logprobs if is_choice and parameters.probability else None,
         output_kind=RequestOutputKind.FINAL_ONLY,
-        detokenize=not marks,  # where thoughts are looked for, the text is made of the tokens
+        detokenize=not marks or parameters.constraint is not None,  # else the text is made here, of the tokens
     )
 
 
@@ -366,7 +380,7 @@ def _structured(parameters: Parameters) -> Any:
         case Choice(options):
             return StructuredOutputsParams(choice=list(options))
         case JsonSchema(schema):
-            return StructuredOutputsParams(json=schema)
+            return StructuredOutputsParams(json=bounded(schema))
         case Regex(pattern):
             return StructuredOutputsParams(regex=pattern)
         case None:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, TypeAlias, cast
+from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,11 @@ from flightllm.operators.batches import Unit
 from flightllm.operators.budget import Reservation
 from flightllm.operators.means import Means, Site
 from flightllm.operators.ranking import Ranking
+from flightllm.operators.repair import repair_prompt, repaired
 from flightllm.operators.requests import Requests
-from flightllm.operators.rows import Named, given_fields, read_answer, sql_value
+from flightllm.operators.rows import Named, Reading, Said, given_fields, read_answer, sql_value
 from flightllm.operators.trace import Trace
 from flightllm.plan.stages import BoundStep
-from flightllm.texts import well_formed
 
 _FINISHED_UNITS = 8
 """Finished units that may wait before they are handed on, so that cached answers do not pile up."""
@@ -29,7 +29,10 @@ _BACKLOG_RUNS, _BACKLOG_WINDOWS, _BACKLOG_BYTES = 4_096, 4, 64 << 20
 """What may be under way at once: so many runs, or windows of prompts if these are more; of wide rows so many bytes,
 if these are at least two windows."""
 _Place: TypeAlias = tuple[Unit, int, int]
-"""A unit, a call and a run of the unit: where an answer goes. Calls that differ in `on_error` alone share prompts."""
+"""A unit, a call and a run of the unit: where an answer goes.
+
+Calls that differ in `on_error` or `on_truncated` alone share prompts.
+"""
 _Fields: TypeAlias = list[tuple[str, str]]
 
 
@@ -44,6 +47,11 @@ class _Waiting:
     places: list[_Place]
     reservation: Reservation | None = None
     dispatch: Dispatch | None = None
+    max_tokens: int = 0
+    """What the request allowed."""
+    first: Said | None = None
+    """The first answer, where that is unusable and asked for again by the prompt `repair`."""
+    repair: str | None = None
     new: bool = True
     """The call did not want this key before."""
 
@@ -65,7 +73,7 @@ class Asker:
         """What another query asks; its answer comes to the claims."""
         self._ready: deque[_Waiting] = deque()
         self._failed: dict[bytes, str] = {}
-        self._partial: dict[bytes, str] = {}
+        self._partial: dict[bytes, Said] = {}
         """Answers that the token limit cut short: this pass uses them, and nobody keeps them."""
         self._seen = [set[bytes]() if site.repeats else None for site in sites]
         """Keys of the calls whose keys repeat among distinct tuples."""
@@ -213,8 +221,6 @@ class Asker:
         keys = [key for found in wanted for _, _, key, _ in found]
         mine = self._means.claims.claim(key for key in keys if key not in self._asked and key not in self._foreign)
         known = self._backing.cache.get(keys)
-        if self._partial:
-            known |= {key: self._partial[key] for key in keys if key in self._partial}
         self._means.claims.drop(known)
         asking: list[_Waiting] = []
         for call, found in zip(calls, wanted, strict=True):
@@ -237,15 +243,15 @@ class Asker:
         """Answer what is known, join what is asked already; tell whether it is to be asked."""
         key, site = waiting.key, self._sites[waiting.call]
         if key in known:
-            value, failure = read_answer(site.ai, known[key], None)
-            if failure is None:
+            reading = read_answer(site.ai, Said(known[key]))
+            if reading.failure is None:
                 site.counters.add(cache_hits=waiting.new)
-                self._fill(waiting, value, None)
+                self._fill(waiting, reading)
                 return False
             mine.update(self._means.claims.claim([key]))
-        if key in self._failed:
+        if key in self._partial or key in self._failed:
             self._means.claims.drop([key])
-            self._fill(waiting, None, self._failed[key])
+            self._again(waiting)
             return False
         asked = self._asked.get(key) or self._foreign.get(key)
         if asked is not None:
@@ -256,6 +262,16 @@ class Asker:
             return False
         self._asked[key] = waiting
         return True
+
+    def _again(self, waiting: _Waiting) -> None:
+        """Fill in what this pass was answered before: a text that the token limit cut, or a failure."""
+        if waiting.key in self._failed:
+            self._fill(waiting, Reading(None, self._failed[waiting.key]))
+            return
+        site = self._sites[waiting.call]
+        reading = read_answer(site.ai, self._partial[waiting.key])
+        site.counters.add(cache_hits=waiting.new and reading.failure is None)
+        self._fill(waiting, reading)
 
     def _wanted(self, unit: Unit, call: int) -> list[tuple[int, _Fields, bytes, bool]]:
         """Count and list the runs that need an answer, and whether the call wants their key for the first time."""
@@ -311,19 +327,22 @@ class Asker:
             site = self._sites[waiting.call]
             after = self._ready[1] if len(self._ready) > 1 else None
             following = None if after is None else (after.call, after.fields)
-            request = self._requests.make((waiting.call, waiting.fields), following, again=self._goes_on(waiting))
+            again = self._goes_on(waiting)
+            prompt = waiting.call, waiting.fields
+            request = self._requests.make(prompt, following, again=again, repair=waiting.repair)
             if self._backing.budget is not None:
                 waiting.reservation = self._backing.budget.take(request, waits=bool(self._flying))
                 if waiting.reservation is None and self._backing.budget.refusal is None:
                     return None
             self._ready.popleft()
             if self._backing.budget is not None and waiting.reservation is None:
-                self._answered(waiting, None, self._backing.budget.refusal)
+                self._answered(waiting, waiting.first or Said(None, self._backing.budget.refusal))
                 continue
             self._flying[request.id] = waiting
+            waiting.max_tokens = request.limit
             waiting.dispatch = request.dispatch
             self._backing.precedence.sent()
-            site.counters.add(calls=1)
+            site.counters.add(calls=1, repairs=waiting.repair is not None)
             if self._trace:
                 self._trace.sent(request)
             return request
@@ -348,21 +367,41 @@ class Asker:
         self._ranking.paid(waiting.step, Work(1, *tokens))
         if self._backing.budget is not None and waiting.reservation is not None:
             self._backing.budget.settle(waiting.reservation, completion)
-        text = None if completion.text is None else well_formed(completion.text)
-        self._answered(waiting, text, completion.error, partial=completion.partial)
+        said = Said.of(self._sites[waiting.call].ai, completion, waiting.max_tokens)
+        if waiting.first is None and self._is_asked_again(waiting, said):
+            return
+        self._answered(waiting, said)
 
-    def _answered(self, waiting: _Waiting, text: str | None, error: str | None, *, partial: bool = False) -> None:
+    def _is_asked_again(self, waiting: _Waiting, said: Said) -> bool:
+        """Tell whether an answer is unusable and another is asked for; do so."""
+        site = self._sites[waiting.call]
+        constraint = site.ai.parameters.constraint
+        if constraint is None or not self._backing.repair:
+            return False
+        fault = read_answer(site.ai, said).fault
+        if fault is None:
+            return False
+        waiting.first = said
+        waiting.repair = repair_prompt(site.prompt(waiting.fields), said, fault, constraint)
+        self._ready.appendleft(waiting)
+        return True
+
+    def _answered(self, waiting: _Waiting, said: Said) -> None:
         """Keep an answer that can be read, tell those who wait for it, and put it where it is wanted."""
         del self._asked[waiting.key]
-        value, failure = read_answer(self._sites[waiting.call].ai, text, error, partial=partial)
-        if failure is not None:
-            self._failed[waiting.key] = failure
-        elif text is not None and partial:
-            self._partial[waiting.key] = text
-        elif text is not None:
-            self._backing.cache.put(waiting.key, text)
-        self._means.claims.answered(waiting.key, text if failure is None else None)
-        self._fill(waiting, value, failure)
+        ai = self._sites[waiting.call].ai
+        reading = read_answer(ai, said)
+        if waiting.first is not None and waiting.first is not said:
+            reading = repaired(read_answer(ai, waiting.first), reading)
+        kept = said.text if reading.failure is None and said.cut is None else None
+        if said.cut is not None and waiting.repair is None:
+            self._partial[waiting.key] = said
+        elif reading.failure is not None:
+            self._failed[waiting.key] = reading.failure
+        elif kept is not None:
+            self._backing.cache.put(waiting.key, kept)
+        self._means.claims.answered(waiting.key, kept)
+        self._fill(waiting, reading, said)
         self._go_on(waiting)
 
     def _land(self) -> None:
@@ -374,10 +413,10 @@ class Asker:
             if waiting is None:
                 continue
             site = self._sites[waiting.call]
-            value, failure = read_answer(site.ai, text, None)
-            if failure is None:
+            reading = read_answer(site.ai, Said(text))
+            if reading.failure is None:
                 site.counters.add(cache_hits=1)
-                self._fill(waiting, value, None)
+                self._fill(waiting, reading)
                 self._go_on(waiting)
                 continue
             mine = self._means.claims.claim([key])
@@ -392,12 +431,16 @@ class Asker:
             if not unit.open and id(unit) in self._open:
                 self._advance(unit)
 
-    def _fill(self, waiting: _Waiting, value: Any, failure: str | None) -> None:
-        """Put an answer, or what `on_error` makes of a failure, where it is wanted."""
+    def _fill(self, waiting: _Waiting, found: Reading, said: Said | None = None) -> None:
+        """Put an answer, or what `on_error` makes of a failure, where it is wanted.
+
+        Each call reads by itself what was `said`, if that was cut.
+        """
         for unit, call, run in waiting.places:
             site = self._sites[call]
-            unit.answers[call][run] = sql_value(site.ai, value, failure)
+            own = found if call == waiting.call or said is None or said.cut is None else read_answer(site.ai, said)
+            unit.answers[call][run] = sql_value(site.ai, own.value, own.failure)
             unit.open -= 1
-            if failure is not None:
+            if own.failure is not None:
                 rows = unit.run == run
                 site.counters.add(failed_rows=int((rows if unit.alive is None else rows & unit.alive).sum()))

@@ -31,6 +31,8 @@ class Backing:
     """Which of the query's prompts go before those of others."""
     replicas: int = 1
     """Engines behind `engine`."""
+    repair: bool = True
+    """Whether an unusable answer of a constrained kind is asked for once more."""
     prompt_format: PromptFormat = PLAIN
     """How prompts are put to the model."""
 

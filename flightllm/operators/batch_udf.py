@@ -1,7 +1,8 @@
 """AI calls as ordinary batch functions of DataFusion: for what no operator can take, and without the optimizer."""
 
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,7 +20,8 @@ from flightllm.operators.budget import Reservation
 from flightllm.operators.cache import Keys
 from flightllm.operators.means import Means, Site
 from flightllm.operators.ranking import all_at_once
-from flightllm.operators.rows import Counters, given_fields, read_answer, sql_value
+from flightllm.operators.repair import repair_prompt, repaired
+from flightllm.operators.rows import Counters, Reading, Said, answer_column, given_fields, read_answer, sql_value
 from flightllm.operators.searches import QueryColumn, Searcher
 from flightllm.operators.trace import Trace
 
@@ -88,7 +90,7 @@ def _each_prompt(shared: BatchFunctions, call: AICall, backing: Backing) -> _Fun
         unit = Unit(rows, run, [first for _, first in runs.values()])
         asker = Asker(Means(backing, backing.flights.open()), [site], *all_at_once(1))
         [done] = asker.answer(iter([unit]), shared.cancelled)
-        return pa.array(done.answers[0], type=call.type).take(pa.array(run))
+        return answer_column(done.answers[0], call.type).take(pa.array(run))
 
     return answer
 
@@ -102,7 +104,7 @@ def _each_row(shared: BatchFunctions, call: AICall, backing: Backing) -> _Functi
         for completion in backing.engine.generate(rows.requests(columns), shared.cancelled):
             rows.settle(completion)
         counters.add(rows=len(rows.values))
-        return pa.array(rows.values, type=call.type)
+        return answer_column(rows.values, call.type)
 
     return answer
 
@@ -119,6 +121,11 @@ class _Rows:
         self._counters = counters
         self._trace = Trace()
         self._reservations: dict[int, Reservation] = {}
+        self._repairs = backing.repair and call.parameters.constraint is not None
+        self._flying: dict[int, Request] = {}
+        self._first: dict[int, Reading] = {}
+        """Of the rows that are asked again, what was wrong with the first answer."""
+        self._again: deque[Request] = deque()
         self.values: list[Any] = [None] * count
 
     def requests(self, columns: tuple[pa.Array, ...]) -> Iterator[Request | None]:
@@ -140,18 +147,29 @@ class _Rows:
                 tuple(fields),
                 self._tenant,
                 self._precedence.now,
+                max_tokens=call.max_tokens(fields),
             )
-            if self._budget is not None:
-                while (taken := self._budget.take(request)) is None and self._budget.refusal is None:
-                    yield None
-                if taken is None:
-                    self._fill(row, None, self._budget.refusal)
-                    continue
-                self._reservations[row] = taken
-            self._counters.add(calls=1)
-            self._precedence.sent()
-            self._trace.sent(request)
-            yield request
+            yield from self._sent(request)
+            while self._again:
+                yield from self._sent(self._again.popleft())
+        while self._repairs and (self._again or self._flying):
+            yield from self._sent(self._again.popleft()) if self._again else [None]
+
+    def _sent(self, request: Request) -> Iterator[Request | None]:
+        """Yield a request as soon as the budget allows it, None until then; fill its row where it never does."""
+        row = request.id
+        if self._budget is not None:
+            while (taken := self._budget.take(request)) is None and self._budget.refusal is None:
+                yield None
+            if taken is None:
+                self._fill(row, self._first.pop(row, Reading(None, self._budget.refusal)))
+                return
+            self._reservations[row] = taken
+        self._flying[row] = request
+        self._counters.add(calls=1, repairs=row in self._first)
+        self._precedence.sent()
+        self._trace.sent(request)
+        yield request
 
     def settle(self, completion: Completion) -> None:
         """Take in an answer."""
@@ -164,9 +182,20 @@ class _Rows:
         )
         if self._budget is not None:
             self._budget.settle(self._reservations.pop(completion.id), completion)
-        found = read_answer(self._call, completion.text, completion.error, partial=completion.partial)
-        self._fill(completion.id, *found)
+        row = completion.id
+        request = self._flying.pop(row)
+        said = Said.of(self._call, completion, request.limit)
+        found = read_answer(self._call, said)
+        first = self._first.pop(row, None)
+        if first is not None:
+            found = repaired(first, found)
+        elif self._repairs and found.fault is not None:
+            prompt = repair_prompt(request.prompt, said, found.fault, self._call.parameters.constraint)
+            self._first[row] = found
+            self._again.append(replace(request, prompt=prompt))
+            return
+        self._fill(row, found)
 
-    def _fill(self, row: int, value: Any, failure: str | None) -> None:
-        self._counters.add(failed_rows=failure is not None)
-        self.values[row] = sql_value(self._call, value, failure)
+    def _fill(self, row: int, found: Reading) -> None:
+        self._counters.add(failed_rows=found.failure is not None)
+        self.values[row] = sql_value(self._call, found.value, found.failure)

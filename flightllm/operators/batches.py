@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from flightllm.operators.elements import elements
+from flightllm.operators.rows import answer_column
 
 _FIRST_RUNS, _MOST_RUNS = 16, 512
 """Distinct tuples in a unit of work; its rows are sent on as soon as all of its answers are there."""
@@ -68,7 +69,7 @@ class Unit:
         values, asked = self.answers.get(call), self.asked.get(call)
         if values is None:
             return pa.nulls(len(self.run), kind)
-        return pa.array(values, type=kind).take(pa.array(self.run, mask=None if asked is None else ~asked))
+        return answer_column(values, kind).take(pa.array(self.run, mask=None if asked is None else ~asked))
 
     def keep(self, rows: NDArray[np.bool_]) -> None:
         """Drop the other rows."""

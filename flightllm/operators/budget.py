@@ -8,7 +8,7 @@ from flightllm.access.ledger import Ledger
 from flightllm.access.store import Allowance
 from flightllm.access.tables import today
 from flightllm.errors import BudgetExceededError
-from flightllm.llm.base import Choice, Completion, Parameters, Request
+from flightllm.llm.base import Choice, Completion, Request
 from flightllm.llm.cost import Prices, Work
 
 _INSTEAD = "set it higher or to 'none', or let fewer rows reach the call; EXPLAIN shows what each call would take"
@@ -153,7 +153,7 @@ class Budget:
         self._prices = prices
         self._prompt_tokens = prompt_tokens
         self._option_tokens = option_tokens
-        self._answer_tokens: dict[Parameters, int] = {}
+        self._longest_option: dict[Choice, int] = {}
 
     def take(self, request: Request, *, waits: bool = True) -> Reservation | None:
         """Reserve what a request may take, before it is sent; None where it must not be sent now.
@@ -185,16 +185,16 @@ class Budget:
     def _reservation(self, request: Request) -> Reservation:
         if not self._account.counts_tokens:
             return Reservation(0, 0.0)
-        prompt, answer = self._prompt_tokens(request.prompt), self._longest_answer(request.parameters)
+        prompt, answer = self._prompt_tokens(request.prompt), self._longest_answer(request)
         if self._prices is None:
             return Reservation(prompt + answer, 0.0)
         cost = max(self._prices.price(Work(1, prompt, cached, answer)) for cached in (0, prompt))
         return Reservation(prompt + answer, cost)
 
-    def _longest_answer(self, parameters: Parameters) -> int:
-        if parameters not in self._answer_tokens:
-            longest = parameters.max_tokens
-            if isinstance(parameters.constraint, Choice):  # an option is always written to its end
-                longest = max([longest, *(self._option_tokens(o) + 1 for o in parameters.constraint.options)])
-            self._answer_tokens[parameters] = longest
-        return self._answer_tokens[parameters]
+    def _longest_answer(self, request: Request) -> int:
+        constraint = request.parameters.constraint
+        if not isinstance(constraint, Choice):
+            return request.limit
+        if constraint not in self._longest_option:  # an option is always written to its end
+            self._longest_option[constraint] = max(self._option_tokens(o) + 1 for o in constraint.options)
+        return max(request.limit, self._longest_option[constraint])

@@ -451,6 +451,8 @@ class Keys:
         self._normalize = call.normalize
         if call.normalize:
             site = (*site, sorted(call.normalize))
+        if call.numeric:
+            site = (*site, str(call.output))
         self._site = hashlib.blake2b(repr(site).encode(), digest_size=16).digest()
 
     def key(self, fields: Iterable[tuple[str, str]]) -> bytes:

@@ -29,10 +29,11 @@ class Requests:
         self._rendered: tuple[Prompt, str] | None = None
         """The latest prompt that was rendered, and its text: what follows one request is most often the next."""
 
-    def make(self, prompt: Prompt, following: Prompt | None, *, again: bool) -> Request:
+    def make(self, prompt: Prompt, following: Prompt | None, *, again: bool, repair: str | None = None) -> Request:
         """Return the request for a prompt that is sent next; `following` is the one after it, if that is known.
 
         With `again` calls over the same values may follow later. A prompt that was held back may be made again.
+        `repair` is a text that begins with the prompt's, to be sent in its place.
         """
         call, fields = prompt
         site, number = self._sites[call], next(self._numbers)
@@ -44,7 +45,7 @@ class Requests:
             ahead = None  # further prompts of this call may come after those of the other
         return Request(
             number,
-            text,
+            text if repair is None else repair,
             site.ai.parameters,
             site.ai.function,
             site.ai.instruction,
@@ -53,6 +54,7 @@ class Requests:
             self._backing.precedence.now,
             recurs=recurs,
             reuse=Reuse(self._names[call], self._query, number, ahead),
+            max_tokens=site.ai.max_tokens(fields),
         )
 
     def _text(self, prompt: Prompt) -> str:

@@ -1,6 +1,7 @@
 """What both ways of running a call share: which values of a row are sent, and what its answer becomes."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
@@ -8,6 +9,8 @@ import pyarrow as pa
 
 from flightllm.ai import ELEMENT_END, AICall
 from flightllm.errors import EngineError
+from flightllm.functions.confidence import answer_alone, join_confidence
+from flightllm.llm.base import Choice, Completion, JsonSchema
 from flightllm.texts import well_formed, well_formed_value
 
 Named: TypeAlias = tuple[str, int, bool, bool]
@@ -15,6 +18,47 @@ Named: TypeAlias = tuple[str, int, bool, bool]
 
 _ALWAYS: dict[pa.DataType, tuple[type, ...]] = {pa.bool_(): (bool,), pa.float64(): (float,)}
 """What columns of a type take as it is."""
+_MOST_TOKENS = 131_072
+"""The largest `max_tokens` that a call can have."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """What a model said to one prompt: a text, or an error. `cut` is the token limit where that ended the text."""
+
+    text: str | None
+    error: str | None = None
+    cut: int | None = None
+    early: bool = False
+    """It ended long before: the model's context was full, or the endpoint has a limit of its own."""
+
+    @classmethod
+    def of(cls, call: AICall, completion: Completion, max_tokens: int) -> "Said":
+        """Read a completion of a request that allowed `max_tokens`; with its probability if the call asks for it."""
+        text, error = completion.text, completion.error
+        if text is not None and error is None:
+            if completion.refusal and not text.strip():
+                error = f"the model refused: {completion.refusal}"
+            elif completion.finish_reason == "content_filter":
+                error = "a content filter stopped the answer"
+        if text is None or error is not None:
+            return cls(None, well_formed(error or "no answer"))
+        text = well_formed(text)
+        if call.parameters.probability:
+            text = join_confidence(text, completion.confidence)
+        if not completion.partial:
+            return cls(text)
+        return cls(text, None, max_tokens, early=0 < completion.completion_tokens < max_tokens // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The value of an answer, or what failed: the prompt, or reading its answer."""
+
+    value: Any
+    failure: str | None = None
+    fault: str | None = None
+    """What is wrong with an answer, in words for the model; None where another answer is no help."""
 
 
 class Counters(Protocol):
@@ -35,28 +79,64 @@ def given_fields(named: Sequence[Named], values: tuple[str | None, ...]) -> list
     return [(name, one) for name, value, many in given for one in (value.split(ELEMENT_END) if many else (value,))]
 
 
-def read_answer(call: AICall, text: str | None, error: str | None, *, partial: bool = False) -> tuple[Any, str | None]:
-    """Return the value of an answer and None, or None and what failed: the prompt, or reading its answer.
+def read_answer(call: AICall, said: Said) -> Reading:
+    """Return the value of an answer, or what failed.
 
-    Whatever engine and function gave it, the value is one that a column of the call's type takes. What was read of a
-    `partial` text is the value where it can be read.
+    Whatever engine and function gave it, the value is one that a column of the call's type takes. A text that the token
+    limit cut is a failure, unless the call keeps such texts, or nothing can follow in an answer of the call's kind.
     """
-    value, failure = _read(call, text, error)
-    if partial and failure is not None:
-        failure += f" (the answer was cut short at max_tokens => {call.parameters.max_tokens})"
-    return value, failure
+    if said.text is None:
+        return Reading(None, said.error)
+    reading = _read(call, said.text)
+    if said.cut is None:
+        return reading
+    constraint = call.parameters.constraint
+    if reading.failure is None and (call.on_truncated == "keep" or _is_whole(call, said.text)):
+        return reading
+    cut = (
+        f"the answer was cut at its limit of {said.cut:,} tokens: write max_tokens => {min(2 * said.cut, _MOST_TOKENS)}"
+    )
+    if said.early:
+        cut = f"the answer was cut before its limit of {said.cut:,} tokens, at the model's own: give the call less text"
+    if constraint is None:
+        keep = "" if reading.failure is not None else ", or on_truncated => 'keep' for the part that there is"
+        return Reading(None, cut + keep)
+    wrong = "" if reading.failure is None else f"{reading.failure}; "
+    return Reading(None, wrong + cut, "it is too long, and was cut before its end")
 
 
-def _read(call: AICall, text: str | None, error: str | None) -> tuple[Any, str | None]:
-    if text is None:
-        return None, well_formed(error or "no answer")
+def _is_whole(call: AICall, text: str) -> bool:
+    """Tell whether a text that was cut, and that can be read, is a whole answer.
+
+    No number is: `1` can be the start of `10`, and `7` that of `7.5`. An option is whole in its own spelling, where it
+    begins no other option. JSON is whole where it ends with a bracket.
+    """
+    if call.parameters.probability:
+        text = answer_alone(text)
+    text = text.strip()
+    match call.parameters.constraint:
+        case Choice(options):
+            begun = [option for option in options if option.startswith(text)]
+            return begun == [text] and not pa.types.is_floating(_answered(call))
+        case JsonSchema():
+            return text.removesuffix("```").rstrip().endswith(("}", "]"))
+        case _:
+            return False
+
+
+def _answered(call: AICall) -> pa.DataType:
+    """Return the type of the answer itself, without its probability."""
+    return call.output.field("answer").type if call.parameters.probability else call.output
+
+
+def _read(call: AICall, text: str) -> Reading:
     try:
-        value = call.parse(well_formed(text))
+        value = call.parse(text)
     except ValueError as unparsed:
-        return None, well_formed(str(unparsed))
+        return Reading(None, fault := well_formed(str(unparsed)), fault)
     except Exception as defect:  # noqa: BLE001 - a function's file may be a user's own; its defects cost no other row
-        return None, well_formed(f"{call.function}'s parse failed with {type(defect).__name__}: {defect}")
-    return fitted(call, value)
+        return Reading(None, well_formed(f"{call.function}'s parse failed with {type(defect).__name__}: {defect}"))
+    return Reading(*fitted(call, value))
 
 
 def fitted(call: AICall, value: Any) -> tuple[Any, str | None]:
@@ -73,6 +153,14 @@ def fitted(call: AICall, value: Any) -> tuple[Any, str | None]:
     except Exception as misfit:  # noqa: BLE001 - Arrow refuses values in many ways
         return None, well_formed(f"{call.function}'s value is no {call.output}: {misfit}")
     return value, None
+
+
+def answer_column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Return values as a column. The fields of a NULL struct are NULL: DataFusion reads them without the struct."""
+    if not pa.types.is_struct(kind):
+        return pa.array(values, type=kind)
+    fields = [answer_column([None if v is None else v.get(f.name) for v in values], f.type) for f in kind]
+    return pa.StructArray.from_arrays(fields, fields=list(kind), mask=pa.array([v is None for v in values], pa.bool_()))
 
 
 def sql_value(call: AICall, value: Any, failure: str | None) -> Any:

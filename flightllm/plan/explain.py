@@ -19,6 +19,9 @@ from flightllm.plan.stages import (
     stage_frame,
 )
 
+_MOST_PROMPT = 1_000
+"""Characters of a prompt that are shown."""
+
 
 def explain_stages(stage: Relational, context: SessionContext, *, folded: bool = True) -> list[tuple[str, str]]:
     """Return (title, text) of each stage and operator, the last to run first; `context` holds the joints.
@@ -71,6 +74,8 @@ def _operator(operator: Operator, context: SessionContext) -> str:
             when = f", only where {_condition(call.guard, operator, context)}"
         lines.append(f"{_answer(operator, i)} = {call.ai.text}")
         model = "" if call.ai.model is None else f", model {call.ai.model}"
+        if call.ai.joined:
+            lines.append(indent(f"prompt: {_in_one_line(call.ai.instruction)}", "    "))
         lines.append(indent(f"{call.ai.function}: fields ({arguments}){when}, returns {call.ai.type}{model}", "    "))
     lines += [f"step {n}: {_step(step, operator, context)}" for n, step in enumerate(operator.steps, start=1)]
     if sum(step.condition is not None for step in operator.steps) > 1:
@@ -78,6 +83,12 @@ def _operator(operator: Operator, context: SessionContext) -> str:
     if operator.ordered:
         lines.append("keeps the order of its input")
     return "\n".join(lines)
+
+
+def _in_one_line(text: str) -> str:
+    """Return a text without line breaks; of a long one the beginning."""
+    line = " ".join(text.split())
+    return line if len(line) <= _MOST_PROMPT else f"{line[:_MOST_PROMPT]}…"
 
 
 def _step(step: BoundStep, operator: Operator, context: SessionContext) -> str:

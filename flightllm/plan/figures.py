@@ -17,6 +17,7 @@ COUNTED = (
     "cached_tokens",
     "completion_tokens",
     "failed_rows",
+    "repairs",
 )
 """Counters of a call site that are shown, in this order."""
 _MOST_ORDERS = 5

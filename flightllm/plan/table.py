@@ -5,7 +5,19 @@ from collections.abc import Sequence
 from flightllm.llm.cost import ModelCosts, Work, Works
 from flightllm.plan.figures import CallFigures, Explained, Saved, Saving
 
-_COLUMNS = ("", "rows", "prompts", "known", "calls", "tokens in", "prefix hits", "tokens out", "seconds", "price")
+_COLUMNS = (
+    "",
+    "rows",
+    "prompts",
+    "known",
+    "repairs",
+    "calls",
+    "tokens in",
+    "prefix hits",
+    "tokens out",
+    "seconds",
+    "price",
+)
 _TEXT_WIDTH = 100
 _SHOWN_ORDERS = 3
 
@@ -47,7 +59,8 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
 
 def _row(name: str, call: CallFigures, seconds: str, costs: ModelCosts) -> list[str]:
     counts = [f"{call.counts[n]:,}" for n in ("rows", "distinct_prompts", "cache_hits")]
-    return [name, *counts, *_work(call.work), seconds, _price(call.works, costs)]
+    repairs = f"{call.counts['repairs']:,}" if call.counts["repairs"] else ""
+    return [name, *counts, repairs, *_work(call.work), seconds, _price(call.works, costs)]
 
 
 def _work(work: Work) -> list[str]:
@@ -55,7 +68,7 @@ def _work(work: Work) -> list[str]:
 
 
 def _total(explained: Explained, costs: ModelCosts) -> str:
-    rows: list[Sequence[str]] = [("", "rows", *_COLUMNS[4:])]
+    rows: list[Sequence[str]] = [("", "rows", *_COLUMNS[5:])]
     given = []
     if explained.predicted is not None:
         given.append(("predicted", explained.predicted, costs.seconds(explained.predicted.works)))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 import structlog
 
-from flightllm.errors import ConfigError, EngineUnavailableError
+from flightllm.errors import ConfigError, EngineError, EngineUnavailableError
 from flightllm.llm.base import Completion, Engine, PrefixCache, Request, cache_salt
 from flightllm.llm.cost import Costs
 from flightllm.router.base import Prompt, Router, create_router
@@ -146,6 +146,26 @@ class RoutedEngine:
             EngineUnavailableError: there is none.
         """
         self._known()
+
+    def check(self) -> tuple[str, str]:
+        """Check the replicas that can be; return what the first good one says, and what is wrong with others.
+
+        Raises:
+            EngineError: no replica can answer; says why the first cannot.
+        """
+        found, failures = "", []
+        for replica in list(self._replicas.values()):
+            check = getattr(replica.engine.inner, "check", None)
+            try:
+                said, warning = check() if callable(check) else ("", "")
+            except EngineError as error:
+                failures.append(error)
+            else:
+                found = found or said or replica.name
+                failures += [EngineError(warning)] if warning else []
+        if not found and failures:
+            raise failures[0]
+        return found, "; ".join(map(str, failures))
 
     def prompts(self, requests: Sequence[Request]) -> list[Prompt]:
         """Return requests as they are routed, under new keys."""

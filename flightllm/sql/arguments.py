@@ -28,7 +28,14 @@ def split_arguments(
 
 
 def read_constant(tokens: Sequence[Token]) -> Constant | None:
-    """Return the value of an argument that is a literal: text, number, boolean, NULL or a list of texts."""
+    """Return the value of an argument that is a literal: text, number, boolean, NULL or a list of texts.
+
+    A bound number or text of a type that SQL has no literals of comes as `arrow_cast(5, 'Int32')`.
+    """
+    if len(tokens) > 5 and tokens[0].is_word("arrow_cast") and tokens[-3].is_symbol(","):
+        cast = read_constant(tokens[2:-3])
+        text = cast is not None and isinstance(cast.value, str) and "Utf8" not in tokens[-2].text
+        return None if text else cast
     if len(tokens) == 1:
         return _single(tokens[0])
     if len(tokens) == 2 and tokens[0].kind is Kind.SYMBOL and tokens[1].kind is Kind.NUMBER:
@@ -72,9 +79,7 @@ def _number(text: str) -> int | float:
 
 
 def _list(tokens: Sequence[Token]) -> Constant | None:
-    """Read `['a', 'b']`, `ARRAY['a', 'b']`, `make_array('a', 'b')` or, bound, `arrow_cast(['a', 'b'], 'type')`."""
-    if len(tokens) > 5 and tokens[0].is_word("arrow_cast") and tokens[-3].is_symbol(","):
-        tokens = tokens[2:-3]
+    """Read `['a', 'b']`, `ARRAY['a', 'b']` or `make_array('a', 'b')`."""
     if tokens and tokens[0].is_word("array"):
         inner = _between(tokens[1:], "[", "]")
     elif tokens and tokens[0].is_word("make_array"):

@@ -10,11 +10,14 @@ import pyarrow as pa
 from flightllm.ai import ELEMENT_END, AICall, name_stub
 from flightllm.errors import AICallError
 from flightllm.functions.base import AIFunction, ScalarFunction
-from flightllm.functions.bind import Argument, BoundCall, Expression, Names, bind_call
+from flightllm.functions.bind import Argument, BoundCall, Constant, Expression, Names, bind_call
+from flightllm.functions.numbers import with_number
 from flightllm.functions.registry import FunctionRegistry
+from flightllm.sql.aggregates import Aggregates
 from flightllm.sql.arguments import read_column, read_constant, read_star, split_arguments
 from flightllm.sql.names import identifier
 from flightllm.sql.null_order import ADDED, ends_of_answers
+from flightllm.sql.prompt_parts import Part, read_prompt_parts
 from flightllm.sql.scopes import Scopes, Table, read_scopes
 from flightllm.sql.tokens import Kind, Token, position, tokenize
 
@@ -117,6 +120,7 @@ class _Extractor:
         self._catalog = catalog
         self._depth = depth
         self._scopes: Scopes = read_scopes(sql, tokens)
+        self._aggregates = Aggregates(tokens, self._scopes.closing)
         self.calls: dict[str, AICall] = {}
         self._nulls_last = ends_of_answers(tokens, self._scopes.closing, self._is_call)
 
@@ -128,8 +132,12 @@ class _Extractor:
             token = self._tokens[index]
             if self._is_call(index):
                 type_, replaced = self._call(index, depth)
-                index, fields = self._fields(self._scopes.closing[index + 1], type_)
-                parts += (self._sql[start : token.start], replaced, fields)
+                last_of_call = self._scopes.closing[index + 1]
+                around = self._around(index, last_of_call)
+                index, fields = self._fields(last_of_call + around, type_)
+                around = around if fields else 0
+                index = index if fields else last_of_call
+                parts += (self._sql[start : token.start], replaced, ")" * around, fields)
                 start = self._tokens[index].end
             elif index in self._nulls_last:
                 parts += (self._sql[start : token.end], ADDED)
@@ -186,7 +194,15 @@ class _Extractor:
             raise
         except AICallError as error:
             raise self._error(index, f": {error}") from error
+        bound = self._with_number(bound, index, closing + 1)
         return bound.call.type, self._stub(self._with_lists(bound))
+
+    def _with_number(self, bound: BoundCall, first: int, last: int) -> BoundCall:
+        """Read numbers in the texts that an aggregate such as `avg` takes; a text without one is an unusable answer."""
+        wanted = self._aggregates.wanted(first, last) if bound.call.type == pa.string() else None
+        if wanted is None:
+            return bound
+        return replace(bound, call=with_number(bound.call, whole=wanted == "whole"))
 
     def _with_lists(self, bound: BoundCall) -> BoundCall:
         """Pass lists as texts: their elements are lines of one field if they are ordered, else fields of one name."""
@@ -211,6 +227,16 @@ class _Extractor:
         names = self._catalog.names
         bound = (bind_call(function, function.name, [argument], text, names) for argument in arguments)
         return f"{scalar.name}({', '.join(map(self._stub, bound))})"
+
+    def _around(self, first: int, last: int) -> int:
+        """Return how many pairs of parentheses stand around a call alone, as in `(llm(a)).b`."""
+        pairs = 0
+        while first > pairs and self._scopes.closing.get(first - pairs - 1) == last + pairs + 1:
+            before = self._tokens[first - pairs - 2] if first > pairs + 1 else None
+            if before is not None and before.kind is not Kind.SYMBOL and not before.is_word(*EXPRESSION_FOLLOWS):
+                break  # a function's own parentheses
+            pairs += 1
+        return pairs
 
     def _fields(self, index: int, type_: pa.DataType) -> tuple[int, str]:
         """Turn `.a.b` after a call's last token into `['a']['b']`, which is how DataFusion reads fields of a result.
@@ -251,8 +277,40 @@ class _Extractor:
             if name is not None:
                 raise AICallError(f"a star stands for many fields and cannot be named {name}")
             return Argument(tuple(self._expand(call, qualifier)), star=True)
+        if tokens[0].is_word("prompt") and first + 1 < last and self._scopes.closing.get(first + 1) == last - 1:
+            return self._template(call, first, last, name, depth - 1)
+        if (parts := read_prompt_parts(self._tokens, first, last, self._scopes.closing)) is not None:
+            return self._joined(parts, tokens[0].start, tokens[-1].end, name, depth - 1)
         sql = self.render(first, last, tokens[0].start, tokens[-1].end, depth - 1)
         return Argument((Expression(sql, read_column(tokens), len(tokens) == 1),), name, read_constant(tokens))
+
+    def _joined(self, parts: Sequence[Part], start: int, end: int, name: str | None, depth: int) -> Argument:
+        """Return `sql[start:end]`, which joins texts and values; each part is rendered once."""
+        whole: list[str] = []
+        told: list[str | Expression] = []
+        for part in parts:
+            if isinstance(part, str):
+                told.append(part)
+                continue
+            tokens = self._tokens[part.first : part.last]
+            sql = self.render(part.first, part.last, tokens[0].start, tokens[-1].end, depth)
+            whole += (self._sql[start : tokens[0].start], sql)
+            start = tokens[-1].end
+            told.append(Expression(f"concat({sql})" if part.filled else sql, read_column(tokens)))
+        expression = Expression("".join([*whole, self._sql[start:end]]))
+        return Argument((expression,), name, parts=tuple(told))
+
+    def _template(self, call: int, first: int, last: int, name: str | None, depth: int) -> Argument:
+        """Return `PROMPT('… {0} …', a)` as its text and its further arguments, which are the call's first fields."""
+        if depth <= 0:
+            raise AICallError(f"PROMPT is nested more than {_MAX_NESTING} deep")
+        closing = self._scopes.closing
+        ranges = split_arguments(self._tokens, first + 2, last - 1, closing)
+        template, *values = [self._argument(call, *one, depth) for one in ranges] or [Argument(())]
+        text = template.text
+        if text is None or template.name is not None:
+            raise AICallError("PROMPT takes a text literal first, as in PROMPT('Is {0} kind?', review)")
+        return Argument((), name, Constant(text), values=tuple(values))
 
     def _expand(self, call: int, qualifier: str) -> list[Expression]:
         """Return the columns of `qualifier.*`, or of all tables of the SELECT around the call."""

@@ -213,9 +213,9 @@ def endpoint() -> Iterator[str]:
     "case",
     [
         ("/v1", "m", "right", True, "answers and has the model m"),
-        ("/v1", "other", "right", True, "it does not list the model 'other' but m"),
+        ("/v1", "other", "right", True, "answers, without 'other' in its list of models"),
         ("/v2", "m", "right", True, "without a list of models (HTTP 404)"),
-        ("/v1", "m", "wrong", False, "refuses the API key: correct [engine] api_key_env"),
+        ("/v1", "m", "wrong", False, "refuses the API key (HTTP 401); correct what api_key"),
     ],
 )
 def test_doctor_asks_the_endpoint(
@@ -238,4 +238,7 @@ def test_doctor_finds_no_endpoint(run: Run, tmp_path: Path) -> None:
     (tmp_path / "c.toml").write_text('[engine]\nkind = "openai"\nmodel = "m"\nbase_url = "http://127.0.0.1:1/v1"\n')
     result = run("doctor", "--config", str(tmp_path / "c.toml"), "--listen", "127.0.0.1:0")
     assert result.exit_code == 1
-    assert "nothing answers at http://127.0.0.1:1/v1: start it, or correct [engine] base_url" in result.output
+    assert (
+        "at http://127.0.0.1:1/v1) cannot be reached: nothing listens there: start it, or correct base_url"
+        in result.output
+    )

@@ -8,6 +8,7 @@ import pytest
 
 from flightllm.errors import AICallError
 from flightllm.functions.schema import read_schema
+from flightllm.llm.bounded_schema import MOST_TEXT
 
 
 def _object(**properties: Any) -> str:
@@ -150,3 +151,22 @@ def test_keywords_are_names_too() -> None:
     names = ["$id", "$ref", "pattern", "patternProperties", "$defs"]
     shape = read_schema(_object(**{name: {"type": "string"} for name in names}))
     assert shape.type == pa.struct([(name, pa.string()) for name in names])
+
+
+def test_texts_cut_at_the_bound_that_is_sent() -> None:
+    """A text that ends exactly at the bound that is sent was cut there; others, and bounds of its own, are right."""
+    shape = read_schema(_object(a={"type": "string"}))
+    for length in (MOST_TEXT - 1, MOST_TEXT + 1, 5 * MOST_TEXT):
+        assert shape.parse(json.dumps({"a": "x" * length})) == {"a": "x" * length}
+    with pytest.raises(ValueError, match=r"cut at 1,000 characters: give it a maxLength"):
+        shape.parse(json.dumps({"a": "x" * MOST_TEXT}))
+    for bound in ({"maxLength": MOST_TEXT}, {"maxLength": 4 * MOST_TEXT}):
+        own = read_schema(_object(a={"type": "string", **bound}))
+        assert own.parse(json.dumps({"a": "x" * MOST_TEXT})) == {"a": "x" * MOST_TEXT}
+
+
+def test_room_for_texts() -> None:
+    """An answer has room for texts of the length that is sent; what keeps answers apart does not change."""
+    shape = read_schema(_object(a={"type": "string"}, b={"type": "integer"}))
+    assert shape.max_tokens == 64 + 2 * 64
+    assert shape.room.of([]) > shape.max_tokens + 256

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -136,6 +137,31 @@ def test_answers_end_whole_within_the_token_limit(engine: Engine) -> None:
         assert completion.completion_tokens <= 60
 
 
+def test_cut_answers_say_so(engine: Engine) -> None:
+    """Each row of a batch ends at its own limit and says so; one that ends by itself before is whole."""
+    limits = [2, 3, None, 1]
+    [one] = mixed_requests(Parameters(max_tokens=64))[:1]
+    rows = [replace(one, id=number, max_tokens=limit) for number, limit in enumerate(limits)]
+    found = run(engine, rows)
+    whole = found[2]
+    assert [(one.completion_tokens, one.finish_reason) for one in found if one is not whole] == [
+        (2, "length"),
+        (3, "length"),
+        (1, "length"),
+    ]
+    assert (whole.completion_tokens < 64, whole.finish_reason) == (True, "stop")
+    assert all((whole.text or "").startswith(one.text or "") for one in found)
+    exact = run(engine, [replace(one, max_tokens=whole.completion_tokens)])[0]
+    assert (exact.text, exact.finish_reason) == (whole.text, "stop")
+
+
+@pytest.mark.parametrize("constraint", [Choice(("Yes", "No")), JsonSchema('{"type": "object", "properties": {}}')])
+def test_bounded_answers_are_whole(engine: Engine, constraint: Constraint) -> None:
+    """An answer under a constraint is not cut, whatever its limit."""
+    [found] = run(engine, mixed_requests(Parameters(max_tokens=8, constraint=constraint))[:1])
+    assert found.finish_reason == "stop"
+
+
 def test_temperature_draws(engine: Engine) -> None:
     """Above temperature 0 equal prompts get different answers, still within their constraint."""
     [one] = mixed_requests(Parameters(max_tokens=6, temperature=2.0))[:1]
@@ -183,3 +209,16 @@ def test_wrong_configuration(model: str, options: dict[str, object], message: st
     """A missing model or a wrong option is an error that says what to write."""
     with pytest.raises(ConfigError, match=message):
         create_engine(EngineConfig("local", model, 8, options))
+
+
+@pytest.mark.parametrize("constraint", [None, Choice(("good", "bad", "dull", "odd"))])
+def test_seeds(engine: Engine, one_by_one: Engine, constraint: Constraint) -> None:
+    """With a seed the same prompts get the same draws, batched or not; another seed gets others."""
+
+    def texts(engine: Engine, seed: int) -> list[str | None]:
+        parameters = Parameters(max_tokens=4, temperature=1.5, top_p=0.9, seed=seed, constraint=constraint)
+        return [completion.text for completion in run(engine, mixed_requests(parameters)[:12])]
+
+    first = texts(engine, 1)
+    assert first == texts(engine, 1) == texts(one_by_one, 1)
+    assert first != texts(engine, 2)

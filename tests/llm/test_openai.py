@@ -3,6 +3,7 @@
 Against a real HTTP server that answers as told; the contract tests run against a real inference server.
 """
 
+import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -55,6 +56,22 @@ def serving(behave: Callable[[str, Body, int], Reply], **options: object) -> Ite
 def run(engine: Engine, requests: list[Request]) -> list[Completion]:
     """Run requests to the end, in request order."""
     return sorted(engine.generate(iter(requests), lambda: False), key=lambda completion: completion.id)
+
+
+def test_room_that_the_endpoint_does_not_have(make_requests: MakeRequests) -> None:
+    """Where an endpoint refuses so long an answer, less is asked for, down to what the call asks for itself."""
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        if body["max_tokens"] > 600:
+            return refuse(400, "max_tokens is too large: this model supports at most 600 completion tokens")
+        return answer(path, body)
+
+    with serving(behave) as (engine, endpoint):
+        [request] = make_requests(1, Parameters(max_tokens=512))
+        [found] = run(engine, [replace(request, max_tokens=8_192)])
+        assert (found.error, [body["max_tokens"] for body in endpoint.bodies]) == (None, [8_192, 2_048, 512])
+        [found] = run(engine, [replace(request, parameters=Parameters(max_tokens=700))])
+        assert "too large" in (found.error or "")
 
 
 def test_chat_is_the_default(make_requests: MakeRequests) -> None:
@@ -122,10 +139,10 @@ def test_retries(status: int, make_requests: MakeRequests) -> None:
 @pytest.mark.parametrize(
     ("status", "error", "message"),
     [
-        (429, EngineUnavailableError, "overloaded or gone"),
+        (429, EngineUnavailableError, "limits the rate .HTTP 429., next after 0.01: no; lower max_in_flight"),
         (503, EngineUnavailableError, "overloaded or gone"),
         (401, EngineError, "refuses the API key"),
-        (404, EngineError, "no such endpoint or model"),
+        (404, EngineError, "nothing at /v1/chat/completions .HTTP 404.: no; correct base_url"),
     ],
 )
 def test_errors_of_the_whole_call(
@@ -179,9 +196,9 @@ def test_unreachable(make_requests: MakeRequests) -> None:
 @pytest.mark.parametrize(
     ("constraint", "ways"),
     [
-        (Choice(("Yes", "No")), ["structured_outputs", None]),
-        (Regex("[0-9]"), ["structured_outputs", None]),
-        (JsonSchema('{"type": "object"}'), ["response_format", "structured_outputs", None]),
+        (Choice(("Yes", "No")), ["structured_outputs", "response_format", "response_format", None]),
+        (Regex("[0-9]"), ["structured_outputs", "response_format", "response_format", None]),
+        (JsonSchema('{"type": "object"}'), ["response_format", "structured_outputs", "response_format", None]),
     ],
 )
 def test_constraints_degrade(
@@ -432,3 +449,79 @@ def test_prompt_with_a_lone_surrogate(make_requests: MakeRequests) -> None:
         found = run(engine, requests)
     assert [one.error is None for one in found] == [True, False, True]
     assert "lone surrogates" in (found[1].error or "")
+
+
+def choosing(**options: object) -> Parameters:
+    """Return the parameters of a choice between Yes and No."""
+    return Parameters(max_tokens=4, constraint=Choice(("Yes", "No")), **options)  # type: ignore[arg-type]
+
+
+def yes(path: str, body: Body, logprobs: object) -> Reply:
+    """Answer Yes to each prompt, with log probabilities."""
+    status, reply, headers = answer(path, body)
+    for choice in reply["choices"]:
+        choice["logprobs"] = logprobs
+        if "message" in choice:
+            choice["message"]["content"] = "Yes"
+        else:
+            choice["text"] = "Yes"
+    return status, reply, headers
+
+
+LISTED = {"Yes": math.log(0.6), "No": math.log(0.2), "Well": math.log(0.2)}
+OF_CHAT = {
+    "content": [
+        {
+            "token": "Yes",
+            "logprob": LISTED["Yes"],
+            "top_logprobs": [{"token": token, "logprob": logprob} for token, logprob in LISTED.items()],
+        }
+    ]
+}
+OF_TEXT = {"tokens": ["Yes"], "token_logprobs": [LISTED["Yes"]], "top_logprobs": [LISTED], "text_offset": [0]}
+
+
+@pytest.mark.parametrize(
+    ("options", "logprobs", "asked"),
+    [
+        ({}, OF_CHAT, {"logprobs": True, "top_logprobs": 20}),
+        ({"prompts_per_request": 2}, OF_TEXT, {"logprobs": 20}),
+    ],
+)
+def test_probabilities(options: Body, logprobs: Body, asked: Body, make_requests: MakeRequests) -> None:
+    """Log probabilities are asked for where a call wants a probability, and come back normalised over the options."""
+    with serving(lambda path, body, _: yes(path, body, logprobs), **options) as (engine, endpoint):
+        [completion, _] = run(engine, make_requests(2, choosing(probability=True)))
+        assert completion.confidence == pytest.approx(0.75)
+        assert all(asked.items() <= body.items() for body in endpoint.bodies)
+        before = len(endpoint.bodies)
+        assert {one.confidence for one in run(engine, make_requests(2, choosing()))} == {None}
+        run(engine, make_requests(1, Parameters(probability=True)))
+        assert not any("logprobs" in body for body in endpoint.bodies[before:])
+
+
+@pytest.mark.parametrize(("most", "found"), [(5, 0.75), (0, None)])
+@pytest.mark.parametrize("status", [400, 403])
+def test_probabilities_refused(most: int, found: float | None, status: int, make_requests: MakeRequests) -> None:
+    """An endpoint that takes few log probabilities or none is asked for so many, and answers all the same."""
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        if body.get("top_logprobs", 0) > most:
+            return refuse(status, "You are not allowed to request logprobs from this model.")
+        return yes(path, body, OF_CHAT if "logprobs" in body else None)
+
+    with serving(behave) as (engine, endpoint):
+        for _ in range(2):
+            [completion] = run(engine, make_requests(1, choosing(probability=True)))
+            assert (completion.text, completion.error) == ("Yes", None)
+            assert completion.confidence == pytest.approx(found)
+        assert endpoint.bodies[-1].get("top_logprobs", 0) == most
+        assert len(endpoint.bodies) == (3 if most else 4)
+
+
+def test_sampling_is_sent_where_it_is_set(make_requests: MakeRequests) -> None:
+    """`top_p` and `seed` go to the endpoint where a call has them, and else not at all."""
+    with serving(lambda path, body, _: answer(path, body)) as (engine, endpoint):
+        run(engine, make_requests(1, Parameters(top_p=0.5, seed=0)))
+        run(engine, make_requests(1))
+    assert [(body.get("top_p"), body.get("seed")) for body in endpoint.bodies] == [(0.5, 0), (None, None)]

@@ -51,6 +51,14 @@ def texts(*choices: dict[str, Any]) -> bytes:
             ),
         ),
         (
+            chat(None, finish_reason="content_filter", content_filter_results={"hate": {"filtered": True}, "x": 1}),
+            Answer(None, "the endpoint's content filter stopped the answer (hate)", "content_filter"),
+        ),
+        (
+            chat("half", finish_reason="abort"),
+            Answer(None, "the endpoint broke the answer off (finish_reason 'abort')", "error"),
+        ),
+        (
             chat(None, finish_reason="length"),
             Answer(None, "the endpoint returned no text: it reached max_tokens before it wrote any", "length"),
         ),

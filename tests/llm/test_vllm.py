@@ -10,7 +10,7 @@ import pytest
 from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError, EngineUnavailableError
 from flightllm.llm import create_engine
-from flightllm.llm.base import Engine, Parameters, Request
+from flightllm.llm.base import Choice, Completion, Engine, Parameters, Request
 from tests.packages import NEEDS_VLLM
 
 pytestmark = [NEEDS_VLLM, pytest.mark.vllm]
@@ -71,3 +71,37 @@ def test_tenants_share_no_prefixes(vllm_engine: Engine, make_requests: MakeReque
     assert cached("acme") == 0
     assert cached("acme") > 0
     assert cached("other") == 0
+
+
+def ask(engine: Engine, request: Request, parameters: Parameters) -> Completion:
+    """Return the answer to a prompt under other parameters."""
+    [completion] = engine.generate(iter([replace(request, parameters=parameters)]), lambda: False)
+    return completion
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [("Yes", "No"), ("1", "10", "100")])
+def test_probabilities_of_options(vllm_engine: Engine, make_requests: MakeRequests, options: tuple[str, ...]) -> None:
+    """The options' probabilities sum to 1, each seen where it was drawn; they are told only where asked for."""
+    [request] = make_requests(1)
+    asked = Parameters(max_tokens=8, temperature=2.0, constraint=Choice(options), probability=True)
+    seen: dict[str | None, set[float | None]] = {}
+    for seed in range(200):
+        completion = ask(vllm_engine, request, replace(asked, seed=seed))
+        seen.setdefault(completion.text, set()).add(completion.confidence)
+        if len(seen) == len(options):
+            break
+    assert set(seen) == set(options)
+    assert sum(max(one or 0.0 for one in found) for found in seen.values()) == pytest.approx(1.0, abs=1e-3)
+    assert ask(vllm_engine, request, replace(asked, probability=False)).confidence is None
+
+
+@pytest.mark.slow
+def test_seeds(vllm_engine: Engine, make_requests: MakeRequests) -> None:
+    """The same seed draws the same text twice, another seed another one; `top_p` 0 draws the best tokens."""
+    [request] = make_requests(1)
+    drawing = Parameters(max_tokens=12, temperature=1.5, seed=1)
+    assert ask(vllm_engine, request, drawing).text == ask(vllm_engine, request, drawing).text
+    assert ask(vllm_engine, request, drawing).text != ask(vllm_engine, request, replace(drawing, seed=2)).text
+    best = ask(vllm_engine, request, replace(drawing, temperature=0.0)).text
+    assert ask(vllm_engine, request, replace(drawing, top_p=0.0)).text == best

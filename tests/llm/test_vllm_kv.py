@@ -171,10 +171,10 @@ class Counting(PromptEncoder):
         super().__init__(folder)
         self.texts: list[str] = []
 
-    def encode(self, prompts: Sequence[str]) -> list[list[int]]:
+    def encode(self, prompts: Sequence[str], reasoning: str | None = None) -> list[list[int]]:
         """Encode."""
         self.texts += prompts
-        return super().encode(prompts)
+        return super().encode(prompts, reasoning)
 
 
 @contextmanager

@@ -1,6 +1,8 @@
 """Asking: each prompt once, failures by `on_error`, what is never sent, and stopping."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -169,11 +171,11 @@ def test_slow_first_answer(database: Database) -> None:
 
 @pytest.mark.parametrize("on_error", ["null", "struct"])
 def test_unreadable_answers_are_not_kept(database: Database, on_error: str) -> None:
-    """An answer that is none is counted as failed, asked once a query, and asked again by the next query."""
+    """An answer that is none is counted as failed, asked twice a query, and asked again by the next query."""
     sql = f"SELECT ai_score('x', note, on_error => '{on_error}') AS s FROM people, (VALUES (1), (2)) AS v(n)"
     bad = ask(using(database, Scripted(lambda _: "garbage")).session(), sql)
     row = bad.record.row()
-    assert (row["calls"], row["cache_hits"], row["failed_rows"]) == (4, 0, 14)
+    assert (row["calls"], row["cache_hits"], row["failed_rows"], row["repairs"]) == (8, 0, 14, 4)
     good = ask(using(database, Scripted(lambda _: "7")).session(), sql)
     row = good.record.row()
     assert (row["calls"], row["cache_hits"], row["failed_rows"]) == (4, 0, 0)
@@ -240,25 +242,70 @@ def test_expected(session: Session, sql: str) -> None:
     assert row["prompts_expected"] == row["distinct_prompts"] > 0
 
 
-def test_partial_answers_are_not_kept(tmp_path: Path) -> None:
-    """An answer that the token limit cut is used where it can be read, asked once a query, and never kept."""
+@contextmanager
+def cut_short(folder: Path) -> Iterator[Session]:
+    """Give a session whose endpoint reaches the token limit in every answer."""
     pytest.importorskip("openai", reason="the extra 'openai' is not installed")
 
     def behave(path: str, body: Body, _: int) -> Reply:
         status, reply, headers = answer(path, body)
-        reply["choices"][0]["finish_reason"] = "length"
+        reply["choices"][0]["finish_reason"] = "MAX_TOKENS"
+        reply["usage"]["completion_tokens"] = body["max_tokens"]
         return status, reply, headers
 
     with endpoint_of(behave) as endpoint:
         engine = EngineConfig("openai", "any", 4, {"base_url": endpoint.url})
-        database = Database.open(Config(engine=engine, data_folder=tmp_path))
+        database = Database.open(Config(engine=engine, data_folder=folder))
         session = database.session()
         for statement in SMALL:
             session.update(statement)
-        for _ in range(2):
-            ran = ask(session, "SELECT id, ai_gen('x', note) AS g FROM people WHERE note = 'likes tea'")
-            assert (ran.calls, ran.cache_hits, len({row["g"] for row in ran.rows})) == (1, 0, 1)
-            [row, *_] = ask(session, "SELECT ai_score('x', note, on_error => 'struct') AS s FROM people LIMIT 1").rows
-            assert "cut short at max_tokens" in row["s"]["error"]
-        assert rows(session, "SELECT entries FROM system.cache") == [{"entries": 0}]
+        yield session
         database.close()
+
+
+@pytest.mark.parametrize("optimizer", ["on", "off"])
+def test_cut_texts_are_errors(tmp_path: Path, optimizer: str) -> None:
+    """A text that the token limit cut is a row error that says what to write, or the value where the call keeps it."""
+    with cut_short(tmp_path) as session:
+        both = "ai_gen('x', note, on_error => 'struct') AS g, ai_gen('x', note, on_truncated => 'keep') AS k"
+        sql = f"SELECT {both} FROM people WHERE note = 'likes tea'"
+        for _ in range(2):
+            ran = ask(session, sql, optimizer=optimizer)
+            assert ran.cache_hits == 0
+            assert ran.calls == (1 if optimizer == "on" else 2 * len(ran.rows))
+            assert ran.record.row()["failed_rows"] == len(ran.rows)
+            assert {row["k"].split()[0] for row in ran.rows} == {"text"}
+            assert {row["g"]["value"] for row in ran.rows} == {None}
+            [error] = {row["g"]["error"] for row in ran.rows}
+            assert "cut at its limit of 128 tokens: write max_tokens => 256, or on_truncated => 'keep'" in error
+        assert rows(session, "SELECT entries FROM system.cache") == [{"entries": 0}]
+
+
+def test_cut_texts_of_one_pass(tmp_path: Path) -> None:
+    """A later step of the query takes a text that an earlier one cut, each call as it wants it."""
+    with cut_short(tmp_path) as session:
+        keep = "ai_gen('x', note, on_truncated => 'keep')"
+        for first, second in (("IS NULL", "LIKE 'text%'"), ("IS NOT NULL", "LIKE 'text%'")):
+            sql = f"SELECT id FROM people WHERE ai_gen('x', note) {first} AND {keep} {second} AND id = 1"
+            ran = ask(session, sql)
+            assert (ran.calls, len(ran.rows)) == (1, first == "IS NULL")
+
+
+@pytest.mark.parametrize("optimizer", ["on", "off"])
+def test_room_for_long_texts(database: Database, optimizer: str) -> None:
+    """Each prompt has room for an answer as long as its own text, and the kept answers do not depend on it."""
+    engine = Scripted(lambda request: request.fields[0][1])
+    session = using(database, engine).session()
+    texts = "(VALUES ('short'), (repeat('x', 1000))) AS t(v)"
+    ask(session, f"SELECT ai_translate(v, 'de') FROM {texts}", optimizer=optimizer)
+    assert sorted(request.limit for request in engine.asked) == [512, 64 + 2 * 1000]
+    if optimizer == "on":
+        assert ask(session, f"SELECT ai_translate(v, 'de', max_tokens => 512) FROM {texts}").calls == 0
+
+
+def test_cut_numbers_are_errors(tmp_path: Path) -> None:
+    """A number that cannot be read says that it was cut, too."""
+    with cut_short(tmp_path) as session:
+        [row, *_] = ask(session, "SELECT ai_score('x', note, on_error => 'struct') AS s FROM people LIMIT 1").rows
+        assert "expected a number from 0 to 10" in row["s"]["error"]
+        assert "cut at its limit of 16 tokens: write max_tokens => 32" in row["s"]["error"]

@@ -64,6 +64,13 @@ def test_answers_to_their_end() -> None:
     assert taken.tokens == 100 + 51
 
 
+def test_a_bound_of_its_own() -> None:
+    """A request that has a bound of its own is reserved with that."""
+    taken = budget(Allowance(tokens=1_000)).take(replace(REQUEST, max_tokens=300))
+    assert taken
+    assert taken.tokens == 100 + 300
+
+
 def test_failing() -> None:
     """Where the session wants it so, what is spent fails the query; waiting does not."""
     spent = budget(Allowance(tokens=200), fail=True)

@@ -155,6 +155,10 @@ def test_star_over_queries() -> None:
         ("context => 'abc'", "context"),
         ("language => 'fr', year => 2024", "year"),
         ("top_p => concat('0.5')", "top_p"),
+        ("max_tokens => b", "max_tokens"),
+        ("on_error => (a)", "on_error"),
+        ("top_k => concat('5')", "top_k"),
+        ("model => t.model", "model"),
     ],
 )
 def test_fields_by_name(arguments: str, field: str) -> None:
@@ -169,6 +173,40 @@ def test_literals_that_the_prompt_names() -> None:
     sql = "SELECT ai_gen('Use {seed} and {Top_P}', seed => 7, top_p => 0.5)"
     (call,) = extract_calls(sql, REGISTRY, TABLES.__getitem__, names=AnyNames()).calls.values()
     assert call.fields == ("seed", "top_p")
+    assert call.parameters.seed is None
+
+
+def test_options_beside_columns_of_their_name() -> None:
+    """Where a column has the name in braces, a literal under the name is the option."""
+    sql = "SELECT ai_gen('Plant {seed}', t.seed, seed => 7, top_p => 0.5)"
+    (call,) = extract_calls(sql, REGISTRY, TABLES.__getitem__, names=AnyNames()).calls.values()
+    assert call.fields == ("seed",)
+    assert (call.parameters.seed, call.parameters.top_p) == (7, 0.5)
+
+
+def test_bound_options() -> None:
+    """A bound number of a type that SQL has no literals of is a literal."""
+    cast = "arrow_cast({}, 'Int32')"
+    sql = f"SELECT ai_gen('x', a, seed => {cast.format(7)}, max_tokens => {cast.format('NULL')}, top_p => -0)"
+    (call,) = extract_calls(sql, REGISTRY, TABLES.__getitem__, names=AnyNames()).calls.values()
+    assert (call.fields, call.parameters.seed) == (("a",), 7)
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("SELECT (CALL).answer", "SELECT (STUB)['answer']"),
+        ("SELECT avg((CALL).answer), (CALL)", "SELECT avg((STUB)['answer']), (STUB)"),
+        ("SELECT x WHERE ((CALL)).answer AND (CALL).answer", "SELECT x WHERE ((STUB))['answer'] AND (STUB)['answer']"),
+        ("SELECT f(CALL).answer", "SELECT f(STUB).answer"),
+    ],
+)
+def test_fields_of_a_call_in_parentheses(sql: str, expected: str) -> None:
+    """`.name` after a call in parentheses of its own is read as the call's field; after a function's it is not."""
+    call = "ai_filter('x', a, confidence => true)"
+    extracted = extract_calls(sql.replace("CALL", call), REGISTRY, TABLES.__getitem__, names=AnyNames())
+    (stub,) = extracted.calls
+    assert extracted.sql == expected.replace("STUB", f"{stub}(a)")
 
 
 def test_how_long_the_model_thinks() -> None:
@@ -193,15 +231,21 @@ def test_how_long_the_model_thinks() -> None:
         ("SELECT ai_gen('x', a, Temp_Rature => 1)", "did you mean temperature\\?"),
         ("SELECT ai_gen('x', a, maxTokens => 1)", "unknown option maxtokens; did you mean max_tokens\\?"),
         (
-            "SELECT ai_gen('x', a, seed => 1)",
-            "unknown option seed; known by name: .*put its value in parentheses: seed",
+            "SELECT ai_gen('x', a, n => 1)",
+            "unknown option n; known by name: .*put its value in parentheses: n",
         ),
-        ("SELECT ai_gen('x', a, top_p => 0.5)", "unknown option top_p; known by name: .*model, max_tokens"),
+        ("SELECT ai_gen('x', a, top_k => 0.5)", "unknown option top_k; .*"),
+        ("SELECT ai_gen('x', a, random_seed => 1)", "unknown option random_seed; did you mean seed"),
+        ("SELECT ai_gen('x', a, seed => 1.5)", "seed must be a whole number, not 1.5"),
+        ("SELECT ai_gen('x', a, seed => -1)", "seed must be at least 0"),
+        ("SELECT ai_gen('x', a, seed => 2147483648)", "seed must be at most 2147483647"),
+        ("SELECT ai_gen('x', a, top_p => 1.1)", "top_p must be at most 1"),
         ("SELECT ai_filter('x', a, system => 'Be kind')", "unknown option system; did you mean prompt"),
         ("SELECT ai_filter('x', a, timeout => NULL)", "unknown option timeout"),
         ("SELECT ai_filter('x', a, stop => ['a', 'b'])", "unknown option stop"),
-        ("SELECT ai_filter('x {other}', other => a, seed => -1)", "unknown option seed"),
-        ("SELECT ai_summarize(a, seed => b)", "unknown option seed; known by name: max_words"),
+        ("SELECT ai_filter('x {other}', other => a, min_p => -1)", "unknown option min_p"),
+        ("SELECT ai_summarize(a, seed => b)", "seed must be a literal, not an expression"),
+        ("SELECT ai_summarize(a, top_k => b)", "unknown option top_k; .*"),
         ("SELECT ai_gen('x', a, temperature => 'hot')", "temperature must be a number, not 'hot'"),
         ("SELECT ai_gen('x', a, temperature => -1)", "temperature must be at least 0"),
         (
@@ -211,7 +255,10 @@ def test_how_long_the_model_thinks() -> None:
         ("SELECT ai_gen('x', a, reasoning_effort => 'low')", "option reasoning_effort; did you mean reasoning"),
         ("SELECT ai_gen('x', a, enable_thinking => false)", "option enable_thinking; did you mean reasoning"),
         ("SELECT ai_gen('x', a, max_tokens => 1.5)", "max_tokens must be a whole number"),
-        ("SELECT ai_gen('x', a, max_tokens => b)", "max_tokens must be a literal"),
+        ("SELECT ai_summarize(a, max_tokens => b)", "max_tokens must be a literal"),
+        ("SELECT ai_filter('x', a, confidence => 1)", "confidence must be true or false"),
+        ("SELECT ai_classify(a, ['x'], confidence => true, multi => true)", "confidence => true is of one label"),
+        ("SELECT ai_gen('x', a, confidence => true)", "unknown option confidence"),
         ("SELECT ai_gen('x', a, on_error => 'ignore')", "on_error must be one of 'null', 'struct', 'fail'"),
         ("SELECT ai_classify(a, ['x'], multi => 1)", "multi must be true or false"),
         ("SELECT ai_classify(a, 'x')", "labels must be a list"),

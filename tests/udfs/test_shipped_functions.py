@@ -99,9 +99,22 @@ def test_common_options() -> None:
     assert found.type == pa.struct([("value", pa.string()), ("error", pa.string())])
 
 
+@pytest.mark.parametrize(
+    "name", ["ai_translate(a, 'am'", "ai_mask(a, ['person']", "ai_fix_grammar(a", "ai_summarize(a"]
+)
+def test_room_for_answers(name: str) -> None:
+    """An answer as long as the text has room for it, at a token a byte; `max_tokens` says otherwise."""
+    long = [("a", "x" * 4_000)]
+    assert (call(f"{name})").max_tokens(long) or 0) >= (400 if "summarize" in name else 4_000)
+    assert call(f"{name}, max_tokens => 9)").max_tokens(long) is None
+    assert call(f"{name}, max_tokens => 9)").parameters.max_tokens == 9
+
+
 def test_values_stay_out_of_the_instruction() -> None:
     """Expressions are fields, also a prompt or language that is no literal; the instruction only refers to them."""
-    assert call("ai_gen('Sum up: ' || a)").fields == ("prompt",)
+    assert call("ai_gen(lower(a))").fields == ("prompt",)
+    joined = call("ai_gen('Sum up: ' || a)")
+    assert (joined.instruction, joined.fields) == ("Sum up: `a`", ("a",))
     translate = call("ai_translate(a, b)")
     assert translate.fields == ("a", "b")
     assert "`b`" in translate.instruction

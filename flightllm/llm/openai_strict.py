@@ -1,0 +1,116 @@
+"""JSON Schemas as OpenAI's strict mode wants them, and its answers as the schema wanted them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+_LEFT_OUT = frozenset({"$schema", "default", "examples", "minLength", "maxLength", "uniqueItems", "title"})
+"""Strict mode refuses these; the answer is checked under the whole schema all the same."""
+_IMPOSSIBLE = frozenset(
+    {"allOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "patternProperties", "prefixItems"}
+)
+_NAMES = frozenset({"properties", "$defs", "definitions"})
+_LITERALS = frozenset({"enum", "const"})
+KEY = "answer"
+"""Under it stands a value that is no object: the root must be one."""
+
+
+def strict_schema(schema: Any) -> Any | None:
+    """Return the schema with every property required, optional ones nullable; None where strict mode has no such."""
+    try:
+        return _strict(schema)
+    except _ImpossibleError:
+        return None
+
+
+def rooted(schema: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """Return a schema whose root is an object, and whether it had to be put into one."""
+    if schema.get("type") == "object" or ("type" not in schema and "properties" in schema):
+        return dict(schema), False
+    definitions = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
+    inner = {key: value for key, value in schema.items() if key not in definitions}
+    properties = {"properties": {KEY: inner}, "required": [KEY], "additionalProperties": False}
+    return {"type": "object", **properties, **definitions}, True
+
+
+def without_nulls(value: Any, schema: Any) -> Any:
+    """Return a value without the nulls that stand for optional properties; `schema` is the one before."""
+    return _undone(value, schema, schema)
+
+
+class _ImpossibleError(Exception):
+    """A part has no strict form."""
+
+
+def _strict(part: Any) -> Any:
+    if isinstance(part, list):
+        return [_strict(one) for one in part]
+    if not isinstance(part, dict):
+        return part
+    if _IMPOSSIBLE & part.keys() or isinstance(part.get("additionalProperties"), dict):
+        raise _ImpossibleError
+    found: dict[str, Any] = {}
+    for key, value in part.items():
+        if key in _LEFT_OUT:
+            continue
+        if key in _NAMES and isinstance(value, dict):
+            found[key] = {name: _strict(one) for name, one in value.items()}
+        else:
+            found["anyOf" if key == "oneOf" else key] = value if key in _LITERALS else _strict(value)
+    if "properties" in found:
+        required = part.get("required", [])
+        found["properties"] = {
+            name: one if name in required else _nullable(one) for name, one in found["properties"].items()
+        }
+        found |= {"type": found.get("type", "object"), "required": list(found["properties"])}
+        found["additionalProperties"] = False
+    elif found.get("type") == "object":
+        raise _ImpossibleError  # strict mode has no objects of any names
+    return found
+
+
+def _nullable(part: Any) -> Any:
+    return part if _takes_null(part) else {"anyOf": [part, {"type": "null"}]}
+
+
+def _takes_null(part: Any) -> bool:
+    if not isinstance(part, dict):
+        return False
+    kind, union = part.get("type"), part.get("anyOf") or part.get("oneOf") or []
+    return kind == "null" or (isinstance(kind, list) and "null" in kind) or any(map(_takes_null, union))
+
+
+def _undone(value: Any, part: Any, root: Any) -> Any:
+    part = _resolved(part, root)
+    if isinstance(value, list):
+        items = part.get("items", {})
+        return [_undone(one, items, root) for one in value]
+    if not isinstance(value, dict):
+        return value
+    properties, required = _object(part, root)
+    kept: dict[str, Any] = {}
+    for name, one in value.items():
+        inner = _resolved(properties.get(name, {}), root)
+        if one is not None or name in required or _takes_null(inner) or name not in properties:
+            kept[name] = _undone(one, inner, root)
+    return kept
+
+
+def _object(part: Mapping[str, Any], root: Any) -> tuple[Mapping[str, Any], list[str]]:
+    """Return the properties of an object, or of the object in a union with null, and which are required."""
+    for one in (part, *(_resolved(one, root) for one in part.get("anyOf") or part.get("oneOf") or [])):
+        if "properties" in one:
+            return one["properties"], one.get("required", [])
+    return {}, []
+
+
+def _resolved(part: Any, root: Any) -> dict[str, Any]:
+    for _ in range(32):
+        reference = part.get("$ref") if isinstance(part, dict) else None
+        if not isinstance(reference, str):
+            break
+        part = root
+        for key in reference.removeprefix("#/").split("/"):
+            part = part.get(key) if isinstance(part, dict) else None
+    return part if isinstance(part, dict) else {}

@@ -1,0 +1,189 @@
+"""How probable a chosen option was, from the log probabilities of an answer's tokens. Nothing in a body is trusted.
+
+Of the options `Yes` and `No`, an answer `Yes` with the first tokens `Yes` 0.6, ` yes` 0.1, `No` 0.2 and `Well` 0.1 has
+the probability 0.7 / 0.9.
+"""
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+TOP = 20
+"""Tokens whose log probabilities are asked for at each step: the most that OpenAI gives and vLLM gives by default."""
+_LEAD = b" \t\r\n\"'`*_:"
+"""What can stand before an answer in the same token."""
+_MOST_UNKNOWN = 0.01
+"""The share of options that no listed token leads to; where it can be larger, the probability is not known."""
+_LEAST_LOGPROB = 10_000
+"""vLLM writes -9999 for what cannot be."""
+_SPECIAL = re.compile(rb"<[^<>]*>")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One token of an answer, and the most probable tokens in its place with their natural log probabilities."""
+
+    token: bytes
+    top: tuple[tuple[bytes, float], ...]
+
+
+def read_probability(logprobs: object, text: str | None, options: Sequence[str]) -> float | None:
+    """Return the probability of the option that `text` is, from a choice's `logprobs` in an endpoint's body.
+
+    It is normalised over `options`. None where the body does not tell it, in OpenAI's form of chats or of completions.
+    """
+    if text is None or not options or not isinstance(logprobs, Mapping):
+        return None
+    steps = _read_chat(logprobs) if "content" in logprobs else _read_completion(logprobs)
+    return option_probability(steps, text, options)
+
+
+def option_probability(steps: Sequence[Step], text: str, options: Sequence[str]) -> float | None:
+    """Return the probability of the option that `text` is, normalised over `options`; None where steps do not tell."""
+    names = [option.strip().encode() for option in options]
+    folding = len({name.lower() for name in names}) == len(names)
+    if folding:
+        names = [name.lower() for name in names]
+    wanted = text.strip().encode()
+    wanted = (wanted.lower() if folding else wanted).strip(_LEAD + b".!")
+    if wanted not in names:
+        return None
+    walk = _Walk(names, names.index(wanted))
+    spoken = [_folded(step) if folding else step for step in steps]
+    start = _start(spoken, wanted)
+    return None if start is None else walk.probability(_steps_from(spoken, start))
+
+
+class _Walk:
+    """Goes along the tokens of an answer to one of the options, and multiplies the shares of the ways it takes."""
+
+    def __init__(self, names: Sequence[bytes], chosen: int) -> None:
+        self._names = names
+        self._chosen = chosen
+        self._open = frozenset(range(len(names)))
+        """The options that what was read so far can become."""
+        self._read = b""
+
+    def probability(self, steps: Iterator[Step]) -> float | None:
+        probability = 1.0
+        others: frozenset[int] = frozenset()
+        for step in steps:
+            ways = self._ways(step)
+            way = self._leads_to(step.token)
+            share = self._share(ways, way, step)
+            if self._chosen not in way or share is None:
+                return None
+            probability *= share
+            self._open, self._read = way, self._read + step.token
+            if len(way) == 1:
+                return probability
+            others = frozenset().union(*(one for one in ways if self._chosen not in one))
+        # The end has no token here. An option that another token leads to goes that way, as `10` beside `1`.
+        return probability if self._read and self._open - others == {self._chosen} else None
+
+    def _ways(self, step: Step) -> dict[frozenset[int], float]:
+        """Return the probability of each set of options that tokens lead to."""
+        ways: dict[frozenset[int], float] = {}
+        for token, logprob in step.top:
+            if way := self._leads_to(token if self._read else token.lstrip(_LEAD)):
+                ways[way] = ways.get(way, 0.0) + math.exp(logprob)
+        return ways
+
+    def _share(self, ways: Mapping[frozenset[int], float], way: frozenset[int], step: Step) -> float | None:
+        """Return the share of a way among all ways; None where options without a token can have more than a trace."""
+        total = sum(ways.values())
+        if not total:
+            return None
+        listed = [math.exp(logprob) for _, logprob in step.top]
+        unknown = self._open.difference(*ways)
+        most = min(len(unknown) * min(listed), max(0.0, 1.0 - sum(listed)))
+        return ways.get(way, 0.0) / total if most <= _MOST_UNKNOWN * total else None
+
+    def _leads_to(self, token: bytes) -> frozenset[int]:
+        """Return the open options that can follow from a token; none where it leads to no option."""
+        read = self._read + token
+        if not token:
+            return frozenset(o for o in self._open if self._read and self._names[o] == read)
+        if going := frozenset(o for o in self._open if self._names[o].startswith(read)):
+            return going
+        ended = [o for o in self._open if read.startswith(self._names[o]) and _ends(read[len(self._names[o]) :])]
+        return frozenset([max(ended, key=lambda o: len(self._names[o]))] if ended else [])
+
+
+def _ends(rest: bytes) -> bool:
+    """Tell whether a word is over before `rest`."""
+    return not rest[:1].isalnum() and rest[:1] < b"\x80"
+
+
+def _folded(step: Step) -> Step:
+    return Step(step.token.lower(), tuple((token.lower(), logprob) for token, logprob in step.top))
+
+
+def _start(steps: Sequence[Step], name: bytes) -> int | None:
+    """Return where an option is said last in the text of the tokens: thinking or JSON can stand before it."""
+    said = list(steps)
+    while said and _SPECIAL.fullmatch(said[-1].token):
+        said.pop()
+    pattern = rb"(?<![0-9A-Za-z])" + re.escape(name) + rb"(?![0-9A-Za-z])"
+    found = list(re.finditer(pattern, b"".join(step.token for step in said)))
+    return found[-1].start() if found else None
+
+
+def _steps_from(steps: Sequence[Step], start: int) -> Iterator[Step]:
+    """Yield the steps of the text from `start` on, the first one without what comes before."""
+    end = 0
+    for step in steps:
+        begin, end = end, end + len(step.token)
+        if end > start or begin > start:
+            yield Step(step.token[max(0, start - begin) :], step.top)
+
+
+def _read_chat(logprobs: Mapping[str, Any]) -> list[Step]:
+    content = logprobs["content"]
+    entries = content if isinstance(content, list) else []
+    steps = []
+    for entry in entries:
+        own = _token(entry)
+        if own is None:
+            return []
+        listed = entry.get("top_logprobs")
+        top = [read for one in (listed if isinstance(listed, list) else []) if (read := _token(one)) is not None]
+        steps.append(_step(own, top))
+    return steps
+
+
+def _read_completion(logprobs: Mapping[str, Any]) -> list[Step]:
+    lists = [logprobs.get(key) for key in ("tokens", "token_logprobs", "top_logprobs")]
+    tokens, own, top = (one if isinstance(one, list) else [] for one in lists)
+    if not len(tokens) == len(own) == len(top):
+        return []
+    steps = []
+    for token, logprob, listed in zip(tokens, own, top, strict=True):
+        read = _token({"token": token, "logprob": logprob})
+        if read is None or not isinstance(listed, Mapping):
+            return []
+        others = (_token({"token": name, "logprob": value}) for name, value in listed.items())
+        steps.append(_step(read, [one for one in others if one is not None]))
+    return steps
+
+
+def _step(own: tuple[bytes, float], top: Sequence[tuple[bytes, float]]) -> Step:
+    """Make a step whose token is among the listed ones, if any are listed."""
+    listed = any(token == own[0] for token, _ in top)
+    return Step(own[0], tuple(top) if listed or not top else (*top, own))
+
+
+def _token(entry: object) -> tuple[bytes, float] | None:
+    """Read a token and its log probability; None where they are not what they should be."""
+    if not isinstance(entry, Mapping):
+        return None
+    text, logprob, raw = entry.get("token"), entry.get("logprob"), entry.get("bytes")
+    if type(logprob) is int:
+        logprob = max(-_LEAST_LOGPROB, min(0, logprob)) * 1.0
+    if not isinstance(text, str) or type(logprob) is not float or math.isnan(logprob):
+        return None
+    if isinstance(raw, list) and all(type(byte) is int and 0 <= byte < 256 for byte in raw):
+        return bytes(raw), min(0.0, logprob)
+    return text.encode("utf-8", "surrogatepass"), min(0.0, logprob)

@@ -1,0 +1,121 @@
+"""The record of what an endpoint takes, without an endpoint: what each refusal teaches."""
+
+from typing import Any
+
+import pytest
+
+from flightllm.llm.base import Choice, JsonSchema, Parameters
+from flightllm.llm.openai_capabilities import MOST_TRIES, Asking, Capabilities, Refusal
+from flightllm.llm.providers import PROVIDERS, UNKNOWN, named, provider_at, provider_of, thinking_steps, thinks
+
+CHOICE = Parameters(3, constraint=Choice(("Yes", "No")))
+
+
+def record(model: str = "any", provider: str = "") -> Capabilities:
+    """Make a record that knows nothing yet."""
+    return Capabilities(named(provider) or UNKNOWN, model, chat=True, constraints=True)
+
+
+def test_log_probabilities_step_down_together() -> None:
+    """Fewer are asked for where so many are refused, and then none at all."""
+    known = record()
+    extra: dict[str, Any] = {"logprobs": (True,), "top_logprobs": (20, 5)}
+    asking = Asking(known, Parameters(3), extra=extra)
+    assert asking.plan().body["top_logprobs"] == 20
+    assert asking.refused(asking.plan(), Refusal("top_logprobs must be at most 5"))
+    assert asking.plan().body["top_logprobs"] == 5
+    assert asking.refused(asking.plan(), Refusal("no top_logprobs here"))
+    assert not {"logprobs", "top_logprobs"} & asking.plan().body.keys()
+    assert Asking(known, Parameters(3), extra=extra).plan().body.keys() == {"temperature"}
+
+
+def test_one_bad_schema_spoils_no_other() -> None:
+    """A refusal of a schema holds for it alone; one of the key holds for all schemas."""
+    known = record(provider="ollama")
+    first, second = (Parameters(9, constraint=JsonSchema(f'{{"type":"object","title":"{n}"}}')) for n in "ab")
+    asking = Asking(known, first)
+    assert asking.refused(asking.plan(), Refusal("Invalid schema for response_format 'answer'"))
+    assert asking.plan().form.way == "object"
+    assert Asking(known, second).plan().form.way == "schema"
+    other = Asking(known, second)
+    assert other.refused(other.plan(), Refusal("response_format json_schema is unknown", "response_format"))
+    assert Asking(known, second).plan().form.way == "object"
+
+
+def test_tries_have_an_end() -> None:
+    """An endpoint that refuses everything is given up after a few requests."""
+    asking = Asking(record("gpt-5"), CHOICE)
+    for _ in range(MOST_TRIES + 1):
+        if not asking.refused(asking.plan(), Refusal("temperature, reasoning_effort and response_format: no")):
+            break
+    assert asking.tries <= MOST_TRIES
+
+
+def test_a_rare_lapse_is_forgiven() -> None:
+    """One answer in prose among many that kept to the constraint does not give up the form."""
+    known = record(provider="vllm")
+    for _ in range(100):
+        known.note(CHOICE.constraint, 0, ignored=False)
+    known.note(CHOICE.constraint, 0, ignored=True)
+    assert Asking(known, CHOICE).plan().form.way == "structured"
+    for _ in range(9):
+        known.note(CHOICE.constraint, 0, ignored=True)
+    assert Asking(known, CHOICE).plan().form.way != "structured"
+
+
+def test_two_names_of_the_token_limit() -> None:
+    """Either name gives way to the other, and not back and forth."""
+    known = record(provider="openai")
+    asking = Asking(known, Parameters(3))
+    assert known.tokens_key == "max_completion_tokens"
+    assert asking.refused(asking.plan(), Refusal("Unrecognized request argument supplied: max_completion_tokens"))
+    assert known.tokens_key == "max_tokens"
+
+
+@pytest.mark.parametrize(
+    ("address", "name"),
+    [
+        ("https://api.openai.com/v1", "openai"),
+        ("https://mine.openai.azure.com/openai/v1", "azure"),
+        ("http://127.0.0.1:11434/v1", "ollama"),
+        ("http://gpu:8000/v1", "unknown"),
+        ("https://notgroq.example/v1", "unknown"),
+        ("https://api.groq.com/openai/v1", "groq"),
+    ],
+)
+def test_providers_are_recognised(address: str, name: str) -> None:
+    """By host or port where these tell; else by what the list of models says."""
+    assert provider_at(address).name == name
+    assert provider_of(iter(["vllm"])).name == "vllm"
+    assert provider_of(iter(["me"])) is UNKNOWN
+
+
+def test_names_are_unique() -> None:
+    """Each provider is there once, and each of its ways to think ends with asking for nothing."""
+    assert len({one.name for one in PROVIDERS}) == len(PROVIDERS)
+    for one in PROVIDERS:
+        for level in ("off", "low", "medium", "high"):
+            assert thinking_steps(one.thinking, level, "any")[-1].body == ()
+
+
+@pytest.mark.parametrize(
+    ("model", "expected"),
+    [
+        ("gpt-5-nano", True),
+        ("openai/gpt-oss-20b", True),
+        ("o3-mini", True),
+        ("Qwen/Qwen3-8B", True),
+        ("qwen3:8b", True),
+        ("deepseek-reasoner", True),
+        ("gemini-2.5-flash", True),
+        ("gpt-4.1", False),
+        ("gpt-4o-mini", False),
+        ("Qwen/Qwen3-4B-Instruct-2507", False),
+        ("Qwen/Qwen2.5-7B-Instruct", False),
+        ("llama-3.3-70b-versatile", False),
+        ("claude-sonnet-4-5", False),
+    ],
+)
+def test_models_that_think(model: str, expected: bool) -> None:
+    """Names of models that think are known; others are found out."""
+    assert thinks(model) == expected

@@ -1,0 +1,128 @@
+"""What becomes of a model's text: a value, or what failed."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+
+import pyarrow as pa
+import pytest
+
+from flightllm.ai import AICall
+from flightllm.functions import choice_answer, json_answer, number_answer, text_answer
+from flightllm.functions.base import Answer
+from flightllm.functions.confidence import with_confidence
+from flightllm.llm.base import Completion, Parameters
+from flightllm.operators.rows import Said, read_answer
+
+
+def call_of(answer: Answer, on_truncated: str = "error") -> AICall:
+    """Make a call that wants an answer."""
+    return AICall(
+        stub="f",
+        function="f",
+        text="f()",
+        instruction=answer.instruction,
+        fields=(),
+        required=frozenset(),
+        parameters=Parameters(8, constraint=answer.constraint),
+        output=answer.output,
+        parse=answer.parse,
+        on_error="null",
+        on_truncated=on_truncated,
+    )
+
+
+def yes_no() -> Answer:
+    """Return a choice one of whose options begins another."""
+    return choice_answer("x", ["Yes", "No", "Not sure"])
+
+
+def score() -> Answer:
+    """Return a number that is a choice of whole ones."""
+    return number_answer("x", 0.0, 10.0)
+
+
+def ratio() -> Answer:
+    """Return a number that a pattern bounds."""
+    return number_answer("x", 0.0, 1_000.0)
+
+
+def fact() -> Answer:
+    """Return an object."""
+    return json_answer("x", ["a"])
+
+
+def whole() -> Answer:
+    """Return a JSON value that is a number."""
+    return json_answer("x", json.dumps({"type": "integer"}))
+
+
+@pytest.mark.parametrize(
+    ("make", "text", "usable"),
+    [
+        (lambda: text_answer("x"), "A whole sentence.", False),
+        (yes_no, "Yes", True),
+        (yes_no, " Yes\n", True),
+        (yes_no, "yes", False),
+        (yes_no, "Yes.", False),
+        (yes_no, "No", False),
+        (yes_no, "Yes, but", False),
+        (score, "1", False),
+        (score, "7", False),
+        (ratio, "12.5", False),
+        (fact, '{"a": "b"}', True),
+        (fact, '```json\n{"a": "b"}\n```', True),
+        (fact, '{"a": "b', False),
+        (whole, "1", False),
+    ],
+)
+def test_cut_answers(make: Callable[[], Answer], text: str, usable: bool) -> None:
+    """A text that the limit cut is an answer only where nothing can follow; the whole text says the same or more."""
+    cut = read_answer(call_of(make()), Said(text, cut=8))
+    assert (cut.failure is None) is usable
+    if usable:
+        assert cut == read_answer(call_of(make()), Said(text))
+    else:
+        assert "cut at its limit of 8 tokens: write max_tokens => 16" in str(cut.failure)
+
+
+@pytest.mark.parametrize(("make", "text"), [(lambda: text_answer("x"), "half a"), (score, "7"), (yes_no, "No")])
+def test_kept_cut_answers(make: Callable[[], Answer], text: str) -> None:
+    """A call that keeps what was cut reads it as if it were whole."""
+    assert read_answer(call_of(make(), "keep"), Said(text, cut=8)) == read_answer(call_of(make()), Said(text))
+
+
+def test_completions() -> None:
+    """A refusal and a filter's stop are errors that say so, whatever text there is."""
+    call = call_of(text_answer("x"))
+    assert Said.of(call, Completion(0, "a"), 8) == Said("a")
+    assert Said.of(call, Completion(0, "a", finish_reason="length"), 8) == Said("a", cut=8)
+    early = Said.of(call, Completion(0, "a", completion_tokens=3, finish_reason="length"), 8)
+    assert "give the call less text, or on_truncated" in str(read_answer(call_of(text_answer("x")), early).failure)
+    assert Said.of(call, Completion(0, "", refusal="I will not"), 8).error == "the model refused: I will not"
+    assert Said.of(call, Completion(0, "a", finish_reason="content_filter"), 8).text is None
+    assert Said.of(call, Completion(0, None, "gone"), 8) == Said(None, "gone")
+
+
+def test_a_cut_answer_with_a_probability() -> None:
+    """An option that was cut is whole in its own spelling, with or without its probability; no number is."""
+    for make, usable in ((yes_no, True), (score, False)):
+        parameters = Parameters(8, constraint=make().constraint, probability=True)
+        call = replace(call_of(with_confidence(make())), parameters=parameters)
+        text = "Yes" if usable else "7"
+        said = Said.of(call, Completion(0, text, finish_reason="length", confidence=0.5), 8)
+        reading = read_answer(call, said)
+        assert (reading.failure is None) == usable
+        assert not usable or reading.value == {"answer": "Yes", "confidence": 0.5}
+
+
+def test_what_another_answer_can_mend() -> None:
+    """An answer that is none says what is wrong with it; an engine's error or a function's defect is no fault of it."""
+
+    def defect(text: str) -> str:
+        raise TypeError(text)
+
+    assert "expected one of" in (read_answer(call_of(yes_no()), Said("Maybe")).fault or "")
+    assert read_answer(call_of(yes_no()), Said(None, "gone")).fault is None
+    broken = Answer("x", pa.string(), defect)
+    assert read_answer(call_of(broken), Said("a")).fault is None
