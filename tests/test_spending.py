@@ -140,5 +140,5 @@ def test_cost(tmp_path: Path) -> None:
     session.update(MANY)
     with pytest.raises(BudgetExceededError, match="a cost of"):
         ask(session, "SELECT ai_gen('x', t) FROM many", max_cost="0.5")
-    assert ask(session, "SELECT ai_gen('x', t) FROM many LIMIT 1", max_cost="0.5").calls == 1
+    assert ask(session, "SELECT ai_gen('x', t) FROM many LIMIT 1", max_cost="1.5").calls == 1
     database.close()

@@ -1,6 +1,6 @@
 """ai_gen: the model's answer to any prompt, as text or, with a schema, as a struct."""
 
-from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Parameter, json_answer, text_answer
+from flightllm.functions import AIFunction, Answer, Arguments, Kind, Option, Parameter, Room, json_answer, text_answer
 
 
 def build(call: Arguments) -> Answer:
@@ -8,7 +8,9 @@ def build(call: Arguments) -> Answer:
     schema = call.schema("response_format")
     if schema is not None:
         return json_answer(call.prompt, schema)
-    return text_answer(call.prompt).in_parts(call.prompt, reply="Reply with the answer alone.")
+    # A cut answer is an error, so an open question gets room for a page.
+    answer = text_answer(call.prompt, room=Room(1_024))
+    return answer.in_parts(call.prompt, reply="Reply with the answer alone.")
 
 
 FUNCTION = AIFunction(

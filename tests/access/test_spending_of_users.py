@@ -47,11 +47,11 @@ def test_a_day_s_calls(database: Database) -> None:
 
 def test_tokens_are_held_before_they_are_spent(database: Database) -> None:
     """No day's limit is ever exceeded, also by queries that run at the same time."""
-    ann = user(database, "ann", allowance=Allowance(tokens=500))
+    ann = user(database, "ann", allowance=Allowance(tokens=2_500))
     ask(ann, ASK)
     calls, tokens, _ = database.access.store.spent("ann", today())
     assert calls > 0
-    assert tokens <= 500
+    assert tokens <= 2_500
 
 
 def test_spending_outlives_the_server(database: Database, tmp_path: Path) -> None:
