@@ -7,7 +7,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,6 +16,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from flightllm.cli.common import TableParameter, config_options, load_config
+from flightllm.cli.doctor_gpu import examine_gpus
+from flightllm.cli.findings import Finding
 from flightllm.config import Config, EngineConfig
 from flightllm.errors import FlightLLMError
 from flightllm.files import make_private
@@ -46,16 +47,6 @@ _FOR = {
 }
 """What an extra is for that is no engine."""
 _LOW_DISK_BYTES = 1 << 30
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The outcome of one check: `fix` says what to do where something is wrong; without `ok` it is broken."""
-
-    what: str
-    detail: str
-    ok: bool = True
-    fix: str = ""
 
 
 @click.command()
@@ -108,7 +99,10 @@ def examine(config: Config) -> Iterator[Finding]:
     yield _checked("functions", lambda: (_functions(config), ""))
     yield _port(config)
     yield _checked("token", lambda: ("asked of clients" if config.server.read_token() else "none asked", ""))
-    for what, engine in _engines(config.engine):
+    engines = list(_engines(config.engine))
+    here = [one for _, one in engines] + ([] if config.engine.options.get("address") else list(_actors(config.engine)))
+    yield from next((examine_gpus(one) for one in here if one.kind == "vllm"), iter(()))
+    for what, engine in engines:
         yield _checked(what, partial(_engine, engine))
 
 
