@@ -66,7 +66,7 @@ def free_memory(number: int, gpu: Gpu, cuda: str | None, options: Mapping[str, o
     what = f"GPU {number}"
     detail = f"{gpu.name}, CUDA {cuda}, {gpu.free / _GIB:.1f} of {gpu.total / _GIB:.1f} GiB free"
     set_to = options.get("gpu_memory_utilization")
-    share = set_to if isinstance(set_to, float) and set_to else _SHARE
+    share = set_to if isinstance(set_to, float | int) and set_to else _SHARE
     if gpu.free >= share * gpu.total:
         return Finding(what, detail)
     left = int(gpu.free / gpu.total * 100) / 100
