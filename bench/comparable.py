@@ -92,6 +92,7 @@ SCRIPTS: Final[Mapping[str, Script]] = {
 APART: Final[Mapping[str, str]] = {
     "hostile": "attacks a server, and fails by its own limits",
     "regress": "compares the others",
+    "prompts": "measures how good answers are, with a model of one's own",
     "peers": "runs other projects' code, in environments of their own",
 }
 """Modules that can be run and are not compared, with the reason."""

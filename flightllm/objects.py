@@ -64,9 +64,11 @@ def engine_config(options: Options) -> EngineConfig:
     own: dict[str, Any] = {name: options[name] for name in _OWN if name in options}
     rest = {name: value for name, value in options.items() if name not in {"engine", *own}}
     for name, value in own.items():
+        if name == "repair" and type(value) is not bool:
+            raise ConfigError(f"{name}: expected true or false, got {value!r}")
         is_text = name in {"model", "prompt_format", "reasoning"}
         wanted = (str,) if is_text else (int,) if name == "max_in_flight" else (int, float)
-        if type(value) not in wanted:
+        if name != "repair" and type(value) not in wanted:
             raise ConfigError(f"{name}: expected {'a text' if is_text else 'a number'}, got {value!r}")
     return EngineConfig(str(options.get("engine", "")), options=MappingProxyType(rest), **own)
 

@@ -161,7 +161,8 @@ def _account(query: AskingQuery, models: Mapping[str | None, Served], record: Qu
 
 
 def _budget(account: Account, model: Served) -> Budget:
-    return Budget(account, model.costs.prices, _most_tokens(model.engine), model.engine.count_tokens)
+    prices, reasoning = model.costs.prices, model.config.reasoning
+    return Budget(account, prices, _most_tokens(model.engine), model.engine.count_tokens, reasoning)
 
 
 def _others(query: AskingQuery, cache: Answers, flights: Flights) -> dict[str, Backing]:

@@ -46,10 +46,12 @@ def test_engine_keeps_unknown_keys_as_options(tmp_path: Path) -> None:
 
 def test_overrides_win_over_the_file(tmp_path: Path) -> None:
     """Command-line values replace the file's, and another engine kind drops the options of the first."""
-    path = _write(tmp_path, '[engine]\nkind = "openai"\nmodel = "m"\nbase_url = "u"\n[tables]\na = "a"\nb = "b"\n')
+    own = 'prompt_format = "plain"\nrepair = false\nreasoning = "low"\n'
+    engine = f'[engine]\nkind = "openai"\nmodel = "m"\nbase_url = "u"\n{own}'
+    path = _write(tmp_path, f'{engine}[tables]\na = "a"\nb = "b"\n')
     config = Config.load(path, listen="[::1]:0", engine="fake", model="n", tables={"b": Path("/b")})
     assert config.server.address == ("::1", 0)
-    assert config.engine == EngineConfig(kind="fake", model="n")
+    assert config.engine == EngineConfig("fake", "n", prompt_format="plain", reasoning="low", repair=False)
     assert config.tables == {"a": tmp_path / "a", "b": Path("/b")}
 
 

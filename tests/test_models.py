@@ -209,6 +209,7 @@ def test_broken_one_after_a_restart(tmp_path: Path) -> None:
         ),
         ("engine 'fake', latency_ms 'x'", "'m': latency_ms: expected float, got str 'x'"),
         ("engine 'fake', max_in_flight 0", "'m': max_in_flight: expected at least 1, got 0"),
+        ("engine 'fake', repair 0", "'m': repair: expected true or false, got 0"),
         ("engine 'fake', max_in_flight 'x'", "'m': max_in_flight: expected a number, got 'x'"),
         ("engine 'fake', price_input 'x'", "'m': price_input: expected a number, got 'x'"),
         ("engine 'fake', reasoning 'max'", "'m': reasoning: expected one of off, low, medium, high; got 'max'"),

@@ -71,7 +71,14 @@ class Config:
             config = replace(config, server=replace(config.server, listen=listen))
         if engine is not None and engine != config.engine.kind:  # the other kind's options mean nothing to this one
             given = config.engine
-            chosen = EngineConfig(engine, given.model, given.max_in_flight, reasoning=given.reasoning)
+            chosen = EngineConfig(
+                engine,
+                given.model,
+                given.max_in_flight,
+                prompt_format=given.prompt_format,
+                reasoning=given.reasoning,
+                repair=given.repair,
+            )
             config = replace(config, engine=chosen)
         if model is not None:
             config = replace(config, engine=replace(config.engine, model=model))

@@ -106,7 +106,7 @@ class Request:
 
     @property
     def limit(self) -> int:
-        """Return how many tokens the answer can have, a model's thinking included."""
+        """Return how many tokens the answer can have; what a model thinks before has a room of its own."""
         return self.parameters.max_tokens if self.max_tokens is None else self.max_tokens
 
 

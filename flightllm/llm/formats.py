@@ -171,11 +171,18 @@ def format_of(config: EngineConfig) -> PromptFormat:
     if config.kind in {"cluster", "ray"}:
         return _format_of_replicas(config)
     folder = _folder(str(config.options.get("tokenizer") or config.model))
+    is_bare = config.kind == "openai" and _takes_texts(config.options)
     if folder is None:
-        return INSTRUCT
+        return FORMATS["cued"] if is_bare else INSTRUCT
     if (folder / _PIN).is_file():
         return _named((folder / _PIN).read_text("utf-8").strip())
-    return INSTRUCT if _has_template(folder) else FORMATS["cued"]
+    return INSTRUCT if _has_template(folder) and not is_bare else FORMATS["cued"]
+
+
+def _takes_texts(options: Mapping[str, object]) -> bool:
+    """Tell whether an endpoint is asked for completions, which put no template around a prompt."""
+    many = options.get("prompts_per_request")
+    return options.get("api") == "completions" or (isinstance(many, int) and many > 1)
 
 
 def _named(name: str) -> PromptFormat:

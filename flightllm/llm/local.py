@@ -320,7 +320,10 @@ class LocalEngine:
                 answers = self._choose(rows, parameters.constraint.options, draws)
             else:
                 room = self._limit - max(map(len, turn.prompts))
-                limits = [min(request.limit, room) for request in turn.requests]
+                limits = [
+                    min(request.limit, self._limit - len(prompt))
+                    for request, prompt in zip(turn.requests, turn.prompts, strict=True)
+                ]
                 if thinking != UNTHINKING:
                     limits = [thought_room(thinking, parameters.max_tokens, room)] * len(turn.requests)
                 answers = self._write(rows, parameters, limits, draws, cancelled, thinking)

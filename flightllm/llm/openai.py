@@ -289,7 +289,9 @@ class OpenAIEngine:
         parameters = group[0].parameters
         level = parameters.reasoning or self._reasoning or "off"
         limit = max(one.limit for one in group)
-        asking, used = Asking(self._record, parameters, level, limit, self._further_parameters(parameters)), Usage()
+        size = max(len(one.prompt) for one in group)
+        asking = Asking(self._record, parameters, level, limit, self._further_parameters(parameters), size)
+        used = Usage()
         while True:
             plan = asking.plan()
             try:

@@ -84,8 +84,10 @@ class Capabilities:
         """The model thinks before it answers, by its name or as was seen."""
         self.allowance = 0
         """Tokens for its thoughts, as far as answers were cut."""
-        self.most_allowance = _MOST_ALLOWANCE
         self.accepted = False
+        self._rooms: dict[int, int] = {}
+        """By the length of prompts, to a power of two, the most that was accepted for thoughts where more was not."""
+        self._forms: dict[Constraint, list[Form]] = {}
         self._ways: dict[type, int] = {}
         self._known: OrderedDict[Constraint, int] = OrderedDict()
         """The place of the form that was accepted for a constraint."""
@@ -100,12 +102,18 @@ class Capabilities:
         self._ways.clear()
         self._known.clear()
         self._steps.clear()
+        self._forms.clear()
 
     def forms(self, constraint: Constraint) -> list[Form]:
         """Return the forms in which a constraint can be said here, best first."""
-        ways = {Choice: self.provider.choice, JsonSchema: self.provider.json, Regex: self.provider.regex}
-        chosen = ways.get(type(constraint), ()) if self.constraints else ("words",)
-        return forms(constraint, chosen, chat=self.chat)
+        found = self._forms.get(constraint)
+        if found is None:
+            ways = {Choice: self.provider.choice, JsonSchema: self.provider.json, Regex: self.provider.regex}
+            chosen = ways.get(type(constraint), ()) if self.constraints else ("words",)
+            while len(self._forms) >= _MOST_KNOWN:
+                del self._forms[next(iter(self._forms))]
+            found = self._forms[constraint] = forms(constraint, chosen, chat=self.chat)
+        return found
 
     def place(self, constraint: Constraint) -> int:
         """Return the place of the first form that the endpoint has not refused or ignored."""
@@ -156,10 +164,15 @@ class Capabilities:
         """Do not ask for a level in the way at `place` any more."""
         self._steps[level] = max(place + 1, self._steps.get(level, 0))
 
-    def allowed(self, step: Step) -> int:
-        """Return how many tokens thoughts get beside the answer's."""
-        known = ALLOWANCES.get(step.effort, 0) if self.reasons else 0
-        return min(max(known, self.allowance), self.most_allowance)
+    def allowed(self, step: Step, size: int) -> int:
+        """Return how many tokens thoughts get beside the answer's, for prompts of so many characters."""
+        known = ALLOWANCES.get(step.effort, 0) if self.reasons or step.body else 0
+        rooms = (most for length, most in self._rooms.items() if length <= size.bit_length())
+        return min(max(known, self.allowance), *rooms, _MOST_ALLOWANCE)
+
+    def has_room(self, size: int, most: int) -> None:
+        """Note how many tokens for thoughts were accepted where more were refused. Longer prompts have no more room."""
+        self._rooms[size.bit_length()] = most
 
     def takes(self, name: str, value: object) -> bool:
         """Tell whether a parameter has not been refused with this value."""
@@ -183,11 +196,16 @@ class Asking:
     extra: dict[str, Sequence[object]] = field(default_factory=dict)
     """Further optional parameters of the request, each with the values to try, best first; one that is refused with
     each of them is dropped, and log probabilities all together."""
+    size: int = 0
+    """Characters of the longest prompt."""
     tries: int = 0
     _place: int = 0
     _unnamed_at: int = -1
     """The form that was refused without a word about what is wrong."""
     _bare: bool = False
+    _switched: bool = False
+    """The key for the most tokens was changed for this request."""
+    _most_allowance: int = _MOST_ALLOWANCE
 
     def plan(self) -> Plan:
         """Return what to send next, by all that is known now."""
@@ -198,7 +216,7 @@ class Asking:
         step_place, step = record.step(self.level)
         if self._bare:
             step_place, step = len(record.steps(self.level)) - 1, Step((), step.effort)
-        form, allowance = ladder[place], record.allowed(step)
+        form, allowance = ladder[place], self._allowed(step)
         body = {} if self._bare else self._optional()
         if "thinking" in dict(step.body) and step.effort != "none":
             body.pop("temperature", None)  # who thinks so takes the default alone
@@ -228,6 +246,18 @@ class Asking:
 
     def _other_tokens(self, plan: Plan, refusal: Refusal) -> bool:
         record, text = self.record, refusal.text
+        # First what is too long: vLLM names both keys in that error. A key changes once, as it cannot be both.
+        if _LENGTH.search(text) and self._shorter(plan):
+            return True
+        if self._switched:
+            return False
+        key = record.tokens_key
+        self._switched = self._other_key(refusal)
+        return self._switched and key != record.tokens_key
+
+    def _other_key(self, refusal: Refusal) -> bool:
+        """Take the other key for the most tokens, where a refusal is about this one."""
+        record, text = self.record, refusal.text
         if record.chat and "max_tokens" in text and "max_completion_tokens" in text:
             # What is told to be used instead is what was not sent.
             other = "max_tokens" if record.tokens_key == "max_completion_tokens" else "max_completion_tokens"
@@ -236,19 +266,17 @@ class Asking:
                 record.tokens_key = other
                 return True
         if record.tokens_key == "max_completion_tokens" and refusal.names("max_completion_tokens"):
-            if _LENGTH.search(text) and self._shorter(plan):
-                return True
             record.tokens_key = "max_tokens"
             return True
         if record.tokens_key == "max_tokens" and record.chat and "max_completion_tokens" in text:
             record.tokens_key = "max_completion_tokens"
             return True
-        return _LENGTH.search(text) is not None and self._shorter(plan)
+        return False
 
     def _shorter(self, plan: Plan) -> bool:
         """Leave less for thoughts, or for an answer of more than its call site asks: the context has no room for it."""
         if plan.allowance:
-            self.record.most_allowance = min(self.record.most_allowance, plan.allowance // 2)
+            self._most_allowance = plan.allowance // 2
             return True
         shorter = max(self.parameters.max_tokens, self.limit // 4)
         found, self.limit = shorter < self.limit, min(self.limit, shorter)
@@ -299,10 +327,12 @@ class Asking:
                 record.refuse(name, value)
             record.next_step(self.level, len(record.steps(self.level)) - 2)
         record.accept(constraint, plan.place)
+        if self._most_allowance < _MOST_ALLOWANCE:
+            record.has_room(self.size, plan.allowance)
 
     def read(self, plan: Plan, answer: Answer, usage: Usage) -> tuple[Answer, bool]:
         """Return an answer without thoughts and in the form of its constraint, and whether to ask once more."""
-        answer = without_reasoning(answer)
+        answer = without_reasoning(answer, thinks=self.record.reasons or self.level != "off")
         self._note_thinking(plan, answer, usage)
         if not answer.text and answer.finish_reason == "length":
             return answer, self._grow(plan)
@@ -331,10 +361,13 @@ class Asking:
         record = self.record
         if self.tries >= MOST_TRIES or not record.chat:
             return False
-        if record.allowed(plan.step) > plan.allowance:
+        if self._allowed(plan.step) > plan.allowance:
             return True  # another request has learned it meanwhile
-        record.allowance = min(max(2 * plan.allowance, _FIRST_ALLOWANCE), record.most_allowance)
-        return record.allowed(record.step(self.level)[1]) > plan.allowance
+        record.allowance = min(max(2 * plan.allowance, _FIRST_ALLOWANCE), _MOST_ALLOWANCE)
+        return self._allowed(record.step(self.level)[1]) > plan.allowance
+
+    def _allowed(self, step: Step) -> int:
+        return min(self.record.allowed(step, self.size), self._most_allowance)
 
 
 def _sampling(parameters: Parameters) -> dict[str, Any]:
@@ -343,11 +376,14 @@ def _sampling(parameters: Parameters) -> dict[str, Any]:
     return {"temperature": parameters.temperature} | {name: one for name, one in given.items() if one is not None}
 
 
-def without_reasoning(answer: Answer) -> Answer:
-    """Return an answer whose thoughts stand apart; one that ends in its thoughts has no text."""
+def without_reasoning(answer: Answer, *, thinks: bool = True) -> Answer:
+    """Return an answer whose thoughts stand apart; one that ends in its thoughts has no text.
+
+    Of a model that is not known to think, only marks are taken for those of a thought that nobody writes otherwise.
+    """
     if not answer.text:
         return answer
-    split = split_reasoning(answer.text)
+    split = split_reasoning(answer.text, careful=not thinks)
     if not split.reasoning and split.answer == answer.text:
         return answer
     thought = "\n".join(filter(None, (answer.reasoning, split.reasoning)))

@@ -234,7 +234,8 @@ class PredictingEngine:
         text = pick((seed + self._turn) % _SEEDS)
         parameters = request.parameters
         confidence = likelihood(parameters.constraint, seed) if parameters.probability else None
-        return text, max(1, min(tokens(text), request.limit)), confidence
+        thinks = parameters.reasoning not in {None, "off"}  # what was learned of the call's length has its thoughts
+        return text, max(1, tokens(text) if thinks else min(tokens(text), request.limit)), confidence
 
     def _answerer(self, asked: Asked) -> tuple[bytes, Callable[[int], str], Callable[[str], int]]:
         """Return what tells the call site from others, how to pick an answer by a seed, and how to tell its tokens."""

@@ -18,21 +18,23 @@ class _Block(NamedTuple):
     closing: re.Pattern[str]
     bare: bool = True
     """The closing mark ends a thought also where the prompt opened it."""
+    plain: bool = False
+    """People write these marks too, as in texts about a thought or in an outline."""
 
 
-def _tag(name: str, suffix: str = "") -> _Block:
-    return _marks(rf"<{name}{suffix}>", rf"</{name}{suffix}>")
+def _tag(name: str, suffix: str = "", *, plain: bool = False) -> _Block:
+    return _marks(rf"<{name}{suffix}>", rf"</{name}{suffix}>", plain=plain)
 
 
-def _marks(opening: str, closing: str, *, bare: bool = True) -> _Block:
-    return _Block(re.compile(opening), re.compile(closing), bare)
+def _marks(opening: str, closing: str, *, bare: bool = True, plain: bool = False) -> _Block:
+    return _Block(re.compile(opening), re.compile(closing), bare, plain)
 
 
 _BLOCKS = (
     _tag("think", _SUFFIX),
-    _tag("thinking"),
-    _tag("reasoning"),
-    _tag("thought"),
+    _tag("thinking", plain=True),
+    _tag("reasoning", plain=True),
+    _tag("thought", plain=True),
     _tag("seed:think"),
     _tag("mm:think"),
     _marks(r"<ifm\|think(?:_fast|_faster)?>", r"</ifm\|think(?:_fast|_faster)?>"),
@@ -47,8 +49,8 @@ _BLOCKS = (
     _marks(r"(?:<\|message_model\|>)?<\|content_thinking\|>", r"<\|end_message\|>"),
     _marks(r"<\|channel>(?:thought\b)?", r"<channel\|>"),
     _marks(r"(?:<\|start\|>assistant\s*)?to=self<\|message\|>", r"<\|eom\|>"),
-    _marks(r"Here are my reasoning steps:", r"\[BEGIN FINAL RESPONSE\]", bare=False),
-    _marks(r"Here(?:'s| is) my thought process:", r"Here(?:'s| is) my response:", bare=False),
+    _marks(r"Here are my reasoning steps:", r"\[BEGIN FINAL RESPONSE\]", bare=False, plain=True),
+    _marks(r"Here(?:'s| is) my thought process:", r"Here(?:'s| is) my response:", bare=False, plain=True),
 )
 _WRAPPERS = (
     # What some models put around the answer that follows a thought: the start, and the end where it was reached.
@@ -93,21 +95,23 @@ class Split:
     closed: bool
 
 
-def split_reasoning(text: str, *, opened: bool = False) -> Split:
+def split_reasoning(text: str, *, opened: bool = False, careful: bool = False) -> Split:
     """Split a model's text into its answer and the thought at its start.
 
     With `opened` the prompt has opened the thought, and the text begins within it. A text that ends within its thought
     has an empty answer. A text without a thought comes back as it is. So does one that quotes marks further on.
+    `careful` is for models that are not known to think: marks that people write too stay in the text, and a
+    closing mark without an opening one ends a thought only on a line of its own.
     """
     harmony = _split_harmony(text, opened=opened)
     if harmony is not None:
         return harmony
     begun = text.lstrip()
     for block in _BLOCKS:
-        opening = block.opening.match(begun)
+        opening = None if careful and block.plain else block.opening.match(begun)
         if opening is not None:
             return _split_block(begun[opening.end() :], block)
-    return _split_opened(text) if opened else _split_lone(text)
+    return _split_opened(text) if opened else _split_lone(text, careful=careful)
 
 
 def opens_reasoning(prompt: str) -> bool:
@@ -147,13 +151,21 @@ def _split_opened(text: str) -> Split:
     return Split("", text.strip(), closed=False)
 
 
-def _split_lone(text: str) -> Split:
+def _split_lone(text: str, *, careful: bool) -> Split:
     """Split a text at a closing mark that no opening one precedes; as a rule there is none."""
     for block in _BLOCKS:
-        closing = block.closing.search(text) if block.bare else None
+        closing = block.closing.search(text) if block.bare and not (careful and block.plain) else None
+        if closing is not None and careful and not _stands_alone(text, closing):
+            continue
         if closing is not None and block.opening.search(text, 0, closing.start()) is None:
             return Split(_answer(text[closing.end() :]), text[: closing.start()].strip(), closed=True)
     return Split(text, "", closed=True)
+
+
+def _stands_alone(text: str, mark: re.Match[str]) -> bool:
+    """Tell whether a mark has a line of its own."""
+    before, after = text[: mark.start()], text[mark.end() :]
+    return (not before.strip() or before.rstrip(" ").endswith("\n")) and after.lstrip(" ")[:1] in {"\n", "", "\r"}
 
 
 def _answer(text: str) -> str:

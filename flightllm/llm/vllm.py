@@ -404,6 +404,8 @@ def _thought_sampling(parameters: Parameters, budget: int, ending: Mapping[str, 
     return SamplingParams(
         max_tokens=budget,
         temperature=parameters.temperature,
+        top_p=max(parameters.top_p, _LEAST_TOP_P),
+        seed=parameters.seed,
         include_stop_str_in_output=True,
         skip_special_tokens=False,
         output_kind=RequestOutputKind.FINAL_ONLY,

@@ -249,6 +249,10 @@ class Asker:
                 self._fill(waiting, reading)
                 return False
             mine.update(self._means.claims.claim([key]))
+        cut = self._partial.get(key)
+        room = site.ai.max_tokens(waiting.fields) or site.ai.parameters.max_tokens
+        if cut is not None and cut.cut is not None and room > cut.cut:
+            del self._partial[key]  # that call had less room for its answer
         if key in self._partial or key in self._failed:
             self._means.claims.drop([key])
             self._again(waiting)

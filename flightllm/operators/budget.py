@@ -10,6 +10,7 @@ from flightllm.access.tables import today
 from flightllm.errors import BudgetExceededError
 from flightllm.llm.base import Choice, Completion, Request
 from flightllm.llm.cost import Prices, Work
+from flightllm.llm.thinking import BUDGETS
 
 _INSTEAD = "set it higher or to 'none', or let fewer rows reach the call; EXPLAIN shows what each call would take"
 
@@ -140,6 +141,7 @@ class Budget:
     """An account as the requests to one model see it. Safe for several threads.
 
     `prompt_tokens` tells at most how many tokens a prompt has, `option_tokens` those of an option of a `Choice`.
+    `reasoning` is how long the model thinks where a call does not say it.
     """
 
     def __init__(
@@ -148,11 +150,13 @@ class Budget:
         prices: Prices | None,
         prompt_tokens: Callable[[str], int],
         option_tokens: Callable[[str], int],
+        reasoning: str | None = None,
     ) -> None:
         self._account = account
         self._prices = prices
         self._prompt_tokens = prompt_tokens
         self._option_tokens = option_tokens
+        self._reasoning = reasoning
         self._longest_option: dict[Choice, int] = {}
 
     def take(self, request: Request, *, waits: bool = True) -> Reservation | None:
@@ -192,6 +196,11 @@ class Budget:
         return Reservation(prompt + answer, cost)
 
     def _longest_answer(self, request: Request) -> int:
+        """Return the most tokens of an answer, and of the thought before it where one is asked for."""
+        thought = BUDGETS.get(request.parameters.reasoning or self._reasoning or "off", 0)
+        return self._longest_text(request) + (max(thought, request.limit) if thought else 0)
+
+    def _longest_text(self, request: Request) -> int:
         constraint = request.parameters.constraint
         if not isinstance(constraint, Choice):
             return request.limit

@@ -86,7 +86,7 @@ def read_answer(call: AICall, said: Said) -> Reading:
     limit cut is a failure, unless the call keeps such texts, or nothing can follow in an answer of the call's kind.
     """
     if said.text is None:
-        return Reading(None, said.error)
+        return Reading(None, said.error or "no answer")
     reading = _read(call, said.text)
     if said.cut is None:
         return reading

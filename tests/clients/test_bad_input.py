@@ -33,7 +33,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
         ("SELECT ai_filter() FROM t", ("ai_filter", "prompt")),
         ("SELECT ai_translate(n) FROM t", ("ai_translate", "lang")),
         ("SELECT ai_summarize(n, n, n, n) FROM t", ("ai_summarize",)),
-        ("SELECT ai_filter('Is {m} odd?', n) FROM t", ("{m}", "fields: n")),
+        ("SELECT ai_filter('Is {m} as odd as {k}?', n) FROM t", ("{m}", "fields: n")),
         ("SELECT ai_extract(n, '{\"type\": 3}') FROM t", ("schema",)),
         ("SELECT ai_extract(n, '{broken') FROM t", ("JSON",)),
         ("SELECT ai_classify(n, []) FROM t", ("label",)),

@@ -74,6 +74,26 @@ def test_room_that_the_endpoint_does_not_have(make_requests: MakeRequests) -> No
         assert "too large" in (found.error or "")
 
 
+VLLM_TOO_LARGE = (
+    "'max_tokens' or 'max_completion_tokens' is too large: {}. This model's maximum context length is 4096 tokens and"
+    " your request has 20 input tokens"
+)
+
+
+def test_room_that_vllm_does_not_have(make_requests: MakeRequests) -> None:
+    """VLLM names both keys where an answer is too long for its context: less is asked for, under the same key."""
+
+    def behave(path: str, body: Body, _: int) -> Reply:
+        most = body.get("max_tokens") or body["max_completion_tokens"]
+        return refuse(400, VLLM_TOO_LARGE.format(most)) if most > 4_000 else answer(path, body)
+
+    with serving(behave) as (engine, endpoint):
+        [request] = make_requests(1, Parameters(max_tokens=512))
+        [found] = run(engine, [replace(request, max_tokens=8_192)])
+        assert found.error is None
+        assert [body["max_tokens"] for body in endpoint.bodies] == [8_192, 2_048]
+
+
 def test_chat_is_the_default(make_requests: MakeRequests) -> None:
     """One chat message per prompt, with the parameters; usage comes back."""
     with serving(lambda path, body, _: answer(path, body)) as (engine, endpoint):

@@ -119,3 +119,34 @@ def test_names_are_unique() -> None:
 def test_models_that_think(model: str, expected: bool) -> None:
     """Names of models that think are known; others are found out."""
     assert thinks(model) == expected
+
+
+def test_a_long_prompt_takes_no_room_from_short_ones() -> None:
+    """What a context has no room for behind a long prompt holds for such prompts, and only once one was answered."""
+    known = record("gpt-5-mini")
+    asking = Asking(known, CHOICE, "high", size=100_000)
+    most = asking.plan().allowance
+    for _ in range(3):
+        assert asking.refused(asking.plan(), Refusal("This model's maximum context length is 30000 tokens"))
+    plan = asking.plan()
+    assert plan.allowance == most // 8
+    assert Asking(known, CHOICE, "high", size=100_000).plan().allowance == most
+    asking.accepted(plan)
+    assert Asking(known, CHOICE, "high", size=200_000).plan().allowance == plan.allowance
+    assert Asking(known, CHOICE, "high", size=100).plan().allowance == most
+
+
+def test_a_key_changes_once() -> None:
+    """A refusal that names both keys for the most tokens changes the key once, not at each try."""
+    asking = Asking(record(), Parameters(3))
+    refusal = Refusal("use max_tokens or max_completion_tokens as you like")
+    tries = 0
+    while asking.refused(asking.plan(), refusal):
+        tries += 1
+    assert tries <= 2
+
+
+def test_a_model_that_thinks_when_told_has_room() -> None:
+    """Claude does not think by itself; asked to, it has room for its budget beside the answer."""
+    plan = Asking(record("claude-sonnet-4-5", "anthropic"), CHOICE, "high").plan()
+    assert plan.options["thinking"]["budget_tokens"] < plan.tokens

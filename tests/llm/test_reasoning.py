@@ -157,3 +157,24 @@ def test_marks_are_told_from_other_special_tokens() -> None:
     """Special tokens that mark thoughts are kept for the split; those that end a text are not."""
     assert all(map(marks_reasoning, ("[THINK]", "<|channel|>", "<|message|>", "<think>", "<|END_THINKING|>")))
     assert not any(map(marks_reasoning, ("<|im_end|>", "</s>", "<eos>", "<|endoftext|>", "<pad>")))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Write your plan, then </think> to go on. It worked.",
+        "<reasoning>a</reasoning>b",
+        "Here is my thought process: I liked it.",
+    ],
+)
+def test_careful_with_models_that_do_not_think(text: str) -> None:
+    """Of a model that is not known to think, a text that speaks of marks stays whole."""
+    split = split_reasoning(text, careful=True)
+    assert (split.answer, split.reasoning) == (text, "")
+
+
+@pytest.mark.parametrize("text", ["<think>\nso\n</think>\n\nYes", "so\n</think>\n\nYes"])
+def test_careful_with_thoughts(text: str) -> None:
+    """A thought that is plainly one is taken away from any model's answer."""
+    split = split_reasoning(text, careful=True)
+    assert (split.answer, split.reasoning) == ("Yes", "so")

@@ -71,6 +71,15 @@ def test_a_bound_of_its_own() -> None:
     assert taken.tokens == 100 + 300
 
 
+@pytest.mark.parametrize(("level", "more"), [("off", 0), ("low", 512), ("high", 8_192)])
+def test_thoughts(level: str, more: int) -> None:
+    """What a model can think before its answer is reserved too."""
+    parameters = replace(REQUEST.parameters, reasoning=level)
+    taken = budget(Allowance(tokens=100_000)).take(replace(REQUEST, parameters=parameters, max_tokens=300))
+    assert taken
+    assert taken.tokens == 100 + 300 + more
+
+
 def test_failing() -> None:
     """Where the session wants it so, what is spent fails the query; waiting does not."""
     spent = budget(Allowance(tokens=200), fail=True)

@@ -92,6 +92,11 @@ def test_kept_cut_answers(make: Callable[[], Answer], text: str) -> None:
     assert read_answer(call_of(make(), "keep"), Said(text, cut=8)) == read_answer(call_of(make()), Said(text))
 
 
+def test_no_text_and_no_reason() -> None:
+    """What another query failed to get is a failure without a reason, and no NULL."""
+    assert read_answer(call_of(text_answer("x")), Said(None)).failure == "no answer"
+
+
 def test_completions() -> None:
     """A refusal and a filter's stop are errors that say so, whatever text there is."""
     call = call_of(text_answer("x"))
