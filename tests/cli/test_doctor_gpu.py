@@ -20,7 +20,7 @@ def test_machine_without_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert " GPU: none found" in result.output
     assert "C compiler" not in result.output
     result = CliRunner().invoke(main, ["doctor", "--engine", "fake", "--listen", "127.0.0.1:0"])
-    assert "GPU" not in result.output
+    assert " GPU: " not in result.output
 
 
 @pytest.mark.parametrize(
