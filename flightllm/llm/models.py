@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from glob import escape
 from hashlib import sha256
 from pathlib import Path
 
 from flightllm.errors import ConfigError, MissingExtraError
+from flightllm.llm.hub_files import wanted_files
 from flightllm.resources import demo_model
 
 _EDGE_BYTES = 1 << 20
@@ -13,32 +15,50 @@ _SAMPLES, _SAMPLE_BYTES = 1_024, 4_096
 """Of a weight file, spread evenly: models that were tuned further may have the same beginning and end."""
 _OWN = {"engine": "demo", "embedding": "minilm"}
 """The models that need no download."""
+_GGUF = ".gguf"
+_INSTEAD_OF_GGUF = "name the model it was made from, or convert it to a folder with config.json and safetensors"
 
 
-def model_folder(model: str, section: str = "engine") -> Path:
+def model_folder(model: str, section: str = "engine", revision: str = "") -> Path:
     """Return the local folder of `model`: `demo`, a folder in transformers' format, or a hub name, which is downloaded.
 
-    `section` of the configuration is what errors name.
+    `section` of the configuration is what errors name. `revision` is a branch, tag or commit of a hub model.
 
     Raises:
         ConfigError: there is no such model.
         MissingExtraError: the extra `local` is not installed.
     """
-    return local_folder(model, section) or _download(model, section)
+    return local_folder(model, section, revision) or _download(model, section, revision)
 
 
-def local_folder(model: str, section: str = "engine") -> Path | None:
+def local_folder(model: str, section: str = "engine", revision: str = "") -> Path | None:
     """Return the folder of a model without downloading one; None for a hub name.
 
     Raises:
-        ConfigError: there is no such model.
+        ConfigError: there is no such model, or it has no revisions.
     """
+    found = _found(model, section)
+    if found is not None and revision:
+        raise ConfigError(
+            f"[{section}] revision: only a model of the hub has revisions; {model!r} is on this machine: leave it out"
+        )
+    return found
+
+
+def _found(model: str, section: str) -> Path | None:
     if model == "demo" and section == "engine":
         return demo_model()
     folder = Path(model).expanduser()
+    if folder.suffix.lower() == _GGUF:
+        raise ConfigError(f"[{section}] model: {model!r} is a GGUF file; {_INSTEAD_OF_GGUF}")
     if folder.is_dir():
         if not (folder / "config.json").is_file():
-            raise ConfigError(f"[{section}] model: {model!r} is no transformers model: it has no config.json")
+            holds = (
+                f"it holds a GGUF file; {_INSTEAD_OF_GGUF}"
+                if any(folder.glob(f"*{_GGUF}"))
+                else "it has no config.json"
+            )
+            raise ConfigError(f"[{section}] model: {model!r} is no transformers model: {holds}")
         return folder
     if folder.is_absolute() or model.count("/") != 1:
         raise ConfigError(
@@ -66,12 +86,24 @@ def model_digest(folder: Path) -> str:
     return digest.hexdigest()[:16]
 
 
-def _download(model: str, section: str) -> Path:
+def _download(model: str, section: str, revision: str) -> Path:
     try:
-        from huggingface_hub import snapshot_download
+        from huggingface_hub import list_repo_files, snapshot_download
     except ImportError as exc:
         raise MissingExtraError(f"the model {model!r}", "local") from exc
+    named = f"{model!r} at revision {revision!r}" if revision else repr(model)
+    pinned = revision or None
     try:
-        return Path(snapshot_download(model))
-    except Exception as exc:  # the hub client raises many kinds: offline, no such name, no access
-        raise ConfigError(f"[{section}] model: cannot get {model!r} from the hub: {exc}") from exc
+        files = list_repo_files(model, revision=pinned)
+    except Exception as exc:  # noqa: BLE001 - the hub client raises many kinds: offline, no such name, no access
+        try:
+            return Path(snapshot_download(model, revision=pinned, local_files_only=True))
+        except Exception:  # noqa: BLE001 - no earlier download either: the hub's own error says more
+            raise ConfigError(f"[{section}] model: cannot get {named} from the hub: {exc}") from exc
+    wanted = wanted_files(files)
+    if isinstance(wanted, str):
+        raise ConfigError(f"[{section}] model: {named} is no transformers model: {wanted}")
+    try:
+        return Path(snapshot_download(model, revision=pinned, allow_patterns=[escape(name) for name in wanted]))
+    except Exception as exc:
+        raise ConfigError(f"[{section}] model: cannot get {named} from the hub: {exc}") from exc

@@ -30,6 +30,8 @@ from flightllm.llm.shares import Shares
 from flightllm.llm.thinking import UNTHINKING, no_room_to_think, open_thought, thought_room, unfinished_thought
 from flightllm.llm.vllm_events import KvPublishing
 from flightllm.llm.vllm_kv import Hints, eviction_config, kv_transfer, lossy_codecs
+from flightllm.llm.vllm_lora import Adapter, read_adapter
+from flightllm.llm.vllm_start import telling_of_start
 from flightllm.llm.window import LoopThread, Window
 
 if TYPE_CHECKING:
@@ -37,6 +39,11 @@ if TYPE_CHECKING:
 
 _CPU_KV_BYTES = 256 << 20
 _STOP_SECONDS = 20.0
+_LEFT_TO_VLLM = (
+    *("quantization", "max_num_batched_tokens", "max_model_len", "kv_cache_memory_bytes", "gpu_memory_utilization"),
+    "block_size",
+)
+"""The options that are arguments of vLLM unless they are 0 or empty."""
 _LEAST_TOP_P = 1e-6
 """vLLM takes no 0; this allows the most probable token alone, as 0 does."""
 
@@ -52,10 +59,19 @@ class VllmOptions:
     `kv_store` is where starts of prompts that recur are kept, as `grpc://host:port`, for this engine's next life and
     for others of the same model, coded by `kv_codec`; `kv_options` are further ones of `KvOptions`.
 
+    `revision` pins a hub model's branch, tag or commit. `quantization` is vLLM's name of a method, where the model's
+    own configuration names none. `tensor_parallel_size` is the number of GPUs that share the model. `lora` is the
+    folder of an adapter that every prompt goes through. `max_num_batched_tokens` bounds one step of the model.
+
     `kv_eviction` is the policy by which blocks of the prefix cache go, see `flightllm.kvcache.eviction`; `none` leaves
     vLLM its own.
     """
 
+    revision: str = ""
+    quantization: str = ""
+    tensor_parallel_size: int = 1
+    lora: str = ""
+    max_num_batched_tokens: int = 0
     max_model_len: int = 0
     kv_cache_memory_bytes: int = 0
     gpu_memory_utilization: float = 0.0
@@ -78,6 +94,12 @@ class VllmOptions:
         _ = self.evicting
         if self.kv_events and not self.enable_prefix_caching:
             raise ValueError("kv_events: without enable_prefix_caching there is nothing to tell")
+        if self.tensor_parallel_size < 1:
+            raise ValueError(f"tensor_parallel_size: expected at least 1, got {self.tensor_parallel_size}")
+        if self.max_num_batched_tokens < 0:
+            raise ValueError(f"max_num_batched_tokens: expected at least 0, got {self.max_num_batched_tokens}")
+        if self.lora and self.kv_store:
+            raise ValueError("lora: a KV store keeps nothing of prompts through an adapter; leave out lora or kv_store")
 
     @property
     def kv_transfer(self) -> dict[str, Any] | None:
@@ -96,14 +118,16 @@ class VllmEngine:
     def __init__(self, model: str, window: int, options: VllmOptions, reasoning: str | None = None) -> None:
         prepare_environment()
         try:
+            from vllm.usage.usage_lib import UsageContext
             from vllm.v1.engine.async_llm import AsyncLLM
         except ImportError as exc:
             raise MissingExtraError("the engine 'vllm'", "gpu") from exc
-        folder = model_folder(model)
+        folder = model_folder(model, revision=options.revision)
+        adapter = read_adapter(options.lora) if options.lora else None
         lossy = lossy_codecs(options.engine_args.get("kv_transfer_config", options.kv_transfer), folder)
         self._events = KvPublishing(options.kv_events, options.kv_replay) if options.kv_events else None
         told = self._events.open() if self._events else {}
-        arguments = _engine_args(str(folder), window, options, told)
+        arguments = _engine_args(str(folder), window, options, adapter, told)
         self._name = f"vllm ({model})"
         self._window = window
         self._encoder = PromptEncoder(folder, reasoning=reasoning)
@@ -116,10 +140,15 @@ class VllmEngine:
         self._loop = LoopThread("vllm")
 
         async def start() -> Any:
-            return AsyncLLM.from_engine_args(arguments)
+            # The context decides how many tokens a step takes by default; its own has no number for large GPUs.
+            return AsyncLLM.from_engine_args(arguments, usage_context=UsageContext.LLM_CLASS)
 
         try:
-            self._engine = self._loop.run(start())
+            with telling_of_start(
+                model, dtype=options.dtype, on_cpu=on_cpu(), max_num_seqs=arguments.max_num_seqs
+            ) as up:
+                self._engine = self._loop.run(start())
+                up(self._engine.vllm_config)
         except Exception as exc:  # starting fails in many ways: memory, a bad argument, an unknown architecture
             self._end()
             raise EngineUnavailableError(f"the engine {self._name} did not start: {exc}") from exc
@@ -127,7 +156,11 @@ class VllmEngine:
         most = self._engine.model_config.max_logprobs
         self._most_logprobs = TOP if most < 0 else min(TOP, most)
         dtype = self._engine.model_config.dtype
-        self._revision = " ".join(("vllm-1", model_digest(folder), str(dtype), *lossy)) + self._encoder.revision
+        changed = [f"quantization {options.quantization}"] if options.quantization else []
+        changed += [] if adapter is None else [f"lora {adapter.digest}"]
+        self._lora = None if adapter is None else adapter.request()
+        self._revision = " ".join(("vllm-1", model_digest(folder), str(dtype), *lossy, *changed))
+        self._revision += self._encoder.revision
 
     @property
     def name(self) -> str:
@@ -136,7 +169,7 @@ class VllmEngine:
 
     @property
     def revision(self) -> str:
-        """Return a digest of the model's files, its number type, codecs that change answers, and how it thinks."""
+        """Return a digest of the files of model and adapter, and of what else changes answers, as the number type."""
         return self._revision
 
     @property
@@ -283,7 +316,9 @@ class VllmEngine:
         # A parser of thoughts among the `engine_args` would wait for one before it heeds the constraint.
         ended = {"reasoning_ended": True} if sampling.structured_outputs is not None else {}
         try:
-            async for output in self._engine.generate(prompt, sampling, name, priority=request.priority, **ended):
+            async for output in self._engine.generate(
+                prompt, sampling, name, lora_request=self._lora, priority=request.priority, **ended
+            ):
                 final = output
         except EngineDeadError as exc:
             raise EngineUnavailableError(f"the engine {self._name} died; see its log") from exc
@@ -311,9 +346,12 @@ def create(config: EngineConfig) -> VllmEngine:
 
 
 def check(config: EngineConfig) -> VllmOptions:
-    """Read the options, and look whether the model is there unless it is to be downloaded."""
-    local_folder(config.model)
-    return read_options(VllmOptions, "vllm", config.options)
+    """Read the options, and look whether model and adapter are there; a hub model is downloaded later."""
+    options = read_options(VllmOptions, "vllm", config.options)
+    local_folder(config.model, revision=options.revision)
+    if options.lora:
+        read_adapter(options.lora)
+    return options
 
 
 def _completion(request: Request, prompt_tokens: int, final: Any) -> Completion:
@@ -389,12 +427,15 @@ def _structured(parameters: Parameters) -> Any:
             return None
 
 
-def _engine_args(folder: str, window: int, options: VllmOptions, told: Mapping[str, object]) -> Any:
+def _engine_args(
+    folder: str, window: int, options: VllmOptions, adapter: Adapter | None, told: Mapping[str, object]
+) -> Any:
     from vllm.engine.arg_utils import AsyncEngineArgs
 
     arguments: dict[str, object] = {
         "model": folder,
         "dtype": options.dtype,
+        "tensor_parallel_size": options.tensor_parallel_size,
         "max_num_seqs": window,
         "enable_prefix_caching": options.enable_prefix_caching,
         "disable_log_stats": True,
@@ -405,9 +446,11 @@ def _engine_args(folder: str, window: int, options: VllmOptions, told: Mapping[s
     }
     if on_cpu():
         arguments |= {"kv_cache_memory_bytes": _CPU_KV_BYTES, "block_size": 32, "enforce_eager": True}
-    for name in ("max_model_len", "kv_cache_memory_bytes", "gpu_memory_utilization", "block_size"):
+    for name in _LEFT_TO_VLLM:
         if getattr(options, name):
             arguments[name] = getattr(options, name)
+    if adapter is not None:
+        arguments |= adapter.engine_args
     if options.enforce_eager is not None:
         arguments["enforce_eager"] = options.enforce_eager
     arguments |= {**told, **options.engine_args}

@@ -7,7 +7,7 @@ import pytest
 
 from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError, MissingExtraError
-from flightllm.llm import create_engine
+from flightllm.llm import check_engine, create_engine
 from flightllm.llm.models import model_digest, model_folder
 
 
@@ -30,6 +30,31 @@ def test_model_must_be_a_model(tmp_path: Path) -> None:
     """A folder that holds no model is refused."""
     with pytest.raises(ConfigError, match=r"no config\.json"):
         model_folder(str(tmp_path))
+
+
+@pytest.mark.parametrize("name", ["model.Q4.gguf", ""])
+def test_gguf(tmp_path: Path, name: str) -> None:
+    """A GGUF file, or a folder of one, is refused with what to write instead."""
+    (tmp_path / "model.Q4.gguf").write_bytes(b"GGUF")
+    with pytest.raises(ConfigError, match=r"GGUF file; name the model it was made from, or convert it"):
+        model_folder(str(tmp_path / name))
+
+
+@pytest.mark.parametrize("kind", ["local", "vllm"])
+def test_revision_of_a_folder(kind: str) -> None:
+    """Only a model of the hub has revisions."""
+    pytest.importorskip("torch", reason="the extra 'local' is not installed")
+    with pytest.raises(ConfigError, match=r"\[engine\] revision: only a model of the hub has revisions; 'demo' is"):
+        check_engine(EngineConfig(kind, options={"revision": "v1"}))
+
+
+def test_hub_out_of_reach(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A model that cannot be got is named with its revision, by a hub that nobody listens for."""
+    constants = pytest.importorskip("huggingface_hub", reason="the extra 'local' is not installed").constants
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with pytest.raises(ConfigError, match=r"\[engine\] model: cannot get 'a/b' at revision 'v1' from the hub"):
+        model_folder("a/b", revision="v1")
 
 
 def test_digest_follows_the_files(tmp_path: Path) -> None:

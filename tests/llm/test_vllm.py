@@ -9,8 +9,9 @@ import pytest
 
 from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError, EngineUnavailableError
-from flightllm.llm import create_engine
+from flightllm.llm import check_engine, create_engine
 from flightllm.llm.base import Choice, Completion, Engine, Parameters, Request
+from flightllm.llm.vllm import VllmOptions, _engine_args
 from tests.packages import NEEDS_VLLM
 
 pytestmark = [NEEDS_VLLM, pytest.mark.vllm]
@@ -52,6 +53,32 @@ def test_wrong_engine_argument(model_path: Path) -> None:
     """An argument that vLLM does not know is a configuration error, before anything starts."""
     with pytest.raises(ConfigError, match=r"engine_args.*no_such_thing"):
         create_engine(EngineConfig("vllm", str(model_path), 2, {"engine_args": {"no_such_thing": 1}}))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"tensor_parallel_size": 0}, "tensor_parallel_size: expected at least 1, got 0"),
+        ({"max_num_batched_tokens": -1}, "max_num_batched_tokens: expected at least 0, got -1"),
+        ({"lora": "/a", "kv_store": "grpc://h:1"}, "lora: a KV store keeps nothing of prompts through an adapter"),
+        ({"lora": "/nowhere"}, "lora: '/nowhere' is no folder with an adapter_config.json"),
+        ({"quantization": 8}, "quantization: expected str, got int 8"),
+    ],
+)
+def test_wrong_options(model_path: Path, options: dict[str, object], message: str) -> None:
+    """A value that vLLM cannot take is refused by its key, before anything starts."""
+    with pytest.raises(ConfigError, match=rf"^\[engine\] {message}"):
+        check_engine(EngineConfig("vllm", str(model_path), 2, options))
+
+
+def test_options_reach_vllm(model_path: Path) -> None:
+    """Each key is an argument of vLLM; what `engine_args` says of it goes first."""
+    given = VllmOptions(quantization="fp8", tensor_parallel_size=2, max_num_batched_tokens=4096)
+    arguments = _engine_args(str(model_path), 2, given, None, {})
+    assert (arguments.quantization, arguments.tensor_parallel_size, arguments.enable_lora) == ("fp8", 2, False)
+    assert arguments.max_num_batched_tokens == 4096
+    others = replace(given, engine_args={"max_num_batched_tokens": 8192})
+    assert _engine_args(str(model_path), 2, others, None, {}).max_num_batched_tokens == 8192
 
 
 def drain(stream: Iterator[object]) -> None:
