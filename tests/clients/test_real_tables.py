@@ -25,7 +25,8 @@ SELECT avg(CASE WHEN array_has(near, context_id) THEN 1.0 ELSE 0.0 END) AS share
 """
 ANSWERS = """
 SELECT q.question_id, ai_gen('Answer from the contexts.', q.question,
-    contexts => vector_search('contexts', q.question, returning => 'context'), max_tokens => 8) AS answer
+    contexts => vector_search('contexts', q.question, returning => 'context'), max_tokens => 8,
+    on_truncated => 'keep') AS answer
 FROM squad_questions q WHERE q.context_id % 40 = 0
 """
 FIGURES = """
@@ -95,7 +96,7 @@ def asked(cursor: Any, sql: str, failing: float = 0) -> tuple[list[dict[str, Any
 
 def test_projection(cursor: Any) -> None:
     """Every row comes back, with an answer just where there is a review, and equal rows are asked about once."""
-    prompt = "ai_gen('Sum up.', m.movie_info, r.review_content, max_tokens => 4)"
+    prompt = "ai_gen('Sum up.', m.movie_info, r.review_content, max_tokens => 4, on_truncated => 'keep')"
     rows, figures = asked(
         cursor, f"SELECT r.review_id, r.review_content AS review, {prompt} AS answer {JOINED}", failing=0.02
     )
@@ -120,7 +121,8 @@ def test_filter_beside_a_plain_predicate(cursor: Any) -> None:
 def test_several_calls(cursor: Any) -> None:
     """A call about the film alone is made once for each film, and later calls only for rows that pass the filter."""
     film = "ai_filter('Is the film a comedy?', m.movie_info)"
-    calls = "ai_gen('Who is it for?', m.movie_info, max_tokens => 4) AS whom, ai_sentiment(r.review_content) AS mood"
+    whom = "ai_gen('Who is it for?', m.movie_info, max_tokens => 4, on_truncated => 'keep') AS whom"
+    calls = f"{whom}, ai_sentiment(r.review_content) AS mood"
     rows, figures = asked(
         cursor,
         f"SELECT m.movie_info AS film, r.review_content AS review, {calls} {MANY_FILMS} AND {film}",
