@@ -277,7 +277,7 @@ def test_cut_texts_are_errors(tmp_path: Path, optimizer: str) -> None:
             assert {row["k"].split()[0] for row in ran.rows} == {"text"}
             assert {row["g"]["value"] for row in ran.rows} == {None}
             [error] = {row["g"]["error"] for row in ran.rows}
-            assert "cut at its limit of 128 tokens: write max_tokens => 256, or on_truncated => 'keep'" in error
+            assert "cut at its limit of 1,024 tokens: write max_tokens => 2048, or on_truncated => 'keep'" in error
         assert rows(session, "SELECT entries FROM system.cache") == [{"entries": 0}]
 
 
