@@ -111,7 +111,7 @@ class PromptFormat:
 
     def _field(self, name: str, value: str) -> str:
         if not self.fenced:
-            return f"{name}: {value}\n" if "\n" not in value else _indented(name, value)
+            return field_line(name, value)
         tag = _tag(name)
         if "</" in value:  # a value that closes its own tag could go on as an instruction
             value = re.sub(rf"</(?=\s*{re.escape(tag)}\s*>)", r"<\\/", value, flags=re.IGNORECASE)
@@ -132,6 +132,11 @@ FORMATS: Final[Mapping[str, PromptFormat]] = {
 """The formats by name."""
 INSTRUCT: Final = FORMATS["fenced"]
 """The format for instruct models, see `bench.prompts`."""
+
+
+def field_line(name: str, value: str) -> str:
+    """Return a field as a line `name: value`; further lines of the value are indented."""
+    return f"{name}: {value}\n" if "\n" not in value else f"{name}: {value.replace(chr(10), chr(10) + '  ')}\n"
 
 
 def messages(prompt: str) -> list[dict[str, str]]:
@@ -221,17 +226,13 @@ def _plain(instruction: str, fields: Iterable[tuple[str, str]], *, fields_first:
 
     Further lines of a value are indented, so that no value can pass for another field or for the end of the prompt.
     """
-    body = "".join([f"{name}: {value}\n" if "\n" not in value else _indented(name, value) for name, value in fields])
+    body = "".join([field_line(name, value) for name, value in fields])
     text = f"{body}\n{instruction}\n{CUE}" if fields_first else f"{instruction}\n\n{body}{CUE}"
     return text.lstrip(_MARK)
 
 
 def _joined(system: str, text: str) -> str:
     return f"{_MARK}{system.replace(_MARK, ' ')}{_MARK}{text}"
-
-
-def _indented(name: str, value: str) -> str:
-    return f"{name}: {value.replace(chr(10), chr(10) + '  ')}\n"
 
 
 def _tag(name: str) -> str:
