@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from flightllm.errors import ConfigError
+from flightllm.llm.gguf_files import SUFFIX, has_chat_template
 from flightllm.llm.models import local_folder
 
 if TYPE_CHECKING:
@@ -175,7 +176,10 @@ def format_of(config: EngineConfig) -> PromptFormat:
         return PLAIN
     if config.kind in {"cluster", "ray"}:
         return _format_of_replicas(config)
-    folder = _folder(str(config.options.get("tokenizer") or config.model))
+    model = str(config.options.get("tokenizer") or config.model)
+    if config.kind != "openai" and (file := Path(model).expanduser()).suffix.lower() == SUFFIX and file.is_file():
+        return INSTRUCT if has_chat_template(file) else FORMATS["cued"]  # no folder is made of it for this
+    folder = _folder(model)
     is_bare = config.kind == "openai" and _takes_texts(config.options)
     if folder is None:
         return FORMATS["cued"] if is_bare else INSTRUCT
@@ -208,6 +212,8 @@ def _format_of_replicas(config: EngineConfig) -> PromptFormat:
 
 def _folder(model: str) -> Path | None:
     """Return a model's folder on this machine; None where it is elsewhere."""
+    if model.lower().endswith(SUFFIX):  # llama.cpp's server calls its models so
+        return None
     try:
         return local_folder(model)
     except ConfigError:  # the name of a model at an endpoint
