@@ -43,7 +43,11 @@ def gguf_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     writer.add_bos_token_id(1)
     writer.add_chat_template(TEMPLATE)
     random = np.random.default_rng(1)
-    shapes = {"token_embd": (len(tokens), WIDTH), "output": (len(tokens), WIDTH), "output_norm": (WIDTH,)}
+    shapes: dict[str, tuple[int, ...]] = {
+        "token_embd": (len(tokens), WIDTH),
+        "output": (len(tokens), WIDTH),
+        "output_norm": (WIDTH,),
+    }
     for layer in range(LAYERS):
         block = {"ffn_gate": (INNER, WIDTH), "ffn_up": (INNER, WIDTH), "ffn_down": (WIDTH, INNER)}
         block |= dict.fromkeys(("attn_q", "attn_k", "attn_v", "attn_output"), (WIDTH, WIDTH))
