@@ -49,7 +49,7 @@ _SECTIONS: Final = {
     "http": config.HttpConfig,
     "tracing": config.TracingConfig,
 }
-_OPTIONS: Final = {
+OPTIONS: Final = {
     "engine local": local.LocalOptions,
     "engine vllm": vllm.VllmOptions,
     "engine openai": openai_options.OpenAIOptions,
@@ -64,7 +64,7 @@ _OPTIONS: Final = {
 }
 _TITLES: Final = {"kv options": "KV options"}
 _WORDS: Final = {
-    "FlightNotFound": "NOT_FOUND", "NotFound": "NOT_FOUND", "InvalidArgument": "INVALID_ARGUMENT",
+    "NotFound": "NOT_FOUND", "InvalidArgument": "INVALID_ARGUMENT",
     "Unimplemented": "UNIMPLEMENTED", "FlightUnauthenticatedError": "UNAUTHENTICATED",
     "FlightUnauthorizedError": "PERMISSION_DENIED", "FlightCancelledError": "CANCELLED",
     "FlightTimedOutError": "DEADLINE_EXCEEDED", "FlightUnavailableError": "UNAVAILABLE",
@@ -104,7 +104,8 @@ def pages() -> Mapping[Path, str]:
 
 def _filled(path: Path, name: str, part: str) -> str:
     marks = re.compile(rf"(<!-- begin {name}:.*?-->\n).*?(<!-- end {name} -->)", re.DOTALL)
-    text, count = marks.subn(lambda match: f"{match[1]}\n{part.strip()}\n\n{match[2]}", path.read_text(encoding="utf-8"))
+    before = path.read_text(encoding="utf-8")
+    text, count = marks.subn(lambda match: f"{match[1]}\n{part.strip()}\n\n{match[2]}", before)
     if count != 1:
         raise ValueError(f"{path} needs one part {name!r}")
     return text
@@ -119,8 +120,9 @@ def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
 def _meant(meanings: Mapping[str, Any], section: str, names: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Return the names with their meanings."""
     names, known = list(names), meanings[section]
-    if set(names) != set(known):
-        raise ValueError(f"docs/keys.toml [{section}]: missing {set(names) - set(known)}, unknown {set(known) - set(names)}")
+    missing, unknown = set(names) - set(known), set(known) - set(names)
+    if missing or unknown:
+        raise ValueError(f"docs/keys.toml [{section}]: missing {missing}, unknown {unknown}")
     return ((name, known[name]) for name in names)
 
 
@@ -173,7 +175,7 @@ def _configuration(meanings: Mapping[str, Any]) -> str:
 
 def _engines(meanings: Mapping[str, Any]) -> str:
     lines = []
-    for section, owner in _OPTIONS.items():
+    for section, owner in OPTIONS.items():
         kind = section.split()[-1]
         title = _TITLES.get(section) or f'`kind = "{kind}"`' + (" in `[embedding]`" if "embedding" in section else "")
         anchor = kind if section.startswith("engine ") else section.replace(" ", "-")
@@ -247,7 +249,7 @@ def _system_tables(meanings: Mapping[str, Any]) -> str:
     with tempfile.TemporaryDirectory() as folder:
         database = Database.open(Config(engine=EngineConfig("fake"), data_folder=Path(folder)))
         try:
-            schemas = dict(database.catalog.store.system.schemas)
+            schemas = {info.name.name: info.schema for info in database.catalog.store.system_tables()}
         finally:
             database.close()
     lines = []
@@ -276,9 +278,8 @@ def _subclasses(one: type[Any]) -> Iterator[type[Any]]:
 
 def _commands(command: click.Command, name: str, parent: click.Context | None = None) -> Iterator[str]:
     """Yield the help of a command, then that of those below it."""
-    context = click.Context(
-        command, parent, name, terminal_width=100, max_content_width=100, **(command.context_settings if not parent else {})
-    )
+    settings = {} if parent else command.context_settings
+    context = click.Context(command, parent, name, terminal_width=100, max_content_width=100, **settings)
     heading = "##" if parent is None or parent.parent is None else "###"
     yield from (f"{heading} {context.command_path}", "", "```text", command.get_help(context).strip(), "```", "")
     if isinstance(command, click.Group):
