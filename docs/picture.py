@@ -14,37 +14,55 @@ _STEPS: Final = (
     ("Model", ("your GPU, or any", "hosted endpoint")),
     ("Answers", ("are checked, kept,", "streamed as Arrow")),
 )
-_WIDTH, _HEIGHT, _GAP, _TOP = 148, 84, 24, 16
+_COLUMNS, _WIDTH, _HEIGHT, _GAP, _EDGE = 3, 196, 92, 34, 12
 _STYLE: Final = (
-    "svg{font-family:system-ui,sans-serif;color-scheme:light dark}"
-    ".box{fill:#eef3fb;stroke:#4477aa}.title{fill:#123;font-weight:600;font-size:14px}"
-    ".text{fill:#345;font-size:12px}.arrow{stroke:#4477aa;stroke-width:2;fill:none}.head{fill:#4477aa}"
-    "@media(prefers-color-scheme:dark){.box{fill:#1c2733;stroke:#7aa7d9}.title{fill:#eef}.text{fill:#bcd}"
+    "svg{font-family:system-ui,sans-serif}"
+    ".box{fill:#eef3fb;stroke:#4477aa}.title{fill:#112233;font-weight:600;font-size:17px}"
+    ".text{fill:#334455;font-size:15px}.arrow{stroke:#4477aa;stroke-width:2;fill:none}.head{fill:#4477aa}"
+    "@media(prefers-color-scheme:dark){.box{fill:#1c2733;stroke:#7aa7d9}.title{fill:#eeeeff}.text{fill:#bbccdd}"
     ".arrow{stroke:#7aa7d9}.head{fill:#7aa7d9}}"
 )
 
 
 def picture() -> str:
-    """Return the picture as SVG; six boxes from left to right, in colours for light and dark pages."""
-    width = len(_STEPS) * (_WIDTH + _GAP) - _GAP + 2 * _TOP
+    """Return the picture as SVG: boxes in two rows, in colours for light and for dark pages."""
+    rows = -(-len(_STEPS) // _COLUMNS)
+    width = _COLUMNS * (_WIDTH + _GAP) - _GAP + 2 * _EDGE
+    height = rows * (_HEIGHT + _GAP) - _GAP + 2 * _EDGE
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {_HEIGHT + 2 * _TOP}" role="img">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">',
         f"<title>The way of a query</title><style>{_STYLE}</style>",
     ]
     for number, (title, lines) in enumerate(_STEPS):
-        left = _TOP + number * (_WIDTH + _GAP)
-        middle, centre = left + _WIDTH / 2, _TOP + _HEIGHT / 2
+        left, top = _corner(number)
         if number:
-            parts.append(f'<path class="arrow" d="M{left - _GAP + 1} {centre}H{left - 7}"/>')
-            parts.append(f'<path class="head" d="M{left - 1} {centre}l-8 -5v10z"/>')
-        parts.append(f'<rect class="box" x="{left}" y="{_TOP}" width="{_WIDTH}" height="{_HEIGHT}" rx="8"/>')
-        parts.append(_line(middle, _TOP + 28, "title", title))
-        parts.extend(_line(middle, _TOP + 50 + 18 * row, "text", line) for row, line in enumerate(lines))
+            parts.extend(_arrow(number))
+        parts.append(f'<rect class="box" x="{left}" y="{top}" width="{_WIDTH}" height="{_HEIGHT}" rx="8"/>')
+        parts.append(_line(left, top + 32, "title", title))
+        parts.extend(_line(left, top + 57 + 20 * row, "text", line) for row, line in enumerate(lines))
     return "\n".join([*parts, "</svg>", ""])
 
 
-def _line(middle: float, bottom: float, kind: str, text: str) -> str:
-    return f'<text class="{kind}" x="{middle}" y="{bottom}" text-anchor="middle">{escape(text)}</text>'
+def _corner(number: int) -> tuple[int, int]:
+    row, column = divmod(number, _COLUMNS)
+    return _EDGE + column * (_WIDTH + _GAP), _EDGE + row * (_HEIGHT + _GAP)
+
+
+def _arrow(number: int) -> list[str]:
+    """Return the arrow to a box: from its left, or from the end of the row above."""
+    left, top = _corner(number)
+    if number % _COLUMNS:
+        middle = top + _HEIGHT // 2
+        line, head = f"M{left - _GAP + 2} {middle}H{left - 9}", f"M{left - 2} {middle}l-9 -6v12z"
+    else:
+        (last, _), centre = _corner(number - 1), left + _WIDTH // 2
+        line = f"M{last + _WIDTH // 2} {top - _GAP + 2}V{top - _GAP // 2}H{centre}V{top - 9}"
+        head = f"M{centre} {top - 2}l-6 -9h12z"
+    return [f'<path class="arrow" d="{line}"/>', f'<path class="head" d="{head}"/>']
+
+
+def _line(left: int, bottom: int, kind: str, text: str) -> str:
+    return f'<text class="{kind}" x="{left + _WIDTH // 2}" y="{bottom}" text-anchor="middle">{escape(text)}</text>'
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +11,10 @@ ROOT: Final = Path(__file__).parents[2]
 README: Final = ROOT / "README.md"
 DOCS: Final = ROOT / "docs"
 PAGES: Final = (README, *sorted(DOCS.rglob("*.md")))
+
+ENGINES: Final = find_spec("torch") and find_spec("openai") and find_spec("ray") and find_spec("sentence_transformers")
+"""Whether every engine's options can be read."""
+NO_ENGINES: Final = "an extra of local, openai, ray or vector is not installed"
 
 _FENCE: Final = re.compile(r"^(?P<indent> *)```(?P<kind>\w*)\n(?P<text>.*?)^(?P=indent)```$", re.MULTILINE | re.DOTALL)
 _NOT_RUN: Final = re.compile(r"<!-- not run: \S.*-->\s*$")

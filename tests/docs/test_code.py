@@ -17,7 +17,7 @@ from flightllm.database import Database
 from flightllm.errors import FlightLLMError
 from flightllm.llm.options import read_options
 from tests.databases import SAMPLES
-from tests.docs.pages import PAGES, ROOT, Block, blocks, statements
+from tests.docs.pages import ENGINES, NO_ENGINES, PAGES, ROOT, Block, blocks, statements
 
 _SEARCHES = re.compile(r"VECTOR INDEX|vector_search|text_search|ai_similarity|ai_embed", re.IGNORECASE)
 
@@ -108,6 +108,7 @@ def _read(block: Block, arguments: list[str]) -> None:
         pytest.fail(f"{block}: flightllm … {shlex.join(arguments)}: {error.format_message()}")
 
 
+@pytest.mark.skipif(not ENGINES, reason=NO_ENGINES)
 @pytest.mark.parametrize("page", _with("toml"), ids=_name)
 def test_configurations_are_read(page: Path, tmp_path: Path) -> None:
     """Each configuration of a page loads, and the engine knows its options."""
