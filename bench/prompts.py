@@ -377,7 +377,9 @@ def _paragraphs(rows: int, *, own: bool = False) -> Task:
         found.append(Row((("question", question), ("paragraph", contexts[chosen][1][:_WIDEST])), label, answer))
     return Task(
         "paragraphs",
-        found[:: len(found) // rows][:rows] if own else _balanced(found, rows),
+        [found[place] for place in np.random.default_rng(_SEED).permutation(len(found))][:rows]
+        if own
+        else _balanced(found, rows),
         "Does the paragraph answer the question?",
         "{paragraph} contains the answer to {question}",
         ("answered", "not answered"),

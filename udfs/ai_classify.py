@@ -27,6 +27,7 @@ def build(call: Arguments) -> Answer:
     labels = call.labels("labels")
     meanings = call.meanings("labels")
     other = call.text("other").strip()
+    other = next((label for label in labels if label.casefold() == other.casefold()), other)
     if call.flag("multi"):
         return _every_label(call, labels, other)
     options = labels if not other or other in labels else (*labels, other)
@@ -55,13 +56,17 @@ def _every_label(call: Arguments, labels: Sequence[str], other: str) -> Answer:
         return found or [other] if other else found
 
     def write(example: Any) -> str:
-        given = [example] if isinstance(example, str) else list(example)
-        if unknown := [label for label in given if label not in {*labels, other}]:
-            raise ValueError(f"expected some of {', '.join(labels)}; got {unknown[0]!r}")
-        return json.dumps({"labels": [label for label in labels if label in given]}, ensure_ascii=False)
+        given = example if isinstance(example, list) else [example]
+        folded = [str(label).casefold() for label in given if label != other or label in labels]
+        found = [label for label in labels if label.casefold() in folded]
+        if len(found) < len(folded):
+            raise ValueError(f"expected a list of some of {', '.join(labels)}")
+        return json.dumps({"labels": found}, ensure_ascii=False)
 
     longest = 32 + sum(len(label.encode()) + 6 for label in labels)
-    found = Answer(answer.instruction, pa.list_(pa.string()), parse, answer.constraint, longest, write=write)
+    found = Answer(
+        answer.instruction, pa.list_(pa.string()), parse, answer.constraint, longest, reading=other, write=write
+    )
     question = f"Which of these labels apply to the record: {', '.join(labels)}? List every label that applies."
     return replace(found, asked=answer.asked).in_parts(question, task=_task(meanings))
 

@@ -41,8 +41,14 @@ def _anchors(meanings: Mapping[str, str], low: float, high: float) -> Mapping[st
             raise AICallError(f"anchors say what numbers mean, and {text!r} is no number") from error
         if not low <= number <= high:
             raise AICallError(f"the anchor {text} is not between low => {low:g} and high => {high:g}")
+        if number in numbers:
+            raise AICallError(f"two anchors say what {text} means")
         numbers[number] = meaning
-    return {f"{number:g}": numbers[number] for number in sorted(numbers)}
+    return {_shown(number): numbers[number] for number in sorted(numbers)}
+
+
+def _shown(number: float) -> str:
+    return str(int(number)) if number.is_integer() else repr(number)
 
 
 FUNCTION = AIFunction(

@@ -195,6 +195,8 @@ class Answer:
     """Ask how probable the answer is; `parse` takes the answer with its probability, see `confidence.py`."""
     asked: Asked | None = None
     """The instruction in parts, see `in_parts`."""
+    reading: str = ""
+    """Tells apart calls that ask the same and make different values of an answer."""
     write: Callable[[Any], str] | None = None
     """Turn the answer of an example into the text that the model must write, where SQL's value is not like it."""
 

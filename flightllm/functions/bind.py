@@ -21,7 +21,7 @@ from flightllm.functions.base import (
     Parameter,
 )
 from flightllm.functions.confidence import with_confidence
-from flightllm.functions.guidance import guided
+from flightllm.functions.guidance import guided, read_examples
 from flightllm.functions.labels import read_labels, read_meanings, read_names
 from flightllm.functions.reserved import is_option, meant_option
 from flightllm.functions.template import reference, referred_fields, resolve_template
@@ -317,9 +317,14 @@ class _Binder:
         name = (argument.name or "").lower()
         if not self._function.fields:
             return False
-        if argument.constant is None:
-            return not (name == _MODEL_OPTION and argument.word is not None)
-        return name in fields
+        if argument.constant is not None:
+            return name in fields
+        if name == _MODEL_OPTION and argument.word is not None:
+            return False
+        if argument.parts and argument.text is not None:
+            return False  # texts that are joined, which is how a long one is written
+        nested = self._options[name].type in {list, Entries}
+        return not nested or any(one.column is not None for one in argument.expressions)
 
     def _assign_further(self, argument: Argument) -> None:
         name = argument.name
@@ -405,11 +410,18 @@ class _Binder:
         option, argument = self._options[name], self._given[name]
         if name == _MODEL_OPTION and argument.constant is None and argument.word is not None:
             return argument.word
+        if argument.constant is None and option.type is str and argument.text is not None:
+            return _checked(option, argument.text)
+        if argument.constant is None and option.type in {list, Entries}:
+            shown = "{0: 'useless', 10: 'perfect'}" if option.type is Entries else "[('a text', 'its answer')]"
+            raise AICallError(f"{name} must be constants, with texts in single quotes, such as {shown}")
         if argument.constant is None:
             raise AICallError(f"{name} must be a literal, not an expression")
         value = argument.constant.value
         if value is None:
             return option.default
+        if option.type is list:
+            return read_examples(value, name)
         return read_meanings(value, name) if option.type is Entries else _checked(option, value)
 
     def _call(self, answer: Answer, fields: _Fields, values: Mapping[str, Literal], text: str) -> AICall:
@@ -422,6 +434,7 @@ class _Binder:
             text=text,
             instruction=answer.instruction,
             asked=answer.asked,
+            reading=answer.reading,
             fields=fields.names(),
             required=frozenset(index for index, item in enumerate(fields.items) if item.required),
             parameters=Parameters(
@@ -482,7 +495,6 @@ _TYPES: Mapping[type, _Type] = {
     float: _Type("a number", _is_number),
     bool: _Type("true or false", lambda value: isinstance(value, bool)),
     tuple: _Type("a JSON Schema text or a list of field names", lambda value: isinstance(value, str) or _texts(value)),
-    list: _Type("a list such as [{'input': 'a text', 'answer': 'its answer'}]", lambda v: isinstance(v, tuple)),
 }
 
 

@@ -12,6 +12,8 @@ import pyarrow as pa
 
 from flightllm.errors import AICallError
 from flightllm.functions.base import Answer, Entries, Literal
+from flightllm.functions.labels import as_json, read_json
+from flightllm.functions.template import resolve_template
 from flightllm.llm.base import Choice
 from flightllm.llm.formats import Asked, field_line
 
@@ -27,7 +29,7 @@ def guided(answer: Answer, options: Mapping[str, Literal], fields: Sequence[str]
         AICallError: an example is none, names what is no field, or has an answer that the call cannot give.
     """
     instructions, given = options.get("instructions"), options.get("examples")
-    parts = [instructions.strip()] if isinstance(instructions, str) else []
+    parts = [resolve_template(instructions.strip(), fields)] if isinstance(instructions, str) else []
     if isinstance(given, tuple) and given:
         examples = [_example(answer, one, fields, f"examples[{index}]") for index, one in enumerate(given, 1)]
         parts.append("\n\n".join(["Examples:", *examples]))
@@ -39,50 +41,78 @@ def guided(answer: Answer, options: Mapping[str, Literal], fields: Sequence[str]
     return replace(answer, instruction=f"{told}\n\n{answer.instruction}", asked=replace(asked, task=task))
 
 
+def read_examples(value: Literal, name: str) -> tuple[Literal, ...]:
+    """Return a list of examples, given as a list or as a text with a JSON list.
+
+    Raises:
+        AICallError: it is neither.
+    """
+    found = read_json(value) if isinstance(value, str) else value
+    if not isinstance(found, tuple):
+        raise AICallError(f"{name} must be a list such as [{{'input': 'a text', 'answer': 'its answer'}}]")
+    return found
+
+
 def _example(answer: Answer, example: Literal, fields: Sequence[str], place: str) -> str:
     """Return one example as it is told: a line for each field, the answer, and why."""
-    values, wanted, reason = _parts(example, place)
-    lines = [field_line(_field(name, fields, place), _text(value)) for name, value in values if value is not None]
-    if not lines and fields:
+    values, wanted, reason = _parts(example, fields, place)
+    named = [(_field(name, fields, place), value) for name, value in values if value is not None]
+    if len({name for name, _ in named}) < len(named):
+        raise AICallError(f"{place} has a field twice")
+    if not named and fields:
         raise AICallError(f"{place} has an answer alone; add {' and '.join(fields[:3])}")
-    lines.append(f"Answer: {_written(answer, _json(wanted), place)}\n")
+    lines = [field_line(name, _text(value)) for name, value in named]
+    lines.append(f"Answer: {_written(answer, wanted, place)}\n")
     if reason is not None:
         lines.append(field_line("Reason", _text(reason)))
     return "".join(lines).removesuffix("\n")
 
 
-def _parts(example: Literal, place: str) -> tuple[Sequence[tuple[str, Literal]], Literal, Literal]:
+def _parts(
+    example: Literal, fields: Sequence[str], place: str
+) -> tuple[Sequence[tuple[str, Literal]], Literal, Literal]:
     """Return an example's named values, its answer and its explanation."""
     if isinstance(example, tuple) and 2 <= len(example) <= 3:
         first = example[0]
-        values = first.items if isinstance(first, Entries) else ((_INPUT, first),)
-        return values, example[1], example[2] if len(example) == 3 else None
+        told = first.items if isinstance(first, Entries) else ((_INPUT, first),)
+        return told, example[1], example[2] if len(example) == 3 else None
     given = dict(example.items) if isinstance(example, Entries) else {}
-    key = next((name for name in _ANSWERS if name in given), None)
+    free = [name for name in given if name.lower() not in {field.lower() for field in fields}]
+    key = next((name for name in _ANSWERS if name in free), None)
     if key is None or given[key] is None:
+        wanted = ", ".join(f"'{field}': 'a value'" for field in fields) or "'input': 'a text'"
         raise AICallError(
-            f"{place} must be such as {{'input': 'a text', 'answer': 'its answer'}}, or ('a text', 'answer')"
+            f"{place} must be such as {{{wanted}, 'answer': 'its answer'}}, or ({{{wanted}}}, 'its answer')"
         )
-    return [one for one in given.items() if one[0] not in {key, _REASON}], given[key], given.get(_REASON)
+    reason = _REASON if _REASON in free else None
+    values = [one for one in given.items() if one[0] not in {key, reason}]
+    return values, given[key], given[reason] if reason else None
 
 
 def _field(name: str, fields: Sequence[str], place: str) -> str:
-    """Return the field that a name in an example means; `input` is the only one, where there is one."""
-    known = {field.lower(): field for field in fields}
-    if name.lower() in known:
-        return known[name.lower()]
-    if name.lower() == _INPUT:
-        return fields[0] if len(fields) == 1 else _INPUT
-    raise AICallError(f"{place} has {name!r}, which is no field of the call (fields: {', '.join(fields) or 'none'})")
+    """Return the field that a name in an example means; `input` is the first, where no other has a name."""
+    if name in fields:
+        return name
+    for field in fields:
+        if field.lower() == name.lower():
+            return field
+    if name.lower() == _INPUT and len(fields) == 1:
+        return fields[0]
+    if name.lower() == _INPUT and not fields:
+        return _INPUT
+    hint = f"; name each one: {{{', '.join(f'{one!r}: …' for one in fields)}, 'answer': …}}" if len(fields) > 1 else ""
+    raise AICallError(
+        f"{place} has {name!r}, which is no field of the call (fields: {', '.join(fields) or 'none'}){hint}"
+    )
 
 
-def _written(answer: Answer, value: Any, place: str) -> str:
+def _written(answer: Answer, wanted: Literal, place: str) -> str:
     """Return the text that the model must write for an example's answer."""
     try:
-        text = _candidate(answer, value)
+        text = _candidate(answer, as_json(wanted))
         answer.parse(text)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise AICallError(f"{place}: no answer of this call is {value!r}; {error}") from error
+    except ValueError as error:
+        raise AICallError(f"{place}: no answer of this call is {_text(wanted)!r}; {error}") from error
     return text.replace("\n", "\n  ")
 
 
@@ -92,6 +122,10 @@ def _candidate(answer: Answer, value: Any) -> str:
     constraint = answer.constraint
     if not isinstance(constraint, Choice):
         return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]  # Snowflake's examples have a list of labels, also where there is one
+    if pa.types.is_string(answer.output) and isinstance(value, int | float):
+        value = json.dumps(value)
     wanted = answer.parse(value) if isinstance(value, str) else value
     if isinstance(wanted, bool) is pa.types.is_boolean(answer.output):
         for option in constraint.options:
@@ -100,13 +134,6 @@ def _candidate(answer: Answer, value: Any) -> str:
     raise ValueError(f"expected one of {', '.join(constraint.options)}")
 
 
-def _json(value: Literal) -> Any:
-    """Return a constant as JSON has it."""
-    if isinstance(value, Entries):
-        return {key: _json(one) for key, one in value.items}
-    return [_json(one) for one in value] if isinstance(value, tuple) else value
-
-
 def _text(value: Literal) -> str:
-    found = _json(value)
+    found = as_json(value)
     return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)

@@ -11,6 +11,7 @@ from typing import Any
 
 from flightllm.errors import AICallError
 from flightllm.functions.base import Entries, Literal
+from flightllm.texts import well_formed_value
 
 _OF_LABEL = ("label", "description", "examples")
 
@@ -49,7 +50,8 @@ def read_meanings(value: Literal, name: str) -> Entries:
     """
     pairs = value.items if isinstance(value, Entries) else value if isinstance(value, tuple) else ()
     found = tuple((str(pair[0]), pair[1]) for pair in pairs if isinstance(pair, tuple) and len(pair) == 2)
-    if not found or len(found) < len(pairs) or not all(isinstance(meaning, str) for _, meaning in found):
+    told = all(isinstance(meaning, str) and meaning.strip() for _, meaning in found)
+    if not found or len(found) < len(pairs) or not told:
         raise AICallError(f"{name} must say in texts what values mean, such as {{0: 'useless', 10: 'perfect'}}")
     _check_distinct([key for key, _ in found], name)
     return Entries(found)
@@ -60,30 +62,48 @@ def described(meanings: Mapping[str, str]) -> str:
     return "\n".join(f"- {value}: {meaning}" for value, meaning in meanings.items())
 
 
-def literal_of(value: Any) -> Literal:
-    """Return a JSON value as SQL has it."""
+def read_json(text: str) -> Literal:
+    """Return the JSON value of a text as SQL has it; None for a text that is no JSON."""
+    try:
+        return _literal(well_formed_value(json.loads(text)))
+    except (ValueError, RecursionError):
+        return None
+
+
+def as_json(value: Literal) -> Any:
+    """Return a constant as JSON has it."""
+    if isinstance(value, Entries):
+        return {key: as_json(one) for key, one in value.items}
+    return [as_json(one) for one in value] if isinstance(value, tuple) else value
+
+
+def _literal(value: Any) -> Literal:
     if isinstance(value, Mapping):
-        return Entries(tuple((str(key), literal_of(one)) for key, one in value.items()))
-    return tuple(map(literal_of, value)) if isinstance(value, list) else value
+        return Entries(tuple((str(key), _literal(one)) for key, one in value.items()))
+    return tuple(map(_literal, value)) if isinstance(value, list) else value
 
 
 def _read(value: Literal, name: str) -> Sequence[tuple[str, str | None]]:
     if isinstance(value, str):
-        try:
-            value = literal_of(json.loads(value))
-        except (ValueError, RecursionError) as error:
-            raise _unreadable(name) from error
+        value = read_json(value)
     if isinstance(value, Entries) and value.items:
-        return [(label, _meaning(meaning, label, name)) for label, meaning in value.items]
+        return [_described(label, meaning, name) for label, meaning in value.items]
     if not isinstance(value, tuple) or not value:
         raise _unreadable(name)
     return [_label(item, name) for item in value]
 
 
+def _described(label: str, meaning: Literal, name: str) -> tuple[str, str | None]:
+    """Return a label with what it means, which is a text or entries with a description."""
+    if isinstance(meaning, Entries):
+        return _label(Entries((("label", label), *meaning.items)), name)
+    return label, _meaning(meaning, label, name)
+
+
 def _label(item: Literal, name: str) -> tuple[str, str | None]:
     """Return one label of a list, and what it means."""
-    if isinstance(item, str):
-        return item, None
+    if isinstance(item, str | int | float) and not isinstance(item, bool):
+        return str(item), None
     if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
         return item[0], _meaning(item[1], item[0], name)
     given = dict(item.items) if isinstance(item, Entries) else {}

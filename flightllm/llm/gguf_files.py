@@ -26,7 +26,8 @@ def converted_folder(file: Path, section: str = "engine") -> Path:
     """Return the folder made of a GGUF file. The first use makes the folder, later ones find it.
 
     Quantized weights become bfloat16, so the folder is up to four times as large as the file. Weights of 16 or 32 bits
-    stay as they are. Folders lie in `models` of the data folder, `FLIGHTLLM_HOME`; they can be deleted at any time.
+    stay as they are. Folders lie in `models` of `FLIGHTLLM_HOME`, or of the system's folder for application data. They
+    can be deleted at any time.
 
     Raises:
         ConfigError: there is no such file, or it cannot be converted.
@@ -81,6 +82,7 @@ def _convert(file: Path, folder: Path, section: str) -> None:
 
 def _move(made: Path, folder: Path) -> None:
     """Give a whole folder its name, unless another process was quicker."""
+    made.chmod(0o755)
     try:
         made.rename(folder)
     except OSError:

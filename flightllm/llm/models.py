@@ -38,11 +38,11 @@ def local_folder(model: str, section: str = "engine", revision: str = "") -> Pat
     Raises:
         ConfigError: there is no such model, or it has no revisions.
     """
+    if model.lower().endswith(SUFFIX):
+        _check_revision(model, section, revision)
     found = _found(model, section)
-    if found is not None and revision:
-        raise ConfigError(
-            f"[{section}] revision: only a model of the hub has revisions; {model!r} is on this machine: leave it out"
-        )
+    if found is not None:
+        _check_revision(model, section, revision)
     return found
 
 
@@ -53,16 +53,26 @@ def check_model(model: str, revision: str = "") -> None:
         ConfigError: there is no such model, or it has no revisions.
     """
     file = Path(model).expanduser()
-    if file.suffix.lower() == SUFFIX and not revision:
+    if file.suffix.lower() == SUFFIX:
         check_gguf(file)
+        _check_revision(model, "engine", revision)
     else:
         local_folder(model, revision=revision)
+
+
+def _check_revision(model: str, section: str, revision: str) -> None:
+    if revision:
+        raise ConfigError(
+            f"[{section}] revision: only a model of the hub has revisions; {model!r} is on this machine: leave it out"
+        )
 
 
 def _found(model: str, section: str) -> Path | None:
     if model == "demo" and section == "engine":
         return demo_model()
     folder = Path(model).expanduser()
+    if folder.suffix.lower() == SUFFIX and section != "engine":
+        raise ConfigError(f"[{section}] model: {model!r} is a GGUF file; name the model that it was made from")
     if folder.suffix.lower() == SUFFIX:
         return converted_folder(folder, section)
     if folder.is_dir():

@@ -215,10 +215,10 @@ class _Binder:
         if name == "make_array":
             return _list(given)
         lists = [one.value for one in given if one is not None and isinstance(one.value, tuple)]
-        if len(lists) != 2 or len(given) != 2:
+        if len(given) != 2 or len(lists) != 2 or len(lists[0]) != len(lists[1]):
             return None
         keys, values = lists
-        return _entries([(Constant(key), Constant(one)) for key, one in zip(keys, values, strict=False)])
+        return _entries([(Constant(key), Constant(one)) for key, one in zip(keys, values, strict=True)])
 
     def _anchor(self, stub: str) -> int:
         if stub not in self._anchors:

@@ -10,8 +10,16 @@ from flightllm.sql.tokens import Kind, Token
 _CONSTANTS: Mapping[str, Literal] = {"true": True, "false": False, "null": None}
 _SIGNS: Mapping[str, int] = {"-": -1, "+": 1}
 _CLOSING: Mapping[str, str] = {"[": "]", "(": ")"}
-_CONSTRUCTORS: Mapping[str, str] = {"array": "[", "make_array": "(", "map": "{", "struct": "(", "named_struct": "("}
-"""Words that begin a list or entries, each with the bracket that must follow."""
+_CONSTRUCTORS: Mapping[str, str] = {
+    "array": "[(",
+    "make_array": "(",
+    "map": "{(",
+    "struct": "(",
+    "row": "(",
+    "named_struct": "(",
+    "arrow_cast": "(",
+}
+"""Words that begin a constant, each with the brackets that can follow."""
 _MOST_DEPTH = 8
 """How deep constants can be nested: examples in a list, with lists as their answers, need four."""
 
@@ -36,12 +44,11 @@ def split_arguments(
 def read_constant(tokens: Sequence[Token]) -> Constant | None:
     """Return the value of an argument that is a literal: text, number, boolean, NULL, or a list or entries of these.
 
-    A bound number or text of a type that SQL has no literals of comes as `arrow_cast(5, 'Int32')`.
+    Bound values come in parentheses where they are negative, and as `arrow_cast(5, 'Int32')` where SQL has no literals
+    of their type.
     """
-    if len(tokens) > 5 and tokens[0].is_word("arrow_cast") and tokens[-3].is_symbol(","):
-        cast = read_constant(tokens[2:-3])
-        text = cast is not None and isinstance(cast.value, str) and "Utf8" not in tokens[-2].text
-        return None if text else cast
+    if len(tokens) == 4 and tokens[0].is_symbol("(") and tokens[1].is_symbol("-") and tokens[3].is_symbol(")"):
+        return read_constant(tokens[1:3])
     try:
         value, end = _value(tokens, 0, 0)
     except _NoConstantError:
@@ -85,23 +92,51 @@ def _value(tokens: Sequence[Token], start: int, depth: int) -> tuple[Literal, in
     if token.kind is Kind.SYMBOL and token.text in _SIGNS and following is not None and following.kind is Kind.NUMBER:
         return _SIGNS[token.text] * _number(following.text), start + 2
     if token.is_symbol("[") or (depth and token.is_symbol("(")):
-        return _items(tokens, start, depth)
+        return _nested(tokens, start, depth)
     if token.is_symbol("{"):
         return _entries(tokens, start, depth)
-    if (
-        following is not None
-        and token.is_word(*_CONSTRUCTORS)
-        and following.is_symbol(_CONSTRUCTORS[token.text.lower()])
-    ):
-        if token.is_word("named_struct"):
-            items, end = _items(tokens, start + 1, depth)
-            return Entries(tuple(zip(map(str, items[::2]), items[1::2], strict=False))), end
-        return _entries(tokens, start + 1, depth) if token.is_word("map") else _items(tokens, start + 1, depth)
+    if following is not None and token.is_word(*_CONSTRUCTORS):
+        return _constructed(tokens, start, depth)
     raise _NoConstantError
 
 
+def _constructed(tokens: Sequence[Token], start: int, depth: int) -> tuple[Literal, int]:
+    """Read what a word constructs: `ARRAY[…]`, `struct(…)`, `MAP {…}`, `MAP([keys], [values])`, `arrow_cast(…)`."""
+    word, bracket = tokens[start].text.lower(), start + 1
+    if word == "map" and tokens[bracket].is_symbol("{"):
+        return _entries(tokens, bracket, depth)
+    if tokens[bracket].text not in _CONSTRUCTORS[word] or tokens[bracket].kind is not Kind.SYMBOL:
+        raise _NoConstantError
+    items, end = _items(tokens, bracket, depth)
+    match word:
+        case "arrow_cast":
+            if len(items) != 2 or (isinstance(items[0], str) and "Utf8" not in str(items[1])):
+                raise _NoConstantError
+            return items[0], end
+        case "map":
+            if len(items) != 2 or not isinstance(items[0], tuple) or not isinstance(items[1], tuple):
+                raise _NoConstantError
+            return _paired(items[0], items[1]), end
+        case "named_struct":
+            return _paired(items[::2], items[1::2]), end
+        case _:
+            return items, end
+
+
+def _paired(keys: Sequence[Literal], values: Sequence[Literal]) -> Entries:
+    if len(keys) != len(values):
+        raise _NoConstantError
+    return Entries(tuple((str(key), value) for key, value in zip(keys, values, strict=True)))
+
+
+def _nested(tokens: Sequence[Token], start: int, depth: int) -> tuple[Literal, int]:
+    """Read `[a, b]` or `(a, b)`; parentheses around one value mean nothing."""
+    items, end = _items(tokens, start, depth)
+    return (items[0] if tokens[start].is_symbol("(") and len(items) == 1 else items), end
+
+
 def _items(tokens: Sequence[Token], start: int, depth: int) -> tuple[tuple[Literal, ...], int]:
-    """Read `[a, b]` or `(a, b)`."""
+    """Read what is between brackets."""
     closing = _CLOSING[tokens[start].text]
     found: list[Literal] = []
     at = start + 1
@@ -110,8 +145,6 @@ def _items(tokens: Sequence[Token], start: int, depth: int) -> tuple[tuple[Liter
             at = _after(tokens, at, ",")
         value, at = _value(tokens, at, depth + 1)
         found.append(value)
-    if closing == ")" and len(found) == 1 and not _is_call(tokens, start):
-        raise _NoConstantError  # parentheses around one value
     return tuple(found), at + 1
 
 
@@ -138,10 +171,6 @@ def _key(tokens: Sequence[Token], at: int) -> tuple[str, int]:
 
 def _is(tokens: Sequence[Token], at: int, symbol: str) -> bool:
     return at < len(tokens) and tokens[at].is_symbol(symbol)
-
-
-def _is_call(tokens: Sequence[Token], bracket: int) -> bool:
-    return bracket > 0 and tokens[bracket - 1].kind is Kind.WORD
 
 
 def _after(tokens: Sequence[Token], at: int, symbol: str) -> int:

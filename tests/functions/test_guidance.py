@@ -1,7 +1,9 @@
 """Instructions and examples: how SQL gives them, where every format tells them, and what is refused."""
 
+from contextlib import closing
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from flightllm.errors import FlightLLMError
@@ -59,6 +61,26 @@ def test_nothing_given_changes_nothing() -> None:
             "a: x\nlabel: l\nAnswer: z",
         ),
         ("ai_translate(a, 'fr', examples => [make_array('Hi', 'Salut')])", "a: Hi\nAnswer: Salut"),
+        ("ai_classify(a, ['u', 'v'], examples => [{'input': 'x', 'labels': ['v']}])", "a: x\nAnswer: v"),
+        ("ai_classify(a, {1: 'low', 2: 'high'}, examples => [('x', 1)])", "a: x\nAnswer: 1"),
+        ("ai_classify(a, ['true', 'false'], examples => [('x', true)])", "a: x\nAnswer: true"),
+        ("ai_classify(a, ['u'], multi => true, examples => [('x', 'U')])", 'a: x\nAnswer: {"labels": ["u"]}'),
+        (
+            "ai_filter('Is {answer} right?', q, answer, examples => [{'q': 'x', 'answer': 'z', 'output': true}])",
+            "q: x\nanswer: z\nAnswer: Yes",
+        ),
+        (
+            "ai_filter('q', a, explanation, examples => [{'a': 'x', 'explanation': 'y', 'answer': true}])",
+            "a: x\nexplanation: y\nAnswer: Yes",
+        ),
+        ("ai_gen('q', answer, examples => [({'answer': 'x'}, 'z')])", "answer: x\nAnswer: z"),
+        ("ai_gen('q', a, \"A\", examples => [{'A': 'x', 'a': 'y', 'answer': 'z'}])", "A: x\na: y\nAnswer: z"),
+        ('ai_gen(\'q\', a, examples => \'[{"a": "x", "answer": "z"}]\')', "a: x\nAnswer: z"),
+        (
+            "ai_score('q', a, low => -5, examples => [('x', (-5)), ('y', arrow_cast(3, 'Int32'))])",
+            "Answer: -5\n\na: y\nAnswer: 3",
+        ),
+        ("ai_gen('q', a, instructions => 'Look at {a}. ' || 'Be brief.')", "Look at `a`. Be brief."),
         ("ai_filter('q', a, confidence => true, examples => [struct('x', false)])", "a: x\nAnswer: No"),
     ],
 )
@@ -71,13 +93,17 @@ def test_examples(expression: str, told: str) -> None:
     ("options", "error"),
     [
         ("examples => [('x', 'maybe')]", r"examples\[1\]: no answer of this call is 'maybe'; expected one of Yes, No"),
-        ("examples => [('x', true), ('y', 1)]", r"examples\[2\]: no answer of this call is 1"),
+        ("examples => [('x', true), ('y', 1)]", r"examples\[2\]: no answer of this call is '1'"),
         ("examples => [{'titel': 'x', 'answer': true}]", r"has 'titel', which is no field of the call \(fields: a\)"),
         ("examples => [{'answer': true}]", r"examples\[1\] has an answer alone; add a"),
         ("examples => [{'a': 'x'}]", r"examples\[1\] must be such as"),
         ("examples => [{'a': 'x', 'answer': NULL}]", r"examples\[1\] must be such as"),
         ("examples => ['x']", r"examples\[1\] must be such as"),
         ("examples => 'x'", "examples must be a list such as"),
+        ("examples => [('x', 'y' || b)]", "examples must be constants, with texts in single quotes"),
+        ("examples => ('x', true)", "examples must be constants, with texts in single quotes"),
+        ("examples => [{'a': 'x', 'A': 'y', 'answer': true}]", r"examples\[1\] has a field twice"),
+        ("instructions => 'Look at {c} and {d}.'", r"the prompt names \{c\}, which is no field"),
         ("instructions => 3", "instructions must be a text literal"),
         ("instruction => 'Be kind'", "unknown option instruction; did you mean instructions"),
         ("task_description => 'Be kind'", "unknown option task_description; did you mean instructions"),
@@ -89,6 +115,29 @@ def test_refused(options: str, error: str) -> None:
         call(f"ai_filter('Is it so?', a, {options})")
 
 
+def test_several_fields_need_names() -> None:
+    """A bare text is no example where a call has several fields."""
+    with pytest.raises(FlightLLMError, match=r"name each one: \{'a': …, 'b': …, 'answer': …\}"):
+        call("ai_filter('q', a, b, examples => [('x', true)])")
+    with pytest.raises(FlightLLMError, match=r"must be such as \{'question': 'a value', 'answer': 'a value', 'answer'"):
+        call("ai_filter('q', question, answer, examples => [{'question': 'x', 'answer': true}])")
+
+
+def test_bound_values(tmp_path: Path) -> None:
+    """Labels, examples and numbers can be bound, as lists of structs too."""
+    labels = pa.array([[{"label": "x", "description": "An x"}, {"label": "y", "description": None}]])
+    examples = pa.array([[{"input": "a text", "answer": "x"}]])
+    bound = pa.record_batch({"1": labels, "2": examples, "3": pa.array([-5.0])})
+    sql = (
+        "SELECT ai_classify(note, $1, examples => $2) AS kind, ai_score('q', note, low => $3, high => 0) AS score"
+        " FROM people WHERE id = 1"
+    )
+    with closing(small_database(tmp_path)) as database, closing(database.session()) as session:
+        [row] = ask(session, sql, bound).rows
+    assert row["kind"] in {"x", "y"}
+    assert -5 <= row["score"] <= 0
+
+
 def test_a_column_under_an_options_name_is_a_field() -> None:
     """Only constants are options: a column named like one is a field, as is a name that the prompt has in braces."""
     assert call("ai_gen('x', examples => b, instructions => c)").fields == ("examples", "instructions")
@@ -97,9 +146,7 @@ def test_a_column_under_an_options_name_is_a_field() -> None:
 
 def test_in_a_query(tmp_path: Path) -> None:
     """A query with examples, meanings and an anchor runs as written, and another example is another question."""
-    database = small_database(tmp_path)
-    try:
-        session = database.session()
+    with closing(small_database(tmp_path)) as database, closing(database.session()) as session:
         sql = (
             "SELECT id, ai_classify(note, {'food': 'Something to eat', 'drink': NULL}, other => 'none', instructions =>"
             " 'Look for nouns.', examples => [('Tea', 'drink'), {'input': 'Bread', 'answer': 'food'}]) AS kind,"
@@ -112,6 +159,3 @@ def test_in_a_query(tmp_path: Path) -> None:
         assert ask(session, sql, cache="on").rows == found.rows
         asked = ask(session, sql.replace("'Tea'", "'Milk'"), cache="on").calls
         assert 0 < asked < found.calls
-        session.close()
-    finally:
-        database.close()

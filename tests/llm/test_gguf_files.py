@@ -49,7 +49,11 @@ def gguf_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "output_norm": (WIDTH,),
     }
     for layer in range(LAYERS):
-        block = {"ffn_gate": (INNER, WIDTH), "ffn_up": (INNER, WIDTH), "ffn_down": (WIDTH, INNER)}
+        block: dict[str, tuple[int, ...]] = {
+            "ffn_gate": (INNER, WIDTH),
+            "ffn_up": (INNER, WIDTH),
+            "ffn_down": (WIDTH, INNER),
+        }
         block |= dict.fromkeys(("attn_q", "attn_k", "attn_v", "attn_output"), (WIDTH, WIDTH))
         block |= dict.fromkeys(("attn_norm", "ffn_norm"), (WIDTH,))
         shapes |= {f"blk.{layer}.{name}": shape for name, shape in block.items()}
