@@ -9,6 +9,7 @@ import tempfile
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import MISSING, fields
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,12 +23,6 @@ from flightllm.flight.errors import to_status
 from flightllm.flight.sqlstates import sqlstate
 from flightllm.functions.base import COMMON_OPTIONS, AIFunction, Option
 from flightllm.functions.registry import FunctionRegistry
-from flightllm.kvcache.options import KvOptions
-from flightllm.llm import cluster, fake, local, openai_options, ray, vllm
-from flightllm.llm.embed import fake as fake_embed
-from flightllm.llm.embed import local as local_embed
-from flightllm.llm.embed import openai as openai_embed
-from flightllm.llm.embed import vllm as vllm_embed
 from flightllm.settings import Settings
 
 REFERENCE: Final = Path(__file__).parent / "reference"
@@ -50,18 +45,19 @@ _SECTIONS: Final = {
     "tracing": config.TracingConfig,
 }
 OPTIONS: Final = {
-    "engine local": local.LocalOptions,
-    "engine vllm": vllm.VllmOptions,
-    "engine openai": openai_options.OpenAIOptions,
-    "engine cluster": cluster.ClusterOptions,
-    "engine ray": ray.RayOptions,
-    "engine fake": fake.FakeOptions,
-    "kv options": KvOptions,
-    "embedding local": local_embed.LocalOptions,
-    "embedding vllm": vllm_embed.VllmEmbeddingOptions,
-    "embedding openai": openai_embed.EmbeddingOptions,
-    "embedding fake": fake_embed.FakeOptions,
+    "engine local": "flightllm.llm.local:LocalOptions",
+    "engine vllm": "flightllm.llm.vllm:VllmOptions",
+    "engine openai": "flightllm.llm.openai_options:OpenAIOptions",
+    "engine cluster": "flightllm.llm.cluster:ClusterOptions",
+    "engine ray": "flightllm.llm.ray:RayOptions",
+    "engine fake": "flightllm.llm.fake:FakeOptions",
+    "kv options": "flightllm.kvcache.options:KvOptions",
+    "embedding local": "flightllm.llm.embed.local:LocalOptions",
+    "embedding vllm": "flightllm.llm.embed.vllm:VllmEmbeddingOptions",
+    "embedding openai": "flightllm.llm.embed.openai:EmbeddingOptions",
+    "embedding fake": "flightllm.llm.embed.fake:FakeOptions",
 }
+"""Where the options of each kind are. Some of these modules are slow to import."""
 _TITLES: Final = {"kv options": "KV options"}
 _WORDS: Final = {
     "NotFound": "NOT_FOUND", "InvalidArgument": "INVALID_ARGUMENT",
@@ -175,12 +171,19 @@ def _configuration(meanings: Mapping[str, Any]) -> str:
 
 def _engines(meanings: Mapping[str, Any]) -> str:
     lines = []
-    for section, owner in OPTIONS.items():
+    for section in OPTIONS:
         kind = section.split()[-1]
         title = _TITLES.get(section) or f'`kind = "{kind}"`' + (" in `[embedding]`" if "embedding" in section else "")
         anchor = kind if section.startswith("engine ") else section.replace(" ", "-")
-        lines += [f"## {title} {{#{anchor}}}", "", _keys(owner, meanings, section)]
+        lines += [f"## {title} {{#{anchor}}}", "", _keys(options_of(section), meanings, section)]
     return "\n".join(lines)
+
+
+def options_of(section: str) -> type[Any]:
+    """Return the dataclass of the options of one of `OPTIONS`."""
+    module, _, name = OPTIONS[section].partition(":")
+    found: type[Any] = getattr(import_module(module), name)
+    return found
 
 
 def _settings(meanings: Mapping[str, Any]) -> str:

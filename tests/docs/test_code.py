@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import pytest
 
+from docs import generate
 from flightllm.access.store import User
 from flightllm.cli import main
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
@@ -112,14 +113,12 @@ def _read(block: Block, arguments: list[str]) -> None:
 @pytest.mark.parametrize("page", _with("toml"), ids=_name)
 def test_configurations_are_read(page: Path, tmp_path: Path) -> None:
     """Each configuration of a page loads, and the engine knows its options."""
-    from docs import generate  # slow: it reads what every engine can be told
-
     for block in blocks(page, "toml"):
         path = tmp_path / "server.toml"
         path.write_text(block.text, encoding="utf-8")
         engine = Config.load(path).engine
         if "engine" in tomllib.loads(block.text):
-            read_options(generate.OPTIONS[f"engine {engine.kind}"], engine.kind, engine.options)
+            read_options(generate.options_of(f"engine {engine.kind}"), engine.kind, engine.options)
 
 
 @pytest.mark.parametrize("page", _with("python"), ids=_name)

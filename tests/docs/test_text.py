@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from docs import picture
+from docs import generate, picture
 from tests.docs.pages import DOCS, ENGINES, NO_ENGINES, PAGES, README, ROOT, anchors, links, sentences
 
 _MOST_WORDS = 25
@@ -57,8 +57,6 @@ def test_files_that_the_configuration_names_exist(name: str) -> None:
 @pytest.mark.skipif(not ENGINES, reason=NO_ENGINES)
 def test_reference_pages_follow_from_the_code() -> None:
     """`python docs/generate.py` would change no page."""
-    from docs import generate  # slow: it reads what every engine can be told
-
     assert [path.name for path, text in generate.pages().items() if path.read_text(encoding="utf-8") != text] == []
 
 
