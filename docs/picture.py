@@ -1,11 +1,12 @@
-"""Draw `docs/img/plan.svg`, the way of a query: `python docs/picture.py`."""
+"""Draw the pictures in `docs/img/`: `python docs/picture.py`."""
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape
 
-PATH: Final = Path(__file__).parent / "img" / "plan.svg"
+FOLDER: Final = Path(__file__).parent / "img"
 _STEPS: Final = (
     ("SQL", ("any Flight SQL client",)),
     ("Plain conditions", ("run first: fewer", "rows reach the model")),
@@ -21,11 +22,41 @@ _STYLE: Final = (
     ".text{fill:#334455;font-size:15px}.arrow{stroke:#4477aa;stroke-width:2;fill:none}.head{fill:#4477aa}"
     "@media(prefers-color-scheme:dark){.box{fill:#1c2733;stroke:#7aa7d9}.title{fill:#eeeeff}.text{fill:#bbccdd}"
     ".arrow{stroke:#7aa7d9}.head{fill:#7aa7d9}}"
+    ".left{text-anchor:start}.asked{fill:#4477aa}.kept{fill:none;stroke:#4477aa;stroke-dasharray:4 3}"
+    ".own{fill:#ccbb44}.on{fill:#ffffff;font-size:14px}.off{fill:#4477aa;font-size:14px}.dark{fill:#222222;font-size:14px}"
 )
+_ROWS: Final = {"as the rows come": ("A1", "B2", "A3"), "as FlightLLM sends them": ("A1", "A3", "B2")}
+_REVIEWS: Final = {"1": "good", "2": "bad", "3": "fine"}
 
 
-def picture() -> str:
-    """Return the picture as SVG: boxes in two rows, in colours for light and for dark pages."""
+def pictures() -> Mapping[str, str]:
+    """Return each picture as SVG, by its file's name; in colours for light and for dark pages."""
+    return {"plan.svg": _plan(), "order.svg": _order()}
+
+
+def _order() -> str:
+    """Draw three prompts in two orders: a synopsis that the prompt before had too comes from the cache."""
+    width, height, bar = 680, 172, 30
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">',
+        f"<title>Prompts in two orders</title><style>{_STYLE}</style>",
+    ]
+    for column, (title, rows) in enumerate(_ROWS.items()):
+        left = _EDGE + column * width // 2
+        parts.append(f'<text class="title left" x="{left}" y="28">{escape(title)}</text>')
+        for number, (synopsis, row) in enumerate(rows):
+            top = 44 + number * (bar + 10)
+            known = number > 0 and rows[number - 1][0] == synopsis
+            kind, colour, said = ("kept", "off", "from the cache") if known else ("asked", "on", "computed")
+            parts.append(f'<rect class="{kind}" x="{left}" y="{top}" width="210" height="{bar}" rx="4"/>')
+            parts.append(_said(left + 105, top + 20, colour, f"synopsis {synopsis}, {said}"))
+            parts.append(f'<rect class="own" x="{left + 214}" y="{top}" width="70" height="{bar}" rx="4"/>')
+            parts.append(_said(left + 249, top + 20, "dark", _REVIEWS[row]))
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _plan() -> str:
+    """Draw the way of a query: boxes in two rows."""
     rows = -(-len(_STEPS) // _COLUMNS)
     width = _COLUMNS * (_WIDTH + _GAP) - _GAP + 2 * _EDGE
     height = rows * (_HEIGHT + _GAP) - _GAP + 2 * _EDGE
@@ -62,9 +93,14 @@ def _arrow(number: int) -> list[str]:
 
 
 def _line(left: int, bottom: int, kind: str, text: str) -> str:
-    return f'<text class="{kind}" x="{left + _WIDTH // 2}" y="{bottom}" text-anchor="middle">{escape(text)}</text>'
+    return _said(left + _WIDTH // 2, bottom, kind, text)
+
+
+def _said(middle: int, bottom: int, kind: str, text: str) -> str:
+    return f'<text class="{kind}" x="{middle}" y="{bottom}" text-anchor="middle">{escape(text)}</text>'
 
 
 if __name__ == "__main__":
-    PATH.write_text(picture(), encoding="utf-8")
-    sys.stdout.write(f"wrote {PATH}\n")
+    for name, text in pictures().items():
+        (FOLDER / name).write_text(text, encoding="utf-8")
+        sys.stdout.write(f"wrote {FOLDER / name}\n")

@@ -60,9 +60,10 @@ def test_reference_pages_follow_from_the_code() -> None:
     assert [path.name for path, text in generate.pages().items() if path.read_text(encoding="utf-8") != text] == []
 
 
-def test_picture_follows_from_its_script() -> None:
-    """`python docs/picture.py` would change no picture."""
-    assert picture.PATH.read_text(encoding="utf-8") == picture.picture()
+def test_pictures_follow_from_their_script() -> None:
+    """`python docs/picture.py` would change no picture, and makes all."""
+    made = {path.name: path.read_text(encoding="utf-8") for path in picture.FOLDER.glob("*.svg")}
+    assert made == picture.pictures()
 
 
 @pytest.mark.skipif(find_spec("material") is None, reason="mkdocs-material, of the extra 'docs', is not installed")
