@@ -159,6 +159,11 @@ class OpenAIEngine:
         """Estimate the tokens of `text` at four characters each: the endpoint's tokenizer is not known."""
         return -(-len(text) // _CHARS_PER_TOKEN)
 
+    def most_thought(self, mode: str, max_tokens: int) -> int:
+        """Return how many tokens the endpoint is given for a thought in a mode, whatever its answer's `max_tokens`."""
+        del max_tokens
+        return self._record.most_thought(mode)
+
     def probe(self) -> None:
         """Look whether the endpoint is there, by asking for its models.
 

@@ -70,7 +70,7 @@ class Plan:
 
 
 class Capabilities:
-    """The record of one engine. Used on its event loop alone, so it needs no lock."""
+    """The record of one engine. It needs no lock: its event loop alone changes it, and calls all but `most_thought`."""
 
     def __init__(self, provider: Provider, model: str, *, chat: bool, constraints: bool) -> None:
         self.provider = provider
@@ -166,9 +166,19 @@ class Capabilities:
 
     def allowed(self, step: Step, size: int) -> int:
         """Return how many tokens thoughts get beside the answer's, for prompts of so many characters."""
-        known = ALLOWANCES.get(step.effort, 0) if self.reasons or step.body else 0
         rooms = (most for length, most in self._rooms.items() if length <= size.bit_length())
-        return min(max(known, self.allowance), *rooms, _MOST_ALLOWANCE)
+        return min(self._allowance(step), *rooms, _MOST_ALLOWANCE)
+
+    def most_thought(self, level: str) -> int:
+        """Return how many tokens thoughts get beside the answer's at most, by all that is known now.
+
+        Other threads than the event loop's can ask too.
+        """
+        return min(self._allowance(self.step(level)[1]), _MOST_ALLOWANCE)
+
+    def _allowance(self, step: Step) -> int:
+        known = ALLOWANCES.get(step.effort, 0) if self.reasons or step.body else 0
+        return max(known, self.allowance)
 
     def has_room(self, size: int, most: int) -> None:
         """Note how many tokens for thoughts were accepted where more were refused. Longer prompts have no more room."""
