@@ -436,7 +436,7 @@ class OpenAIEngine:
 
 
 def _options(parameters: Parameters) -> tuple[str, ...]:
-    """Return the options whose probability is asked for; none where none is."""
+    """Return the options of a call that asks for the probability of its choice; empty for any other call."""
     constraint = parameters.constraint
     return constraint.options if parameters.probability and isinstance(constraint, Choice) else ()
 

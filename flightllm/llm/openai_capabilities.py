@@ -116,7 +116,10 @@ class Capabilities:
         return found
 
     def place(self, constraint: Constraint) -> int:
-        """Return the place of the first form that the endpoint has not refused or ignored."""
+        """Return which of `forms(constraint)` to send next, as an index: the best one that is not given up.
+
+        A form is given up where the endpoint refuses it, or answers as if it were not there.
+        """
         return self._known.get(constraint, self._ways.get(type(constraint), 0))
 
     def knows(self, constraint: Constraint) -> bool:
@@ -155,7 +158,10 @@ class Capabilities:
         return thinking_steps(self.provider.thinking, level, self.model)
 
     def step(self, level: str) -> tuple[int, Step]:
-        """Return the first way to ask for a level that the endpoint has not refused, and its place."""
+        """Return which of `steps(level)` to send next, as an index and the step itself.
+
+        That is the best one that the endpoint has not refused, or the last one, which asks for nothing.
+        """
         found = self.steps(level)
         place = min(self._steps.get(level, 0), len(found) - 1)
         return place, found[place]
@@ -185,7 +191,7 @@ class Capabilities:
         self._rooms[size.bit_length()] = most
 
     def takes(self, name: str, value: object) -> bool:
-        """Tell whether a parameter has not been refused with this value."""
+        """Tell whether to send a parameter with this value: yes, unless the endpoint has refused exactly that."""
         return repr(value) not in self.refused.get(name, ())
 
     def refuse(self, name: str, value: object) -> None:
