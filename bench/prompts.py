@@ -37,6 +37,7 @@ from flightllm.llm import Engine, create_engine
 from flightllm.llm.base import Request
 from flightllm.llm.formats import FORMATS, PromptFormat
 from flightllm.llm.local_plan import shared_length
+from flightllm.llm.predict import tokenizing
 
 FUNCTIONS: Final = ("filter", "statement", "classify", "score", "sentiment")
 _BEST: Final = 2
@@ -262,7 +263,10 @@ def _flipped(engine: Engine, call: AICall, how: PromptFormat, task: Task, answer
 
 def _shared(engine: Engine, prompts: Sequence[str]) -> tuple[float, float]:
     """Return the mean tokens of a prompt, and the share that the one before has too at its start."""
-    ids = engine.token_ids(prompts)  # type: ignore[attr-defined]
+    exact = tokenizing(engine)
+    if exact is None:
+        raise SystemExit(f"{engine.name} does not tell the tokens of a prompt")
+    ids = exact.token_ids(prompts)
     tokens = sum(map(len, ids))
     same = sum(shared_length(before, after) for before, after in pairwise(ids))
     return tokens / len(ids), same / tokens
