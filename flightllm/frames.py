@@ -156,7 +156,7 @@ def with_numbers_due(extracted: Extracted) -> Extracted | None:
 
 
 def with_stored_numbers(services: Services, extracted: Extracted, cancelled: Callable[[], bool]) -> Extracted | None:
-    """Return a query that reads the numbered tables that are due from files; None where none of them is.
+    """Return a query that reads the due tables from files; None for a query without due tables.
 
     A parallel context can run it. The files have no name any more, and go with the query.
 

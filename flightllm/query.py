@@ -298,7 +298,7 @@ class BatchQuery:
         yield from ()
 
     def _over_stored_numbers(self, record: QueryRecord) -> "BatchQuery | None":
-        """Return the query planned over tables whose numbers were due, which are stored once; None where none was."""
+        """Return the same query over stored numbers of rows, planned once; None for a query without due tables."""
         if self._stored is None:
             found = with_stored_numbers(self.services, self._extracted, record.cancelled.is_set)
             if found is not None:
@@ -422,7 +422,7 @@ class StagedQuery:
                 yield from named(run(self._stage, runtime), self.schema)
 
     def _over_stored_numbers(self, record: QueryRecord) -> "StagedQuery | None":
-        """Return the query planned over tables whose numbers were due, which are stored once; None where none was."""
+        """Return the same query over stored numbers of rows, planned once; None for a query without due tables."""
         if self._stored is None:
             found = with_stored_numbers(self.services, self._extracted, record.cancelled.is_set)
             if found is not None:
