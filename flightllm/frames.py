@@ -119,6 +119,17 @@ def scalar_context(
     return context
 
 
+def _numbering(services: Services, name: str, table: NumberedTable) -> DataFrame:
+    numbering = Extracted(f"SELECT * FROM {name}", {}, {name: replace(table, due=False)})
+    return frame_of(scalar_context(services, numbering, parallel=False), numbering)
+
+
+def numbered_schema(services: Services, name: str, table: NumberedTable) -> pa.Schema:
+    """Return the columns of a table and of its numbers; nothing is read."""
+    schema: pa.Schema = _numbering(services, name, table).schema()
+    return schema
+
+
 @contextmanager
 def numbered_file(
     services: Services, name: str, table: NumberedTable, cancelled: Callable[[], bool]
@@ -129,8 +140,7 @@ def numbered_file(
         CancelledError: `cancelled()` turned true.
         LimitExceededError: the disk is full.
     """
-    numbering = Extracted(f"SELECT * FROM {name}", {}, {name: replace(table, due=False)})
-    frame = frame_of(scalar_context(services, numbering, parallel=False), numbering)
+    frame = _numbering(services, name, table)
     schema: pa.Schema = frame.schema()
     where = services.config.limits.spill_folder
     with full_disk_mapped(), TemporaryDirectory(prefix="flightllm-", dir=where) as folder:

@@ -13,7 +13,7 @@ from substrait.plan_pb2 import Plan
 
 from flightllm.catalog.numbered import NumberedTable
 from flightllm.catalog.shipping import shipped
-from flightllm.frames import numbered_file
+from flightllm.frames import numbered_file, numbered_schema
 from flightllm.isolation.pool import Place
 from flightllm.isolation.running import settings_of
 from flightllm.isolation.tasks import Function, Task
@@ -92,7 +92,7 @@ class Isolated:
                 if name in own or name.startswith(f"{STAGE_CATALOG}.")
             }
         tables = {
-            name: open_things.enter_context(numbered_file(self._services, name, table, cancelled))
+            name: self._numbered(name, table, wanted, open_things, cancelled)
             if isinstance(table, NumberedTable)
             else (table.schema, table.to_batches())
             for name, table in extracted.tables.items()
@@ -105,6 +105,19 @@ class Isolated:
             tuple(Function(f.name, tuple(f.arguments), f.output) for f in self._functions.values()),
             wanted,
         )
+
+    def _numbered(
+        self,
+        name: str,
+        table: NumberedTable,
+        wanted: Literal["rows", "plan"],
+        open_things: ExitStack,
+        cancelled: Callable[[], bool],
+    ) -> tuple[pa.Schema, Sequence[pa.RecordBatch] | Path]:
+        """Return the columns of a table to change, and its rows in a file; a plan needs no rows."""
+        if wanted == "plan":
+            return numbered_schema(self._services, name, table), []
+        return open_things.enter_context(numbered_file(self._services, name, table, cancelled))
 
     @contextmanager
     def _placed(self, cancelled: Callable[[], bool]) -> Iterator[None]:
