@@ -25,8 +25,11 @@ _STYLE: Final = (
     ".left{text-anchor:start}.asked{fill:#4477aa}.kept{fill:none;stroke:#4477aa;stroke-dasharray:4 3}"
     ".own{fill:#ccbb44}.on{fill:#ffffff;font-size:14px}.off{fill:#4477aa;font-size:14px}.dark{fill:#222222;font-size:14px}"
 )
-_ROWS: Final = {"as the rows come": ("A1", "B2", "A3"), "as FlightLLM sends them": ("A1", "A3", "B2")}
-_REVIEWS: Final = {"1": "good", "2": "bad", "3": "fine"}
+_ROWS: Final = {
+    "as the rows come": (("A", "good"), ("B", "bad"), ("A", "fine")),
+    "as FlightLLM sends them": (("A", "good"), ("A", "fine"), ("B", "bad")),
+}
+"""The synopsis and the review of each prompt."""
 
 
 def pictures() -> Mapping[str, str]:
@@ -44,14 +47,14 @@ def _order() -> str:
     for column, (title, rows) in enumerate(_ROWS.items()):
         left = _EDGE + column * width // 2
         parts.append(f'<text class="title left" x="{left}" y="28">{escape(title)}</text>')
-        for number, (synopsis, row) in enumerate(rows):
+        for number, (synopsis, review) in enumerate(rows):
             top = 44 + number * (bar + 10)
             known = number > 0 and rows[number - 1][0] == synopsis
             kind, colour, said = ("kept", "off", "from the cache") if known else ("asked", "on", "computed")
             parts.append(f'<rect class="{kind}" x="{left}" y="{top}" width="210" height="{bar}" rx="4"/>')
             parts.append(_said(left + 105, top + 20, colour, f"synopsis {synopsis}, {said}"))
             parts.append(f'<rect class="own" x="{left + 214}" y="{top}" width="70" height="{bar}" rx="4"/>')
-            parts.append(_said(left + 249, top + 20, "dark", _REVIEWS[row]))
+            parts.append(_said(left + 249, top + 20, "dark", review))
     return "\n".join([*parts, "</svg>", ""])
 
 

@@ -76,7 +76,8 @@ class AICall:
     """What SQL calls the language model; None is the server's own."""
     backend: Backend = MODEL
     joined: bool = field(default=False, kw_only=True, compare=False)
-    """SQL joins the instruction from texts and values, so that `text` does not show it as it is."""
+    """SQL joins the prompt from texts and values, as in `'Is ' || a || ' red?'` or `PROMPT('Is {0} red?', a)`. EXPLAIN
+    then shows `instruction` beside `text`."""
     numeric: bool = field(default=False, kw_only=True)
     """Its answers are texts that are read as numbers, so that calls of the same prompts do not share them."""
     takes: pa.DataType = field(default_factory=pa.string, kw_only=True)

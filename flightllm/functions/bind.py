@@ -166,7 +166,10 @@ class _Fields:
         return self.items[first].name
 
     def told(self, part: str | Expression) -> str:
-        """Return how an instruction tells a part of a prompt: as it is, or by its field; a column is one field."""
+        """Return what stands in the instruction for one part of a joined prompt: a text itself, or a field's name.
+
+        An expression becomes a field. A column that is a field already keeps that field.
+        """
         if isinstance(part, str):
             return part
         known = (item.name for item in self.items if part.column is not None and item.sql == part.sql)

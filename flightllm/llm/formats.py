@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from flightllm.errors import ConfigError
 from flightllm.llm.gguf_files import SUFFIX, has_chat_template
 from flightllm.llm.models import local_folder
+from flightllm.llm.openai_options import read_openai_options
 
 if TYPE_CHECKING:
     from flightllm.config import EngineConfig
@@ -190,8 +191,10 @@ def format_of(config: EngineConfig) -> PromptFormat:
 
 def _takes_texts(options: Mapping[str, object]) -> bool:
     """Tell whether an endpoint is asked for completions, which put no template around a prompt."""
-    many = options.get("prompts_per_request")
-    return options.get("api") == "completions" or (isinstance(many, int) and many > 1)
+    try:
+        return read_openai_options(options).completions
+    except ConfigError:  # the engine tells what is wrong when it is checked or opened
+        return False
 
 
 def _named(name: str) -> PromptFormat:
