@@ -103,5 +103,40 @@ def _number_constraint(low: float, high: float) -> Constraint:
         if width >= 4:
             return Choice(tuple(str(number) for number in range(int(low), int(high) + 1)))
         return Choice(tuple(f"{tenth / 10:.1f}" for tenth in range(int(low) * 10, int(high) * 10 + 1)))
+    if low.is_integer() and high.is_integer():
+        return Regex(_numbers(int(low), int(high)))
     digits = len(str(int(max(abs(low), abs(high)))))
     return Regex(f"{'-?' if low < 0 else ''}[0-9]{{1,{digits}}}(\\.[0-9]{{1,4}})?")
+
+
+def _numbers(low: int, high: int) -> str:
+    """Return a pattern of the numbers from `low` to `high`, with up to four decimals, and of no others."""
+    decimals = "(\\.[0-9]{1,4})?"
+    parts = []
+    if high >= 0:
+        least = max(low, 0)
+        parts += [f"({'|'.join(_whole(least, high - 1))}){decimals}"] if least < high else []
+        parts.append(str(high))
+    if low < 0:
+        least = max(-high, 0)
+        parts += [f"-({'|'.join(_whole(least, -low - 1))}){decimals}"] if least < -low else []
+        parts.append(str(low))
+    return f"({'|'.join(parts)})"
+
+
+def _whole(low: int, high: int) -> list[str]:
+    """Return patterns that fit the whole numbers from `low` to `high`, both at least 0.
+
+    From 95 to 1000 they are `9[5-9]`, `[1-9][0-9]{2}` and `1000`.
+    """
+    patterns = []
+    while low <= high:
+        step, digits = 1, 0
+        while low >= 10 * step and low % (10 * step) == 0 and low + 10 * step - 1 <= high:
+            step, digits = 10 * step, digits + 1
+        head, first = divmod(low // step, 10)
+        last = min(9, first + (high + 1 - low) // step - 1)
+        chosen = f"[{first}-{last}]" if last > first else str(first)
+        patterns.append(f"{head or ''}{chosen}{f'[0-9]{{{digits}}}' if digits else ''}")
+        low += (last - first + 1) * step
+    return patterns

@@ -76,7 +76,10 @@ def _convert(file: Path, folder: Path, section: str) -> None:
             _write(file, Path(aside))
             _move(Path(aside), folder)
     except Exception as exc:  # transformers raises many kinds: an unknown architecture, a damaged file, a full disk
-        raise ConfigError(f"[{section}] model: {str(file)!r} cannot be converted from GGUF: {exc!r}") from exc
+        raise ConfigError(
+            f"[{section}] model: {str(file)!r} cannot be converted from GGUF: {exc!r}; if the file is not"
+            " whole, fetch it again"
+        ) from exc
     log.info("converted a GGUF file", folder=str(folder))
 
 

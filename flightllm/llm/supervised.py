@@ -159,7 +159,7 @@ class SupervisedEngine:
         limit = deadline or time.monotonic() + self._wait_seconds
         with self._changed:
             while self._engine is None:
-                if not self._waits or self._closed.is_set():
+                if not (self._waits and self._worked) or self._closed.is_set():
                     raise EngineUnavailableError(f"the engine {self._name} is down: {self._reason}")
                 if cancelled():
                     raise CancelledError("the query was cancelled")

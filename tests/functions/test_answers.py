@@ -1,6 +1,7 @@
 """Common answers: what they constrain to, and what their parsers take and refuse."""
 
 import math
+import re
 from typing import Any
 
 import pyarrow as pa
@@ -78,3 +79,14 @@ def test_values_are_arrow_values() -> None:
     ]
     for answer, texts in answers:
         assert len(pa.array([answer.parse(text) for text in texts], type=answer.output)) == len(texts)
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 1000), (0, 101), (1, 5000), (-500, 1000), (-1000, -7), (95, 1234)])
+def test_a_wide_range_has_no_number_outside(low: int, high: int) -> None:
+    """The pattern of a wide range fits each number in it, with decimals too, and none beside it."""
+    constraint = number_answer("x", float(low), float(high)).constraint
+    assert isinstance(constraint, Regex)
+    for number in range(low - 150, high + 150):
+        assert bool(re.fullmatch(constraint.pattern, str(number))) == (low <= number <= high)
+        decimal = f"{number}.75" if number >= 0 else f"{number + 1 or '-0'}.25"
+        assert bool(re.fullmatch(constraint.pattern, decimal)) == (low <= float(decimal) <= high)

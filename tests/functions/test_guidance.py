@@ -115,6 +115,14 @@ def test_refused(options: str, error: str) -> None:
         call(f"ai_filter('Is it so?', a, {options})")
 
 
+@pytest.mark.parametrize("option", ["min => 1", "max => 5", "max_score => 5", "scale => 5", "minimum => 1"])
+def test_other_names_of_a_range(option: str) -> None:
+    """The names that people guess for a score's range are refused with the right one; elsewhere they are fields."""
+    with pytest.raises(FlightLLMError, match=r"unknown option .*; did you mean (low|high)"):
+        call(f"ai_score('x', a, {option})")
+    assert len(call(f"ai_gen('x', a, {option})").fields) == 2
+
+
 def test_several_fields_need_names() -> None:
     """A bare text is no example where a call has several fields."""
     with pytest.raises(FlightLLMError, match=r"name each one: \{'a': …, 'b': …, 'answer': …\}"):

@@ -59,7 +59,7 @@ def configured(route: str, model: Path, url: str) -> EngineConfig:
         case "local":
             return EngineConfig("local", str(model), 8, {"device": "cpu", "dtype": "float32"})
         case "vllm":
-            options = {"kv_cache_memory_bytes": 128 << 20, "max_model_len": 2048, "dtype": "float32"}
+            options = {"kv_cache_memory_bytes": 512 << 20, "max_model_len": 2048, "dtype": "float32"}
             return EngineConfig("vllm", str(model), 8, options)
         case _:
             return EngineConfig("openai", "demo", 8, {"base_url": url, "tokenizer": str(model)})
@@ -72,7 +72,7 @@ def answers(model: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, 
     rows = f"SELECT review_id, review_content AS review FROM reviews ORDER BY review_id LIMIT {ROWS}"
     sql = f"SELECT review_id, {calls} FROM ({rows}) ORDER BY review_id"
     found = {}
-    arguments = ("--kv-cache-memory-bytes", str(128 << 20), "--max-model-len", "2048")
+    arguments = ("--kv-cache-memory-bytes", str(512 << 20), "--max-model-len", "2048")
     with serving(model, tmp_path_factory.mktemp("server") / "log", *arguments) as url:
         for route in ROUTES:
             engine = configured(route, model, url)
