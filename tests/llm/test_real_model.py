@@ -23,9 +23,7 @@ TIE, MOST_TIES = 0.02, 1
 """Options whose probabilities differ by no more are a tie, as routes do not round alike; rows that can have one."""
 CHOICES = {
     "filter": "ai_filter('Does the critic like the film?', review, confidence => true)",
-    "statement": "ai_filter('In {review} the critic likes the film', review, confidence => true)",
-    "classify": "ai_classify(review, ['good', 'bad'], confidence => true)",
-    "described": "ai_classify(review, {'good': 'The critic likes the film', 'bad': 'The critic does not like it'},"
+    "classify": "ai_classify(review, {'good': 'The critic likes the film', 'bad': 'The critic does not like the film'},"
     " examples => [('A masterpiece.', 'good'), ('Boring.', 'bad')], confidence => true)",
     "score": "ai_score('How much does the critic like the film?', review, low => 1, high => 5, confidence => true)",
 }
@@ -33,14 +31,12 @@ CHOICES = {
 OTHERS = {
     "labels": "ai_classify(review, ['very positive', 'positive', 'very negative'], other => 'unclear')",
     "many": "ai_classify(review, ['acting', 'story', 'music'], multi => true)",
-    "wide": "ai_score('How much does the critic like the film?', review)",
-    "facts": "ai_extract(review, ['praised', 'criticized'])",
-    "schema": 'ai_extract(review, \'{"properties": {"mood": {"type": "string", "maxLength": 30}}}\')',
+    "facts": 'ai_extract(review, \'{"properties": {"praised": {"type": "string", "maxLength": 40}}}\')',
 }
 """Calls with other constraints: whatever is chosen must be usable."""
 TEXTS = {
-    "gen": "ai_gen('Name the mood of this review in a few words.', review, max_tokens => 24, on_truncated => 'keep')",
-    "summary": "ai_summarize(review, max_words => 10, max_tokens => 32, on_truncated => 'keep')",
+    "gen": "ai_gen('Name the mood of this review.', review, max_tokens => 16, on_truncated => 'keep')",
+    "summary": "ai_summarize(review, max_words => 10, max_tokens => 24, on_truncated => 'keep')",
 }
 
 
