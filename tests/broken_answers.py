@@ -345,7 +345,7 @@ class BrokenEndpoint:
 
 def _right(path: str, body: Document) -> Document:
     frame: Document = {"id": "1", "created": 1, "model": body["model"]}
-    asked: Any = body["messages"][0]["content"] if "messages" in body else body.get("prompt", body.get("input"))
+    asked: Any = body["messages"][-1]["content"] if "messages" in body else body.get("prompt", body.get("input"))
     prompts: list[str] = [asked] if isinstance(asked, str) else asked
     rows = [int(found[1]) if (found := _NUMBER.search(prompt)) else -1 for prompt in prompts]
     usage = {"prompt_tokens": 10 * len(rows), "completion_tokens": 5 * len(rows), "total_tokens": 15 * len(rows)}
