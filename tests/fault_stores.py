@@ -292,7 +292,7 @@ class Trial:
         self._files = self._count()
         self._files_refused = files[0] + files[2] - files[1]
         for place, kind in enumerate(KINDS):
-            for n in range(1 + place % self._every, _MOST, self._every):
+            for n in range(1 + place * self._every // len(KINDS) % self._every, _MOST, self._every):
                 if not self._fault(kind, n):
                     break
         self._cut()
