@@ -36,9 +36,8 @@ from flightllm.vector.manifest import Manifest
 from flightllm.vector.options import IndexOptions
 from flightllm.vector.store import VectorIndexes
 from tests.catalogs import ingest, read, run
-from tests.faults import Durable, Kind, Watch, copied
+from tests.faults import KINDS, Durable, Kind, Watch, copied
 
-KINDS: Sequence[Kind] = ("full", "broken", "broken once", "torn")
 _SECONDS = 60.0
 """After which a process that has not ended hangs."""
 _MOST = 1_000
