@@ -216,7 +216,8 @@ class PlainQuery:
         if self.unbounded is not None:
             isolated = Isolated(self.services, self._extracted)
             return named(isolated.stream(self._context, record.cancelled.is_set), self.schema)
-        return named(self.services.loop.stream(self.frame, record.cancelled.is_set, ahead=True), self.schema)
+        frame = self._context.create_dataframe_from_logical_plan(self.frame.logical_plan())
+        return named(self.services.loop.stream(frame, record.cancelled.is_set, ahead=True), self.schema)
 
     def explain(self) -> list[tuple[str, str]]:
         """Return DataFusion's plans."""
