@@ -46,6 +46,9 @@ QUERIES = {
     "map": f"SELECT map(['a'], [{KERNEL}]) AS x",
     "cast": f"SELECT CAST({KERNEL} AS VARCHAR) AS x",
     "view": "SELECT x FROM slow",
+    "cross join": "SELECT sum(a.n * b.n) FROM big a, big b",
+    "join without an equation": "SELECT count(*) FROM big a JOIN big b ON a.n + b.n < 0",
+    "least of a cross join": "SELECT a.n FROM big a, big b ORDER BY a.n * b.n LIMIT 5",
     "explain": f"EXPLAIN SELECT {KERNEL} AS x",
     "explain analyze": f"EXPLAIN ANALYZE SELECT {KERNEL} AS x",
     "beside an AI call": f"SELECT ai_gen('Of {{n}}?', n), {KERNEL} AS x FROM t WHERE n < 3",
@@ -61,10 +64,11 @@ Run = Callable[[flight_sql.Cursor], object]
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlightSqlServer]:
-    """Serve a thousand numbers, a view that is slow, and a row filter that is."""
+    """Serve a thousand numbers, many more, and a view that is slow."""
     with serving(tmp_path_factory.mktemp("served"), LimitsConfig(isolated_statements=1)) as server:
         session = _database(server).session()
         session.update(f"CREATE VIEW slow AS SELECT {KERNEL} AS x")
+        session.update("CREATE TABLE big AS SELECT value AS n FROM generate_series(1, 200000)")
         yield server
 
 
