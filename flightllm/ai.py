@@ -76,11 +76,14 @@ class AICall:
     """What SQL calls the language model; None is the server's own."""
     backend: Backend = MODEL
     joined: bool = field(default=False, kw_only=True, compare=False)
-    """SQL joins the instruction from texts and values, so that `text` does not show it as it is."""
+    """SQL joins the prompt from texts and values, as in `'Is ' || a || ' red?'` or `PROMPT('Is {0} red?', a)`. EXPLAIN
+    then shows `instruction` beside `text`."""
     numeric: bool = field(default=False, kw_only=True)
     """Its answers are texts that are read as numbers, so that calls of the same prompts do not share them."""
     takes: pa.DataType = field(default_factory=pa.string, kw_only=True)
     """The type of its fields: text, but for searches of vectors, which take their bytes."""
+    reading: str = field(default="", kw_only=True)
+    """What `parse` depends on beside all else here, where calls that ask the same read answers differently."""
     on_truncated: str = field(default="error", kw_only=True)
     """What an answer is that the token limit cut: 'error' makes a row error of it, 'keep' a value."""
     room: Room | None = field(default=None, kw_only=True)
@@ -143,6 +146,8 @@ def name_stub(call: AICall) -> AICall:
     )
     if call.on_truncated != "error":
         content = (*content, call.on_truncated)
+    if call.reading:
+        content = (*content, "reading", call.reading)
     if call.room is not None:
         content = (*content, call.room.tokens, call.room.per_byte)
     digest = hashlib.sha256(json.dumps(content).encode()).hexdigest()

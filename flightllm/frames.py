@@ -1,8 +1,8 @@
 """From SQL text to DataFusion's frames: AI calls become stubs, contexts know what stands for them."""
 
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from datafusion.substrait import Consumer, Serde
 
 from flightllm.catalog import QUERY_ONLY
 from flightllm.catalog.contexts import DECORRELATING_RULES, FOLDING_RULES, analyzed, row_schema, unfolded
-from flightllm.catalog.errors import mapped_error
+from flightllm.catalog.errors import full_disk_mapped, mapped_error
 from flightllm.catalog.memory import memory_table
 from flightllm.catalog.numbered import NumberedTable
 from flightllm.declared_types import shown_fields, wrapped
@@ -101,7 +101,7 @@ def scalar_context(
 
     Where it numbers the rows of a table, the context is not parallel.
     """
-    in_order = any(isinstance(table, NumberedTable) and not table.stored for table in extracted.tables.values())
+    in_order = any(isinstance(t, NumberedTable) and not (t.stored or t.due) for t in extracted.tables.values())
     context = services.catalog.context(planning=planning, parallel=parallel and not in_order)
     if extracted.tables:
         context.register_catalog_provider(SEARCH_CATALOG, Catalog.memory_catalog())
@@ -119,36 +119,74 @@ def scalar_context(
     return context
 
 
-def write_numbered(services: Services, name: str, table: NumberedTable, path: Path) -> pa.Schema:
-    """Write the rows of a table to an Arrow file, with their numbers; return the columns of the file."""
-    numbering = Extracted(f"SELECT * FROM {name}", {}, {name: table})
-    frame = frame_of(scalar_context(services, numbering, parallel=False), numbering)
-    schema: pa.Schema = frame.schema()
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
-        for batch in frame.execute_stream():
-            writer.write_batch(batch.to_pyarrow())
+def _numbering(services: Services, name: str, table: NumberedTable) -> DataFrame:
+    numbering = Extracted(f"SELECT * FROM {name}", {}, {name: replace(table, due=False)})
+    return frame_of(scalar_context(services, numbering, parallel=False), numbering)
+
+
+def numbered_schema(services: Services, name: str, table: NumberedTable) -> pa.Schema:
+    """Return the columns of a table and of its numbers; nothing is read."""
+    schema: pa.Schema = _numbering(services, name, table).schema()
     return schema
 
 
-def with_stored_numbers(services: Services, extracted: Extracted) -> Extracted:
-    """Return a query whose numbered tables are read from a file, so that a parallel context can run it.
+@contextmanager
+def numbered_file(
+    services: Services, name: str, table: NumberedTable, cancelled: Callable[[], bool]
+) -> Iterator[tuple[pa.Schema, Path]]:
+    """Write the rows of a table to an Arrow file, with their numbers; give its columns and path until the block's end.
 
-    The file has no name any more, and goes with the query.
+    Raises:
+        CancelledError: `cancelled()` turned true.
+        LimitExceededError: the disk is full.
+    """
+    frame = _numbering(services, name, table)
+    schema: pa.Schema = frame.schema()
+    where = services.config.limits.spill_folder
+    with full_disk_mapped(), TemporaryDirectory(prefix="flightllm-", dir=where) as folder:
+        path = Path(folder) / "rows.arrow"
+        with (
+            closing(services.loop.stream(frame, cancelled)) as rows,
+            pa.OSFile(str(path), "wb") as sink,
+            pa.ipc.new_file(sink, schema) as writer,
+        ):
+            for batch in rows:
+                writer.write_batch(batch)
+        yield schema, path
+
+
+def with_numbers_due(extracted: Extracted) -> Extracted | None:
+    """Return a query whose numbered tables are to be stored when it runs; None where they all are stored."""
+    numbered = {
+        name: replace(table, due=True)
+        for name, table in extracted.tables.items()
+        if isinstance(table, NumberedTable) and not table.stored
+    }
+    return replace(extracted, tables={**extracted.tables, **numbered}) if numbered else None
+
+
+def with_stored_numbers(services: Services, extracted: Extracted, cancelled: Callable[[], bool]) -> Extracted | None:
+    """Return a query that reads the due tables from files; None for a query without due tables.
+
+    A parallel context can run it. The files have no name any more, and go with the query.
+
+    Raises:
+        CancelledError: `cancelled()` turned true.
+        LimitExceededError: the disk is full.
     """
 
     def stored(name: str, table: NumberedTable) -> NumberedTable:
-        with TemporaryDirectory(prefix="flightllm-", dir=services.config.limits.spill_folder) as folder:
-            path = Path(folder) / "rows.arrow"
-            schema = write_numbered(services, name, table, path)
+        with numbered_file(services, name, table, cancelled) as (schema, path):
             reader = pa.ipc.open_file(pa.memory_map(str(path)))
         batches = [reader.get_batch(number) for number in range(reader.num_record_batches)]
         return NumberedTable(table.schema, memory_table(batches, schema))
 
-    tables = {
-        name: stored(name, table) if isinstance(table, NumberedTable) and not table.stored else table
+    due = {
+        name: stored(name, table)
         for name, table in extracted.tables.items()
+        if isinstance(table, NumberedTable) and table.due
     }
-    return replace(extracted, tables=tables)
+    return replace(extracted, tables={**extracted.tables, **due}) if due else None
 
 
 def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:

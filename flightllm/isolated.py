@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Lock
 from typing import Literal
 
@@ -14,7 +13,7 @@ from substrait.plan_pb2 import Plan
 
 from flightllm.catalog.numbered import NumberedTable
 from flightllm.catalog.shipping import shipped
-from flightllm.frames import write_numbered
+from flightllm.frames import numbered_file, numbered_schema
 from flightllm.isolation.pool import Place
 from flightllm.isolation.running import settings_of
 from flightllm.isolation.tasks import Function, Task
@@ -61,7 +60,7 @@ class Isolated:
         """
         functions = {name: function.bind(self._services.engine) for name, function in self._functions.items()}
         with ExitStack() as open_things:
-            task = self._task(context, source, own or {}, wanted, open_things)
+            task = self._task(context, source, own or {}, wanted, open_things, cancelled)
             open_things.enter_context(self._placed(cancelled))
             rows = self._services.isolation.stream(task, functions, cancelled)
             yield from open_things.enter_context(closing(rows))
@@ -78,6 +77,7 @@ class Isolated:
         own: Held,
         wanted: Literal["rows", "plan"],
         open_things: ExitStack,
+        cancelled: Callable[[], bool],
     ) -> Task:
         extracted = self._extracted
         given = extracted.plan if source is None else source
@@ -92,7 +92,7 @@ class Isolated:
                 if name in own or name.startswith(f"{STAGE_CATALOG}.")
             }
         tables = {
-            name: self._numbered(name, table, open_things)
+            name: self._numbered(name, table, wanted, open_things, cancelled)
             if isinstance(table, NumberedTable)
             else (table.schema, table.to_batches())
             for name, table in extracted.tables.items()
@@ -106,13 +106,18 @@ class Isolated:
             wanted,
         )
 
-    def _numbered(self, name: str, table: NumberedTable, open_things: ExitStack) -> tuple[pa.Schema, Path]:
-        """Write the rows of a table to change to a file, with their numbers."""
-        folder = open_things.enter_context(
-            TemporaryDirectory(prefix="flightllm-", dir=self._services.config.limits.spill_folder)
-        )
-        path = Path(folder) / "rows.arrow"
-        return write_numbered(self._services, name, table, path), path
+    def _numbered(
+        self,
+        name: str,
+        table: NumberedTable,
+        wanted: Literal["rows", "plan"],
+        open_things: ExitStack,
+        cancelled: Callable[[], bool],
+    ) -> tuple[pa.Schema, Sequence[pa.RecordBatch] | Path]:
+        """Return the columns of a table to change, and its rows in a file; a plan needs no rows."""
+        if wanted == "plan":
+            return numbered_schema(self._services, name, table), []
+        return open_things.enter_context(numbered_file(self._services, name, table, cancelled))
 
     @contextmanager
     def _placed(self, cancelled: Callable[[], bool]) -> Iterator[None]:

@@ -4,14 +4,14 @@ import json
 import re
 import threading
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeAlias, TypeVar
 
-from flightllm.config import EngineConfig
+from flightllm.config import EngineConfig, read_engine_keys
 from flightllm.errors import ConfigError, InternalError, InvalidInputError, LimitExceededError, NotFoundError
 from flightllm.files import make_private, write_atomically
 
@@ -23,8 +23,6 @@ _MOST_BYTES = 16 << 20
 _LONGEST_NAME = 60
 _NAME = re.compile(r"[^\W\d][\w.-]*")
 _REFERENCE = re.compile(r"([^\W\d][\w.-]*)(?:@(\d{1,9}))?")
-_OWN = tuple(f.name for f in fields(EngineConfig) if f.name not in {"kind", "options"})
-"""What every model can be told; `engine` is the kind, anything else an option of that kind."""
 
 Options: TypeAlias = Mapping[str, str | int | float | bool]
 """As CREATE MODEL has them; secrets are references."""
@@ -56,20 +54,13 @@ class CreatedPrompt:
 
 
 def engine_config(options: Options) -> EngineConfig:
-    """Return the engine that the options of a model describe.
+    """Return the engine that the options of a model describe: `engine` is its kind.
 
     Raises:
         ConfigError: there is no such kind of engine, or a value that every engine takes is wrong.
     """
-    own: dict[str, Any] = {name: options[name] for name in _OWN if name in options}
+    own = read_engine_keys({name: value for name, value in options.items() if name != "kind"})
     rest = {name: value for name, value in options.items() if name not in {"engine", *own}}
-    for name, value in own.items():
-        if name == "repair" and type(value) is not bool:
-            raise ConfigError(f"{name}: expected true or false, got {value!r}")
-        is_text = name in {"model", "prompt_format", "reasoning"}
-        wanted = (str,) if is_text else (int,) if name == "max_in_flight" else (int, float)
-        if name != "repair" and type(value) not in wanted:
-            raise ConfigError(f"{name}: expected {'a text' if is_text else 'a number'}, got {value!r}")
     return EngineConfig(str(options.get("engine", "")), options=MappingProxyType(rest), **own)
 
 

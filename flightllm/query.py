@@ -1,12 +1,10 @@
 """One query from SQL text to batches: extract AI calls, plan, rewrite, cut, run; or hand it to DataFusion as it is."""
 
-import errno
-import shutil
-import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Protocol
 
@@ -16,7 +14,7 @@ from datafusion import SessionContext
 from google.protobuf.message import DecodeError
 
 from flightllm.ai import EMBEDDING, SEARCH, AICall
-from flightllm.catalog.errors import no_room
+from flightllm.catalog.errors import full_disk_mapped
 from flightllm.catalog.numbered import NumberedTable
 from flightllm.engines import Served
 from flightllm.errors import FlightLLMError, LimitExceededError, SqlError, UnsupportedError
@@ -31,6 +29,7 @@ from flightllm.frames import (
     scalar_context,
     shown,
     unevaluated,
+    with_numbers_due,
     with_stored_numbers,
 )
 from flightllm.isolated import Isolated
@@ -128,11 +127,9 @@ def plan_extracted(
 ) -> "PlainQuery | BatchQuery | StagedQuery":
     """Plan a query whose AI calls are stubs already."""
     query = _planned(extracted, services, settings)
-    numbers = [table for table in extracted.tables.values() if isinstance(table, NumberedTable)]
-    if query.merges_joins and not all(table.stored for table in numbers):
-        # Sort-merge joins need a parallel context, in which rows cannot be numbered.
-        return _planned(with_stored_numbers(services, extracted), services, settings)
-    return query
+    # Sort-merge joins need a parallel context, in which rows cannot be numbered.
+    due = with_numbers_due(extracted) if query.merges_joins else None
+    return query if due is None else _planned(due, services, settings)
 
 
 def _planned(extracted: Extracted, services: Services, settings: Settings) -> "PlainQuery | BatchQuery | StagedQuery":
@@ -213,11 +210,14 @@ class PlainQuery:
 
     def run(self, record: QueryRecord) -> Batches:
         """Stream DataFusion's batches."""
+        cancelled = record.cancelled.is_set
         if self.unbounded is not None:
-            isolated = Isolated(self.services, self._extracted)
-            return named(isolated.stream(self._context, record.cancelled.is_set), self.schema)
-        frame = self._context.create_dataframe_from_logical_plan(self.frame.logical_plan())
-        return named(self.services.loop.stream(frame, record.cancelled.is_set, ahead=True), self.schema)
+            yield from named(Isolated(self.services, self._extracted).stream(self._context, cancelled), self.schema)
+        elif stored := with_stored_numbers(self.services, self._extracted, cancelled):
+            yield from PlainQuery(self.services, stored).run(record)
+        else:
+            frame = self._context.create_dataframe_from_logical_plan(self.frame.logical_plan())
+            yield from named(self.services.loop.stream(frame, cancelled, ahead=True), self.schema)
 
     def explain(self) -> list[tuple[str, str]]:
         """Return DataFusion's plans."""
@@ -250,6 +250,7 @@ class BatchQuery:
         self.settings = settings
         self._extracted = extracted
         self._reason = reason
+        self._stored: BatchQuery | None = None
         context = scalar_context(services, extracted, parallel=False)
         register_stubs(context, extracted.calls)
         planned = frame_of(context, extracted)
@@ -286,6 +287,9 @@ class BatchQuery:
         Raises:
             LimitExceededError: more parts would run side by side than there may be.
         """
+        if stored := self._over_stored_numbers(record):
+            yield from stored.run_on(backings, record)
+            return
         parts = self._parts()
         yield from self.services.workers.paced(self._run(record, backings), parts, record.cancelled.is_set)
 
@@ -293,6 +297,14 @@ class BatchQuery:
         """Yield nothing: there is no plan to change."""
         del models
         yield from ()
+
+    def _over_stored_numbers(self, record: QueryRecord) -> "BatchQuery | None":
+        """Return the same query over stored numbers of rows, planned once; None for a query without due tables."""
+        if self._stored is None:
+            found = with_stored_numbers(self.services, self._extracted, record.cancelled.is_set)
+            if found is not None:
+                self._stored = BatchQuery(self.services, self.settings, found, self._reason)
+        return self._stored
 
     def _parts(self) -> int:
         try:
@@ -351,6 +363,8 @@ class StagedQuery:
         self.services = services
         self.settings = settings
         self._extracted = extracted
+        self._left_out = left_out
+        self._stored: StagedQuery | None = None
         planning = scalar_context(services, extracted, planning=True)
         register_stubs(planning, extracted.calls)
         frame = frame_of(planning, extracted)
@@ -385,10 +399,14 @@ class StagedQuery:
         Raises:
             LimitExceededError: there is no room for what they spill.
         """
+        if stored := self._over_stored_numbers(record):
+            yield from stored.run_on(backings, record)
+            return
         limits = self.services.config.limits
-        folder: Path | None = None
-        try:
-            folder = Path(tempfile.mkdtemp(prefix="flightllm-", dir=limits.spill_folder))
+        with (
+            full_disk_mapped(),
+            TemporaryDirectory(prefix="flightllm-", dir=limits.spill_folder, ignore_cleanup_errors=True) as folder,
+        ):
             runtime = Runtime(
                 context=self._context,
                 ordered=self._ordered,
@@ -397,19 +415,20 @@ class StagedQuery:
                 settings=self.settings,
                 loop=self.services.loop,
                 record=record,
-                folder=folder,
+                folder=Path(folder),
                 room=Room(limits.memory_bytes // 8, limits.spill_bytes),
                 elsewhere=Isolated(self.services, self._extracted),
             )
             with closing(runtime):
                 yield from named(run(self._stage, runtime), self.schema)
-        except OSError as error:
-            if error.errno == errno.ENOSPC:
-                raise no_room() from error
-            raise
-        finally:
-            if folder is not None:
-                shutil.rmtree(folder, ignore_errors=True)
+
+    def _over_stored_numbers(self, record: QueryRecord) -> "StagedQuery | None":
+        """Return the same query over stored numbers of rows, planned once; None for a query without due tables."""
+        if self._stored is None:
+            found = with_stored_numbers(self.services, self._extracted, record.cancelled.is_set)
+            if found is not None:
+                self._stored = StagedQuery(self.services, self.settings, found, self._left_out)
+        return self._stored
 
     def explain(self) -> list[tuple[str, str]]:
         """Return the rules that fired, the stages and the operators."""
@@ -419,9 +438,10 @@ class StagedQuery:
 
     def variants(self, models: Mapping[str | None, Served]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
         """Yield each rule that fired, and what else saves calls or tokens, with how to plan the query without it."""
+        extracted = (self._stored or self)._extracted  # noqa: SLF001 - of this class
 
         def planned(settings: Settings, left_out: str = "") -> Callable[[], AskingQuery]:
-            return lambda: StagedQuery(self.services, settings, self._extracted, left_out)
+            return lambda: StagedQuery(self.services, settings, extracted, left_out)
 
         for name in self._rules:
             yield name, planned(self.settings, name)

@@ -14,6 +14,7 @@ from flightllm.errors import BudgetExceededError
 from flightllm.llm.base import Engine
 from flightllm.llm.cost import ModelCosts
 from flightllm.llm.predict import PromptTokens, tokenizing
+from flightllm.llm.thinking import most_thought
 from flightllm.operators.backing import Backing
 from flightllm.operators.budget import Account, Budget, check_estimate, check_prices
 from flightllm.operators.cache import AnswerCache
@@ -162,7 +163,14 @@ def _account(query: AskingQuery, models: Mapping[str | None, Served], record: Qu
 
 def _budget(account: Account, model: Served) -> Budget:
     prices, reasoning = model.costs.prices, model.config.reasoning
-    return Budget(account, prices, _most_tokens(model.engine), model.engine.count_tokens, reasoning)
+    engine = model.engine
+    return Budget(account, prices, _most_tokens(engine), engine.count_tokens, reasoning, _most_thought(engine))
+
+
+def _most_thought(engine: Engine) -> Callable[[str, int], int]:
+    """Return how to tell the most tokens of a thought: as the engine does, else as engines of this machine do."""
+    own: Callable[[str, int], int] = getattr(engine, "most_thought", most_thought)
+    return own
 
 
 def _others(query: AskingQuery, cache: Answers, flights: Flights) -> dict[str, Backing]:

@@ -32,16 +32,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Pass the names of failed tests to `python tests`, and print the tests that took long without the mark `slow`.
-
-    A busy machine is no failure, so a long test only shows up here.
-    """
+    """Tell at the end of a run which tests failed, and which took long."""
     if hasattr(terminalreporter.config, "workerinput"):  # a worker of pytest-xdist: its reports reach the main process
         return
-    if path := os.environ.get("FLIGHTLLM_FAILED_TESTS"):
-        failed = [report.nodeid for kind in ("failed", "error") for report in terminalreporter.stats.get(kind, ())]
-        with Path(path).open("a", encoding="utf-8") as file:
-            file.writelines(f"{name}\n" for name in dict.fromkeys(failed))
+    _pass_on_failed(terminalreporter)
+    _print_long(terminalreporter)
+
+
+def _pass_on_failed(terminalreporter: pytest.TerminalReporter) -> None:
+    """Write the names of failed tests to the file that `python tests` names."""
+    path = os.environ.get("FLIGHTLLM_FAILED_TESTS")
+    if not path:
+        return
+    failed = [report.nodeid for kind in ("failed", "error") for report in terminalreporter.stats.get(kind, ())]
+    with Path(path).open("a", encoding="utf-8") as file:
+        file.writelines(f"{name}\n" for name in dict.fromkeys(failed))
+
+
+def _print_long(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print the tests that took long without the mark `slow`: a busy machine is no failure."""
     seconds: defaultdict[str, float] = defaultdict(float)
     for reports in terminalreporter.stats.values():
         for report in reports:

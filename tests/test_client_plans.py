@@ -38,6 +38,7 @@ FUNCTIONS: dict[str, tuple[list[pa.DataType], pa.DataType]] = {
     "ai_gen": ([TEXT, TEXT], TEXT),
     "ai_score": ([TEXT, TEXT], pa.float64()),
     "ai_classify": ([TEXT, TEXTS], TEXT),
+    "ai_mask": ([TEXT, pa.map_(TEXT, TEXT)], TEXT),
     "ai_sentiment": ([TEXT], TEXT),
     "ai_count_tokens": ([TEXT], pa.int64()),
     "ai_similarity": ([TEXT, TEXT], pa.float64()),
@@ -98,6 +99,7 @@ QUERIES = (
     "SELECT name FROM people WHERE ai_filter('Is {note} nice?', note) AND score > 1",
     "SELECT name, ai_gen('Say {name}', name) AS said FROM people WHERE score > 1",
     "SELECT name, ai_classify(note, ['a', 'b']) AS label FROM people",
+    "SELECT ai_mask(note, MAP {'person': 'a name'}) AS masked FROM people",
     """SELECT p.name, l.thing FROM people p JOIN likes l ON p.id = l.person_id
         WHERE ai_filter('Does {thing} fit?', l.thing) AND p.flag""",
     "SELECT name, avg(ai_score('How good is {note}?', note)) AS s FROM people GROUP BY name",

@@ -45,8 +45,8 @@ def test_engine_keeps_unknown_keys_as_options(tmp_path: Path) -> None:
 
 
 def test_overrides_win_over_the_file(tmp_path: Path) -> None:
-    """Command-line values replace the file's, and another engine kind drops the options of the first."""
-    own = 'prompt_format = "plain"\nrepair = false\nreasoning = "low"\n'
+    """Command-line values replace the file's, and another engine kind drops the options and prices of the first."""
+    own = 'prompt_format = "plain"\nrepair = false\nreasoning = "low"\nprice_input = 1\nprice_output = 2.5\n'
     engine = f'[engine]\nkind = "openai"\nmodel = "m"\nbase_url = "u"\n{own}'
     path = _write(tmp_path, f'{engine}[tables]\na = "a"\nb = "b"\n')
     config = Config.load(path, listen="[::1]:0", engine="fake", model="n", tables={"b": Path("/b")})

@@ -5,10 +5,12 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError, InternalError, InvalidInputError, LimitExceededError, NotFoundError
 from flightllm.objects import FILE, Objects, check_name, is_reference
 
@@ -35,6 +37,15 @@ def test_kept(tmp_path: Path) -> None:
     assert config is not None
     assert (config.kind, config.max_in_flight, dict(config.options)) == ("fake", 3, {"latency_ms": 1.5})
     assert again.engine("n") is None
+
+
+def test_keys_of_every_engine(tmp_path: Path) -> None:
+    """Options that every kind of engine has are no options of the kind, and whole numbers can be prices."""
+    shared: dict[str, str | int | bool] = {"prompt_format": "plain", "reasoning": "low", "repair": False}
+    model = Objects(tmp_path).put_model("m", {"engine": "fake", "price_output": 2, **shared, "cache_blocks": 3}, "me")
+    expected = EngineConfig("fake", prompt_format="plain", reasoning="low", repair=False, price_output=2.0)
+    assert replace(model.config, options={}) == replace(expected, options={})
+    assert dict(model.config.options) == {"cache_blocks": 3}
 
 
 def test_versions(tmp_path: Path) -> None:

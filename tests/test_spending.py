@@ -19,6 +19,7 @@ from flightllm.operators.flights import Flights
 from flightllm.query import BatchQuery, StagedQuery, plan
 from flightllm.settings import Settings
 from tests.databases import ask, open_database
+from tests.endpoints import answer, endpoint_of
 from tests.engines import Scripted, using
 
 MANY = "CREATE TABLE many AS SELECT value AS id, 'text ' || value AS t FROM generate_series(1, 300) AS g(value)"
@@ -142,3 +143,18 @@ def test_cost(tmp_path: Path) -> None:
         ask(session, "SELECT ai_gen('x', t) FROM many", max_cost="0.5")
     assert ask(session, "SELECT ai_gen('x', t) FROM many LIMIT 1", max_cost="1.5").calls == 1
     database.close()
+
+
+def test_thoughts_at_an_endpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A call is sent only where the limit has room for the thought that its endpoint is told to have."""
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
+    sql = "SELECT ai_gen('x', 'y', max_tokens => 30, reasoning => 'low') AS g"
+    with endpoint_of(lambda path, body, _: answer(path, body)) as endpoint:
+        engine = EngineConfig("openai", "claude-sonnet-4-5", 4, {"base_url": endpoint.url, "provider": "anthropic"})
+        database = Database.open(Config(engine=engine, data_folder=tmp_path))
+        refused = ask(database.session(), sql, max_tokens="2000")
+        assert (refused.calls, refused.rows, len(endpoint.bodies)) == (0, [{"g": None}], 0)
+        assert ask(database.session(), sql, max_tokens="3000").calls == 1
+        (body,) = endpoint.bodies
+        assert body["thinking"]["budget_tokens"] == body["max_tokens"] - 30 == 2_048
+        database.close()

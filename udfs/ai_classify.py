@@ -1,7 +1,9 @@
 """ai_classify: one of the given labels, or with multi => true every label that applies."""
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,39 +17,70 @@ from flightllm.functions import (
     Option,
     Parameter,
     choice_answer,
+    described,
     json_answer,
 )
 
 
 def build(call: Arguments) -> Answer:
-    """Constrain to the labels."""
+    """Constrain to the labels, and to `other` for what no label fits."""
     labels = call.labels("labels")
-    if not call.flag("multi"):
-        instruction = "Classify what follows. Answer with the one label that fits best: "
-        answer = choice_answer(instruction + ", ".join(labels), labels)
-        reply = f"Answer with one of these labels: {', '.join(labels)}."
-        return answer.in_parts("Which label fits the record best?", task="Classify the record.", reply=reply)
+    meanings = call.meanings("labels")
+    other = call.text("other").strip()
+    other = next((label for label in labels if label.casefold() == other.casefold()), other)
+    if call.flag("multi"):
+        return _every_label(call, labels, other)
+    options = labels if not other or other in labels else (*labels, other)
+    unless = f" If no label fits, answer {other}." if other else ""
+    instruction = f"Classify what follows. Answer with the one label that fits best: {', '.join(labels)}"
+    told = "\n".join(part for part in (instruction + (f".{unless}" if unless else ""), described(meanings)) if part)
+    answer = choice_answer(told, options)
+    reply = f"Answer with one of these labels: {', '.join(options)}."
+    return answer.in_parts(f"Which label fits the record best?{unless}", task=_task(meanings), reply=reply)
+
+
+def _every_label(call: Arguments, labels: Sequence[str], other: str) -> Answer:
+    """Ask for a list, which can be empty: `other` stands for an empty one."""
     if call.flag("confidence"):
         raise AICallError("confidence => true is of one label; leave out multi => true or confidence => true")
+    meanings = call.meanings("labels")
     items = {"type": "array", "items": {"enum": labels}, "maxItems": len(labels)}
     schema = {"type": "object", "properties": {"labels": items}, "required": ["labels"]}
-    answer = json_answer("Classify what follows: list every label that applies.", json.dumps(schema))
+    instruction = "Classify what follows: list every label that applies."
+    told = "\n".join(part for part in (instruction, described(meanings)) if part)
+    answer = json_answer(told, json.dumps(schema))
 
     def parse(text: str) -> list[str]:
         given = answer.parse(text)["labels"]
-        return [label for label in labels if label in given]
+        found = [label for label in labels if label in given]
+        return found or [other] if other else found
+
+    def write(example: Any) -> str:
+        given = example if isinstance(example, list) else [example]
+        folded = [str(label).casefold() for label in given if label != other or label in labels]
+        found = [label for label in labels if label.casefold() in folded]
+        if len(found) < len(folded):
+            raise ValueError(f"expected a list of some of {', '.join(labels)}")
+        return json.dumps({"labels": found}, ensure_ascii=False)
 
     longest = 32 + sum(len(label.encode()) + 6 for label in labels)
-    found = Answer(answer.instruction, pa.list_(pa.string()), parse, answer.constraint, longest)
+    found = Answer(
+        answer.instruction, pa.list_(pa.string()), parse, answer.constraint, longest, reading=other, write=write
+    )
     question = f"Which of these labels apply to the record: {', '.join(labels)}? List every label that applies."
-    return replace(found, asked=answer.asked).in_parts(question, task="Classify the record.")
+    return replace(found, asked=answer.asked).in_parts(question, task=_task(meanings))
+
+
+def _task(meanings: Mapping[str, str]) -> str:
+    """Tell the job, and what the labels mean."""
+    return f"Classify the record.\n\nThe labels:\n{described(meanings)}" if meanings else "Classify the record."
 
 
 FUNCTION = AIFunction(
     name="ai_classify",
-    summary="Assign one of the labels, or with multi => true all that apply.",
+    summary="Assign one of the labels, or with multi => true all that apply; other => 'none' where no label fits.",
     returns="text; a list of text with multi => true; struct<answer, confidence> with confidence => true",
     parameters=(Parameter("input", Kind.FIELD), Parameter("labels", Kind.LABELS)),
-    options=(Option("multi", bool, default=False), CONFIDENCE),
+    options=(Option("multi", bool, default=False), Option("other", str, ""), CONFIDENCE),
     build=build,
 )

@@ -5,7 +5,9 @@ from flightllm.functions import AIFunction, Answer, Arguments, Kind, Parameter, 
 
 def build(call: Arguments) -> Answer:
     """Ask for the text with replacements."""
-    labels = ", ".join(call.labels("labels"))
+    meanings = call.meanings("labels")
+    kinds = (f"{label} ({meanings[label]})" if meanings.get(label) else label for label in call.labels("labels"))
+    labels = ", ".join(kinds)
     instruction = (
         f"Copy what follows, but write [MASKED] in place of every mention of these kinds: {labels}. "
         "Answer with the text alone."

@@ -1,22 +1,62 @@
 """ai_score: a rating of the given fields, from 0 to 10 unless low => and high => say otherwise."""
 
-from flightllm.functions import CONFIDENCE, AIFunction, Answer, Arguments, Kind, Option, Parameter, number_answer
+from collections.abc import Mapping
+
+from flightllm.functions import (
+    CONFIDENCE,
+    AICallError,
+    AIFunction,
+    Answer,
+    Arguments,
+    Entries,
+    Kind,
+    Option,
+    Parameter,
+    described,
+    number_answer,
+)
 
 
 def build(call: Arguments) -> Answer:
     """Ask for a number in the range."""
     low, high = call.number("low"), call.number("high")
-    scale = f"Answer with a number from {low:g} (not at all) to {high:g} (fully)."
-    answer = number_answer(f"{call.prompt}\n\n{scale}", low, high)
-    return answer.in_parts(call.prompt, task="Rate the record.", reply=scale)
+    anchors = _anchors(call.meanings("anchors"), low, high)
+    if not anchors:
+        scale = f"Answer with a number from {low:g} (not at all) to {high:g} (fully)."
+        answer = number_answer(f"{call.prompt}\n\n{scale}", low, high)
+        return answer.in_parts(call.prompt, task="Rate the record.", reply=scale)
+    scale = f"Answer with a number from {low:g} to {high:g}."
+    told = f"What the numbers mean:\n{described(anchors)}"
+    answer = number_answer(f"{call.prompt}\n\n{told}\n\n{scale}", low, high)
+    return answer.in_parts(call.prompt, task=f"Rate the record.\n\n{told}", reply=scale)
+
+
+def _anchors(meanings: Mapping[str, str], low: float, high: float) -> Mapping[str, str]:
+    """Return what numbers mean, in rising order."""
+    numbers: dict[float, str] = {}
+    for text, meaning in meanings.items():
+        try:
+            number = float(text)
+        except ValueError as error:
+            raise AICallError(f"anchors say what numbers mean, and {text!r} is no number") from error
+        if not low <= number <= high:
+            raise AICallError(f"the anchor {text} is not between low => {low:g} and high => {high:g}")
+        if number in numbers:
+            raise AICallError(f"two anchors say what {text} means")
+        numbers[number] = meaning
+    return {_shown(number): numbers[number] for number in sorted(numbers)}
+
+
+def _shown(number: float) -> str:
+    return str(int(number)) if number.is_integer() else repr(number)
 
 
 FUNCTION = AIFunction(
     name="ai_score",
-    summary="Rate the given fields by a prompt, from low (0) to high (10).",
+    summary="Rate the given fields by a prompt, from low (0) to high (10); anchors => say what numbers mean.",
     returns="double; struct<answer, confidence> with confidence => true",
     parameters=(Parameter("prompt", Kind.PROMPT),),
     fields=True,
-    options=(Option("low", float, 0.0), Option("high", float, 10.0), CONFIDENCE),
+    options=(Option("low", float, 0.0), Option("high", float, 10.0), Option("anchors", Entries), CONFIDENCE),
     build=build,
 )

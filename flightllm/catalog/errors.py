@@ -93,6 +93,17 @@ def panicked() -> UnsupportedError:
     )
 
 
+@contextmanager
+def full_disk_mapped() -> Iterator[None]:
+    """Raise our error where the disk on which queries spill is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise no_room() from error
+        raise
+
+
 def no_room() -> LimitExceededError:
     """Return the error of a query that spills more than there is room for on the disk."""
     return _limit(

@@ -19,13 +19,15 @@ _BELOW = " as stored"
 class NumberedTable:
     """A table with the column `ROW`, which no star stands for.
 
-    Only a context that is not parallel numbers the rows right; any context reads numbers that are `stored`.
+    Only a context that is not parallel numbers the rows right; any context reads numbers that are `stored`. Those of a
+    table that is `due` are stored when the query runs. Until then a context knows its columns, and sees no rows.
     """
 
     schema: pa.Schema
     """The columns that a star stands for."""
     provider: Table
     """The rows; where they have no column `ROW`, it is added in their order."""
+    due: bool = False
 
     @property
     def stored(self) -> bool:
@@ -43,7 +45,8 @@ class NumberedTable:
         columns = ", ".join(map(quoted, self.schema.names))
         number = f"CAST(row_number() OVER () AS BIGINT) - 1 AS {quoted(ROW)}"
         below = f"{catalog}.{schema}.{quoted(f'{table}{_BELOW}')}"
-        tables.register_table(table, Table(context.sql(f"SELECT {number}, {columns} FROM {below}")))
+        rows = Table(context.sql(f"SELECT {number}, {columns} FROM {below}"))
+        tables.register_table(table, memory_table([], rows.schema) if self.due else rows)
 
 
 def numbered(entry: Entry) -> NumberedTable:

@@ -31,7 +31,7 @@ def status(server: Server) -> None:
         engines = [] if rows else _rows(client, _ENGINE)
     if not rows:
         engine = f" ({engines[0]['engine']}, model {engines[0]['model']})" if engines else ""
-        click.echo(f"no cluster here: the server has one engine{engine}, or you may not see its replicas")
+        click.echo(f"no cluster here: the server has one engine{engine}, or you cannot see its replicas")
         return
     console = console_of()
     table = Table(header_style="bold", show_edge=False, pad_edge=False)

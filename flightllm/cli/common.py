@@ -88,7 +88,7 @@ def config_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def data_folder_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the option that says whose data folder a command works on, of this machine's server."""
     return click.option("--config", "config_file", type=click.Path(path_type=Path), metavar="FILE",
-                        help="The server's TOML file: it may name its data folder.")(command)  # fmt: skip
+                        help="The server's TOML file, which can name its data folder.")(command)  # fmt: skip
 
 
 def load_config(

@@ -24,7 +24,7 @@ from flightllm.files import make_private
 
 BASE = ("datafusion", "pyarrow", "substrait", "adbc-driver-flightsql")
 EXTRAS = {
-    "local": ("huggingface-hub", "llguidance", "tokenizers", "torch", "transformers"),
+    "local": ("accelerate", "gguf", "huggingface-hub", "llguidance", "tokenizers", "torch", "transformers"),
     "gpu": ("vllm",),
     "openai": ("aiolimiter", "genai-prices", "httpx2", "openai"),
     "cluster": ("huggingface-hub", "msgspec", "pyzmq", "transformers"),

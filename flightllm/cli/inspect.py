@@ -1,6 +1,7 @@
 """`flightllm tables`, `functions`, `queries`, `cancel`: look into a server and stop what runs there."""
 
 from pathlib import Path
+from textwrap import fill
 
 import click
 from rich.table import Table
@@ -21,6 +22,7 @@ _QUERIES = f"""{BOOKKEEPING}
 SELECT query_id, status, started_at, seconds, "rows", calls, cache_hits, failed_rows, sql
 FROM system.queries WHERE NOT starts_with(sql, '{BOOKKEEPING.strip()}') ORDER BY started_at DESC LIMIT {{limit}}
 """
+_WIDTH = 100
 
 
 @click.command()
@@ -74,7 +76,7 @@ def functions(config_file: Path | None, engine: str | None, model: str | None) -
         table.add_row(*(Text(text) for text in (call, aliases, function.returns, function.summary)))
     put(console_of(), table)
     options = ", ".join(f"{option.name} =>" for option in COMMON_OPTIONS)
-    click.echo(f"\nEvery AI function also takes {options}")
+    click.echo("\n" + fill(f"Every AI function also takes {options}", width=_WIDTH, break_on_hyphens=False))
 
 
 def _calls(function: AIFunction | ScalarFunction) -> tuple[str, str]:

@@ -46,7 +46,7 @@ def _attributes(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--role",
             type=click.Choice(ROLES),
-            help="admin may everything, readonly only asks; if new, user.",
+            help="admin can do everything, readonly can only ask. Without it, a new user has the role user.",
         ),
         click.option("--group", "groups", multiple=True, help="A name for several users in grants. Repeatable."),
         click.option("--tenant", help="Users of different tenants share no prefix cache."),

@@ -3,8 +3,8 @@
 from flightllm.config.auth import AuthConfig
 from flightllm.config.kvstore import KvStoreConfig
 from flightllm.config.limits import CacheConfig, LimitsConfig
-from flightllm.config.load import Config, default_data_folder
-from flightllm.config.models import EMBEDDERS, ENGINES, EmbeddingConfig, EngineConfig, FunctionsConfig
+from flightllm.config.load import Config, default_data_folder, read_engine_keys
+from flightllm.config.models import EMBEDDERS, ENGINES, REPLICA_KEYS, EmbeddingConfig, EngineConfig, FunctionsConfig
 from flightllm.config.observe import HttpConfig, TracingConfig
 from flightllm.config.recovery import RecoveryConfig
 from flightllm.config.server import LogConfig, ServerConfig
@@ -13,6 +13,7 @@ from flightllm.config.storage import ObjectStoreConfig, StorageConfig
 __all__ = [
     "EMBEDDERS",
     "ENGINES",
+    "REPLICA_KEYS",
     "AuthConfig",
     "CacheConfig",
     "Config",
@@ -29,4 +30,5 @@ __all__ = [
     "StorageConfig",
     "TracingConfig",
     "default_data_folder",
+    "read_engine_keys",
 ]

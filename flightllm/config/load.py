@@ -70,16 +70,7 @@ class Config:
         if listen is not None:
             config = replace(config, server=replace(config.server, listen=listen))
         if engine is not None and engine != config.engine.kind:  # the other kind's options mean nothing to this one
-            given = config.engine
-            chosen = EngineConfig(
-                engine,
-                given.model,
-                given.max_in_flight,
-                prompt_format=given.prompt_format,
-                reasoning=given.reasoning,
-                repair=given.repair,
-            )
-            config = replace(config, engine=chosen)
+            config = replace(config, engine=config.engine.of_kind(engine))
         if model is not None:
             config = replace(config, engine=replace(config.engine, model=model))
         return replace(config, tables=MappingProxyType({**config.tables, **(tables or {})}))
@@ -138,6 +129,16 @@ def _section(name: str, kind: type[Any], table: Mapping[str, Any], base: Path) -
         return kind(**{k: _value(f"[{name}] {k}", v, types[k], base) for k, v in own.items()}, options=rest)
     _known(name, table, known)
     return kind(**{key: _value(f"[{name}] {key}", value, types[key], base) for key, value in table.items()})
+
+
+def read_engine_keys(table: Mapping[str, object], place: str = "") -> dict[str, Any]:
+    """Return the keys of a table that every kind of engine has, each with its checked value.
+
+    Raises:
+        ConfigError: a value is of another type than the key; `place` stands before the key in the error.
+    """
+    types = {key: kind for key, kind in get_type_hints(EngineConfig).items() if key != "options" and key in table}
+    return {key: _value(f"{place}{key}", table[key], kind, Path()) for key, kind in types.items()}
 
 
 _EXPECTED: Mapping[Any, str] = MappingProxyType(

@@ -2,16 +2,20 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
+from typing import Self
 
 from flightllm.config.checks import at_least_one, one_of
 from flightllm.errors import ConfigError
 
 ENGINES = ("local", "vllm", "openai", "cluster", "ray", "fake")
 REASONING = ("off", "low", "medium", "high")
+REPLICA_KEYS = ("kind", "model", "max_in_flight")
+"""The keys that each replica of an engine can have of its own, beside its options; all replicas share the others."""
 EMBEDDERS = ("local", "vllm", "openai", "fake")
+_NO_OPTIONS: Mapping[str, object] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,10 @@ class EngineConfig:
             price = getattr(self, key)
             if price is not None and not 0 <= price < math.inf:
                 raise ConfigError(f"[engine] {key}: expected a number from 0 on, got {price}")
+
+    def of_kind(self, kind: str, options: Mapping[str, object] = _NO_OPTIONS) -> Self:
+        """Return the same settings for an engine of another kind, without prices and without this kind's options."""
+        return replace(self, kind=kind, options=options, price_input=None, price_cached=None, price_output=None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,18 @@
 from flightllm.ai import Room
 from flightllm.errors import AICallError
 from flightllm.functions.answers import choice_answer, json_answer, number_answer, text_answer
-from flightllm.functions.base import CONFIDENCE, AIFunction, Answer, Arguments, Kind, Option, Parameter, ScalarFunction
+from flightllm.functions.base import (
+    CONFIDENCE,
+    AIFunction,
+    Answer,
+    Arguments,
+    Entries,
+    Kind,
+    Option,
+    Parameter,
+    ScalarFunction,
+)
+from flightllm.functions.labels import described
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.functions.search import search_answer
 from flightllm.llm.base import Choice, Engine, JsonSchema, Regex
@@ -17,6 +28,7 @@ __all__ = [
     "Arguments",
     "Choice",
     "Engine",
+    "Entries",
     "FunctionRegistry",
     "JsonSchema",
     "Kind",
@@ -26,6 +38,7 @@ __all__ = [
     "Room",
     "ScalarFunction",
     "choice_answer",
+    "described",
     "json_answer",
     "number_answer",
     "search_answer",

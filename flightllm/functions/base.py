@@ -20,7 +20,7 @@ FUNCTION = AIFunction(
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
@@ -31,8 +31,16 @@ from flightllm.llm.formats import Asked
 
 T = TypeVar("T")
 
-Literal = str | int | float | bool | tuple[str, ...] | None
-"""A constant in SQL: text, number, boolean, list of texts, or NULL."""
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """A constant such as `{'urgent': 'needs an answer today', 'other': NULL}`; numbers as keys are texts here."""
+
+    items: "tuple[tuple[str, Literal], ...]"
+
+
+Literal: TypeAlias = "str | int | float | bool | tuple[Literal, ...] | Entries | None"
+"""A constant in SQL: text, number, boolean, list, entries, or NULL."""
 
 
 class Kind(Enum):
@@ -45,7 +53,7 @@ class Kind(Enum):
     TEXT = "text"
     """A text literal, told in the instruction; or any expression, which then is a field the instruction refers to."""
     LABELS = "labels"
-    """A list literal of distinct, non-empty texts."""
+    """A list literal of distinct, non-empty texts; or entries, which say what each label means. See `labels.py`."""
     INDEX = "index"
     """The name of a vector index, as a text literal."""
     SCHEMA = "schema"
@@ -65,8 +73,9 @@ class Option:
     """An argument by name, always a literal: `name => value`."""
 
     name: str
-    type: type[str] | type[int] | type[float] | type[bool] | type[tuple[str, ...]]
-    """`tuple` takes what `Kind.SCHEMA` takes."""
+    type: type[str] | type[int] | type[float] | type[bool] | type[tuple[str, ...]] | type[list[Any]] | type[Entries]
+    """`tuple` takes what `Kind.SCHEMA` takes, `list` takes a list of any constants, and `Entries` what each of some
+    values means."""
     default: Literal = None
     low: float | None = None
     high: float | None = None
@@ -80,6 +89,8 @@ COMMON_OPTIONS = (
     Option("reasoning", str, choices=("off", "low", "medium", "high")),
     Option("top_p", float, 1.0, low=0.0, high=1.0),
     Option("seed", int, low=0, high=2_147_483_647),
+    Option("instructions", str),
+    Option("examples", list),
     Option("on_error", str, "null", choices=("null", "struct", "fail")),
     Option("on_truncated", str, "error", choices=("error", "keep")),
     Option("normalize", str),
@@ -89,7 +100,8 @@ COMMON_OPTIONS = (
 their order if `ordered`. `reasoning` is how long a model that thinks does so before it answers; where it is left out,
 the model's own setting counts. An answer that reached `max_tokens` before its end is a row error. With
 `on_truncated => 'keep'` the part that there is becomes the value, in this query alone. `top_p` and
-`seed` change nothing at temperature 0."""
+`seed` change nothing at temperature 0. `instructions` and `examples` are told to the model before the question, see
+`guidance.py`."""
 CONFIDENCE = Option("confidence", bool, default=False)
 """Of functions that choose their answer: `confidence => true` returns `struct<answer, confidence>`."""
 
@@ -123,13 +135,22 @@ class Arguments:
         return float(value) if isinstance(value, int) else self._typed(name, float)
 
     def labels(self, name: str) -> tuple[str, ...]:
-        """Return a `Kind.LABELS` parameter."""
-        return self._typed(name, tuple)
+        """Return the labels of a `Kind.LABELS` parameter."""
+        value = self.values.get(name)
+        return tuple(label for label, _ in value.items) if isinstance(value, Entries) else self._typed(name, tuple)
+
+    def meanings(self, name: str) -> Mapping[str, str]:
+        """Return what labels, or the values of an option of type `Entries`, mean, where SQL says so."""
+        value = self.values.get(name)
+        items = value.items if isinstance(value, Entries) else ()
+        return {key: meaning for key, meaning in items if isinstance(meaning, str)}
 
     def schema(self, name: str) -> str | tuple[str, ...] | None:
         """Return a schema parameter or option: JSON Schema text or field names; None where it was left out."""
         value = self.values.get(name)
-        return value if isinstance(value, str | tuple) else None
+        if isinstance(value, tuple):
+            return tuple(item for item in value if isinstance(item, str))
+        return value if isinstance(value, str) else None
 
     def index(self, name: str) -> Any:
         """Return the vector index that a `Kind.INDEX` parameter names, opened.
@@ -174,6 +195,10 @@ class Answer:
     """Ask how probable the answer is; `parse` takes the answer with its probability, see `confidence.py`."""
     asked: Asked | None = None
     """The instruction in parts, see `in_parts`."""
+    reading: str = ""
+    """Tells apart calls that ask the same and make different values of an answer."""
+    write: Callable[[Any], str] | None = None
+    """Turn the answer of an example into the text that the model must write, where SQL's value is not like it."""
 
     def in_parts(self, question: str, *, task: str = "", reply: str | None = None) -> Self:
         """Return the answer with its instruction in parts as well, for models that are asked with chat messages.
@@ -220,7 +245,7 @@ class AIFunction:
         """
         if self.backend == SEARCH:
             return self.options
-        own = {option.name for option in self.options}
+        own = {option.name for option in self.options} | {parameter.name for parameter in self.parameters}
         common = COMMON_OPTIONS if self.backend == MODEL else tuple(o for o in COMMON_OPTIONS if o.name == "on_error")
         return (*self.options, *(option for option in common if option.name not in own))
 

@@ -8,8 +8,21 @@ import pyarrow as pa
 
 from flightllm.ai import MODEL, AICall, name_stub
 from flightllm.errors import AICallError, FlightLLMError
-from flightllm.functions.base import CONFIDENCE, AIFunction, Answer, Arguments, Kind, Literal, Option, Parameter
+from flightllm.functions.base import (
+    COMMON_OPTIONS,
+    CONFIDENCE,
+    AIFunction,
+    Answer,
+    Arguments,
+    Entries,
+    Kind,
+    Literal,
+    Option,
+    Parameter,
+)
 from flightllm.functions.confidence import with_confidence
+from flightllm.functions.guidance import guided, read_examples
+from flightllm.functions.labels import read_labels, read_meanings, read_names
 from flightllm.functions.reserved import is_option, meant_option
 from flightllm.functions.template import reference, referred_fields, resolve_template
 from flightllm.llm.base import Parameters
@@ -153,7 +166,10 @@ class _Fields:
         return self.items[first].name
 
     def told(self, part: str | Expression) -> str:
-        """Return how an instruction tells a part of a prompt: as it is, or by its field; a column is one field."""
+        """Return what stands in the instruction for one part of a joined prompt: a text itself, or a field's name.
+
+        An expression becomes a field. A column that is a field already keeps that field.
+        """
         if isinstance(part, str):
             return part
         known = (item.name for item in self.items if part.column is not None and item.sql == part.sql)
@@ -202,7 +218,7 @@ class _Binder:
             fields.add(argument)
         if isinstance(prompt, Constant):
             prompt = resolve_template(_text(prompt, "prompt"), fields.names())
-        answer = self._answer(Arguments(prompt or "", values, self._indexes))
+        answer = self._answer(Arguments(prompt or "", values, self._indexes), fields.names())
         given = tuple(f"{answer.through}({item.sql})" if answer.through else item.sql for item in fields.items)
         joined = any(argument.parts or argument.values for argument in self._given.values())
         call = replace(self._call(answer, fields, values, text), joined=joined)
@@ -248,7 +264,7 @@ class _Binder:
         """Return the values of PROMPT(…): they are the call's first fields, as the template numbers them."""
         return tuple(value for argument in self._given.values() for value in argument.values or ())
 
-    def _answer(self, arguments: Arguments) -> Answer:
+    def _answer(self, arguments: Arguments, fields: tuple[str, ...]) -> Answer:
         try:
             answer = self._function.build(arguments)
         except FlightLLMError:
@@ -257,6 +273,8 @@ class _Binder:
             raise AICallError(f"the function's build failed with {type(error).__name__}: {error}") from error
         if not isinstance(answer, Answer):
             raise AICallError(f"the function's build must return an Answer, not {type(answer).__name__}")
+        common = {option.name for option in COMMON_OPTIONS if self._options.get(option.name) is option}
+        answer = guided(answer, {name: arguments.values.get(name) for name in common}, fields)
         asked = self._options.get(CONFIDENCE.name) is CONFIDENCE and arguments.values[CONFIDENCE.name] is True
         return with_confidence(answer) if asked else answer
 
@@ -302,9 +320,14 @@ class _Binder:
         name = (argument.name or "").lower()
         if not self._function.fields:
             return False
-        if argument.constant is None:
-            return not (name == _MODEL_OPTION and argument.word is not None)
-        return name in fields
+        if argument.constant is not None:
+            return name in fields
+        if name == _MODEL_OPTION and argument.word is not None:
+            return False
+        if argument.parts and argument.text is not None:
+            return False  # texts that are joined, which is how a long one is written
+        nested = self._options[name].type in {list, Entries}
+        return not nested or any(one.column is not None for one in argument.expressions)
 
     def _assign_further(self, argument: Argument) -> None:
         name = argument.name
@@ -348,7 +371,7 @@ class _Binder:
             if argument.star and kind is not Kind.FIELD:
                 raise AICallError(f"{name} cannot be a star")
             if kind is Kind.LABELS:
-                values[name] = _labels(argument, name)
+                values[name] = read_labels(argument.constant.value if argument.constant else None, name)
             elif kind is Kind.SCHEMA:
                 values[name] = _schema(argument, name)
             elif kind is Kind.FIELD:
@@ -390,10 +413,19 @@ class _Binder:
         option, argument = self._options[name], self._given[name]
         if name == _MODEL_OPTION and argument.constant is None and argument.word is not None:
             return argument.word
+        if argument.constant is None and option.type is str and argument.text is not None:
+            return _checked(option, argument.text)
+        if argument.constant is None and option.type in {list, Entries}:
+            shown = "{0: 'useless', 10: 'perfect'}" if option.type is Entries else "[('a text', 'its answer')]"
+            raise AICallError(f"{name} must be constants, with texts in single quotes, such as {shown}")
         if argument.constant is None:
             raise AICallError(f"{name} must be a literal, not an expression")
         value = argument.constant.value
-        return option.default if value is None else _checked(option, value)
+        if value is None:
+            return option.default
+        if option.type is list:
+            return read_examples(value, name)
+        return read_meanings(value, name) if option.type is Entries else _checked(option, value)
 
     def _call(self, answer: Answer, fields: _Fields, values: Mapping[str, Literal], text: str) -> AICall:
         max_tokens, temperature, normalize = map(values.get, ("max_tokens", "temperature", "normalize"))
@@ -405,6 +437,7 @@ class _Binder:
             text=text,
             instruction=answer.instruction,
             asked=answer.asked,
+            reading=answer.reading,
             fields=fields.names(),
             required=frozenset(index for index, item in enumerate(fields.items) if item.required),
             parameters=Parameters(
@@ -464,7 +497,7 @@ _TYPES: Mapping[type, _Type] = {
     int: _Type("a whole number", lambda value: isinstance(value, int) and not isinstance(value, bool)),
     float: _Type("a number", _is_number),
     bool: _Type("true or false", lambda value: isinstance(value, bool)),
-    tuple: _Type("a JSON Schema text or a list of field names", lambda value: isinstance(value, str | tuple)),
+    tuple: _Type("a JSON Schema text or a list of field names", lambda value: isinstance(value, str) or _texts(value)),
 }
 
 
@@ -474,14 +507,8 @@ def _text(constant: Constant, name: str) -> str:
     return constant.value
 
 
-def _labels(argument: Argument, name: str) -> tuple[str, ...]:
-    value = argument.constant.value if argument.constant else None
-    if not isinstance(value, tuple) or not value:
-        raise AICallError(f"{name} must be a list of texts such as ['a', 'b']")
-    labels = tuple(label.strip() for label in value)
-    if not all(labels) or len(set(labels)) < len(labels):
-        raise AICallError(f"{name} must be distinct and not empty: {', '.join(map(repr, labels))}")
-    return labels
+def _texts(value: Literal) -> bool:
+    return isinstance(value, tuple) and all(isinstance(item, str) for item in value)
 
 
 def _index_name(argument: Argument, name: str) -> str:
@@ -496,10 +523,12 @@ def _schema(argument: Argument, name: str) -> str | tuple[str, ...]:
     if isinstance(value, str):
         return value
     try:
-        return _labels(argument, name)
+        return read_names(value, name)
     except AICallError as error:
         raise AICallError(f"{error}, or a JSON Schema as a text literal") from error
 
 
 def _shown(value: Literal) -> str:
-    return "NULL" if value is None else repr(value) if not isinstance(value, tuple) else "a list"
+    if isinstance(value, tuple | Entries):
+        return "a list" if isinstance(value, tuple) else "entries in braces"
+    return "NULL" if value is None else repr(value)

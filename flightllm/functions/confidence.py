@@ -26,15 +26,18 @@ def join_confidence(text: str, confidence: float | None) -> str:
 
 def answer_alone(text: str) -> str:
     """Return the answer of a text that `join_confidence` made."""
-    answer, separator, _ = text.rpartition(_SEPARATOR)
-    return answer if separator else text
+    return _split(text)[0]
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Return the answer and its probability as texts; that of a text without one is empty."""
+    answer, separator, confidence = text.rpartition(_SEPARATOR)
+    return (answer, confidence) if separator else (text, "")
 
 
 def _parse_both(parse: Callable[[str], Any]) -> Callable[[str], dict[str, Any]]:
     def parse_both(text: str) -> dict[str, Any]:
-        answer, separator, confidence = text.rpartition(_SEPARATOR)
-        if not separator:
-            answer, confidence = text, ""
+        answer, confidence = _split(text)
         return {"answer": parse(answer), "confidence": _probability(confidence)}
 
     return parse_both

@@ -10,11 +10,13 @@ _ELSEWHERE = {
     " beam_width beam_size use_beam_search length_penalty frequency_penalty presence_penalty repetition_penalty"
     " repeat_penalty no_repeat_ngram_size mirostat mirostat_tau mirostat_eta do_sample early_stopping ignore_eos"
     " logit_bias bias logprobs top_logprobs prompt_logprobs echo greedy sampling num_return_sequences",
-    "prompt": "system system_prompt system_message system_instruction system_instructions developer_message instruction"
-    " instructions messages chat_template chat_template_kwargs add_generation_prompt",
-    "output": "stop stop_sequences stop_words stop_token_ids stop_strings eos_token bad_words guided_json guided_regex"
-    " guided_choice guided_grammar structured_outputs grammar json_mode json_schema json_object return_type"
-    " return_error_details confidence return_confidence strict tools tool_choice function_call parallel_tool_calls",
+    "prompt": "system system_prompt system_message system_instruction developer_message instruction"
+    " system_instructions task_description few_shot few_shot_examples messages chat_template chat_template_kwargs"
+    " add_generation_prompt",
+    "output": "output_mode stop stop_sequences stop_words stop_token_ids stop_strings eos_token bad_words guided_json"
+    " guided_regex guided_choice guided_grammar structured_outputs grammar json_mode json_schema json_object"
+    " return_type return_error_details confidence return_confidence strict tools tool_choice function_call"
+    " parallel_tool_calls",
     "engine": "model_id model_name engine endpoint base_url api_key api_version provider deployment model_parameters"
     " model_params model_options options parameters params extra_body credentials connection_id request_options"
     " user_id service_tier reasoning_effort thinking thinking_budget enable_thinking verbosity"
@@ -37,12 +39,18 @@ _MEANT = {
     "engine": "model",
     "random_seed": "seed",
     "return_confidence": "confidence",
-    "system": "prompt",
-    "system_prompt": "prompt",
-    "system_message": "prompt",
-    "system_instruction": "prompt",
-    "instruction": "prompt",
-    "instructions": "prompt",
+    "system": "instructions",
+    "system_prompt": "instructions",
+    "system_message": "instructions",
+    "system_instruction": "instructions",
+    "instruction": "instructions",
+    "task_description": "instructions",
+    "output_mode": "multi",
+    "multilabel": "multi",
+    "multi_label": "multi",
+    "few_shot": "examples",
+    "few_shot_examples": "examples",
+    "categories": "labels",
     "fail_on_error": "on_error",
     "failonerror": "on_error",
     "return_error_details": "on_error",

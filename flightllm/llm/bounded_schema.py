@@ -14,7 +14,11 @@ _VALUES = frozenset({"enum", "const", "default", "examples"})
 
 @lru_cache(maxsize=256)
 def bounded(schema: str, most: int = MOST_TEXT) -> str:
-    """Return a schema text whose unbounded texts have at most `most` characters; all else stays as it is."""
+    """Return a JSON Schema text in which each string without a bound has a `maxLength` of `most` characters.
+
+    A string has a bound where the schema gives it a `maxLength`, `enum`, `const`, `pattern` or `format`. Nothing else
+    in the schema changes.
+    """
     document = json.loads(schema)
     found = _bounded(document, most)
     return schema if found == document else json.dumps(found, ensure_ascii=False, separators=(",", ":"))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from flightllm.config import EngineConfig
+from flightllm.config import REPLICA_KEYS, EngineConfig, read_engine_keys
 from flightllm.errors import ConfigError
 from flightllm.llm import check_engine, create_engine
 from flightllm.llm.options import read_options
@@ -18,7 +18,7 @@ from flightllm.router.engine import RoutedEngine
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_OWN = frozenset({"kind", "model", "max_in_flight"})
+_SHARED = frozenset(one.name for one in fields(EngineConfig)) - {*REPLICA_KEYS, "options"}
 _MANY = frozenset({"cluster", "ray"})
 _FEW_RETRIES = 1
 """Of HTTP requests, where another replica can be asked instead."""
@@ -74,36 +74,24 @@ def replica_configs(config: EngineConfig) -> tuple[ClusterOptions, list[EngineCo
 
 
 def replica_config(config: EngineConfig, table: Mapping[str, object], place: str) -> EngineConfig:
-    """Return the configuration of one engine; what `table` does not say of model and window is as in `config`.
+    """Return the configuration of one engine: the keys and options of `table`, and what all share from `config`.
 
     Raises:
         ConfigError: naming the place of what is wrong.
     """
     for key in table:
-        if key.startswith("price_"):
-            raise ConfigError(f"{place} {key}: all replicas have the same price; write it in [engine]")
-        if key == "reasoning":
-            raise ConfigError(f"{place} {key}: all replicas think equally long; write it in [engine]")
-    given: dict[str, Any] = {key: table[key] for key in _OWN & table.keys()}
-    for key, value in given.items():
-        wanted = {f.name: f.type for f in fields(EngineConfig)}[key]
-        if type(value).__name__ != wanted and type(value) is not wanted:
-            raise ConfigError(f"{place} {key}: expected {_type_name(wanted)}, got {value!r}")
+        if key in _SHARED:
+            raise ConfigError(f"{place} {key}: one value holds for all replicas; write it in [engine]")
+    given = read_engine_keys(table, f"{place} ")
     kind = given.pop("kind", None)
     if kind is None:
         raise ConfigError(f'{place} kind: say which kind of engine it is, such as kind = "openai"')
     if kind in _MANY:
         raise ConfigError(f"{place} kind: {kind!r} is no single engine")
-    options = {key: value for key, value in table.items() if key not in _OWN}
+    options = {key: value for key, value in table.items() if key not in REPLICA_KEYS}
     if kind == "openai":
         options.setdefault("max_retries", _FEW_RETRIES)
-    return EngineConfig(
-        kind,
-        given.get("model", config.model),
-        given.get("max_in_flight", config.max_in_flight),
-        options,
-        reasoning=config.reasoning,
-    )
+    return replace(config.of_kind(kind, options), **given)
 
 
 def check_replica(config: EngineConfig, place: str) -> None:
@@ -136,7 +124,3 @@ def _check_endpoints(replicas: Sequence[EngineConfig]) -> None:
                 f"[[engine.replicas]] base_url: the sections {first} and {number} have the same,"
                 f" {shown_address(address)}; write each endpoint once, with its max_in_flight"
             )
-
-
-def _type_name(kind: Any) -> str:
-    return "a whole number" if kind in (int, "int") else "a text"

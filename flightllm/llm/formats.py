@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from flightllm.errors import ConfigError
+from flightllm.llm.gguf_files import SUFFIX, has_chat_template
 from flightllm.llm.models import local_folder
+from flightllm.llm.openai_options import read_openai_options
 
 if TYPE_CHECKING:
     from flightllm.config import EngineConfig
@@ -111,7 +113,7 @@ class PromptFormat:
 
     def _field(self, name: str, value: str) -> str:
         if not self.fenced:
-            return f"{name}: {value}\n" if "\n" not in value else _indented(name, value)
+            return field_line(name, value)
         tag = _tag(name)
         if "</" in value:  # a value that closes its own tag could go on as an instruction
             value = re.sub(rf"</(?=\s*{re.escape(tag)}\s*>)", r"<\\/", value, flags=re.IGNORECASE)
@@ -132,6 +134,11 @@ FORMATS: Final[Mapping[str, PromptFormat]] = {
 """The formats by name."""
 INSTRUCT: Final = FORMATS["fenced"]
 """The format for instruct models, see `bench.prompts`."""
+
+
+def field_line(name: str, value: str) -> str:
+    """Return a field as a line `name: value`; further lines of the value are indented."""
+    return f"{name}: {value}\n" if "\n" not in value else f"{name}: {value.replace(chr(10), chr(10) + '  ')}\n"
 
 
 def messages(prompt: str) -> list[dict[str, str]]:
@@ -170,7 +177,10 @@ def format_of(config: EngineConfig) -> PromptFormat:
         return PLAIN
     if config.kind in {"cluster", "ray"}:
         return _format_of_replicas(config)
-    folder = _folder(str(config.options.get("tokenizer") or config.model))
+    model = str(config.options.get("tokenizer") or config.model)
+    if config.kind != "openai" and (file := Path(model).expanduser()).suffix.lower() == SUFFIX and file.is_file():
+        return INSTRUCT if has_chat_template(file) else FORMATS["cued"]  # no folder is made of it for this
+    folder = _folder(model)
     is_bare = config.kind == "openai" and _takes_texts(config.options)
     if folder is None:
         return FORMATS["cued"] if is_bare else INSTRUCT
@@ -181,8 +191,10 @@ def format_of(config: EngineConfig) -> PromptFormat:
 
 def _takes_texts(options: Mapping[str, object]) -> bool:
     """Tell whether an endpoint is asked for completions, which put no template around a prompt."""
-    many = options.get("prompts_per_request")
-    return options.get("api") == "completions" or (isinstance(many, int) and many > 1)
+    try:
+        return read_openai_options(options).completions
+    except ConfigError:  # the engine tells what is wrong when it is checked or opened
+        return False
 
 
 def _named(name: str) -> PromptFormat:
@@ -203,6 +215,8 @@ def _format_of_replicas(config: EngineConfig) -> PromptFormat:
 
 def _folder(model: str) -> Path | None:
     """Return a model's folder on this machine; None where it is elsewhere."""
+    if model.lower().endswith(SUFFIX):  # llama.cpp's server calls its models so
+        return None
     try:
         return local_folder(model)
     except ConfigError:  # the name of a model at an endpoint
@@ -221,17 +235,13 @@ def _plain(instruction: str, fields: Iterable[tuple[str, str]], *, fields_first:
 
     Further lines of a value are indented, so that no value can pass for another field or for the end of the prompt.
     """
-    body = "".join([f"{name}: {value}\n" if "\n" not in value else _indented(name, value) for name, value in fields])
+    body = "".join([field_line(name, value) for name, value in fields])
     text = f"{body}\n{instruction}\n{CUE}" if fields_first else f"{instruction}\n\n{body}{CUE}"
     return text.lstrip(_MARK)
 
 
 def _joined(system: str, text: str) -> str:
     return f"{_MARK}{system.replace(_MARK, ' ')}{_MARK}{text}"
-
-
-def _indented(name: str, value: str) -> str:
-    return f"{name}: {value.replace(chr(10), chr(10) + '  ')}\n"
 
 
 def _tag(name: str) -> str:

@@ -48,4 +48,6 @@ def _is_small(name: str) -> bool:
 
 def _lacks(what: str, files: Sequence[str]) -> str:
     gguf = any(name.endswith(".gguf") for name in files)
-    return f"it has no {what} at its top" + ("; name the model that its GGUF files were made from" if gguf else "")
+    return f"it has no {what} at its top" + (
+        "; download one of its GGUF files and write model = '…/NAME.gguf'" if gguf else ""
+    )

@@ -22,7 +22,7 @@ from flightllm.llm.base import Choice, Completion, Parameters, PrefixCache, Requ
 from flightllm.llm.fair_lock import FairLock
 from flightllm.llm.local_plan import branchings, plan_batches
 from flightllm.llm.local_turns import Turn, plan_turn
-from flightllm.llm.models import local_folder, model_digest, model_folder
+from flightllm.llm.models import check_model, model_digest, model_folder
 from flightllm.llm.options import read_options
 from flightllm.llm.prompts import PromptEncoder, misfit
 from flightllm.llm.pull import More, pull
@@ -436,7 +436,7 @@ def create(config: EngineConfig) -> LocalEngine:
 def check(config: EngineConfig) -> LocalOptions:
     """Read the options, and look whether the model is there unless it is to be downloaded."""
     options = read_options(LocalOptions, "local", config.options)
-    local_folder(config.model, revision=options.revision)
+    check_model(config.model, options.revision)
     return options
 
 

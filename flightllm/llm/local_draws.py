@@ -11,10 +11,11 @@ from flightllm.llm.base import Parameters
 
 
 class Draws:
-    """The picks of one batch of prompts.
+    """Pick a token or an option for each prompt of one batch.
 
-    With a seed the numbers that a row is drawn by follow from the seed and its prompt alone, whatever else is in the
-    batch; without one they come from `shared`.
+    At temperature 0 that is the one of the largest logit, and otherwise a random draw. With a seed, the random numbers
+    of a prompt depend on the seed and that prompt alone, whatever other prompts are in the batch. Without a seed, they
+    come from the generator `shared`.
     """
 
     def __init__(self, parameters: Parameters, prompts: Sequence[str], shared: torch.Generator) -> None:
@@ -24,7 +25,10 @@ class Draws:
         self._own = None if seed is None else [random.Random(f"{seed}\0{prompt}") for prompt in prompts]  # noqa: S311
 
     def pick(self, logits: torch.Tensor, rows: Sequence[int]) -> torch.Tensor:
-        """Return a column of each row of `logits` (rows × columns), whose rows are those of the batch named."""
+        """Return the number of the picked column in each row of `logits` (rows × columns).
+
+        `rows` are the places in the batch of the prompts to which the rows of `logits` belong.
+        """
         if self._parameters.temperature <= 0:
             return logits.argmax(-1)
         if self._own is None:

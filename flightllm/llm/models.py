@@ -7,6 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from flightllm.errors import ConfigError, MissingExtraError
+from flightllm.llm.gguf_files import SUFFIX, check_gguf, converted_folder
 from flightllm.llm.hub_files import wanted_files
 from flightllm.resources import demo_model
 
@@ -15,12 +16,12 @@ _SAMPLES, _SAMPLE_BYTES = 1_024, 4_096
 """Of a weight file, spread evenly: models that were tuned further may have the same beginning and end."""
 _OWN = {"engine": "demo", "embedding": "minilm"}
 """The models that need no download."""
-_GGUF = ".gguf"
-_INSTEAD_OF_GGUF = "name the model it was made from, or convert it to a folder with config.json and safetensors"
 
 
 def model_folder(model: str, section: str = "engine", revision: str = "") -> Path:
-    """Return the local folder of `model`: `demo`, a folder in transformers' format, or a hub name, which is downloaded.
+    """Return the local folder of `model`.
+
+    It is `demo`, a folder in transformers' format, a GGUF file, which is converted, or a hub name, which is downloaded.
 
     `section` of the configuration is what errors name. `revision` is a branch, tag or commit of a hub model.
 
@@ -37,33 +38,55 @@ def local_folder(model: str, section: str = "engine", revision: str = "") -> Pat
     Raises:
         ConfigError: there is no such model, or it has no revisions.
     """
+    if model.lower().endswith(SUFFIX):
+        _check_revision(model, section, revision)
     found = _found(model, section)
-    if found is not None and revision:
+    if found is not None:
+        _check_revision(model, section, revision)
+    return found
+
+
+def check_model(model: str, revision: str = "") -> None:
+    """Check that a model on this machine is there. A hub name passes, and no GGUF file is converted.
+
+    Raises:
+        ConfigError: there is no such model, or it has no revisions.
+    """
+    file = Path(model).expanduser()
+    if file.suffix.lower() == SUFFIX:
+        check_gguf(file)
+        _check_revision(model, "engine", revision)
+    else:
+        local_folder(model, revision=revision)
+
+
+def _check_revision(model: str, section: str, revision: str) -> None:
+    if revision:
         raise ConfigError(
             f"[{section}] revision: only a model of the hub has revisions; {model!r} is on this machine: leave it out"
         )
-    return found
 
 
 def _found(model: str, section: str) -> Path | None:
     if model == "demo" and section == "engine":
         return demo_model()
     folder = Path(model).expanduser()
-    if folder.suffix.lower() == _GGUF:
-        raise ConfigError(f"[{section}] model: {model!r} is a GGUF file; {_INSTEAD_OF_GGUF}")
+    if folder.suffix.lower() == SUFFIX and section != "engine":
+        raise ConfigError(f"[{section}] model: {model!r} is a GGUF file; name the model that it was made from")
+    if folder.suffix.lower() == SUFFIX:
+        return converted_folder(folder, section)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
+            files = sorted(path.name for path in folder.glob(f"*{SUFFIX}"))
             holds = (
-                f"it holds a GGUF file; {_INSTEAD_OF_GGUF}"
-                if any(folder.glob(f"*{_GGUF}"))
-                else "it has no config.json"
+                f"it holds a GGUF file; write model = {str(folder / files[0])!r}" if files else "it has no config.json"
             )
             raise ConfigError(f"[{section}] model: {model!r} is no transformers model: {holds}")
         return folder
     if folder.is_absolute() or model.count("/") != 1:
         raise ConfigError(
-            f"[{section}] model: no folder {model!r}; write {_OWN[section]!r}, a model's folder or a hub name"
-            " 'owner/name'"
+            f"[{section}] model: no folder {model!r}; write {_OWN[section]!r}, a model's folder, a GGUF file"
+            " or a hub name 'owner/name'"
         )
     return None
 

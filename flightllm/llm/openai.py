@@ -50,7 +50,6 @@ try:
         Fault,
         Kind,
         hidden,
-        named_parameter,
         never_again,
         read_fault,
         told,
@@ -63,7 +62,6 @@ _CHARS_PER_TOKEN = 4
 _PROBE_SECONDS = 5.0
 _RECOGNISE_SECONDS = 2.0
 _CHECK_SECONDS = 30.0
-_FORBIDDEN = 403
 _TOPS = (TOP, 5)
 """How many log probabilities to ask for, best first; some endpoints take fewer, some none."""
 _NAMED = 5
@@ -159,6 +157,11 @@ class OpenAIEngine:
         """Estimate the tokens of `text` at four characters each: the endpoint's tokenizer is not known."""
         return -(-len(text) // _CHARS_PER_TOKEN)
 
+    def most_thought(self, mode: str, max_tokens: int) -> int:
+        """Return how many tokens the endpoint is given for a thought in a mode, whatever its answer's `max_tokens`."""
+        del max_tokens
+        return self._record.most_thought(mode)
+
     def probe(self) -> None:
         """Look whether the endpoint is there, by asking for its models.
 
@@ -184,7 +187,8 @@ class OpenAIEngine:
         place = shown_address(self._address)
         names, told = self._names()
         try:
-            [completion] = self._loop.run(self._asked_once())
+            impatient = self._quick(min(self._options.timeout, _CHECK_SECONDS))
+            completion = self._loop.run(self._answer_one(_CHECK, impatient))
         except EngineUnavailableError as exc:
             if isinstance(exc, _UnreachableError):
                 raise self._to_change(exc, Kind.GONE, names) from exc
@@ -213,14 +217,6 @@ class OpenAIEngine:
             return names, f" and has the model {self._model}"
         return names, f", without {self._model!r} in its list of models" if names else ", without a list of models"
 
-    async def _asked_once(self) -> list[Completion]:
-        """Answer one short prompt without retries, so that it takes seconds at most."""
-        patient, self._client = self._client, self._quick(min(self._options.timeout, _CHECK_SECONDS))
-        try:
-            return await self._answer([_CHECK])
-        finally:
-            self._client = patient
-
     def _to_change(self, error: EngineError, kind: Kind, names: list[str]) -> EngineError:
         """Return an error that says which line of the configuration to change."""
         lines = {
@@ -237,6 +233,7 @@ class OpenAIEngine:
         return type(error)(f"{error}{listed}; the line to change is [engine] {lines[kind]}")
 
     def _quick(self, seconds: float) -> openai.AsyncOpenAI:
+        """Return the client as one that does not try again and waits so long at most."""
         return self._client.with_options(max_retries=0, timeout=seconds)
 
     def _unreachable(self, error: openai.APIConnectionError) -> _UnreachableError:
@@ -260,26 +257,26 @@ class OpenAIEngine:
         refused = False
         if len(group) > 1 and self._per_request > 1:
             try:
-                return await self._send(group)
+                return await self._send(group, self._client)
             except _RefusedError as exc:
                 refused = exc.of_lists
                 if not exc.again and not self._options.max_retries:
                     return self._failures(group, str(exc))
-        completions = [await self._answer_one(request) for request in group]
+        completions = [await self._answer_one(request, self._client) for request in group]
         if refused and all(completion.error is None for completion in completions):
             self._per_request = 1  # no prompt was at fault, so it is lists that the endpoint does not take
         return completions
 
-    async def _answer_one(self, request: Request) -> Completion:
+    async def _answer_one(self, request: Request, client: openai.AsyncOpenAI) -> Completion:
         try:
-            return (await self._send([request]))[0]
+            return (await self._send([request], client))[0]
         except _RefusedError as exc:
             return self._failures([request], str(exc))[0]
 
     def _failures(self, group: Sequence[Request], what: str) -> list[Completion]:
         return [Completion(request.id, None, f"the engine {self.name} {what}") for request in group]
 
-    async def _send(self, group: Sequence[Request]) -> list[Completion]:
+    async def _send(self, group: Sequence[Request], client: openai.AsyncOpenAI) -> list[Completion]:
         """Answer some prompts in the form that the endpoint is known to take, or is found to, in a few HTTP requests.
 
         Raises:
@@ -295,7 +292,7 @@ class OpenAIEngine:
         while True:
             plan = asking.plan()
             try:
-                answers, usage = await self._post(group, plan)
+                answers, usage = await self._post(group, plan, client)
             except _RowsError as exc:
                 return self._failures(group, str(exc))
             except _RefusedError as exc:
@@ -318,10 +315,12 @@ class OpenAIEngine:
             return {"logprobs": _TOPS}
         return {"logprobs": (True,), "top_logprobs": _TOPS}
 
-    async def _post(self, group: Sequence[Request], plan: Plan) -> tuple[list[Answer], Usage]:
+    async def _post(
+        self, group: Sequence[Request], plan: Plan, client: openai.AsyncOpenAI
+    ) -> tuple[list[Answer], Usage]:
         await self._await_limits(group, plan)
         try:
-            return await self._call(group, plan)
+            return await self._call(group, plan, client)
         except (MalformedError, BodyError) as exc:
             raise _MalformedAnswerError(f"gave an answer that cannot be read: {exc}", exc) from exc
         except openai.APITimeoutError as exc:
@@ -329,9 +328,7 @@ class OpenAIEngine:
         except openai.APIConnectionError as exc:
             raise await self._broken(exc) from exc
         except openai.APIStatusError as exc:
-            if exc.status_code == _FORBIDDEN and "logprobs" in plan.body and "logprobs" in exc.message:
-                raise _RefusedError(exc.message, Refusal(told(exc), "logprobs")) from exc
-            raise self._failed(exc) from exc
+            raise self._failed(exc, plan) from exc
         except openai.APIError as exc:
             raise _RowsError(f"failed: {hidden(excerpt(exc.message), self._key)}") from exc
         except UnicodeEncodeError as exc:
@@ -387,8 +384,8 @@ class OpenAIEngine:
         del group
         return {}
 
-    async def _call(self, group: Sequence[Request], plan: Plan) -> tuple[list[Answer], Usage]:
-        client: Any = self._client  # what it takes depends on the endpoint, not on the package's overloads
+    async def _call(self, group: Sequence[Request], plan: Plan, client: Any) -> tuple[list[Answer], Usage]:
+        """Send one HTTP request. What `client` takes depends on the endpoint, not on the types of its package."""
         further = {**plan.options, **self._further(group[0]), **self._hint(group), **self._options.extra_body}
         if self._options.completions:
             prompts = [one_text(request.prompt) + plan.form.words for request in group]
@@ -417,12 +414,12 @@ class OpenAIEngine:
             said.insert(0, {"role": "system", "content": own})
         return said
 
-    def _failed(self, error: openai.APIStatusError) -> Exception:
+    def _failed(self, error: openai.APIStatusError, plan: Plan) -> Exception:
         """Return what an HTTP status that retrying did not cure means: for the rows, or for the whole call."""
-        fault: Fault = read_fault(error, self._model, self._key)
+        fault: Fault = read_fault(error, self._model, self._key, plan.body)
         match fault.kind:
             case Kind.REFUSED:
-                return _RefusedError(fault.text, Refusal(told(error), named_parameter(error)))
+                return _RefusedError(fault.text, Refusal(told(error), fault.parameter))
             case Kind.FAILED:
                 return _RowsError(fault.text)
             case Kind.RATE | Kind.GONE:
@@ -439,7 +436,7 @@ class OpenAIEngine:
 
 
 def _options(parameters: Parameters) -> tuple[str, ...]:
-    """Return the options whose probability is asked for; none where none is."""
+    """Return the options of a call that asks for the probability of its choice; empty for any other call."""
     constraint = parameters.constraint
     return constraint.options if parameters.probability and isinstance(constraint, Choice) else ()
 

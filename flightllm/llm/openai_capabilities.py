@@ -70,7 +70,7 @@ class Plan:
 
 
 class Capabilities:
-    """The record of one engine. Used on its event loop alone, so it needs no lock."""
+    """The record of one engine. It needs no lock: its event loop alone changes it, and calls all but `most_thought`."""
 
     def __init__(self, provider: Provider, model: str, *, chat: bool, constraints: bool) -> None:
         self.provider = provider
@@ -116,7 +116,10 @@ class Capabilities:
         return found
 
     def place(self, constraint: Constraint) -> int:
-        """Return the place of the first form that the endpoint has not refused or ignored."""
+        """Return which of `forms(constraint)` to send next, as an index: the best one that is not given up.
+
+        A form is given up where the endpoint refuses it, or answers as if it were not there.
+        """
         return self._known.get(constraint, self._ways.get(type(constraint), 0))
 
     def knows(self, constraint: Constraint) -> bool:
@@ -155,7 +158,10 @@ class Capabilities:
         return thinking_steps(self.provider.thinking, level, self.model)
 
     def step(self, level: str) -> tuple[int, Step]:
-        """Return the first way to ask for a level that the endpoint has not refused, and its place."""
+        """Return which of `steps(level)` to send next, as an index and the step itself.
+
+        That is the best one that the endpoint has not refused, or the last one, which asks for nothing.
+        """
         found = self.steps(level)
         place = min(self._steps.get(level, 0), len(found) - 1)
         return place, found[place]
@@ -166,16 +172,26 @@ class Capabilities:
 
     def allowed(self, step: Step, size: int) -> int:
         """Return how many tokens thoughts get beside the answer's, for prompts of so many characters."""
-        known = ALLOWANCES.get(step.effort, 0) if self.reasons or step.body else 0
         rooms = (most for length, most in self._rooms.items() if length <= size.bit_length())
-        return min(max(known, self.allowance), *rooms, _MOST_ALLOWANCE)
+        return min(self._allowance(step), *rooms, _MOST_ALLOWANCE)
+
+    def most_thought(self, level: str) -> int:
+        """Return how many tokens thoughts get beside the answer's at most, by all that is known now.
+
+        Other threads than the event loop's can ask too.
+        """
+        return min(self._allowance(self.step(level)[1]), _MOST_ALLOWANCE)
+
+    def _allowance(self, step: Step) -> int:
+        known = ALLOWANCES.get(step.effort, 0) if self.reasons or step.body else 0
+        return max(known, self.allowance)
 
     def has_room(self, size: int, most: int) -> None:
         """Note how many tokens for thoughts were accepted where more were refused. Longer prompts have no more room."""
         self._rooms[size.bit_length()] = most
 
     def takes(self, name: str, value: object) -> bool:
-        """Tell whether a parameter has not been refused with this value."""
+        """Tell whether to send a parameter with this value: yes, unless the endpoint has refused exactly that."""
         return repr(value) not in self.refused.get(name, ())
 
     def refuse(self, name: str, value: object) -> None:

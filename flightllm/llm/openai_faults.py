@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Container, Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
@@ -49,6 +49,7 @@ _MODEL_ALONE = re.compile(
 )
 _MASKED = re.compile(r"[\w-]*\*{3,}[\w*-]*")
 """A key of which an endpoint shows the ends."""
+_LOGPROBS = "logprobs"
 _MOST_CAUSES = 8
 
 
@@ -77,6 +78,8 @@ class Fault:
     kind: Kind
     what: str
     advice: str = ""
+    parameter: str = ""
+    """The parameter that is refused, where the endpoint names one."""
 
     @property
     def text(self) -> str:
@@ -84,9 +87,14 @@ class Fault:
         return f"{self.what}; {self.advice}" if self.advice else self.what
 
 
-def read_fault(error: openai.APIStatusError, model: str, key: str) -> Fault:
-    """Return what a status and its body say. The endpoint's own words are quoted, without the key."""
+def read_fault(error: openai.APIStatusError, model: str, key: str, sent: Container[str] = ()) -> Fault:
+    """Return what a status and its body say. The endpoint's own words are quoted, without the key.
+
+    `sent` are the optional parameters of the request.
+    """
     status, said = error.status_code, _said(error, key)
+    if status == 403 and _LOGPROBS in sent and _LOGPROBS in told(error):  # the key is good
+        return Fault(Kind.REFUSED, f"refused: HTTP {status}{said}", parameter=_LOGPROBS)
     kind = _kind(status, error)
     match kind:
         case Kind.KEY if status == 403:
@@ -111,7 +119,7 @@ def read_fault(error: openai.APIStatusError, model: str, key: str) -> Fault:
         case Kind.GONE:
             return Fault(kind, f"is overloaded or gone (HTTP {status}){said}")
         case Kind.REFUSED:
-            return Fault(kind, f"refused: HTTP {status}{said}")
+            return Fault(kind, f"refused: HTTP {status}{said}", parameter=_named_parameter(error))
         case _:
             return Fault(kind, f"failed (HTTP {status}){said}")
 
@@ -153,7 +161,7 @@ def told(error: openai.APIStatusError) -> str:
     return _message(_json(error.response)) or _plain(error.response)
 
 
-def named_parameter(error: openai.APIStatusError) -> str:
+def _named_parameter(error: openai.APIStatusError) -> str:
     """Return the parameter that the body names as the one at fault; empty where it names none."""
     document = _error(_json(error.response))
     found = document.get("param") if isinstance(document, dict) else None

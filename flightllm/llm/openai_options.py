@@ -142,7 +142,11 @@ class OpenAIOptions:
 
     @property
     def address(self) -> str:
-        """Return the base URL: the provider's own where none is given, Azure's with the path that it needs."""
+        """Return the base URL of the requests.
+
+        Without `base_url` it is the one of the provider. A URL of Azure without a path gets the path of its API; with
+        `api_version` that path has `{model}` where the model's name must go.
+        """
         provider = self.known_provider
         if self.base_url == _HOSTED and provider.base_url:
             return provider.base_url

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
@@ -36,11 +37,17 @@ def read_constrained(text: str, constraint: Constraint, *, wrapped: bool) -> str
         case Choice(options):
             return _choice(text, options)
         case JsonSchema(schema):
-            return _json(text, json.loads(schema), wrapped=wrapped)
+            return _json(text, read_schema(schema), wrapped=wrapped)
         case Regex(pattern):
             return next((one for one in _bare(text) if _fits(pattern, one)), None)
         case None:
             return text
+
+
+@lru_cache(maxsize=256)
+def read_schema(schema: str) -> Any:
+    """Parse a schema text: once, as each answer of a call has the same one. The caller must not change the result."""
+    return json.loads(schema)
 
 
 def _choice(text: str, options: Sequence[str]) -> str | None:

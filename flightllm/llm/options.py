@@ -7,7 +7,7 @@ from dataclasses import fields
 from types import NoneType, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from flightllm.config import EmbeddingConfig, EngineConfig
+from flightllm.config import REPLICA_KEYS, EmbeddingConfig, EngineConfig
 from flightllm.errors import ConfigError
 
 OptionsT = TypeVar("OptionsT")
@@ -47,10 +47,9 @@ def read_options(
 def _common(section: str) -> str:
     """Return the keys of a section that do not depend on its kind."""
     config = EngineConfig if section == "engine" else EmbeddingConfig
-    names = [field.name for field in fields(config) if field.name != "options"]
-    prices = [name for name in names if name.startswith("price_")]
-    text = ", ".join(name for name in names if name not in prices)
-    return f"{text}; and, but for a replica: {', '.join(prices)}" if prices else text
+    shared = [field.name for field in fields(config) if field.name not in {"options", *REPLICA_KEYS}]
+    text = ", ".join(REPLICA_KEYS)
+    return f"{text}; and, but for a replica: {', '.join(shared)}" if shared else text
 
 
 def _tables(section: str, key: str, hint: Any) -> str | None:

@@ -81,7 +81,11 @@ class PromptEncoder:
         return str(self.tokenizer.decode([one for one in ids if one not in dropped], skip_special_tokens=False))
 
     def answer(self, ids: Sequence[int], thought: Sequence[int] = ()) -> Split:
-        """Return the answer that a thinking model has written, behind a `thought` that has ended or without one."""
+        """Split the token ids that a thinking model wrote into its answer and its thought, both as texts.
+
+        `thought` are the token ids of a thought that was generated before, and has ended. Without `thought`, `ids` can
+        begin with one.
+        """
         written = list(ids)
         while written and written[-1] in self._special:
             written.pop()

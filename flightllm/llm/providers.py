@@ -141,9 +141,11 @@ _THINKS = re.compile(
     r"|minimax-m|exaone-deep|seed-oss|hunyuan-a13b|smollm3|ernie-4\.5.*thinking)|-thinking(?:$|[-:])|-reasoning(?:$|[-:])",
     re.IGNORECASE,
 )
-_BUDGETS = {"low": 1_024, "medium": 4_096, "high": 8_192}
 ALLOWANCES = {"": 4_096, "minimal": 1_024, "low": 2_048, "medium": 4_096, "high": 8_192, "none": 0}
-"""Tokens for thinking beside those of the answer, by effort; `""` where the endpoint's own default holds."""
+"""Tokens for thinking beside those of the answer, by effort; `""` where the endpoint's own default holds.
+
+Endpoints that take a number of tokens are told the same one. Models of this machine have `thinking.BUDGETS`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +210,7 @@ def thinking_steps(style: str, level: str, model: str) -> list[Step]:
         case "anthropic" if level == "off":
             return [Step((("thinking", {"type": "disabled"}),), "none"), nothing]
         case "anthropic":
-            budget = _BUDGETS[level]
+            budget = ALLOWANCES[level]
             return [Step((("thinking", {"type": "enabled", "budget_tokens": budget}),), level), nothing]
         case (
             _

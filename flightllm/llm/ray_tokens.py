@@ -7,6 +7,7 @@ from typing import Protocol
 
 from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError
+from flightllm.llm.gguf_files import SUFFIX
 from flightllm.llm.models import local_folder
 
 
@@ -47,6 +48,8 @@ def tokens_of(config: EngineConfig) -> Tokens | None:
     try:
         from flightllm.llm.prompts import PromptEncoder
 
+        if config.model.lower().endswith(SUFFIX):
+            return None  # only a node that runs the model converts it
         folder = local_folder(config.model)
         return None if folder is None else PromptEncoder(folder, reasoning=config.reasoning)
     except (ConfigError, ImportError, OSError):  # the model or its tokenizer is on the cluster's nodes alone

@@ -96,12 +96,15 @@ class Split:
 
 
 def split_reasoning(text: str, *, opened: bool = False, careful: bool = False) -> Split:
-    """Split a model's text into its answer and the thought at its start.
+    """Split a model's text into its answer and the thought before it.
 
-    With `opened` the prompt has opened the thought, and the text begins within it. A text that ends within its thought
-    has an empty answer. A text without a thought comes back as it is. So does one that quotes marks further on.
-    `careful` is for models that are not known to think: marks that people write too stay in the text, and a
-    closing mark without an opening one ends a thought only on a line of its own.
+    A thought stands at the start of the text, between marks such as `<think>` and `</think>`. A closing mark alone ends
+    a thought that began with the text. Without a thought, the answer is the whole text, and marks further on stay in
+    it. A text that ends inside its thought has an empty answer.
+
+    With `opened`, the prompt ended with the opening mark, so the text begins inside the thought. `careful` is for
+    models that are not known to think: marks that people write too count as text, and a closing mark alone ends a
+    thought only where it has a line of its own.
     """
     harmony = _split_harmony(text, opened=opened)
     if harmony is not None:

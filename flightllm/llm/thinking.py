@@ -13,7 +13,10 @@ from flightllm.llm.reasoning import opens_reasoning
 UNTHINKING: Final = "off"
 MODES: Final = (UNTHINKING, "low", "medium", "high")
 BUDGETS: Final = MappingProxyType({"low": 512, "medium": 2048, "high": 8192})
-"""So many tokens a thought has before the answer."""
+"""Tokens that a thought can have before the answer, of models whose chat template this machine renders.
+
+Endpoints have `providers.ALLOWANCES`.
+"""
 _LEAST: Final = 16
 _ANCHOR: Final = 12
 
@@ -138,11 +141,16 @@ def read_thinking(template: str, render: Callable[..., str]) -> Thinking:
 def thought_room(mode: str, max_tokens: int, room: int) -> int:
     """Return how many tokens a thought can have where `room` is left in the context for it and the answer.
 
-    A large `max_tokens` is for the thought too. 0: there is no room for one.
+    0: there is no room for one.
     """
-    budget = max(BUDGETS.get(mode, 0), max_tokens)
+    budget = most_thought(mode, max_tokens)
     left = room - min(max_tokens, room // 2)
     return min(budget, left) if left >= _LEAST else 0
+
+
+def most_thought(mode: str, max_tokens: int) -> int:
+    """Return the most tokens of a thought in a mode; 0 in `off`. A large `max_tokens` is for the thought too."""
+    return max(BUDGETS[mode], max_tokens) if mode in BUDGETS else 0
 
 
 def no_room_to_think(room: int) -> str:

@@ -21,7 +21,7 @@ from flightllm.llm.base import (
     cache_salt,
 )
 from flightllm.llm.bounded_schema import bounded
-from flightllm.llm.models import local_folder, model_digest, model_folder
+from flightllm.llm.models import check_model, model_digest, model_folder
 from flightllm.llm.options import read_options
 from flightllm.llm.parent import keep_children
 from flightllm.llm.probabilities import TOP, Step, option_probability
@@ -348,7 +348,7 @@ def create(config: EngineConfig) -> VllmEngine:
 def check(config: EngineConfig) -> VllmOptions:
     """Read the options, and look whether model and adapter are there; a hub model is downloaded later."""
     options = read_options(VllmOptions, "vllm", config.options)
-    local_folder(config.model, revision=options.revision)
+    check_model(config.model, options.revision)
     if options.lora:
         read_adapter(options.lora)
     return options

@@ -49,8 +49,8 @@ class _Waiting:
     dispatch: Dispatch | None = None
     max_tokens: int = 0
     """What the request allowed."""
-    first: Said | None = None
-    """The first answer, where that is unusable and asked for again by the prompt `repair`."""
+    first: tuple[Said, Reading] | None = None
+    """The first answer and its reading, where it is unusable and asked for again by the prompt `repair`."""
     repair: str | None = None
     new: bool = True
     """The call did not want this key before."""
@@ -249,10 +249,11 @@ class Asker:
                 self._fill(waiting, reading)
                 return False
             mine.update(self._means.claims.claim([key]))
-        cut = self._partial.get(key)
-        room = site.ai.max_tokens(waiting.fields) or site.ai.parameters.max_tokens
-        if cut is not None and cut.cut is not None and room > cut.cut:
-            del self._partial[key]  # that call had less room for its answer
+        said = self._partial.get(key)
+        if said is not None and said.cut is not None:
+            room = site.ai.max_tokens(waiting.fields) or site.ai.parameters.max_tokens
+            if room > said.cut:
+                del self._partial[key]  # that call had less room for its answer
         if key in self._partial or key in self._failed:
             self._means.claims.drop([key])
             self._again(waiting)
@@ -340,7 +341,8 @@ class Asker:
                     return None
             self._ready.popleft()
             if self._backing.budget is not None and waiting.reservation is None:
-                self._answered(waiting, waiting.first or Said(None, self._backing.budget.refusal))
+                said = Said(None, self._backing.budget.refusal)
+                self._answered(waiting, *(waiting.first or (said, read_answer(site.ai, said))))
                 continue
             self._flying[request.id] = waiting
             waiting.max_tokens = request.limit
@@ -371,32 +373,29 @@ class Asker:
         self._ranking.paid(waiting.step, Work(1, *tokens))
         if self._backing.budget is not None and waiting.reservation is not None:
             self._backing.budget.settle(waiting.reservation, completion)
-        said = Said.of(self._sites[waiting.call].ai, completion, waiting.max_tokens)
-        if waiting.first is None and self._is_asked_again(waiting, said):
+        ai = self._sites[waiting.call].ai
+        said = Said.of(ai, completion, waiting.max_tokens)
+        reading = read_answer(ai, said)
+        if waiting.first is not None:
+            reading = repaired(waiting.first[1], reading)
+        elif self._is_asked_again(waiting, said, reading):
             return
-        self._answered(waiting, said)
+        self._answered(waiting, said, reading)
 
-    def _is_asked_again(self, waiting: _Waiting, said: Said) -> bool:
+    def _is_asked_again(self, waiting: _Waiting, said: Said, reading: Reading) -> bool:
         """Tell whether an answer is unusable and another is asked for; do so."""
         site = self._sites[waiting.call]
         constraint = site.ai.parameters.constraint
-        if constraint is None or not self._backing.repair:
+        if constraint is None or reading.fault is None or not self._backing.repair:
             return False
-        fault = read_answer(site.ai, said).fault
-        if fault is None:
-            return False
-        waiting.first = said
-        waiting.repair = repair_prompt(site.prompt(waiting.fields), said, fault, constraint)
+        waiting.first = said, reading
+        waiting.repair = repair_prompt(site.prompt(waiting.fields), said, reading.fault, constraint)
         self._ready.appendleft(waiting)
         return True
 
-    def _answered(self, waiting: _Waiting, said: Said) -> None:
+    def _answered(self, waiting: _Waiting, said: Said, reading: Reading) -> None:
         """Keep an answer that can be read, tell those who wait for it, and put it where it is wanted."""
         del self._asked[waiting.key]
-        ai = self._sites[waiting.call].ai
-        reading = read_answer(ai, said)
-        if waiting.first is not None and waiting.first is not said:
-            reading = repaired(read_answer(ai, waiting.first), reading)
         kept = said.text if reading.failure is None and said.cut is None else None
         if said.cut is not None and waiting.repair is None:
             self._partial[waiting.key] = said

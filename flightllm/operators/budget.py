@@ -10,7 +10,7 @@ from flightllm.access.tables import today
 from flightllm.errors import BudgetExceededError
 from flightllm.llm.base import Choice, Completion, Request
 from flightllm.llm.cost import Prices, Work
-from flightllm.llm.thinking import BUDGETS
+from flightllm.llm.thinking import UNTHINKING, most_thought
 
 _INSTEAD = "set it higher or to 'none', or let fewer rows reach the call; EXPLAIN shows what each call would take"
 
@@ -141,7 +141,8 @@ class Budget:
     """An account as the requests to one model see it. Safe for several threads.
 
     `prompt_tokens` tells at most how many tokens a prompt has, `option_tokens` those of an option of a `Choice`.
-    `reasoning` is how long the model thinks where a call does not say it.
+    `reasoning` is how long the model thinks where a call does not say it; `thought` returns the most tokens of that, by
+    the mode and the answer's limit.
     """
 
     def __init__(
@@ -151,12 +152,14 @@ class Budget:
         prompt_tokens: Callable[[str], int],
         option_tokens: Callable[[str], int],
         reasoning: str | None = None,
+        thought: Callable[[str, int], int] = most_thought,
     ) -> None:
         self._account = account
         self._prices = prices
         self._prompt_tokens = prompt_tokens
         self._option_tokens = option_tokens
         self._reasoning = reasoning
+        self._thought = thought
         self._longest_option: dict[Choice, int] = {}
 
     def take(self, request: Request, *, waits: bool = True) -> Reservation | None:
@@ -196,9 +199,9 @@ class Budget:
         return Reservation(prompt + answer, cost)
 
     def _longest_answer(self, request: Request) -> int:
-        """Return the most tokens of an answer, and of the thought before it where one is asked for."""
-        thought = BUDGETS.get(request.parameters.reasoning or self._reasoning or "off", 0)
-        return self._longest_text(request) + (max(thought, request.limit) if thought else 0)
+        """Return the most tokens of an answer, and of the thought before it."""
+        mode = request.parameters.reasoning or self._reasoning or UNTHINKING
+        return self._longest_text(request) + self._thought(mode, request.limit)
 
     def _longest_text(self, request: Request) -> int:
         constraint = request.parameters.constraint

@@ -453,6 +453,8 @@ class Keys:
             site = (*site, sorted(call.normalize))
         if call.numeric:
             site = (*site, str(call.output))
+        if call.reading:
+            site = (*site, call.reading)
         self._site = hashlib.blake2b(repr(site).encode(), digest_size=16).digest()
 
     def key(self, fields: Iterable[tuple[str, str]]) -> bytes:

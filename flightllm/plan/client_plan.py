@@ -13,7 +13,7 @@ from substrait.type_pb2 import Type
 from flightllm.ai import AICall
 from flightllm.errors import AICallError, InvalidInputError, UnsupportedError
 from flightllm.functions import FunctionRegistry
-from flightllm.functions.base import Kind, Literal
+from flightllm.functions.base import Entries, Kind, Literal
 from flightllm.functions.bind import Argument, Constant, Names, bind_call
 from flightllm.functions.bind import Expression as SqlExpression
 from flightllm.limits import over_limit
@@ -208,10 +208,17 @@ class _Binder:
             return _literal(value.literal)
         if kind == "cast":
             return self._constant(value.cast.input)
-        if kind == "scalar_function" and self.functions.get(value.scalar_function.function_reference) == "make_array":
-            items = [self._constant(argument.value) for argument in value.scalar_function.arguments]
-            return _texts(items)
-        return None
+        name = self.functions.get(value.scalar_function.function_reference) if kind == "scalar_function" else None
+        if name not in {"make_array", "map"}:
+            return None
+        given = [self._constant(argument.value) for argument in value.scalar_function.arguments]
+        if name == "make_array":
+            return _list(given)
+        lists = [one.value for one in given if one is not None and isinstance(one.value, tuple)]
+        if len(given) != 2 or len(lists) != 2 or len(lists[0]) != len(lists[1]):
+            return None
+        keys, values = lists
+        return _entries([(Constant(key), Constant(one)) for key, one in zip(keys, values, strict=True)])
 
     def _anchor(self, stub: str) -> int:
         if stub not in self._anchors:
@@ -229,7 +236,9 @@ def _literal(literal: Expression.Literal) -> Constant | None:
     if kind == "null":
         return Constant(None)
     if kind == "list":
-        return _texts([_literal(item) for item in literal.list.values])
+        return _list([_literal(item) for item in literal.list.values])
+    if kind == "map":
+        return _entries([(_literal(one.key), _literal(one.value)) for one in literal.map.key_values])
     if kind not in _VALUES:
         return None
     value = getattr(literal, kind)
@@ -237,9 +246,14 @@ def _literal(literal: Expression.Literal) -> Constant | None:
     return Constant(found)
 
 
-def _texts(items: Sequence[Constant | None]) -> Constant | None:
-    values = [item.value for item in items if item is not None and isinstance(item.value, str)]
+def _list(items: Sequence[Constant | None]) -> Constant | None:
+    values = [item.value for item in items if item is not None]
     return Constant(tuple(values)) if len(values) == len(items) else None
+
+
+def _entries(items: Sequence[tuple[Constant | None, Constant | None]]) -> Constant | None:
+    found = [(str(key.value), value.value) for key, value in items if key is not None and value is not None]
+    return Constant(Entries(tuple(found))) if len(found) == len(items) else None
 
 
 def _shown(argument: Argument) -> str:

@@ -4,7 +4,6 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from itertools import chain
 from urllib.parse import urlsplit
@@ -17,6 +16,7 @@ from flightllm.recovery.journal import Journal, create_journal
 from flightllm.recovery.messages import Alive, Failed, Lifted, Listening, Message, Start
 from flightllm.recovery.process import Worker
 from flightllm.recovery.quarantine import ALL, Key, Refused
+from flightllm.recovery.silence import LOOKS, Silence
 from flightllm.recovery.suspects import culprit, suspects
 
 _MOST_STARTS = 5
@@ -30,8 +30,6 @@ _ABORT_SECONDS = 5.0
 """How long a process that hangs may take to write down where."""
 _ENDED = frozenset({-signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGTERM, 128 + signal.SIGINT})
 """Exit codes of a process that somebody ended: no statement's doing."""
-_LOOKS = 4
-"""A process hangs that is silent at so many looks in a row: on a frozen machine the clock goes on, but nobody looks."""
 _GRACE_SECONDS = 15.0
 """How long a process may take to end after its queries had their time to finish."""
 _log = structlog.get_logger(__name__)
@@ -138,18 +136,16 @@ class _Supervisor:
         finally:
             hung.cancel()
 
-    async def _end_if_hung(self, worker: Worker, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+    async def _end_if_hung(self, worker: Worker) -> None:
         """End a process that serves and says nothing any more."""
-        most, silent = self.config.recovery.hung_seconds, 0
+        most, silence = self.config.recovery.hung_seconds, Silence(self._heard)
         while most:
-            heard = self._heard
-            await sleep(most / _LOOKS)
-            silent = silent + 1 if self._listening and self._heard == heard else 0
-            if silent >= _LOOKS and not self._stop.is_set():
+            await asyncio.sleep(most / LOOKS)
+            if silence.hangs(self._heard, listening=self._listening) and not self._stop.is_set():
                 seconds = round(time.monotonic() - self._heard)
                 _log.error("server process hangs and is ended", silent_seconds=seconds)
                 worker.abort()
-                await sleep(_ABORT_SECONDS)
+                await asyncio.sleep(_ABORT_SECONDS)
                 worker.kill()
                 return
 

@@ -2,12 +2,26 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from flightllm.functions.base import Literal
+from flightllm.functions.base import Entries, Literal
 from flightllm.functions.bind import Constant
 from flightllm.sql.names import identifier
 from flightllm.sql.tokens import Kind, Token
 
 _CONSTANTS: Mapping[str, Literal] = {"true": True, "false": False, "null": None}
+_SIGNS: Mapping[str, int] = {"-": -1, "+": 1}
+_CLOSING: Mapping[str, str] = {"[": "]", "(": ")"}
+_CONSTRUCTORS: Mapping[str, str] = {
+    "array": "[(",
+    "make_array": "(",
+    "map": "{(",
+    "struct": "(",
+    "row": "(",
+    "named_struct": "(",
+    "arrow_cast": "(",
+}
+"""Words that begin a constant, each with the brackets that can follow."""
+_MOST_DEPTH = 8
+"""How deep constants can be nested: examples in a list, with lists as their answers, need four."""
 
 
 def split_arguments(
@@ -28,20 +42,18 @@ def split_arguments(
 
 
 def read_constant(tokens: Sequence[Token]) -> Constant | None:
-    """Return the value of an argument that is a literal: text, number, boolean, NULL or a list of texts.
+    """Return the value of an argument that is a literal: text, number, boolean, NULL, or a list or entries of these.
 
-    A bound number or text of a type that SQL has no literals of comes as `arrow_cast(5, 'Int32')`.
+    Bound values come in parentheses where they are negative, and as `arrow_cast(5, 'Int32')` where SQL has no literals
+    of their type.
     """
-    if len(tokens) > 5 and tokens[0].is_word("arrow_cast") and tokens[-3].is_symbol(","):
-        cast = read_constant(tokens[2:-3])
-        text = cast is not None and isinstance(cast.value, str) and "Utf8" not in tokens[-2].text
-        return None if text else cast
-    if len(tokens) == 1:
-        return _single(tokens[0])
-    if len(tokens) == 2 and tokens[0].kind is Kind.SYMBOL and tokens[1].kind is Kind.NUMBER:
-        sign = {"-": -1, "+": 1}.get(tokens[0].text)
-        return None if sign is None else Constant(sign * _number(tokens[1].text))
-    return _list(tokens)
+    if len(tokens) == 4 and tokens[0].is_symbol("(") and tokens[1].is_symbol("-") and tokens[3].is_symbol(")"):
+        return read_constant(tokens[1:3])
+    try:
+        value, end = _value(tokens, 0, 0)
+    except _NoConstantError:
+        return None
+    return Constant(value) if end == len(tokens) else None
 
 
 def read_column(tokens: Sequence[Token]) -> str | None:
@@ -61,14 +73,110 @@ def read_star(tokens: Sequence[Token]) -> str | None:
     return read_column(tokens[:-2]) if tokens[-2].is_symbol(".") else None
 
 
-def _single(token: Token) -> Constant | None:
+class _NoConstantError(Exception):
+    """Tokens are no constant."""
+
+
+def _value(tokens: Sequence[Token], start: int, depth: int) -> tuple[Literal, int]:
+    """Read the constant that begins at `start`; return it and where it ends."""
+    if start >= len(tokens) or depth > _MOST_DEPTH:
+        raise _NoConstantError
+    token = tokens[start]
+    following = tokens[start + 1] if start + 1 < len(tokens) else None
     if token.kind is Kind.STRING:
-        return Constant(token.text)
+        return token.text, start + 1
     if token.kind is Kind.NUMBER:
-        return Constant(_number(token.text))
+        return _number(token.text), start + 1
     if token.is_word(*_CONSTANTS):
-        return Constant(_CONSTANTS[token.text.lower()])
-    return None
+        return _CONSTANTS[token.text.lower()], start + 1
+    if token.kind is Kind.SYMBOL and token.text in _SIGNS and following is not None and following.kind is Kind.NUMBER:
+        return _SIGNS[token.text] * _number(following.text), start + 2
+    if token.is_symbol("[") or (depth and token.is_symbol("(")):
+        return _nested(tokens, start, depth)
+    if token.is_symbol("{"):
+        return _entries(tokens, start, depth)
+    if following is not None and token.is_word(*_CONSTRUCTORS):
+        return _constructed(tokens, start, depth)
+    raise _NoConstantError
+
+
+def _constructed(tokens: Sequence[Token], start: int, depth: int) -> tuple[Literal, int]:
+    """Read what a word constructs: `ARRAY[…]`, `struct(…)`, `MAP {…}`, `MAP([keys], [values])`, `arrow_cast(…)`."""
+    word, bracket = tokens[start].text.lower(), start + 1
+    if word == "map" and tokens[bracket].is_symbol("{"):
+        return _entries(tokens, bracket, depth)
+    if tokens[bracket].text not in _CONSTRUCTORS[word] or tokens[bracket].kind is not Kind.SYMBOL:
+        raise _NoConstantError
+    items, end = _items(tokens, bracket, depth)
+    match word:
+        case "arrow_cast":
+            if len(items) != 2 or (isinstance(items[0], str) and "Utf8" not in str(items[1])):
+                raise _NoConstantError
+            return items[0], end
+        case "map":
+            if len(items) != 2 or not isinstance(items[0], tuple) or not isinstance(items[1], tuple):
+                raise _NoConstantError
+            return _paired(items[0], items[1]), end
+        case "named_struct":
+            return _paired(items[::2], items[1::2]), end
+        case _:
+            return items, end
+
+
+def _paired(keys: Sequence[Literal], values: Sequence[Literal]) -> Entries:
+    if len(keys) != len(values):
+        raise _NoConstantError
+    return Entries(tuple((str(key), value) for key, value in zip(keys, values, strict=True)))
+
+
+def _nested(tokens: Sequence[Token], start: int, depth: int) -> tuple[Literal, int]:
+    """Read `[a, b]` or `(a, b)`; parentheses around one value mean nothing."""
+    items, end = _items(tokens, start, depth)
+    return (items[0] if tokens[start].is_symbol("(") and len(items) == 1 else items), end
+
+
+def _items(tokens: Sequence[Token], start: int, depth: int) -> tuple[tuple[Literal, ...], int]:
+    """Read what is between brackets."""
+    closing = _CLOSING[tokens[start].text]
+    found: list[Literal] = []
+    at = start + 1
+    while not _is(tokens, at, closing):
+        if found:
+            at = _after(tokens, at, ",")
+        value, at = _value(tokens, at, depth + 1)
+        found.append(value)
+    return tuple(found), at + 1
+
+
+def _entries(tokens: Sequence[Token], start: int, depth: int) -> tuple[Entries, int]:
+    """Read `{'a': 1, b: 2}`."""
+    found: list[tuple[str, Literal]] = []
+    at = start + 1
+    while not _is(tokens, at, "}"):
+        if found:
+            at = _after(tokens, at, ",")
+        key, at = _key(tokens, at)
+        value, at = _value(tokens, _after(tokens, at, ":"), depth + 1)
+        found.append((key, value))
+    return Entries(tuple(found)), at + 1
+
+
+def _key(tokens: Sequence[Token], at: int) -> tuple[str, int]:
+    if _is(tokens, at, "-") and at + 1 < len(tokens) and tokens[at + 1].kind is Kind.NUMBER:
+        return f"-{tokens[at + 1].text}", at + 2
+    if at < len(tokens) and tokens[at].kind in {Kind.STRING, Kind.NUMBER, Kind.WORD, Kind.QUOTED}:
+        return tokens[at].text, at + 1
+    raise _NoConstantError
+
+
+def _is(tokens: Sequence[Token], at: int, symbol: str) -> bool:
+    return at < len(tokens) and tokens[at].is_symbol(symbol)
+
+
+def _after(tokens: Sequence[Token], at: int, symbol: str) -> int:
+    if not _is(tokens, at, symbol):
+        raise _NoConstantError
+    return at + 1
 
 
 def _number(text: str) -> int | float:
@@ -76,27 +184,3 @@ def _number(text: str) -> int | float:
         return int(text)
     except ValueError:
         return float(text)
-
-
-def _list(tokens: Sequence[Token]) -> Constant | None:
-    """Read `['a', 'b']`, `ARRAY['a', 'b']` or `make_array('a', 'b')`."""
-    if tokens and tokens[0].is_word("array"):
-        inner = _between(tokens[1:], "[", "]")
-    elif tokens and tokens[0].is_word("make_array"):
-        inner = _between(tokens[1:], "(", ")")
-    else:
-        inner = _between(tokens, "[", "]")
-    if inner is None:
-        return None
-    texts, commas = inner[::2], inner[1::2]
-    if len(inner) % 2 == 0 and inner:
-        return None
-    if all(token.kind is Kind.STRING for token in texts) and all(token.is_symbol(",") for token in commas):
-        return Constant(tuple(token.text for token in texts))
-    return None
-
-
-def _between(tokens: Sequence[Token], left: str, right: str) -> Sequence[Token] | None:
-    if len(tokens) >= 2 and tokens[0].is_symbol(left) and tokens[-1].is_symbol(right):
-        return tokens[1:-1]
-    return None

@@ -24,22 +24,11 @@ def test_area_under_the_curve() -> None:
 def test_a_run_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each format is measured once on each task; the two best are asked about more rows; a second run asks nothing."""
     out = tmp_path / "found.json"
-    given = [
-        "--model",
-        str(demo_model()),
-        "--rows",
-        "4",
-        "--best-rows",
-        "6",
-        "--functions",
-        "filter",
-        "--out",
-        str(out),
-    ]
-    given += ["--formats", "plain", "question", "fenced"]
+    given = ["--model", str(demo_model()), "--rows", "4", "--best-rows", "6", "--out", str(out)]
+    given += ["--functions", "filter", "extract", "--formats", "plain", "question", "fenced"]
     main(given)
     found = json.loads(out.read_text())["weights"]
-    assert [sum(one["rows"] == rows for one in found) for rows in (4, 6)] == [9, 6]
+    assert [sum(one["rows"] == rows for one in found) for rows in (4, 6)] == [11, 6]
     assert all(len(one["right"]) == one["rows"] for one in found)
     assert "accuracy" in capsys.readouterr().out
     main(given)

@@ -7,7 +7,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,16 +23,14 @@ from flightllm.flight.server import FlightSqlServer
 from flightllm.kvcache.store.client import FlightStore
 from flightllm.kvcache.store.disk import DiskStore
 from tests.kv_servers import KvProcess
+from tests.packages import needs
 
 EARLIER: Final = sorted(path for path in (Path(__file__).parent / "data").iterdir() if (path / "made.json").exists())
 NEAR: Final = {"raw": 0.0, "int8": 0.01, "cachegen-2": 0.5}
 """How far a codec's numbers are from those that were kept, at most: the mean distance by their mean size."""
-vector = pytest.mark.skipif(
-    not (find_spec("faiss") and find_spec("tantivy")), reason="the extra 'vector' is not installed"
-)
-kvcache = pytest.mark.skipif(
-    not (find_spec("numba") and find_spec("transformers")), reason="the extras 'kvcache' and 'local' are not installed"
-)
+vector = needs("faiss", "tantivy", extra="vector")
+kvcache = needs("numba", extra="kvcache")
+local = needs("transformers", extra="local")
 
 
 @dataclass(frozen=True)
@@ -198,6 +195,7 @@ def test_everything_can_be_changed(earlier: Earlier) -> None:
 
 
 @kvcache
+@local
 def test_kv_chunks_are_served(earlier: Earlier, monkeypatch: pytest.MonkeyPatch) -> None:
     """A store on the folder gives an engine the chunk under the key of its tokens, and each codec can be decoded."""
     import torch
@@ -236,6 +234,7 @@ def test_kv_chunks_are_served(earlier: Earlier, monkeypatch: pytest.MonkeyPatch)
 
 
 @kvcache
+@local
 @pytest.mark.slow
 def test_kv_chunks_are_what_the_model_computes(earlier: Earlier) -> None:
     """The engine names its model as it did, and the model computes the numbers that were kept exactly."""

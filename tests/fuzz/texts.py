@@ -60,8 +60,9 @@ def corpus() -> tuple[str, ...]:
     """Return the statements that are mutated."""
     pairs = [path.read_text() for path in sorted((_ROOT / "tests" / "sql" / "pairs").glob("*.sql"))]
     found = [part for text in pairs for part in re.split(r"^--.*\n", text, flags=re.MULTILINE)]
-    readme = (_ROOT / "README.md").read_text()
-    found += [part for block in _FENCE.findall(readme) for part in block.split(";")] + _CODE.findall(readme)
+    pages = [_ROOT / "README.md", *sorted((_ROOT / "docs").rglob("*.md"))]
+    written = "\n".join(page.read_text(encoding="utf-8") for page in pages)
+    found += [part for block in _FENCE.findall(written) for part in block.split(";")] + _CODE.findall(written)
     found += STATEMENTS.split("|")
     return tuple(dict.fromkeys(text.strip() for text in found if text.strip()))
 

@@ -3,7 +3,9 @@
 import threading
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +13,7 @@ from flightllm.config import Config, EngineConfig
 from flightllm.database import Database
 from flightllm.errors import CancelledError, ConfigError, EngineUnavailableError
 from flightllm.llm import check_engine, create_engine
+from flightllm.llm.cluster import replica_configs
 from flightllm.router.engine import RoutedEngine
 from tests.databases import ask
 from tests.endpoint_process import EndpointProcess
@@ -35,6 +38,18 @@ def test_common_and_own_keys() -> None:
     engine.close()
 
 
+SHARED: dict[str, Any] = {"price_input": 1.0, "prompt_format": "plain", "reasoning": "low", "repair": False}
+
+
+def test_shared_keys() -> None:
+    """Replicas have the keys of the cluster's section that none of them can have of its own, but for the prices."""
+    config = replace(cluster({**FAKE, "model": "other", "max_in_flight": 3}, FAKE), **SHARED)
+    _, found = replica_configs(config)
+    assert [(one.kind, one.model, one.max_in_flight) for one in found] == [("fake", "other", 3), ("fake", "demo", 8)]
+    shared = {(one.price_input, one.prompt_format, one.reasoning, one.repair) for one in found}
+    assert shared == {(None, "plain", "low", False)}
+
+
 @pytest.mark.parametrize(
     ("config", "message"),
     [
@@ -47,7 +62,7 @@ def test_common_and_own_keys() -> None:
             r"\[\[engine.replicas\]\] 2: speed: unknown option of the engine 'fake'",
         ),
         (cluster({"kind": "fake", "max_in_flight": "many"}), "max_in_flight: expected a whole number, got 'many'"),
-        (cluster({"kind": 3}), "kind: expected a text, got 3"),
+        (cluster({"kind": 3}), "kind: expected a string, got 3"),
         (cluster({"kind": "fast"}), "kind: expected one of local, "),
         (EngineConfig("cluster", options={"replicas": ["http://x"]}), r"expected sections \[\[engine.replicas\]\]"),
         (
@@ -55,11 +70,10 @@ def test_common_and_own_keys() -> None:
             r"expected sections \[\[engine.replicas\]\], got str",
         ),
         (cluster(FAKE, replica="x"), r"\[engine\] replica: expected a section \[engine.replica\], got str 'x'"),
-        (
-            cluster({**FAKE, "price_input": 1.0}),
-            r"price_input: all replicas have the same price; write it in \[engine\]",
+        *(
+            (cluster({**FAKE, key: value}), rf"{key}: one value holds for all replicas; write it in \[engine\]")
+            for key, value in SHARED.items()
         ),
-        (cluster({**FAKE, "reasoning": "low"}), r"reasoning: all replicas think equally long; write it in \[engine\]"),
         (
             cluster({"base_url": "http://a:b@h/v1"}, {"base_url": "http://a:b@h/v1/"}, replica={"kind": "openai"}),
             "base_url: the sections 1 and 2 have the same, http://h/v1; write each endpoint once",

@@ -32,14 +32,6 @@ def test_model_must_be_a_model(tmp_path: Path) -> None:
         model_folder(str(tmp_path))
 
 
-@pytest.mark.parametrize("name", ["model.Q4.gguf", ""])
-def test_gguf(tmp_path: Path, name: str) -> None:
-    """A GGUF file, or a folder of one, is refused with what to write instead."""
-    (tmp_path / "model.Q4.gguf").write_bytes(b"GGUF")
-    with pytest.raises(ConfigError, match=r"GGUF file; name the model it was made from, or convert it"):
-        model_folder(str(tmp_path / name))
-
-
 @pytest.mark.parametrize("kind", ["local", "vllm"])
 def test_revision_of_a_folder(kind: str) -> None:
     """Only a model of the hub has revisions."""

@@ -105,6 +105,8 @@ def test_which_model_gets_which_format(tmp_path: Path) -> None:
     assert format_of(EngineConfig("openai", "gpt-5-nano")) is INSTRUCT
     assert format_of(EngineConfig("openai", "any", options={"tokenizer": "demo"})) is PLAIN
     assert format_of(EngineConfig("vllm", "Qwen/Qwen3-8B")) is INSTRUCT
+    unreadable = {"api": "completions", "prompts_per_request": 0}
+    assert format_of(EngineConfig("openai", "any", options=unreadable)) is INSTRUCT  # to create the engine raises
     for options in ({"api": "completions"}, {"prompts_per_request": 8}):  # no template is put around the prompt
         assert format_of(EngineConfig("openai", "any", options=options)) is FORMATS["cued"]
     (tmp_path / "config.json").write_text("{}")

@@ -67,8 +67,8 @@ def test_one_format(files: list[str], wanted: list[str]) -> None:
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        (["q4.gguf", "README.md"], "no config.json at its top; name the model that its GGUF files were made from"),
-        (["config.json", "q4.gguf"], "no weights, as safetensors or pytorch_model.bin, at its top; name the model"),
+        (["q4.gguf", "README.md"], "no config.json at its top; download one of its GGUF files and write"),
+        (["config.json", "q4.gguf"], "no weights, as safetensors or pytorch_model.bin, at its top; download one"),
         (
             ["config.json", "original/consolidated.00.pth"],
             "no weights, as safetensors or pytorch_model.bin, at its top",

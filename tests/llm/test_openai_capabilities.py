@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from flightllm.llm.base import Choice, JsonSchema, Parameters
+from flightllm.llm.openai_answers import Answer, Usage
 from flightllm.llm.openai_capabilities import MOST_TRIES, Asking, Capabilities, Refusal
 from flightllm.llm.providers import PROVIDERS, UNKNOWN, named, provider_at, provider_of, thinking_steps, thinks
 
@@ -150,3 +151,25 @@ def test_a_model_that_thinks_when_told_has_room() -> None:
     """Claude does not think by itself; asked to, it has room for its budget beside the answer."""
     plan = Asking(record("claude-sonnet-4-5", "anthropic"), CHOICE, "high").plan()
     assert plan.options["thinking"]["budget_tokens"] < plan.tokens
+
+
+@pytest.mark.parametrize("level", ["off", "low", "medium", "high"])
+@pytest.mark.parametrize("provider", ["", *(one.name for one in PROVIDERS)])
+@pytest.mark.parametrize("model", ["claude-sonnet-4-5", "gpt-5-nano", "Qwen/Qwen3-8B", "gpt-4.1"])
+def test_the_most_of_a_thought(model: str, provider: str, level: str) -> None:
+    """What is said to be the most tokens of a thought is what a request leaves for it, at every provider and level."""
+    known = record(model, provider)
+    plan = Asking(known, Parameters(3), level).plan()
+    assert known.most_thought(level) == plan.tokens - 3 - plan.form.more_tokens
+    thinking = plan.options.get("thinking", {})
+    assert thinking.get("budget_tokens", 0) in {0, known.most_thought(level)}
+
+
+def test_the_most_of_a_thought_is_learned() -> None:
+    """Where answers were cut in their thoughts, the most grows as what the next request leaves for them does."""
+    known = record("gpt-5-mini")
+    asking = Asking(known, Parameters(3))
+    before = known.most_thought("off")
+    _, again = asking.read(asking.plan(), Answer("", finish_reason="length"), Usage())
+    assert again
+    assert known.most_thought("off") == asking.plan().allowance > before

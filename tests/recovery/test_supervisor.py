@@ -65,53 +65,6 @@ def test_a_process_that_hangs_is_replaced(tmp_path: Path) -> None:
         assert server.stop() == 0
 
 
-class _Watched(Worker):
-    """A process that is said to be alive before some looks of the supervisor, and what was done to it."""
-
-    def __init__(self, supervisor: _Supervisor, heard: str) -> None:
-        self._supervisor = supervisor
-        self._heard = list(heard)
-        self.done = list[str]()
-
-    async def look(self, _seconds: float) -> None:
-        """Let the time until the next look pass."""
-        if not self._heard:
-            raise asyncio.CancelledError
-        if self._heard.pop(0) == "x":
-            self._supervisor._heard += 1.0
-
-    def abort(self) -> None:
-        """Note it."""
-        self.done.append("abort")
-
-    def kill(self) -> None:
-        """Note it."""
-        self.done.append("kill")
-
-
-@pytest.mark.parametrize(
-    ("heard", "done"),
-    [
-        ("....." + ".", ["abort", "kill"]),
-        ("xxx" + "....." + ".", ["abort", "kill"]),
-        ("...x" * 5, []),
-        (".xxxxxxxx", []),
-    ],
-    ids=["silent", "silent later", "slow", "frozen"],
-)
-def test_who_hangs(tmp_path: Path, heard: str, done: list[str]) -> None:
-    """One that is silent at four looks in a row is ended; not one that stood still with its supervisor.
-
-    After that, as after `docker pause`, the clock says that it has been silent for an hour, but nobody looked.
-    """
-    supervisor = _Supervisor(Config(data_folder=tmp_path, recovery=RecoveryConfig(hung_seconds=4)))
-    supervisor._listening, supervisor._heard = True, time.monotonic() - 3_600
-    worker = _Watched(supervisor, heard)
-    with suppress(asyncio.CancelledError):
-        asyncio.run(supervisor._end_if_hung(worker, worker.look))
-    assert worker.done == done
-
-
 def test_a_spare_process_that_dies_is_replaced(tmp_path: Path) -> None:
     """A spare process killed while it waits is replaced while the other one serves."""
     with SupervisedServer(tmp_path) as server:

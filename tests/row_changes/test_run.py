@@ -1,5 +1,6 @@
 """UPDATE, DELETE, MERGE and INSERT … ON CONFLICT with AI calls: budgets, cancel, concurrency, rights, EXPLAIN."""
 
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,12 +9,14 @@ import pyarrow as pa
 import pytest
 
 from flightllm.access.store import User
+from flightllm.config import LimitsConfig
 from flightllm.database import Database
 from flightllm.errors import (
     BudgetExceededError,
     CancelledError,
     FlightLLMError,
     InvalidInputError,
+    LimitExceededError,
     PermissionDeniedError,
     SqlError,
     UnknownTableError,
@@ -22,6 +25,7 @@ from flightllm.errors import (
 from flightllm.records import Stop
 from flightllm.session import Session
 from tests.databases import ask, explained, rows, small_database
+from tests.disks import small_disk
 
 MOST_SECONDS = 60
 
@@ -292,13 +296,51 @@ def test_conflicts_ask_the_model(session: Session) -> None:
     assert ask(session, "SELECT count(*) AS n FROM k").rows == [{"n": 2}]
 
 
+RIGHT_JOIN = "FROM u RIGHT JOIN v ON u.n = v.m WHERE coalesce(u.k, 0) < 3 AND v.y IS NOT NULL AND v.k = t.b"
+
+
+def joined(session: Session, count: int) -> None:
+    """Make a table of `count` rows, of which the right join changes two, and the tables that it joins."""
+    session.update("CREATE TABLE u AS SELECT * FROM (VALUES (1, 1), (NULL, 2), (5, 2)) AS t (k, n)")
+    session.update("CREATE TABLE v AS SELECT * FROM (VALUES (2, 1, 'q'), (NULL, 2, NULL), (7, 2, 's')) AS t (k, m, y)")
+    session.update(f"CREATE TABLE t AS SELECT value AS b, 'old' AS s FROM generate_series(1, {count}) AS g (value)")
+
+
 @pytest.mark.parametrize("rows_", [3, 20_000])
 def test_a_filter_on_one_side_of_a_right_join(session: Session, rows_: int) -> None:
     """A filter on one of two columns of the same name and place drops the rows that it should, and no others."""
-    session.update("CREATE TABLE u AS SELECT * FROM (VALUES (1, 1), (NULL, 2), (5, 2)) AS t (k, n)")
-    session.update("CREATE TABLE v AS SELECT * FROM (VALUES (2, 1, 'q'), (NULL, 2, NULL), (7, 2, 's')) AS t (k, m, y)")
-    session.update(f"CREATE TABLE t AS SELECT value AS b, 'old' AS s FROM generate_series(0, {rows_ * 3}) AS g (value)")
-    condition = "coalesce(u.k, 0) < 3 AND v.y IS NOT NULL AND v.k = t.b"
-    session.update(f"UPDATE t SET s = v.y FROM u RIGHT JOIN v ON u.n = v.m WHERE {condition}")
+    joined(session, rows_ * 3)
+    session.update(f"UPDATE t SET s = v.y {RIGHT_JOIN}")
     changed = rows(session, "SELECT b, s FROM t WHERE s <> 'old' ORDER BY b")
     assert changed == [{"b": 2, "s": "q"}, {"b": 7, "s": "s"}]
+
+
+@pytest.mark.parametrize("optimizer", ["on", "off"])
+def test_a_right_join_asks_the_model(session: Session, optimizer: str) -> None:
+    """A change by a right join asks the model for the rows that it changes, as EXPLAIN predicts, however it runs."""
+    joined(session, 20_000)
+    sql = f"UPDATE t SET s = ai_gen('x', v.y) {RIGHT_JOIN}"
+    lines = ask(session, f"EXPLAIN {sql}", optimizer=optimizer).rows
+    (calls,) = [line["plan"] for line in lines if line["plan_type"].startswith("calls")]
+    assert re.search(r"predicted +2 +2 ", calls)
+    assert session.update(sql, settings={"optimizer": optimizer}) == 2
+    changed = rows(session, "SELECT b, s <> 'old' AS changed FROM t WHERE s <> 'old' ORDER BY b")
+    assert changed == [{"b": 2, "changed": True}, {"b": 7, "changed": True}]
+
+
+def test_a_full_disk_fails_the_change_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A change by a right join needs room on the disk when it runs, and says so; EXPLAIN of it needs none."""
+    with small_disk(tmp_path / "disk", 1 << 20) as disk:
+        monkeypatch.setenv("TMPDIR", str(disk))  # as the server's process does
+        database = small_database(tmp_path, limits=LimitsConfig(spill_folder=disk))
+        session = database.session()
+        joined(session, 200_000)
+        sql = f"UPDATE t SET s = v.y {RIGHT_JOIN}"
+        for change in (sql, sql.replace("v.y", "repeat(v.y, v.k)", 1)):  # the other one runs in a process of its own
+            assert "SortMergeJoin" in explained(session, change)["physical_plan"]
+        with pytest.raises(LimitExceededError, match=r"disk is full.*\[limits\] spill_folder") as raised:
+            session.update(sql)
+        assert str(disk) not in str(raised.value)
+        assert list(disk.rglob("*.arrow")) == []
+        assert rows(session, "SELECT count(*) AS n FROM t WHERE s <> 'old'") == [{"n": 0}]
+        database.close()

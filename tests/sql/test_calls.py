@@ -240,7 +240,7 @@ def test_how_long_the_model_thinks() -> None:
         ("SELECT ai_gen('x', a, seed => -1)", "seed must be at least 0"),
         ("SELECT ai_gen('x', a, seed => 2147483648)", "seed must be at most 2147483647"),
         ("SELECT ai_gen('x', a, top_p => 1.1)", "top_p must be at most 1"),
-        ("SELECT ai_filter('x', a, system => 'Be kind')", "unknown option system; did you mean prompt"),
+        ("SELECT ai_filter('x', a, system => 'Be kind')", "unknown option system; did you mean instructions"),
         ("SELECT ai_filter('x', a, timeout => NULL)", "unknown option timeout"),
         ("SELECT ai_filter('x', a, stop => ['a', 'b'])", "unknown option stop"),
         ("SELECT ai_filter('x {other}', other => a, min_p => -1)", "unknown option min_p"),

@@ -1,0 +1,139 @@
+"""What a call tells the model before its question: instructions, and examples with their answers.
+
+Both are constants, so all prompts of a call share them, and a prefix cache computes them once.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from flightllm.errors import AICallError
+from flightllm.functions.base import Answer, Entries, Literal
+from flightllm.functions.labels import as_json, read_json
+from flightllm.functions.template import resolve_template
+from flightllm.llm.base import Choice
+from flightllm.llm.formats import Asked, field_line
+
+_ANSWERS = ("answer", "output", "label", "labels")
+"""The names of an example's answer; the first that an example has counts, and others then are fields."""
+_REASON, _INPUT = "explanation", "input"
+
+
+def guided(answer: Answer, options: Mapping[str, Literal], fields: Sequence[str]) -> Answer:
+    """Return what asks the same with the call's `instructions` and `examples`.
+
+    Raises:
+        AICallError: an example is none, names what is no field, or has an answer that the call cannot give.
+    """
+    instructions, given = options.get("instructions"), options.get("examples")
+    parts = [resolve_template(instructions.strip(), fields)] if isinstance(instructions, str) else []
+    if isinstance(given, tuple) and given:
+        examples = [_example(answer, one, fields, f"examples[{index}]") for index, one in enumerate(given, 1)]
+        parts.append("\n\n".join(["Examples:", *examples]))
+    told = "\n\n".join(part for part in parts if part)
+    if not told:
+        return answer
+    asked = answer.asked or Asked("", answer.instruction, "")
+    task = "\n\n".join(part for part in (asked.task, told) if part)
+    return replace(answer, instruction=f"{told}\n\n{answer.instruction}", asked=replace(asked, task=task))
+
+
+def read_examples(value: Literal, name: str) -> tuple[Literal, ...]:
+    """Return a list of examples, given as a list or as a text with a JSON list.
+
+    Raises:
+        AICallError: it is neither.
+    """
+    found = read_json(value) if isinstance(value, str) else value
+    if not isinstance(found, tuple):
+        raise AICallError(f"{name} must be a list such as [{{'input': 'a text', 'answer': 'its answer'}}]")
+    return found
+
+
+def _example(answer: Answer, example: Literal, fields: Sequence[str], place: str) -> str:
+    """Return one example as it is told: a line for each field, the answer, and why."""
+    values, wanted, reason = _parts(example, fields, place)
+    named = [(_field(name, fields, place), value) for name, value in values if value is not None]
+    if len({name for name, _ in named}) < len(named):
+        raise AICallError(f"{place} has a field twice")
+    if not named and fields:
+        raise AICallError(f"{place} has an answer alone; add {' and '.join(fields[:3])}")
+    lines = [field_line(name, _text(value)) for name, value in named]
+    lines.append(f"Answer: {_written(answer, wanted, place)}\n")
+    if reason is not None:
+        lines.append(field_line("Reason", _text(reason)))
+    return "".join(lines).removesuffix("\n")
+
+
+def _parts(
+    example: Literal, fields: Sequence[str], place: str
+) -> tuple[Sequence[tuple[str, Literal]], Literal, Literal]:
+    """Return an example's named values, its answer and its explanation."""
+    if isinstance(example, tuple) and 2 <= len(example) <= 3:
+        first = example[0]
+        told = first.items if isinstance(first, Entries) else ((_INPUT, first),)
+        return told, example[1], example[2] if len(example) == 3 else None
+    given = dict(example.items) if isinstance(example, Entries) else {}
+    free = [name for name in given if name.lower() not in {field.lower() for field in fields}]
+    key = next((name for name in _ANSWERS if name in free), None)
+    if key is None or given[key] is None:
+        wanted = ", ".join(f"'{field}': 'a value'" for field in fields) or "'input': 'a text'"
+        raise AICallError(
+            f"{place} must be such as {{{wanted}, 'answer': 'its answer'}}, or ({{{wanted}}}, 'its answer')"
+        )
+    reason = _REASON if _REASON in free else None
+    values = [one for one in given.items() if one[0] not in {key, reason}]
+    return values, given[key], given[reason] if reason else None
+
+
+def _field(name: str, fields: Sequence[str], place: str) -> str:
+    """Return the field that a name in an example means; `input` is the first, where no other has a name."""
+    if name in fields:
+        return name
+    for field in fields:
+        if field.lower() == name.lower():
+            return field
+    if name.lower() == _INPUT and len(fields) == 1:
+        return fields[0]
+    if name.lower() == _INPUT and not fields:
+        return _INPUT
+    hint = f"; name each one: {{{', '.join(f'{one!r}: …' for one in fields)}, 'answer': …}}" if len(fields) > 1 else ""
+    raise AICallError(
+        f"{place} has {name!r}, which is no field of the call (fields: {', '.join(fields) or 'none'}){hint}"
+    )
+
+
+def _written(answer: Answer, wanted: Literal, place: str) -> str:
+    """Return the text that the model must write for an example's answer."""
+    try:
+        text = _candidate(answer, as_json(wanted))
+        answer.parse(text)
+    except ValueError as error:
+        raise AICallError(f"{place}: no answer of this call is {_text(wanted)!r}; {error}") from error
+    return text.replace("\n", "\n  ")
+
+
+def _candidate(answer: Answer, value: Any) -> str:
+    if answer.write is not None:
+        return answer.write(value)
+    constraint = answer.constraint
+    if not isinstance(constraint, Choice):
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, list) and len(value) == 1:
+        value = value[0]  # Snowflake's examples have a list of labels, also where there is one
+    if pa.types.is_string(answer.output) and isinstance(value, int | float):
+        value = json.dumps(value)
+    wanted = answer.parse(value) if isinstance(value, str) else value
+    if isinstance(wanted, bool) is pa.types.is_boolean(answer.output):
+        for option in constraint.options:
+            if answer.parse(option) == wanted:
+                return option
+    raise ValueError(f"expected one of {', '.join(constraint.options)}")
+
+
+def _text(value: Literal) -> str:
+    found = as_json(value)
+    return found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)

@@ -1,0 +1,136 @@
+"""Labels, and what each of them means, in the forms in which SQL can give them.
+
+All of these are read: `['a', 'b']`, `{'a': 'its meaning'}`, `[('a', 'its meaning')]`, which BigQuery takes,
+`[{'label': 'a', 'description': 'its meaning', 'examples': ['a text']}]`, which Snowflake takes, and a text with any of
+these as JSON, which Databricks takes.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flightllm.errors import AICallError
+from flightllm.functions.base import Entries, Literal
+from flightllm.texts import well_formed_value
+
+_OF_LABEL = ("label", "description", "examples")
+
+
+def read_labels(value: Literal, name: str) -> Literal:
+    """Return labels as a tuple of texts, or as entries where SQL says what some label means.
+
+    Raises:
+        AICallError: they are no labels, or not distinct and not empty.
+    """
+    entries = [(label.strip(), meaning) for label, meaning in _read(value, name)]
+    labels = tuple(label for label, _ in entries)
+    _check_distinct(labels, name)
+    return Entries(tuple(entries)) if any(meaning for _, meaning in entries) else labels
+
+
+def read_names(value: Literal, name: str) -> tuple[str, ...]:
+    """Return a list of distinct texts.
+
+    Raises:
+        AICallError: it is none.
+    """
+    texts = value if isinstance(value, tuple) else ()
+    names = tuple(text.strip() for text in texts if isinstance(text, str))
+    if not names or len(names) < len(texts):
+        raise AICallError(f"{name} must be a list of texts such as ['a', 'b']")
+    _check_distinct(names, name)
+    return names
+
+
+def read_meanings(value: Literal, name: str) -> Entries:
+    """Return what each of some values means, given as entries or as a list of pairs.
+
+    Raises:
+        AICallError: it is neither, or a meaning is no text.
+    """
+    pairs = value.items if isinstance(value, Entries) else value if isinstance(value, tuple) else ()
+    found = tuple((str(pair[0]), pair[1]) for pair in pairs if isinstance(pair, tuple) and len(pair) == 2)
+    told = all(isinstance(meaning, str) and meaning.strip() for _, meaning in found)
+    if not found or len(found) < len(pairs) or not told:
+        raise AICallError(f"{name} must say in texts what values mean, such as {{0: 'useless', 10: 'perfect'}}")
+    _check_distinct([key for key, _ in found], name)
+    return Entries(found)
+
+
+def described(meanings: Mapping[str, str]) -> str:
+    """Return a line for each value, with what it means."""
+    return "\n".join(f"- {value}: {meaning}" for value, meaning in meanings.items())
+
+
+def read_json(text: str) -> Literal:
+    """Return the JSON value of a text as SQL has it; None for a text that is no JSON."""
+    try:
+        return _literal(well_formed_value(json.loads(text)))
+    except (ValueError, RecursionError):
+        return None
+
+
+def as_json(value: Literal) -> Any:
+    """Return a constant as JSON has it."""
+    if isinstance(value, Entries):
+        return {key: as_json(one) for key, one in value.items}
+    return [as_json(one) for one in value] if isinstance(value, tuple) else value
+
+
+def _literal(value: Any) -> Literal:
+    if isinstance(value, Mapping):
+        return Entries(tuple((str(key), _literal(one)) for key, one in value.items()))
+    return tuple(map(_literal, value)) if isinstance(value, list) else value
+
+
+def _read(value: Literal, name: str) -> Sequence[tuple[str, str | None]]:
+    if isinstance(value, str):
+        value = read_json(value)
+    if isinstance(value, Entries) and value.items:
+        return [_described(label, meaning, name) for label, meaning in value.items]
+    if not isinstance(value, tuple) or not value:
+        raise _unreadable(name)
+    return [_label(item, name) for item in value]
+
+
+def _described(label: str, meaning: Literal, name: str) -> tuple[str, str | None]:
+    """Return a label with what it means, which is a text or entries with a description."""
+    if isinstance(meaning, Entries):
+        return _label(Entries((("label", label), *meaning.items)), name)
+    return label, _meaning(meaning, label, name)
+
+
+def _label(item: Literal, name: str) -> tuple[str, str | None]:
+    """Return one label of a list, and what it means."""
+    if isinstance(item, str | int | float) and not isinstance(item, bool):
+        return str(item), None
+    if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
+        return item[0], _meaning(item[1], item[0], name)
+    given = dict(item.items) if isinstance(item, Entries) else {}
+    label = given.get("label")
+    if not isinstance(label, str):
+        raise _unreadable(name)
+    if unknown := [key for key in given if key not in _OF_LABEL]:
+        raise AICallError(f"{name}: the label {label!r} has {unknown[0]!r}; {', '.join(_OF_LABEL)} are known")
+    meaning, texts = _meaning(given.get("description"), label, name), given.get("examples")
+    if texts is None:
+        return label, meaning
+    shown = "; ".join(read_names(texts, f"{name}: the examples of {label!r}"))
+    return label, f"{meaning or ''} (for example: {shown})".strip()
+
+
+def _meaning(value: Literal, label: str, name: str) -> str | None:
+    if value is not None and not isinstance(value, str):
+        raise AICallError(f"{name}: what the label {label!r} means must be text")
+    return (value or "").strip() or None
+
+
+def _check_distinct(labels: Sequence[str], name: str) -> None:
+    if not all(labels) or len(set(labels)) < len(labels):
+        raise AICallError(f"{name} must be distinct and not empty: {', '.join(map(repr, labels))}")
+
+
+def _unreadable(name: str) -> AICallError:
+    return AICallError(
+        f"{name} must be a list of texts such as ['a', 'b'], or say what each label means: {{'a': '…', 'b': '…'}}"
+    )

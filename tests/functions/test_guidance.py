@@ -1,0 +1,161 @@
+"""Instructions and examples: how SQL gives them, where every format tells them, and what is refused."""
+
+from contextlib import closing
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from flightllm.errors import FlightLLMError
+from flightllm.llm.formats import FORMATS, one_text
+from tests.databases import ask, small_database
+from tests.udfs.test_shipped_functions import call
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("fields_first", [False, True])
+def test_told_once_in_every_format(name: str, fields_first: bool) -> None:
+    """Each format tells instructions and examples once, and together with the question."""
+    found = call("ai_filter('Is it so?', a, instructions => 'Be strict.', examples => [('So.', true), ('No.', 'no')])")
+    prompt = found.prompt([("a", "VALUE")], fields_first=fields_first, prompt_format=FORMATS[name])
+    told = "Be strict.\n\nExamples:\n\na: So.\nAnswer: Yes\n\na: No.\nAnswer: No"
+    assert one_text(prompt).count(told) == 1
+    assert (one_text(prompt).index("VALUE") < one_text(prompt).index(told)) is fields_first
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_shared_by_all_rows(name: str) -> None:
+    """With the instruction first, the prompts of two rows begin alike up to the values."""
+    found = call("ai_score('Good?', a, instructions => 'Be strict.', examples => [('So.', 7)])")
+    first, second = (one_text(found.prompt([("a", v)], prompt_format=FORMATS[name])) for v in ("VALUE", "OTHER"))
+    assert first[: first.index("VALUE")] == second[: second.index("OTHER")]
+    assert "Answer: 7" in first[: first.index("VALUE")]
+
+
+def test_nothing_given_changes_nothing() -> None:
+    """Without either option, or with empty ones, the call asks what it asked before."""
+    for given in ("instructions => NULL", "instructions => ' '", "examples => []", "examples => NULL"):
+        assert call(f"ai_gen('x', a, {given})") == call("ai_gen('x', a)")
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("ai_classify(a, ['u', 'v'], examples => [('x', 'V')])", "a: x\nAnswer: v"),
+        ("ai_classify(a, ['u'], other => 'none', examples => [('x', 'none')])", "a: x\nAnswer: none"),
+        (
+            "ai_classify(a, ['u', 'v'], multi => true, examples => [('x', ['v', 'u']), ('y', [])])",
+            'a: x\nAnswer: {"labels": ["u", "v"]}\n\na: y\nAnswer: {"labels": []}',
+        ),
+        ("ai_classify(a, ['u', 'v'], examples => [{'input': 'x', 'label': 'u'}])", "a: x\nAnswer: u"),
+        ("ai_score('q', a, examples => [('x', 7.0), ('y', '8')])", "a: x\nAnswer: 7\n\na: y\nAnswer: 8"),
+        ("ai_score('q', a, low => 0, high => 1, examples => [('x', 0.5)])", "a: x\nAnswer: 0.5"),
+        ("ai_score('q', a, low => 0, high => 999, examples => [('x', 12.5)])", "a: x\nAnswer: 12.5"),
+        ("ai_sentiment(a, examples => [('x', 'mixed', 'Both are there.')])", "Answer: mixed\nReason: Both are there."),
+        ("ai_extract(a, ['city'], examples => [('Rome?', {'city': 'Rome'})])", 'a: Rome?\nAnswer: {"city": "Rome"}'),
+        ("ai_gen('q', a, b, examples => [{a: 1, 'B': 'y', 'answer': 'z'}])", "a: 1\nb: y\nAnswer: z"),
+        ("ai_gen('q', a, examples => [({'a': NULL, 'input': 'y'}, 'one\ntwo')])", "a: y\nAnswer: one\n  two"),
+        ("ai_gen('q', examples => [{'answer': 'z'}])", "Examples:\n\nAnswer: z"),
+        (
+            "ai_gen('q', a, label => b, examples => [{'a': 'x', 'label': 'l', 'answer': 'z'}])",
+            "a: x\nlabel: l\nAnswer: z",
+        ),
+        ("ai_translate(a, 'fr', examples => [make_array('Hi', 'Salut')])", "a: Hi\nAnswer: Salut"),
+        ("ai_classify(a, ['u', 'v'], examples => [{'input': 'x', 'labels': ['v']}])", "a: x\nAnswer: v"),
+        ("ai_classify(a, {1: 'low', 2: 'high'}, examples => [('x', 1)])", "a: x\nAnswer: 1"),
+        ("ai_classify(a, ['true', 'false'], examples => [('x', true)])", "a: x\nAnswer: true"),
+        ("ai_classify(a, ['u'], multi => true, examples => [('x', 'U')])", 'a: x\nAnswer: {"labels": ["u"]}'),
+        (
+            "ai_filter('Is {answer} right?', q, answer, examples => [{'q': 'x', 'answer': 'z', 'output': true}])",
+            "q: x\nanswer: z\nAnswer: Yes",
+        ),
+        (
+            "ai_filter('q', a, explanation, examples => [{'a': 'x', 'explanation': 'y', 'answer': true}])",
+            "a: x\nexplanation: y\nAnswer: Yes",
+        ),
+        ("ai_gen('q', answer, examples => [({'answer': 'x'}, 'z')])", "answer: x\nAnswer: z"),
+        ("ai_gen('q', a, \"A\", examples => [{'A': 'x', 'a': 'y', 'answer': 'z'}])", "A: x\na: y\nAnswer: z"),
+        ('ai_gen(\'q\', a, examples => \'[{"a": "x", "answer": "z"}]\')', "a: x\nAnswer: z"),
+        (
+            "ai_score('q', a, low => -5, examples => [('x', (-5)), ('y', arrow_cast(3, 'Int32'))])",
+            "Answer: -5\n\na: y\nAnswer: 3",
+        ),
+        ("ai_gen('q', a, instructions => 'Look at {a}. ' || 'Be brief.')", "Look at `a`. Be brief."),
+        ("ai_filter('q', a, confidence => true, examples => [struct('x', false)])", "a: x\nAnswer: No"),
+    ],
+)
+def test_examples(expression: str, told: str) -> None:
+    """An example has the call's fields and its answer as the model must write it, in all spellings."""
+    assert told in call(expression).instruction
+
+
+@pytest.mark.parametrize(
+    ("options", "error"),
+    [
+        ("examples => [('x', 'maybe')]", r"examples\[1\]: no answer of this call is 'maybe'; expected one of Yes, No"),
+        ("examples => [('x', true), ('y', 1)]", r"examples\[2\]: no answer of this call is '1'"),
+        ("examples => [{'titel': 'x', 'answer': true}]", r"has 'titel', which is no field of the call \(fields: a\)"),
+        ("examples => [{'answer': true}]", r"examples\[1\] has an answer alone; add a"),
+        ("examples => [{'a': 'x'}]", r"examples\[1\] must be such as"),
+        ("examples => [{'a': 'x', 'answer': NULL}]", r"examples\[1\] must be such as"),
+        ("examples => ['x']", r"examples\[1\] must be such as"),
+        ("examples => 'x'", "examples must be a list such as"),
+        ("examples => [('x', 'y' || b)]", "examples must be constants, with texts in single quotes"),
+        ("examples => ('x', true)", "examples must be constants, with texts in single quotes"),
+        ("examples => [{'a': 'x', 'A': 'y', 'answer': true}]", r"examples\[1\] has a field twice"),
+        ("instructions => 'Look at {c} and {d}.'", r"the prompt names \{c\}, which is no field"),
+        ("instructions => 3", "instructions must be a text literal"),
+        ("instruction => 'Be kind'", "unknown option instruction; did you mean instructions"),
+        ("task_description => 'Be kind'", "unknown option task_description; did you mean instructions"),
+    ],
+)
+def test_refused(options: str, error: str) -> None:
+    """What cannot be told is an error that names the example."""
+    with pytest.raises(FlightLLMError, match=error):
+        call(f"ai_filter('Is it so?', a, {options})")
+
+
+def test_several_fields_need_names() -> None:
+    """A bare text is no example where a call has several fields."""
+    with pytest.raises(FlightLLMError, match=r"name each one: \{'a': …, 'b': …, 'answer': …\}"):
+        call("ai_filter('q', a, b, examples => [('x', true)])")
+    with pytest.raises(FlightLLMError, match=r"must be such as \{'question': 'a value', 'answer': 'a value', 'answer'"):
+        call("ai_filter('q', question, answer, examples => [{'question': 'x', 'answer': true}])")
+
+
+def test_bound_values(tmp_path: Path) -> None:
+    """Labels, examples and numbers can be bound, as lists of structs too."""
+    labels = pa.array([[{"label": "x", "description": "An x"}, {"label": "y", "description": None}]])
+    examples = pa.array([[{"input": "a text", "answer": "x"}]])
+    bound = pa.record_batch({"1": labels, "2": examples, "3": pa.array([-5.0])})
+    sql = (
+        "SELECT ai_classify(note, $1, examples => $2) AS kind, ai_score('q', note, low => $3, high => 0) AS score"
+        " FROM people WHERE id = 1"
+    )
+    with closing(small_database(tmp_path)) as database, closing(database.session()) as session:
+        [row] = ask(session, sql, bound).rows
+    assert row["kind"] in {"x", "y"}
+    assert -5 <= row["score"] <= 0
+
+
+def test_a_column_under_an_options_name_is_a_field() -> None:
+    """Only constants are options: a column named like one is a field, as is a name that the prompt has in braces."""
+    assert call("ai_gen('x', examples => b, instructions => c)").fields == ("examples", "instructions")
+    assert call("ai_gen('x {instructions}', instructions => 'abc')").fields == ("instructions",)
+
+
+def test_in_a_query(tmp_path: Path) -> None:
+    """A query with examples, meanings and an anchor runs as written, and another example is another question."""
+    with closing(small_database(tmp_path)) as database, closing(database.session()) as session:
+        sql = (
+            "SELECT id, ai_classify(note, {'food': 'Something to eat', 'drink': NULL}, other => 'none', instructions =>"
+            " 'Look for nouns.', examples => [('Tea', 'drink'), {'input': 'Bread', 'answer': 'food'}]) AS kind,"
+            " ai_score('Tasty?', note, anchors => {0: 'not at all', 10: 'very'}) AS score FROM people"
+        )
+        found = ask(session, sql)
+        assert {row["kind"] for row in found.rows} <= {"food", "drink", "none", None}
+        assert all(row["score"] is None or 0 <= row["score"] <= 10 for row in found.rows)
+        assert found.calls > 0
+        assert ask(session, sql, cache="on").rows == found.rows
+        asked = ask(session, sql.replace("'Tea'", "'Milk'"), cache="on").calls
+        assert 0 < asked < found.calls
