@@ -1,16 +1,20 @@
 """Run hostile statements on one connection: what do others, who ask SELECT 1 at the same time, see of it?
 
-    python -m bench.hostile [--only NAME] [--seconds 10] [--address-space 8589934592]
+    python -m bench.hostile [--json] [--only NAME] [--seconds 20]
 
-A real server process with default limits on the fake engine, under a bound on its address space so that it cannot take
-the machine down. Each statement is cancelled by its client after `--seconds`. Prints for each statement how it ended,
-the victim's 99th percentile and maximum in seconds, the peak of the server's memory in MiB, and whether it died (a new
-one is started then). Ends with 1 where a victim waited over a second at the 99th percentile, or over three, or where a
-server died. An administrator runs the statements; a row filter or a mask is set for another user, whose query it slows.
+A real server process with default limits on the fake engine. So that it cannot take the machine down, it can reserve
+12 GiB of addresses beyond those of its start. Each statement is cancelled by its client after `--seconds`. Prints for
+each statement how it ended, the victim's 99th percentile and maximum in seconds, its failures, the peak memory of the
+server's process and of its isolated processes in MiB, and whether the server died (a new one is started then). With
+`--json` the last line is one object with the figures of all. Ends with 1 where the victim waited over a second at the
+99th percentile, or over three, where one of its statements failed, where the process took 8 GiB, or where it died.
+An administrator runs the statements; a row filter or a mask is set for another user, whose query it slows.
 """
 
 import argparse
+import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -19,7 +23,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +32,7 @@ import pyarrow as pa
 from datafusion import SessionContext
 from datafusion.substrait import Producer
 
+from bench.common import machine
 from flightllm.access.grants import Grant
 from flightllm.access.store import AccessStore, User
 from tests.hostile import HOSTILE, READER, TABLES, Hostile
@@ -41,7 +46,9 @@ serve(Config(server=ServerConfig("127.0.0.1:0"), engine=EngineConfig(kind="fake"
              recovery=RecoveryConfig(on_engine_down="fail")))
 """
 _EVERY_SECONDS = 0.05
-_P99_SECONDS, _MOST_SECONDS = 1.0, 3.0
+_P99_SECONDS, _MOST_SECONDS, _MOST_MIB = 1.0, 3.0, 8 << 10
+_MORE_ADDRESSES = 12 << 30
+"""What the server may reserve beyond what it has when it is idle."""
 _ADMIN, _READER = "ann", READER
 _GRACE_SECONDS = 20.0
 """How long a cancelled statement is waited for before the server is killed."""
@@ -51,23 +58,32 @@ _GRACE_SECONDS = 20.0
 class Seen:
     """What happened while one statement ran."""
 
+    name: str
     outcome: str
     seconds: float
+    cancelled: bool
+    """It had not ended by itself in time."""
+    p50: float
     p99: float
     worst: float
+    """Of the victim's statements, in seconds."""
+    failures: int
+    """Of these, how many failed."""
     peak_mib: float
+    isolated_mib: float
     died: bool
 
     @property
     def held(self) -> bool:
         """Tell whether others were served."""
-        return not self.died and self.p99 <= _P99_SECONDS and self.worst <= _MOST_SECONDS
+        served = not self.failures and self.p99 <= _P99_SECONDS and self.worst <= _MOST_SECONDS
+        return served and not self.died and self.peak_mib < _MOST_MIB
 
 
 class Server:
     """A server process with the tables that the statements read."""
 
-    def __init__(self, folder: Path, address_space: int) -> None:
+    def __init__(self, folder: Path) -> None:
         store = AccessStore(folder / "access.sqlite")
         for user in (User(_ADMIN, "admin"), User(_READER, "user")):
             if user.name not in store.snapshot().users:
@@ -75,7 +91,7 @@ class Server:
         store.grant([Grant(_READER, "SELECT", "TABLE", "public", name) for name in TABLES])
         self._tokens = {name: store.add_token(name) for name in (_ADMIN, _READER)}
         store.close()
-        command = ["prlimit", f"--as={address_space}", sys.executable, "-c", _SCRIPT, str(folder)]
+        command = [sys.executable, "-c", _SCRIPT, str(folder)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         lines = iter(self.process.stdout or ())
         self.uri = next(line for line in lines if line.startswith("listening ")).removeprefix("listening ").strip()
@@ -84,6 +100,9 @@ class Server:
         with self.connect() as connection, connection.cursor() as cursor:
             for name, statement in TABLES.items():
                 cursor.execute(statement.replace(f"TABLE {name}", f"OR REPLACE TABLE {name}"))
+        pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[0])
+        most = pages * resource.getpagesize() + _MORE_ADDRESSES
+        resource.prlimit(self.process.pid, resource.RLIMIT_AS, (most, most))
 
     def connect(self, user: str = _ADMIN) -> flight_sql.Connection:
         """Open a connection."""
@@ -104,6 +123,15 @@ class Server:
             Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
         return found
 
+    def isolated_mib(self) -> float:
+        """Return how much memory its isolated processes take now."""
+        found = 0
+        with suppress(OSError, IndexError, ValueError):
+            for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+                for child in (task / "children").read_text().split():
+                    found += int(Path(f"/proc/{child}/statm").read_text().split()[1])
+        return found * resource.getpagesize() / (1 << 20)
+
     def kill(self) -> None:
         """End it."""
         self.process.kill()
@@ -115,15 +143,26 @@ class Victim(threading.Thread):
 
     def __init__(self, server: Server) -> None:
         super().__init__(daemon=True)
-        self._connection = server.connect()
+        self._server = server
         self._ended = threading.Event()
         self._asked: float | None = None
         self.seconds: list[float] = []
+        self.failures = 0
+        self.isolated_mib = 0.0
 
     def run(self) -> None:
-        """Ask until told to end."""
-        with suppress(Exception), self._connection as connection, connection.cursor() as cursor:
+        """Ask until told to end; after a failure on a connection anew."""
+        while not self._ended.is_set():
+            try:
+                self._ask()
+            except Exception:  # noqa: BLE001 - whatever the driver raises is a failure
+                self.failures += not self._ended.is_set()
+                self._ended.wait(_EVERY_SECONDS)
+
+    def _ask(self) -> None:
+        with self._server.connect() as connection, connection.cursor() as cursor:
             while not self._ended.wait(_EVERY_SECONDS):
+                self.isolated_mib = max(self.isolated_mib, self._server.isolated_mib())
                 self._asked = time.monotonic()
                 cursor.execute("SELECT 1")
                 cursor.fetchall()
@@ -131,7 +170,7 @@ class Victim(threading.Thread):
                 self._asked = None
 
     def end(self) -> list[float]:
-        """Return how long each answer took."""
+        """Return how long each answer took, the shortest first."""
         self._ended.set()
         self.join(_GRACE_SECONDS)
         waiting = [] if self._asked is None else [time.monotonic() - self._asked]
@@ -141,33 +180,62 @@ class Victim(threading.Thread):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run from the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
     parser.add_argument("--only", default="", help="statements whose names hold this text")
-    parser.add_argument("--seconds", type=float, default=10.0, help="until a statement is cancelled")
-    parser.add_argument("--address-space", type=int, default=8 << 30)
+    parser.add_argument("--seconds", type=float, default=20.0, help="until a statement is cancelled")
     chosen = parser.parse_args(arguments)
     server: Server | None = None
-    failed = 0
-    print(f"{'statement':32} {'s':>6} {'p99 s':>6} {'max s':>6} {'MiB':>6} died outcome", flush=True)
+    all_seen: list[Seen] = []
+    all_waits: list[float] = []
+    print(f"{'statement':32} {'s':>6} {'p99 s':>6} {'max s':>6} {'MiB':>6} {'others':>6} fail died outcome", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         for hostile in HOSTILE:
             if chosen.only not in hostile.name:
                 continue
             if server is None or server.died:
-                server = Server(Path(folder), chosen.address_space)
-            seen = _run(server, hostile, chosen.seconds)
-            failed += not seen.held
+                server = Server(Path(folder))
+            seen, waits = _run(server, hostile, chosen.seconds)
+            all_seen.append(seen)
+            all_waits += waits
             print(
-                f"{hostile.name:32} {seen.seconds:6.1f} {seen.p99:6.2f} {seen.worst:6.2f} {seen.peak_mib:6.0f}"
-                f" {'yes ' if seen.died else 'no  '} {seen.outcome}",
+                f"{seen.name:32} {seen.seconds:6.1f} {seen.p99:6.2f} {seen.worst:6.2f} {seen.peak_mib:6.0f}"
+                f" {seen.isolated_mib:6.0f} {seen.failures:4} {'yes ' if seen.died else 'no  '} {seen.outcome}",
                 flush=True,
             )
         if server is not None:
             server.kill()
-    print(f"{failed} statements harmed others")
-    return int(failed > 0)
+    harmful = [seen.name for seen in all_seen if not seen.held]
+    print(f"{len(harmful)} of {len(all_seen)} statements harmed others")
+    if chosen.json:
+        figures = {**_figures(all_seen, all_waits), "harmful": harmful, "statements": list(map(asdict, all_seen))}
+        print(json.dumps({"bench": "hostile", **figures, "machine": machine()}))
+    return int(bool(harmful))
 
 
-def _run(server: Server, hostile: Hostile, seconds: float) -> Seen:
+def _figures(seen: Sequence[Seen], waits: Sequence[float]) -> dict[str, float]:
+    """Return what holds for all statements together."""
+    waits = sorted(waits)
+    return {
+        "hostile": len(seen),
+        "answers": len(waits),
+        "p50": _percentile(waits, 0.5),
+        "p99": _percentile(waits, 0.99),
+        "max": waits[-1] if waits else 0.0,
+        "worst_p99": max((one.p99 for one in seen), default=0.0),
+        "failures": sum(one.failures for one in seen),
+        "deaths": sum(one.died for one in seen),
+        "stalled": sum(one.cancelled for one in seen),
+        "peak_mib": max((one.peak_mib for one in seen), default=0.0),
+        "isolated_peak_mib": max((one.isolated_mib for one in seen), default=0.0),
+    }
+
+
+def _percentile(waits: Sequence[float], part: float) -> float:
+    return waits[min(len(waits) - 1, int(len(waits) * part))] if waits else 0.0
+
+
+def _run(server: Server, hostile: Hostile, seconds: float) -> tuple[Seen, list[float]]:
+    """Run one statement beside a victim; return what happened, and how long the victim waited each time."""
     victim = Victim(server)
     connection = server.connect(_READER if hostile.route == "policy" else _ADMIN)
     cursor = connection.cursor()
@@ -182,7 +250,8 @@ def _run(server: Server, hostile: Hostile, seconds: float) -> Seen:
         started = time.monotonic()
         attack.start()
         attack.join(seconds)
-        if attack.is_alive():
+        cancelled = attack.is_alive()
+        if cancelled:
             with suppress(Exception):
                 cursor.adbc_cancel()
             attack.join(_GRACE_SECONDS)
@@ -199,9 +268,10 @@ def _run(server: Server, hostile: Hostile, seconds: float) -> Seen:
         for opened in (cursor, connection):
             with suppress(Exception):
                 opened.close()
-    p99 = waits[min(len(waits) - 1, int(len(waits) * 0.99))]
     text = "not cancelled" if stuck else " ".join(outcome)[:90]
-    return Seen(text, took, p99, waits[-1], peak, died)
+    p50, p99 = (_percentile(waits, part) for part in (0.5, 0.99))
+    found = (cancelled, p50, p99, waits[-1], victim.failures, peak, victim.isolated_mib, died)
+    return Seen(hostile.name, text, took, *found), waits
 
 
 def _attack(cursor: Any, hostile: Hostile, outcome: list[str]) -> None:

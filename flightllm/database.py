@@ -167,6 +167,11 @@ class Database:
         """Return how many bytes relational work has written to disk for lack of memory."""
         return self._services.loop.spilled.value + self._services.isolation.spilled.value
 
+    @property
+    def isolated(self) -> int:
+        """Return how many processes run statements that can take much, or parts of these."""
+        return self._services.isolation.running
+
     def warm(self) -> None:
         """Start beforehand what statements may need, and look after the process's memory. Does not wait."""
         self._services.isolation.warm()

@@ -1,13 +1,16 @@
-"""Queries that the server answers itself: EXPLAIN, SHOW of settings, and one whose parameters have no row."""
+"""Queries that the server answers itself: EXPLAIN, SHOW, DESCRIBE of a table, and one whose parameters have no row."""
 
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from flightllm.explaining import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
 from flightllm.operators.relational import Batches
+from flightllm.query import Query
 from flightllm.records import QueryRecord
+from flightllm.sql.keys import Keys
 from flightllm.sql.statement import Statement
 from flightllm.stops import stopped_by
 
@@ -50,6 +53,26 @@ class ShowQuery:
     def explain(self) -> list[tuple[str, str]]:
         """Return the settings."""
         return self._settings
+
+
+class DescribeQuery:
+    """DESCRIBE of a table: what DataFusion says of its columns, and their keys."""
+
+    def __init__(self, query: Query, keys: Keys) -> None:
+        self._query = query
+        self._keys = keys
+        self.schema = query.schema.append(pa.field("key", pa.string()))
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Yield one row per column."""
+        with closing(self._query.run(record)) as batches:
+            for batch in batches:
+                told = [self._keys.told_of(name) for name in batch.column(0).to_pylist()]
+                yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(told, pa.string())], schema=self.schema)
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return the plan of the columns."""
+        return self._query.explain()
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,7 +216,8 @@ class PlainQuery:
         elif stored := with_stored_numbers(self.services, self._extracted, cancelled):
             yield from PlainQuery(self.services, stored).run(record)
         else:
-            yield from named(self.services.loop.stream(self.frame, cancelled, ahead=True), self.schema)
+            frame = self._context.create_dataframe_from_logical_plan(self.frame.logical_plan())
+            yield from named(self.services.loop.stream(frame, cancelled, ahead=True), self.schema)
 
     def explain(self) -> list[tuple[str, str]]:
         """Return DataFusion's plans."""

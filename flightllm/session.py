@@ -20,11 +20,11 @@ from flightllm.client_plans import plan_substrait
 from flightllm.describing import Description, describe
 from flightllm.dialect.duplicates import without_marks
 from flightllm.error_places import explain_error
-from flightllm.errors import CancelledError, FlightLLMError, SqlError, UnsupportedError
+from flightllm.errors import CancelledError, FlightLLMError, NotFoundError, SqlError, UnsupportedError
 from flightllm.kept_plans import Circumstances, KeptPlan, keep
 from flightllm.limits import TimeLimit
 from flightllm.operators.relational import Batches
-from flightllm.own_queries import EmptyQuery, ExplainQuery, ShowQuery
+from flightllm.own_queries import DescribeQuery, EmptyQuery, ExplainQuery, ShowQuery
 from flightllm.query import Query, plan
 from flightllm.records import QueryRecord, Stop
 from flightllm.result_batches import ResultBatches
@@ -35,6 +35,7 @@ from flightllm.session_place import SessionPlace
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
 from flightllm.sql.guard import check_bound, check_sql
+from flightllm.sql.keys import NO_KEYS, Keys
 from flightllm.sql.names import TableName
 from flightllm.sql.parameters import bind
 from flightllm.sql.statement import Statement
@@ -516,7 +517,16 @@ def _plan(statement: Statement, services: Services, settings: Settings) -> Query
     if statement.explained is not None:
         return explain_change(statement, statement.explained, services, settings)
     query = plan(statement.query or statement.text, services, settings)
+    if statement.kind == "query" and statement.target is not None:
+        return DescribeQuery(query, _keys(statement.target, services.catalog))
     return ExplainQuery(query, statement) if statement.kind == "explain" else query
+
+
+def _keys(table: TableName, catalog: Catalog) -> Keys:
+    """Return a table's keys; those of `information_schema` are DataFusion's own, and have none."""
+    with suppress(NotFoundError):
+        return catalog.table(table).keys
+    return NO_KEYS
 
 
 def _sum_of(affected: list[int]) -> int:

@@ -36,9 +36,8 @@ from flightllm.vector.manifest import Manifest
 from flightllm.vector.options import IndexOptions
 from flightllm.vector.store import VectorIndexes
 from tests.catalogs import ingest, read, run
-from tests.faults import Durable, Kind, Watch, copied
+from tests.faults import KINDS, Durable, Kind, Watch, copied
 
-KINDS: Sequence[Kind] = ("full", "broken", "broken once", "torn")
 _SECONDS = 60.0
 """After which a process that has not ended hangs."""
 _MOST = 1_000
@@ -292,7 +291,7 @@ class Trial:
         self._files = self._count()
         self._files_refused = files[0] + files[2] - files[1]
         for place, kind in enumerate(KINDS):
-            for n in range(1 + place % self._every, _MOST, self._every):
+            for n in range(1 + place * self._every // len(KINDS) % self._every, _MOST, self._every):
                 if not self._fault(kind, n):
                     break
         self._cut()

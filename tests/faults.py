@@ -25,6 +25,8 @@ from typing import Literal
 
 Kind = Literal["full", "full once", "broken", "broken once", "torn"]
 """No room from the n-th call on, or for it alone; an I/O error likewise; or half of a write, and then no room."""
+KINDS: tuple[Kind, ...] = ("full", "broken", "broken once", "torn")
+"""Those that stores are tried with."""
 
 _X86 = {
     "write": 1, "open": 2, "mmap": 9, "pwrite64": 18, "writev": 20, "msync": 26, "sendfile": 40, "fsync": 74,

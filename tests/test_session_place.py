@@ -138,6 +138,28 @@ def test_system_functions_in_row_filters_mean_who_asks(database: Database) -> No
     assert _rows(ann, "SELECT a, current_user FROM t") == [(2, "ann")]
 
 
+def test_keys_of_described_tables(database: Database) -> None:
+    """DESCRIBE of a table tells the keys of each column, and that nothing enforces these; that of a query does not."""
+    session, ann = database.session(), database.session(Principal("ann", "user"))
+    session.update(
+        "CREATE TABLE refers (a INT REFERENCES x.t ON DELETE CASCADE, b INT UNIQUE, c INT, d INT,"
+        " PRIMARY KEY (b, c), FOREIGN KEY (c, d) REFERENCES refers (b, c))"
+    )
+    session.update("GRANT SELECT ON refers TO ann")
+    expected = [
+        ("a", "Int32", "YES", "FOREIGN KEY REFERENCES x.t (a); not enforced"),
+        ("b", "Int32", "NO", "PRIMARY KEY (b, c); UNIQUE; not enforced"),
+        ("c", "Int32", "NO", "PRIMARY KEY (b, c); FOREIGN KEY (c, d) REFERENCES refers (b, c); not enforced"),
+        ("d", "Int32", "YES", "FOREIGN KEY (c, d) REFERENCES refers (b, c); not enforced"),
+    ]
+    assert _rows(session, "DESCRIBE refers") == _rows(ann, "DESC public.refers") == expected
+    assert {row[3] for row in _rows(session, "DESCRIBE x.v")} == {None}
+    assert {row[3] for row in _rows(session, "DESCRIBE information_schema.tables")} == {None}
+    assert _rows(session, "DESCRIBE SELECT b FROM refers") == [("b", "Int32", "NO")]
+    with pytest.raises(NotFoundError, match="nothing"):
+        session.execute("DESCRIBE nothing")
+
+
 def test_keys_in_the_information_schema(database: Database) -> None:
     """Constraints are listed for those who may read their table."""
     session, ann = database.session(), database.session(Principal("ann", "user"))

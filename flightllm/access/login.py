@@ -133,6 +133,7 @@ class Login:
             return user.principal
         if principal.known or not self.takes_others:
             raise UnauthenticatedError(f"{principal.name!r} is no user of this server any more")
+        _check_no_departed(principal.name, snapshot)
         return principal
 
     def _is_open(self, snapshot: Snapshot) -> bool:
@@ -189,6 +190,7 @@ class Login:
         known_groups = frozenset[str]().union(*(user.groups for user in snapshot.users.values()))
         if not name or name in {LOCAL.name, *ROLES, *known_groups}:
             raise UnauthenticatedError(f"{name!r} is no name of a user")
+        _check_no_departed(name, snapshot)
         role = self._role(name, claims, self._config.default_role)
         try:
             self._store.note(name)
@@ -233,6 +235,19 @@ class Login:
 
     def _signature(self, text: str) -> str:
         return hmac.new(self._store.signing_key() or self._spare_key, text.encode(), "sha256").hexdigest()
+
+
+def _check_no_departed(name: str, snapshot: Snapshot) -> None:
+    """Check that a name proved elsewhere is not that of a user who was dropped here, whose tables would be its own.
+
+    Raises:
+        UnauthenticatedError: it is.
+    """
+    if name in snapshot.departed:
+        raise UnauthenticatedError(
+            f"there was another user {name!r} on this server, whose tables, prompts and queries are there under its"
+            f" name: an admin gives these to you by `flightllm user add {name} --no-password --linked --again`"
+        )
 
 
 def _digest(proof: str) -> str:

@@ -34,6 +34,7 @@ CREATE TABLE IF NOT EXISTS spent (
     user TEXT, day TEXT, calls INTEGER NOT NULL, tokens INTEGER NOT NULL, cost REAL NOT NULL,
     PRIMARY KEY (user, day));
 CREATE TABLE IF NOT EXISTS dropped (name TEXT PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS departed (name TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS linked (name TEXT PRIMARY KEY);
 CREATE TABLE IF NOT EXISTS secrets (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
@@ -108,6 +109,8 @@ class Snapshot:
     policies: tuple[Policy, ...] = ()
     others: frozenset[str] = frozenset()
     """Names that other users had: dropped ones, and those of an identity provider."""
+    departed: frozenset[str] = frozenset()
+    """Of these, the names of dropped users of this server: what they made is there still."""
     closed: bool = False
     """There was a user once: whoever is none is refused from then on, also after the last one is dropped."""
 
@@ -178,6 +181,7 @@ class AccessStore:
                         f"there was another user {user.name!r}, whose tables, prompts and queries the new one would"
                         " have: choose another name, or add --again if that is meant"
                     )
+                database.execute("DELETE FROM departed WHERE name = ?", (user.name,))
                 row = _row(replace(user, password=hashed))
                 database.execute("INSERT INTO users VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
                 _link(database, user)
@@ -218,7 +222,8 @@ class AccessStore:
         with self._changing() as database:
             for table, column in of_user.items():
                 database.execute(f"DELETE FROM {table} WHERE {column} = ?", (name,))
-            database.execute("INSERT OR IGNORE INTO dropped VALUES (?)", (name,))
+            for table in ("dropped", "departed"):
+                database.execute(f"INSERT OR IGNORE INTO {table} VALUES (?)", (name,))
 
     def note(self, name: str) -> None:
         """Keep in mind that a user who is not kept here has this name, and may come to own tables under it."""
@@ -387,7 +392,7 @@ def _usable() -> Iterator[None]:
 
 
 def _read(database: sqlite3.Connection) -> Snapshot:
-    linked, others = _names(database, "linked"), _names(database, "dropped")
+    linked, others, departed = (_names(database, table) for table in ("linked", "dropped", "departed"))
     users = [
         User(name, role, frozenset(json.loads(groups)), tenant, password, Allowance(*allowance), name in linked)
         for name, role, groups, tenant, password, *allowance in database.execute("SELECT * FROM users")
@@ -403,6 +408,7 @@ def _read(database: sqlite3.Connection) -> Snapshot:
         frozenset(Grant(*row) for row in database.execute("SELECT * FROM grants")),
         tuple(Policy(*row) for row in policies),
         others,
+        departed,
         database.execute("SELECT 1 FROM secrets WHERE name = ?", (_CLOSED,)).fetchone() is not None,
     )
 

@@ -109,6 +109,7 @@ class Core:
         return Load(
             draining=self.draining.is_set(),
             running=self.slots.running,
+            left_behind=self.slots.left_behind,
             places=self.slots.size,
             queued=self.slots.queued,
             waits=waits,

@@ -10,6 +10,8 @@ class Load:
 
     draining: bool
     running: int
+    left_behind: int
+    """Of those at work, how many cannot be stopped, though nobody waits for them any more."""
     places: int
     queued: int
     waits: int

@@ -141,7 +141,7 @@ def _take_in(
             lambda: work(Upload(feed, limits.upload_bytes, patience.deadline, core.received.add), stop), place
         )
     feed.read(future)
-    return await_end(future, patience, stop=stop.because, grace_seconds=GRACE_SECONDS)
+    return await_end(future, place, patience, stop=stop.because, grace_seconds=GRACE_SECONDS)
 
 
 def _mode(options: Any) -> IngestMode:

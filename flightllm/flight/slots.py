@@ -23,6 +23,10 @@ class Place:
         """Give it back. Idempotent."""
         self._slots.give_back(self)
 
+    def left_behind(self) -> None:
+        """Count it among those whose work goes on though nobody waits for it, until it is released."""
+        self._slots.leave_behind(self)
+
     def wanted(self) -> bool:
         """Tell whether somebody waits for it who has fewer places than who has it: then it is to be given up."""
         return self._slots.wanted(self)
@@ -55,6 +59,7 @@ class Slots:
         self._places: set[Place] = set()
         self._leaving: set[Place] = set()
         """Places that were said to be wanted."""
+        self._left_behind: set[Place] = set()
         self._held = Held()
         self._waiting: Turns[_Ticket] = Turns()
         self._waits = 0
@@ -120,8 +125,15 @@ class Slots:
             if place in self._places:
                 self._places.remove(place)
                 self._leaving.discard(place)
+                self._left_behind.discard(place)
                 self._held.add(place.asker, -1)
                 self._hand_on()
+
+    def leave_behind(self, place: Place) -> None:
+        """See `Place.left_behind`."""
+        with self._lock:
+            if place in self._places:
+                self._left_behind.add(place)
 
     def _hand_on(self) -> None:
         """Give a free place to the next that waits; the caller holds the lock."""
@@ -158,6 +170,12 @@ class Slots:
         """Return how many places are taken."""
         with self._lock:
             return self.size - self._free
+
+    @property
+    def left_behind(self) -> int:
+        """Return how many places are taken by work that cannot be stopped, and that nobody waits for any more."""
+        with self._lock:
+            return len(self._left_behind)
 
     @property
     def queued(self) -> int:

@@ -63,7 +63,7 @@ def do(
 
     with stopped_by(inner):
         future = begin(function, place)
-    return await_end(future, patience, stop=end, discard=discard, grace_seconds=grace_seconds)
+    return await_end(future, place, patience, stop=end, discard=discard, grace_seconds=grace_seconds)
 
 
 def begin(function: Callable[[], _T], place: Place) -> "Future[_T]":
@@ -88,19 +88,22 @@ def begin(function: Callable[[], _T], place: Place) -> "Future[_T]":
 
 def await_end(
     future: "Future[_T]",
+    place: Place,
     patience: Patience,
     *,
     stop: Callable[[FlightLLMError], None] = lambda _: None,
     discard: Callable[[_T], None] = lambda _: None,
     grace_seconds: float = 0.0,
 ) -> _T:
-    """Return what some work returns, or end the wait; see `do`."""
+    """Return what some work that holds a place returns, or end the wait; see `do`."""
     try:
         while not _ended(future, _POLL_SECONDS):
             patience.check()
     except FlightLLMError as reason:
         stop(reason)
         if not _ended(future, grace_seconds) or isinstance(future.exception(), CancelledError):
+            if not future.done():
+                place.left_behind()
             future.add_done_callback(lambda done: None if done.exception() else discard(done.result()))
             raise
     return future.result()

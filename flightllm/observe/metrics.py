@@ -88,6 +88,8 @@ class _ServerCollector(Collector):
         yield _gauge("flightllm_cache_bytes", "Bytes of the answers kept.", cache.bytes)
         spilled = self._database.spilled_bytes
         yield _counter("flightllm_spilled_bytes", "Bytes that DataFusion wrote to disk for lack of memory.", spilled)
+        text = "Processes that run statements which can take much, or parts of these."
+        yield _gauge("flightllm_isolated_processes", text, self._database.isolated)
         yield _gauge("flightllm_threads", "Threads of the process.", _threads())
 
     def _of_engine(self, replicas: int) -> Iterator[Metric]:
@@ -129,6 +131,8 @@ def _of_replicas(replicas: list[tuple[str, ReplicaStatus]]) -> Iterator[Metric]:
 
 def _of_load(load: Load) -> Iterator[Metric]:
     yield _gauge("flightllm_statements_running", "Statements that are worked on.", load.running)
+    text = "Of these, statements that cannot be stopped, though nobody waits for them any more."
+    yield _gauge("flightllm_statements_left_behind", text, load.left_behind)
     yield _gauge("flightllm_statements_limit", "Statements that may be worked on at once.", load.places)
     yield _gauge("flightllm_statements_queued", "Statements that wait for their turn.", load.queued)
     waits = SummaryMetricFamily("flightllm_queue_wait_seconds", "How long statements waited for their turn.")

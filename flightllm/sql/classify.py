@@ -9,7 +9,7 @@ from flightllm.sql.column_lists import read_column_list
 from flightllm.sql.explain_options import read_explain_options
 from flightllm.sql.external_tables import read_external_table
 from flightllm.sql.index_statements import read_index_statement
-from flightllm.sql.names import TableName, identifier, quoted, read_name, read_parts
+from flightllm.sql.names import TableName, identifier, quoted, read_name, read_parts, table_name
 from flightllm.sql.object_statements import read_object_statement
 from flightllm.sql.place_statements import read_place_statement
 from flightllm.sql.row_change import RowChange
@@ -72,8 +72,10 @@ class _Reader:
         if word in REFUSED:
             raise UnsupportedError(REFUSED[word])
         match word:
-            case "select" | "values" | "describe" | "desc":
+            case "select" | "values":
                 return self._query()
+            case "describe" | "desc":
+                return self._describe()
             case "begin" | "start" | "commit" | "rollback" | "end" | "savepoint" | "release" | "abort":
                 return Statement("transaction", self._rest(0), key=word)
             case _:
@@ -102,6 +104,12 @@ class _Reader:
     def _query(self) -> Statement:
         text = self._rest(0)
         return Statement("query", text, query=text)
+
+    def _describe(self) -> Statement:
+        """Read DESCRIBE; of a table, unlike that of a query, it has a target."""
+        parts, after = read_parts(self._tokens, 1)
+        target = table_name(parts) if parts and after == len(self._tokens) else None
+        return replace(self._query(), target=target)
 
     def _table(self) -> Statement:
         name, after = read_name(self._tokens, 1)

@@ -48,6 +48,16 @@ class Keys:
         """Return the keys that each tell one row from the others, the primary one first."""
         return (*([self.primary] if self.primary else []), *self.unique)
 
+    def told_of(self, column: str) -> str | None:
+        """Return what people are told of a column: the keys that it is part of, and that nothing enforces these."""
+        kinds = [("PRIMARY KEY", self.primary), *(("UNIQUE", key) for key in self.unique)]
+        told = [f"{kind}{_others(key)}" for kind, key in kinds if key is not None and column in key.columns]
+        for foreign in self.foreign:
+            if column in foreign.columns:
+                referred = f" ({', '.join(foreign.references)})" if foreign.references else ""
+                told.append(f"FOREIGN KEY{_others(foreign)} REFERENCES {foreign.table.display}{referred}")
+        return f"{'; '.join(told)}; not enforced" if told else None
+
     def as_json(self) -> dict[str, object]:
         """Return what `of_json` reads."""
         return {
@@ -77,6 +87,11 @@ class Keys:
 
 
 NO_KEYS = Keys()
+
+
+def _others(key: Key | ForeignKey) -> str:
+    """Return the columns of a key that has several."""
+    return f" ({', '.join(key.columns)})" if len(key.columns) > 1 else ""
 
 
 def _key_json(key: Key | ForeignKey) -> dict[str, object]:

@@ -50,7 +50,8 @@ class Statement:
     """One statement, taken apart as far as its kind asks for; `text` has no trailing `;` and no comment around it.
 
     `query` is the text of the query itself, of the one inside EXPLAIN, CREATE TABLE AS, CREATE VIEW, or of the rows
-    INSERT INTO adds; of a simple UPDATE or DELETE it counts the rows that it changes.
+    INSERT INTO adds; of a simple UPDATE or DELETE it counts the rows that it changes. A query with a `target` is the
+    DESCRIBE of a table.
 
     `exists_ok` stands for IF NOT EXISTS and IF EXISTS. `key` of a setting has no `flightllm.` before it. `columns` of
     `search_path` are schemas.

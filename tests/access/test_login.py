@@ -222,6 +222,23 @@ def test_a_user_added_while_another_of_the_name_is_logged_in(store: AccessStore,
         login.current(carol)
 
 
+def test_a_signed_name_of_a_dropped_user(store: AccessStore, issuer: Issuer) -> None:
+    """What a dropped user made does not become an identity provider's user's, unless an admin says so."""
+    login = _signed(store, issuer, default_role="readonly")
+    carol = login.by_token(issuer.token(role="user"))
+    for name in ("alice", "carol"):
+        if name == "carol":
+            store.add_user(User("carol", "user"), again=True)
+        store.drop_user(name)
+        with pytest.raises(UnauthenticatedError, match=f"there was another user '{name}' on this server"):
+            login.by_token(issuer.token(sub=name, role="user"))
+    with pytest.raises(UnauthenticatedError, match="there was another user 'carol'"):
+        login.current(carol)
+    assert login.by_token(issuer.token(sub="dan", role="user")).name == "dan"
+    store.add_user(User("carol", "user", linked=True), again=True)
+    assert login.current(carol).name == login.by_token(issuer.token(role="user")).name == "carol"
+
+
 def test_a_signed_name_that_is_a_group(store: AccessStore, issuer: Issuer) -> None:
     """What is granted to a group is for its members, not for who has its name elsewhere; added users are."""
     login = _signed(store, issuer, default_role="readonly")

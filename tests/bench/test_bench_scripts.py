@@ -236,3 +236,16 @@ def test_eviction_speed_measures_a_running_engine() -> None:
     assert figures["free"] == 1_999
     assert figures["microseconds"] > 0
     assert figures["throughput"] > 0
+
+
+@pytest.mark.slow
+def test_hostile_tells_what_others_see() -> None:
+    """The attack on a server ends, and counts the answers of who asks beside it, failures, deaths and memory."""
+    command = [sys.executable, "-m", "bench.hostile", "--json", "--only", "levenshtein, smaller", "--seconds", "1"]
+    done = subprocess.run(command, cwd=_ROOT, capture_output=True, text=True, check=False)
+    figures = json.loads(done.stdout.splitlines()[-1])
+    assert (figures["bench"], figures["hostile"], figures["failures"], figures["deaths"]) == ("hostile", 1, 0, 0)
+    assert figures["answers"] > 0
+    assert 0 < figures["p50"] <= figures["p99"] <= figures["max"]
+    assert 0 < figures["peak_mib"] < 8 << 10
+    assert figures["isolated_peak_mib"] > 0

@@ -1,4 +1,4 @@
-"""Sessions' schemas, temporary tables, keys and transactions, as ADBC, SQLAlchemy, pandas and polars use them."""
+"""Sessions' schemas, temporary tables, keys and transactions, as ADBC, pandas and polars use them."""
 
 import warnings
 from collections.abc import Iterator
@@ -11,16 +11,8 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from flightllm.database import Database
-from flightllm.flight.server import FlightSqlServer
 from tests.servers import ServerProcess
 
-with warnings.catch_warnings():  # the package is older than its dependencies
-    warnings.simplefilter("ignore")
-    import flightsql.sqlalchemy
-    import sqlalchemy
-
-_ = flightsql
 SCHEMA = "adbc.connection.db_schema"
 
 
@@ -119,37 +111,3 @@ def test_pandas_and_polars(process: ServerProcess) -> None:
         assert made.write_database("from_polars", connection, engine="adbc") == 1
         made.write_database("from_polars", connection, engine="adbc", if_table_exists="append")
         assert pl.read_database("SELECT count(*) AS n FROM from_polars", connection)["n"].to_list() == [2]
-
-
-@pytest.fixture
-def engine(server: FlightSqlServer) -> Iterator[Any]:
-    """Make an SQLAlchemy engine."""
-    features = "&feature-sqlalchemy-prepared-statements=on&feature-sqlalchemy-primary-keys=on"
-    engine = sqlalchemy.create_engine(f"datafusion+flightsql://u:p@127.0.0.1:{server.port}?insecure=True{features}")
-    yield engine
-    engine.dispose()
-
-
-def test_sqlalchemy_creates_tables_with_keys(engine: Any, database: Database) -> None:
-    """Table.create with keys of all kinds and types of SQLAlchemy's own works, and the keys are reflected."""
-    metadata, types = sqlalchemy.MetaData(), sqlalchemy
-    sqlalchemy.Table(
-        "parents", metadata, types.Column("id", types.Integer, primary_key=True), types.Column("name", types.Unicode(9))
-    )
-    children = sqlalchemy.Table(
-        "children",
-        metadata,
-        types.Column("id", types.BigInteger, primary_key=True),
-        types.Column("parent", types.Integer, types.ForeignKey("parents.id", ondelete="CASCADE"), nullable=False),
-        types.Column("born", types.DateTime),
-        types.Column("blob", types.LargeBinary),
-        types.Column("price", types.Numeric(10, 2), server_default="0"),
-        types.UniqueConstraint("parent", "born", name="one"),
-    )
-    metadata.create_all(engine, checkfirst=False)
-    keys = database.session().catalog.table("children").keys
-    assert (keys.primary.columns, keys.unique[0].name) == (("id",), "one")  # type: ignore[union-attr]  # it has one
-    assert (keys.foreign[0].table.name, keys.foreign[0].on_delete) == ("parents", "CASCADE")
-    assert sqlalchemy.inspect(engine).get_pk_constraint("children", "public")["constrained_columns"] == ["id"]
-    children.drop(engine, checkfirst=False)
-    assert "children" not in sqlalchemy.inspect(engine).get_table_names("public")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pytest
+import structlog
 from pyarrow import flight
 
 from flightllm.database import Database
@@ -82,6 +83,21 @@ def test_each_object_is_made_once(bare: flight.FlightClient, knows_is_update: bo
 def test_counts(bare: flight.FlightClient, sql: str, updated: int) -> None:
     """What counts no rows answers 0 whichever way it is sent, DML its rows; never -1."""
     assert count(put(bare, descriptor("CommandStatementUpdate", query=sql), NOTHING)) == updated
+
+
+@pytest.mark.parametrize("knows_is_update", [True, False])
+def test_indexes_are_refreshed_once(bare: flight.FlightClient, database: Database, knows_is_update: bool) -> None:
+    """REFRESH and CREATE of an index answer its rows, DROP none; each does its work once."""
+    pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
+    database.session().update("CREATE TABLE points AS SELECT [1.0, 2.0] AS place")
+    statements = (
+        *("CREATE VECTOR INDEX near ON points(place)", "REFRESH VECTOR INDEX near"),
+        *("INSERT INTO points VALUES ([3.0, 4.0])", "REFRESH VECTOR INDEX near", "DROP VECTOR INDEX near"),
+    )
+    with structlog.testing.capture_logs() as logs:
+        found = [execute(bare, statement, knows_is_update=knows_is_update) for statement in statements]
+    assert sum(one["event"] == "vector index built" for one in logs) == 3
+    assert [(done.updated, done.rows) for done in found] == [(count, None) for count in (1, 1, 1, 2, 0)]
 
 
 @pytest.mark.parametrize("sql", ["CREATE TABLE made (a INT)", "SET flightllm.cache = off"])

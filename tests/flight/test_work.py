@@ -34,9 +34,10 @@ def test_what_runs_on_keeps_its_place() -> None:
     patience = Patience(lambda: False, OVER.start())
     with pytest.raises(StatementTimeoutError, match=r"\[limits\] statement_seconds = 0 is the most"):
         do(slow, place, patience, stop=reasons.append, discard=discarded.append)
-    assert (slots.running, discarded, len(reasons)) == (1, [], 1)
+    assert (slots.running, slots.left_behind, discarded, len(reasons)) == (1, 1, [], 1)
     go_on.set()
     await_true(lambda: not slots.running)
+    assert slots.left_behind == 0
     await_true(lambda: discarded == [7])
 
 
@@ -78,7 +79,7 @@ def test_errors_and_clients_that_go() -> None:
         do(broken, slots.take(Asker("a", "1"), lambda: False), Patience(lambda: False))
     with pytest.raises(CancelledError):
         do(go_on.wait, slots.take(Asker("a", "1"), lambda: False), Patience(lambda: True))
-    assert slots.running == 1
+    assert (slots.running, slots.left_behind) == (1, 1)
     go_on.set()
     await_true(lambda: not slots.running)
 
@@ -93,7 +94,7 @@ def test_planning_is_left_behind(server: FlightSqlServer, database: Any) -> None
         with pytest.raises(flight.FlightTimedOutError, match="statement_seconds"):
             bare.get_flight_info(command)
         slots = server._core.slots
-        assert (slots.running, database.records) == (1, [])
+        assert (slots.running, server.load().left_behind, database.records) == (1, 1, [])
         database.may_plan.set()
         await_true(lambda: not slots.running)
         assert database.records[0].cancelled.wait(30)

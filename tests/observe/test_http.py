@@ -15,6 +15,7 @@ from flightllm.config import HttpConfig, LimitsConfig
 from flightllm.database import Database
 from flightllm.errors import ConfigError
 from flightllm.flight.server import FlightSqlServer
+from flightllm.flight.turns import Asker
 from flightllm.llm.health import Health
 from flightllm.observe.http import HttpServer
 from flightllm.operators import cache as cache_module
@@ -127,6 +128,29 @@ def test_scrapes_count_the_answers_once_in_a_while(
         assert counts == [20, 20]
         cursor.execute("TRUNCATE TABLE system.cache")
         assert _metrics(http_server)["flightllm_cache_entries"] == 0
+
+
+def test_what_cannot_be_stopped_is_counted(server: FlightSqlServer, database: Database) -> None:
+    """Work that goes on though nobody waits for it is told while it goes on, and so are statements run apart."""
+    with HttpServer(LOCAL, database, server) as http_server:
+
+        def told() -> list[float]:
+            found = _metrics(http_server)
+            return [found[f"flightllm_{name}"] for name in ("statements_left_behind", "isolated_processes")]
+
+        place = server._core.slots.take(Asker("ann", ""), lambda: False)
+        assert told() == [0, 0]
+        place.left_behind()
+        assert told() == [1, 0]
+        place.release()
+        place.left_behind()  # too late: it ended in the meantime
+        rows = "SELECT repeat(CAST(value AS VARCHAR), 10000) AS x FROM generate_series(1, 20)"
+        result = database.session().execute(rows)
+        assert told() == [0, 0]
+        next(iter(result.batches))
+        assert told() == [0, 1]
+        result.batches.close()
+        assert told() == [0, 0]
 
 
 def test_a_running_query_counts(server: FlightSqlServer, database: Database) -> None:

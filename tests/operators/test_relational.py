@@ -4,8 +4,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 
+import pyarrow as pa
 import pytest
-from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext
+from datafusion import RuntimeEnvBuilder, SessionConfig, SessionContext, udf
 
 from flightllm.database import Database
 from flightllm.errors import CancelledError, SqlError, UnsupportedError
@@ -52,6 +53,33 @@ def stopped(result: QueryResult) -> BaseException | None:
     thread.join(PATIENCE)
     assert not thread.is_alive()
     return raised[0] if raised else None
+
+
+def test_a_kept_error_keeps_nothing_running(loop: Loop) -> None:
+    """DataFusion stops once a query is cancelled, though the error that says so, and all that it knows, is kept."""
+    calls = 0
+
+    def seen(values: pa.Array) -> pa.Array:
+        nonlocal calls
+        calls += 1
+        return values
+
+    context = SessionContext(SessionConfig().with_target_partitions(2))
+    context.register_udf(udf(seen, [pa.int64()], pa.int64(), "volatile", "seen"))
+    context.register_udf(udf(lambda values: values, [pa.int64()], pa.int64(), "volatile", "same"))
+    numbers = "SELECT value FROM generate_series(1, 1000000000000)"
+    endless = f"SELECT sum(seen(value)) FROM ({numbers} UNION ALL {numbers}) AS q"
+    with pytest.raises(CancelledError) as kept:
+        list(loop.stream(context.sql(endless), lambda: calls > 3))
+
+    def idle() -> bool:
+        """Tell whether it does nothing while another query calls Python a thousand times."""
+        before = calls
+        list(loop.stream(context.sql("SELECT sum(same(value)) FROM generate_series(1, 8000000)"), lambda: False))
+        return calls == before
+
+    await_true(idle)
+    assert kept.value.__traceback__ is not None
 
 
 def test_what_is_spilled_is_counted(loop: Loop) -> None:

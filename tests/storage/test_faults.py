@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults import CAUGHT, TO_READ, can_inject
+from tests.faults import CAUGHT, KINDS, TO_READ, can_inject
 
 EVERY_KIND = bool(os.environ.get("FLIGHTLLM_ALL_FAULTS"))
 """Try each kind of fault at each call: takes an hour. Else the kinds take turns, so that each call fails in one way."""
@@ -25,6 +25,9 @@ CHANGES = [
     *(("cache", one) for one in ("put", "reopened")),
     ("emptied", "clear"),
 ]
+_LONG = [("indexes", one) for one in ("build", "build_trained", "build_again", "extend")]
+"""They make some 200 calls."""
+_SLOW = (pytest.mark.slow,)
 _ONE_THREAD = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
@@ -82,19 +85,35 @@ def run(*arguments: str, seconds: float) -> str:
     return ran.stdout
 
 
+def check_faults(store: str, change: str, every: int, seconds: float) -> None:
+    """Let calls of a change fail in turn, and check what is there then; see `tests.fault_stores`."""
+    if store == "indexes":
+        pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
+    printed = run(sys.executable, "-m", "tests.fault_stores", store, change, str(every), seconds=seconds)
+    found = json.loads(printed.splitlines()[-1])
+    assert found["wrong"] == []
+    assert found["faults"] > 0
+    assert found["cuts"] > 0
+
+
+@pytest.mark.parametrize(
+    ("store", "change"),
+    [
+        pytest.param(store, change, id=f"{store}-{change}", marks=_SLOW if (store, change) in _LONG else ())
+        for store, change in CHANGES
+    ],
+)
+def test_each_tenth_call_fails(store: str, change: str) -> None:
+    """The same as below where one call in ten fails, each by the next kind of fault."""
+    check_faults(store, change, 10 * len(KINDS), seconds=250)
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(3_600)
 @pytest.mark.parametrize(("store", "change"), CHANGES, ids=[f"{store}-{change}" for store, change in CHANGES])
 def test_each_call_fails(store: str, change: str) -> None:
     """What was said to be done is there in another process, what was refused is not, and the store goes on working."""
-    if store == "indexes":
-        pytest.importorskip("faiss", reason="the extra 'vector' is not installed")
-    every = "1" if EVERY_KIND else "4"
-    printed = run(sys.executable, "-m", "tests.fault_stores", store, change, every, seconds=3_500)
-    found = json.loads(printed.splitlines()[-1])
-    assert found["wrong"] == []
-    assert found["faults"] > 0
-    assert found["cuts"] > 0
+    check_faults(store, change, 1 if EVERY_KIND else len(KINDS), seconds=3_500)
 
 
 @pytest.mark.slow

@@ -24,6 +24,8 @@ _PROBE = 1e6
 """Bytes that a recursive query's columns are given to see how these grow."""
 _GROWTH, _TURNS = 1.5, 50
 _MANY = 1e5
+_READ_ROWS, _PAIRS = 8_192, 1e9
+"""Rows that a table is read by; pairs of rows that a join can look at between two of these, when alone it stops."""
 _FRAMED = frozenset(["sum", "count", "avg", "mean", "min", "max", "var", "stddev", "first_value", "last_value"])
 """Aggregates that a sliding frame does not compute anew for each row."""
 _OFFSET = re.compile(r"(?:ROWS|RANGE|GROUPS) BETWEEN (\S+) PRECEDING")
@@ -38,6 +40,8 @@ class Relation:
     rows: float
     widest: float = 0
     """Rows of its largest input, where it is a cross join."""
+    pairs: float = 0
+    """Pairs of rows that joins without an equation look at before they can be stopped, until a filter has one."""
     by_name: dict[str, Value] = field(init=False, default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
@@ -96,6 +100,8 @@ class Relations:
         if not inputs:
             return self._leaf(plan, variant)
         given = inputs[0]
+        if type(variant).__name__ not in {"Join", "Filter", "SubqueryAlias"}:
+            self._check_pairs(given)
         known: Mapping[str, Callable[[], Relation]] = {
             "Projection": lambda: self._projection(variant, given),
             "Filter": lambda: self._filter(plan, variant, given),
@@ -123,6 +129,11 @@ class Relations:
                 raise UnboundedError(f"nothing is known of the operator {plan.display()[:40]}")
             case _:
                 return Relation((), 1)
+
+    def _check_pairs(self, given: Relation) -> None:
+        """Count a join that cannot be stopped in time as one that keeps too much: it only does harm as it runs."""
+        if given.pairs > _PAIRS:
+            self._budget.stall("a join that compares all rows with all others")
 
     def _sort(self, variant: Any, given: Relation) -> Relation:
         self._all(given, [key.expr() for key in variant.sort_exprs()])
@@ -186,11 +197,13 @@ class Relations:
         widest = max(left.rows, right.rows, left.widest, right.widest)
         kind = str(variant.join_type())
         if "Semi" in kind or "Anti" in kind or "Mark" in kind:
-            return left if kind.startswith("Left") else right
+            side = left if kind.startswith("Left") else right
+            return side if on or condition is None else replace(side, pairs=_pairs(left, right))
         equal = on or (condition is not None and " = " in _expression(condition).canonical_name())
         rows = min(both.rows, _MATCHES * widest) if equal else both.rows
         columns = (*_times(left, rows), *_times(right, rows))
-        return Relation(columns, rows, 0 if equal else widest)
+        pairs = max(left.pairs, right.pairs, 0 if equal else _pairs(left, right))
+        return Relation(columns, rows, 0 if equal else widest, pairs)
 
     def _aggregate(self, variant: Any, given: Relation) -> Relation:
         groups = [_expression(raw) for raw in variant.group_by_exprs()]
@@ -372,6 +385,10 @@ def _times(relation: Relation, rows: float) -> list[tuple[str, Value]]:
 
 def _fewer(relation: Relation, rows: float) -> Relation:
     return Relation(relation.columns, min(rows, relation.rows))
+
+
+def _pairs(left: Relation, right: Relation) -> float:
+    return left.rows * min(right.rows, _READ_ROWS)
 
 
 def _union(inputs: Sequence[Relation]) -> Relation:

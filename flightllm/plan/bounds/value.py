@@ -89,7 +89,7 @@ class Budget:
         self._any = limits is None
         self._bytes = self._steps = self._constant_bytes = self._constant_steps = 0.0
         self.exceeded: Unbounded | None = None
-        """What is kept that takes too much, though only where the statement runs."""
+        """What takes too much memory or time, though only where the statement runs."""
 
     def charge(self, name: str, made: Value, steps: float, rows: float) -> None:
         """Count one call.
@@ -116,6 +116,11 @@ class Budget:
         """Count what an operator keeps in memory while it runs; see `exceeded`."""
         if size > self.kept and not self._any and self.exceeded is None:
             self.exceeded = Unbounded(f"{name} can keep {_size(size)} in memory", while_planned=False)
+
+    def stall(self, name: str) -> None:
+        """Count what an operator does without a break for longer than it should; see `exceeded`."""
+        if not self._any and self.exceeded is None:
+            self.exceeded = Unbounded(f"{name} can take so long that nothing stops it meanwhile", while_planned=False)
 
 
 def _size(size: float) -> str:

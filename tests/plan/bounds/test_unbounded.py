@@ -10,6 +10,7 @@ import pytest
 from datafusion import SessionContext
 
 from flightllm.catalog.contexts import plain_config
+from flightllm.catalog.sizes import TableSize
 from flightllm.config import LimitsConfig
 from flightllm.errors import UnsupportedError
 from flightllm.plan.bounds import unbounded
@@ -81,6 +82,37 @@ def test_views() -> None:
     context.sql("CREATE VIEW v1 AS SELECT repeat(s, 1000) AS c FROM wide").collect()
     context.sql("CREATE VIEW v2 AS SELECT c || c || c || c AS c FROM v1").collect()
     assert unbounded(context, context.sql("SELECT length(c || c) FROM v2"), LimitsConfig()) is not None
+
+
+@pytest.mark.parametrize(
+    ("sql", "stops"),
+    [
+        ("SELECT sum(a.n * b.n) FROM wide a, wide b", False),
+        ("SELECT sum(a.n * b.n) FROM wide a CROSS JOIN wide b WHERE a.n < b.n", False),
+        ("SELECT count(*) FROM wide a LEFT JOIN wide b ON a.n + b.n < 0", False),
+        ("SELECT count(*) FROM wide a WHERE EXISTS (SELECT 1 FROM wide b WHERE b.n > a.n)", False),
+        ("SELECT sum(a.n * b.n) FROM wide a, wide b WHERE a.n = b.n", True),
+        ("SELECT count(*) FROM wide a LEFT JOIN wide b ON a.n = b.n AND a.n + b.n < 0", True),
+        ("SELECT count(*) FROM wide a, wide b, wide c WHERE a.n = b.n AND b.n = c.n", True),
+        ("SELECT count(*) FROM small a, wide b", True),
+    ],
+)
+def test_joins_that_cannot_be_stopped(sql: str, stops: bool) -> None:
+    """DataFusion stops between two parts of a table: a join of all rows with all rows may take hours for one."""
+
+    class Sized(SessionContext):
+        """Knows how many rows the tables of the server's have."""
+
+        @staticmethod
+        def sizes(_: str, table: str) -> TableSize:
+            return TableSize(1_000 if table == "small" else 200_000)
+
+    context = Sized(plain_config())
+    for name in TABLES:
+        context.sql(f"CREATE TABLE {name} (n BIGINT, s VARCHAR)").collect()
+    found = unbounded(context, context.sql(sql), LimitsConfig())
+    assert (found is None) is stops
+    assert found is None or not found.while_planned
 
 
 def test_table_functions() -> None:
