@@ -76,15 +76,18 @@ class Learned:
             known = list(self._options.items())[-1:]
         return max(0, known[0][1] - count(known[0][0])) if known else 0
 
-    def length(self, function: str) -> float | None:
-        """Return the share of `max_tokens` that free texts took, those of a function if there are enough; else None."""
+    def length(self, function: str, max_tokens: int) -> float | None:
+        """Return how many tokens a free text takes on average, at most `max_tokens`; None while too few are known.
+
+        The texts are those of the function if there are enough of them, else those of all functions.
+        """
         with self._lock:
             sites = [(a, seen) for a, seen in self._sites.items() if a[2].constraint is None]
         own = [(a, seen) for a, seen in sites if a[0] == function]
         for some in (own, sites):
-            if sum(seen.count for _, seen in some) >= _ENOUGH:
-                allowed = sum(seen.count * a[2].max_tokens for a, seen in some)
-                return sum(seen.tokens for _, seen in some) / allowed
+            count = sum(seen.count for _, seen in some)
+            if count >= _ENOUGH:
+                return min(max_tokens, sum(seen.tokens for _, seen in some) / count)
         return None
 
     def alike(self, asked: Asked) -> list[str]:

@@ -250,8 +250,8 @@ class PredictingEngine:
             alike = sorted(self._learned.alike(asked))
             return salt, _one_of(alike or parameters.constraint.options), self._reported_tokens
         if parameters.constraint is None:
-            share = self._learned.length(asked[0])
-            length = parameters.max_tokens if share is None else max(1, round(share * parameters.max_tokens))
+            mean = self._learned.length(asked[0], parameters.max_tokens)
+            length = parameters.max_tokens if mean is None else max(1, round(mean))
             return salt, answerer(None), lambda _: length
         return salt, answerer(parameters.constraint), lambda text: self._engine.count_tokens(text) + 1
 

@@ -100,6 +100,19 @@ def test_free_text_takes_all_its_tokens() -> None:
     assert {c.completion_tokens for c in ask(engine, requests(5, Parameters(32)))} == {32}
 
 
+@pytest.mark.parametrize(
+    ("earlier", "tokens", "now", "predicted"), [(4_000, 30, 64, 30), (64, 60, 4_000, 60), (4_000, 900, 64, 64)]
+)
+def test_length_of_a_free_text(earlier: int, tokens: int, now: int, predicted: int) -> None:
+    """A new call's text is as long as the function's earlier ones, whatever bound they had, up to its own bound."""
+    learned = Learned()
+    asked = asked_by(replace(requests(1)[0], instruction="Another call.", parameters=Parameters(earlier)))
+    for i in range(20):
+        learned.observe(asked, Completion(i, "A text.", None, 10, 0, tokens))
+    engine = PredictingEngine(FakeEngine("demo", 8, FakeOptions()), learned, 8)
+    assert {c.completion_tokens for c in ask(engine, requests(5, Parameters(now)))} == {predicted}
+
+
 def test_orders_of_fields() -> None:
     """It counts how often the fields came in which order, per call site."""
     engine = PredictingEngine(FakeEngine("demo", 8, FakeOptions()), Learned(), 8)
