@@ -17,7 +17,7 @@ FUNCTION = AIFunction(
 ```
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Self, TypeAlias, TypeVar
@@ -37,6 +37,13 @@ class Entries:
     """A constant such as `{'urgent': 'needs an answer today', 'other': NULL}`; numbers as keys are texts here."""
 
     items: "tuple[tuple[str, Literal], ...]"
+
+    @classmethod
+    def of(cls, keys: "Sequence[Literal]", values: "Sequence[Literal]") -> "Entries | None":
+        """Return the entries of keys and values that stand in the same order; None where one lacks its other."""
+        if len(keys) != len(values):
+            return None
+        return cls(tuple((str(key), value) for key, value in zip(keys, values, strict=True)))
 
 
 Literal: TypeAlias = "str | int | float | bool | tuple[Literal, ...] | Entries | None"

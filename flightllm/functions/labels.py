@@ -11,7 +11,7 @@ from typing import Any
 
 from flightllm.errors import AICallError
 from flightllm.functions.base import Entries, Literal
-from flightllm.texts import well_formed_value
+from flightllm.texts import excerpt, well_formed_value
 
 _OF_LABEL = ("label", "description", "examples")
 
@@ -20,7 +20,7 @@ def read_labels(value: Literal, name: str) -> Literal:
     """Return labels as a tuple of texts, or as entries where SQL says what some label means.
 
     Raises:
-        AICallError: they are no labels, or not distinct and not empty.
+        AICallError: they are no labels, or not distinct and not empty; names the label and its place.
     """
     entries = [(label.strip(), meaning) for label, meaning in _read(value, name)]
     labels = tuple(label for label, _ in entries)
@@ -43,11 +43,13 @@ def read_names(value: Literal, name: str) -> tuple[str, ...]:
 
 
 def read_meanings(value: Literal, name: str) -> Entries:
-    """Return what each of some values means, given as entries or as a list of pairs.
+    """Return what each of some values means, given as entries, as a list of pairs, or as a text with these as JSON.
 
     Raises:
-        AICallError: it is neither, or a meaning is no text.
+        AICallError: it is none of these, or a meaning is no text.
     """
+    if isinstance(value, str):
+        value = read_json(value)
     pairs = value.items if isinstance(value, Entries) else value if isinstance(value, tuple) else ()
     found = tuple((str(pair[0]), pair[1]) for pair in pairs if isinstance(pair, tuple) and len(pair) == 2)
     told = all(isinstance(meaning, str) and meaning.strip() for _, meaning in found)
@@ -87,50 +89,62 @@ def _read(value: Literal, name: str) -> Sequence[tuple[str, str | None]]:
     if isinstance(value, str):
         value = read_json(value)
     if isinstance(value, Entries) and value.items:
-        return [_described(label, meaning, name) for label, meaning in value.items]
+        return [_described(label, meaning, name, place) for place, (label, meaning) in enumerate(value.items, 1)]
     if not isinstance(value, tuple) or not value:
         raise _unreadable(name)
-    return [_label(item, name) for item in value]
+    return [_label(item, name, place) for place, item in enumerate(value, 1)]
 
 
-def _described(label: str, meaning: Literal, name: str) -> tuple[str, str | None]:
+def _described(label: str, meaning: Literal, name: str, place: int) -> tuple[str, str | None]:
     """Return a label with what it means, which is a text or entries with a description."""
     if isinstance(meaning, Entries):
-        return _label(Entries((("label", label), *meaning.items)), name)
-    return label, _meaning(meaning, label, name)
+        return _label(Entries((("label", label), *meaning.items)), name, place)
+    return label, _meaning(meaning, label, name, place)
 
 
-def _label(item: Literal, name: str) -> tuple[str, str | None]:
+def _label(item: Literal, name: str, place: int) -> tuple[str, str | None]:
     """Return one label of a list, and what it means."""
     if isinstance(item, str | int | float) and not isinstance(item, bool):
         return str(item), None
     if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str):
-        return item[0], _meaning(item[1], item[0], name)
+        return item[0], _meaning(item[1], item[0], name, place)
     given = dict(item.items) if isinstance(item, Entries) else {}
     label = given.get("label")
     if not isinstance(label, str):
-        raise _unreadable(name)
+        raise _unreadable(name, f"; label {place} is {_shown(item)}")
+    where = f"label {place}, {label!r}"
     if unknown := [key for key in given if key not in _OF_LABEL]:
-        raise AICallError(f"{name}: the label {label!r} has {unknown[0]!r}; {', '.join(_OF_LABEL)} are known")
-    meaning, texts = _meaning(given.get("description"), label, name), given.get("examples")
+        raise AICallError(f"{name}: {where}, has {unknown[0]!r}; {', '.join(_OF_LABEL)} are known")
+    meaning, texts = _meaning(given.get("description"), label, name, place), given.get("examples")
     if texts is None:
         return label, meaning
-    shown = "; ".join(read_names(texts, f"{name}: the examples of {label!r}"))
+    shown = "; ".join(read_names(texts, f"{name}: the examples of {where},"))
     return label, f"{meaning or ''} (for example: {shown})".strip()
 
 
-def _meaning(value: Literal, label: str, name: str) -> str | None:
+def _meaning(value: Literal, label: str, name: str, place: int) -> str | None:
     if value is not None and not isinstance(value, str):
-        raise AICallError(f"{name}: what the label {label!r} means must be text")
+        raise AICallError(f"{name}: the meaning of label {place}, {label!r}, must be text, not {_shown(value)}")
     return (value or "").strip() or None
 
 
-def _check_distinct(labels: Sequence[str], name: str) -> None:
-    if not all(labels) or len(set(labels)) < len(labels):
-        raise AICallError(f"{name} must be distinct and not empty: {', '.join(map(repr, labels))}")
+def _check_distinct(values: Sequence[str], name: str) -> None:
+    """Check that no value is empty and no two are equal. Places in the error count from 1."""
+    first: dict[str, int] = {}
+    for place, value in enumerate(values, 1):
+        if not value:
+            raise AICallError(f"{name} must not be empty: number {place} is ''")
+        if value in first:
+            raise AICallError(f"{name} must be distinct: number {place} is {value!r}, as number {first[value]} is")
+        first[value] = place
 
 
-def _unreadable(name: str) -> AICallError:
+def _shown(value: Literal) -> str:
+    return excerpt(json.dumps(as_json(value), ensure_ascii=False), 60)
+
+
+def _unreadable(name: str, found: str = "") -> AICallError:
     return AICallError(
         f"{name} must be a list of texts such as ['a', 'b'], or say what each label means: {{'a': '…', 'b': '…'}}"
+        f"{found}"
     )

@@ -214,11 +214,7 @@ class _Binder:
         given = [self._constant(argument.value) for argument in value.scalar_function.arguments]
         if name == "make_array":
             return _list(given)
-        lists = [one.value for one in given if one is not None and isinstance(one.value, tuple)]
-        if len(given) != 2 or len(lists) != 2 or len(lists[0]) != len(lists[1]):
-            return None
-        keys, values = lists
-        return _entries([(Constant(key), Constant(one)) for key, one in zip(keys, values, strict=True)])
+        return _entries(*given) if len(given) == 2 else None
 
     def _anchor(self, stub: str) -> int:
         if stub not in self._anchors:
@@ -238,7 +234,8 @@ def _literal(literal: Expression.Literal) -> Constant | None:
     if kind == "list":
         return _list([_literal(item) for item in literal.list.values])
     if kind == "map":
-        return _entries([(_literal(one.key), _literal(one.value)) for one in literal.map.key_values])
+        pairs = literal.map.key_values
+        return _entries(_list([_literal(one.key) for one in pairs]), _list([_literal(one.value) for one in pairs]))
     if kind not in _VALUES:
         return None
     value = getattr(literal, kind)
@@ -251,9 +248,12 @@ def _list(items: Sequence[Constant | None]) -> Constant | None:
     return Constant(tuple(values)) if len(values) == len(items) else None
 
 
-def _entries(items: Sequence[tuple[Constant | None, Constant | None]]) -> Constant | None:
-    found = [(str(key.value), value.value) for key, value in items if key is not None and value is not None]
-    return Constant(Entries(tuple(found))) if len(found) == len(items) else None
+def _entries(keys: Constant | None, values: Constant | None) -> Constant | None:
+    """Return entries of two lists; None where one of them is no constant list, or the lists differ in length."""
+    if keys is None or values is None or not isinstance(keys.value, tuple) or not isinstance(values.value, tuple):
+        return None
+    entries = Entries.of(keys.value, values.value)
+    return None if entries is None else Constant(entries)
 
 
 def _shown(argument: Argument) -> str:

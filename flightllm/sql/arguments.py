@@ -101,7 +101,10 @@ def _value(tokens: Sequence[Token], start: int, depth: int) -> tuple[Literal, in
 
 
 def _constructed(tokens: Sequence[Token], start: int, depth: int) -> tuple[Literal, int]:
-    """Read what a word constructs: `ARRAY[…]`, `struct(…)`, `MAP {…}`, `MAP([keys], [values])`, `arrow_cast(…)`."""
+    """Read what a word constructs: `ARRAY[…]`, `struct(…)`, `MAP {…}`, `MAP([keys], [values])`, `arrow_cast(…)`.
+
+    Spark's `MAP(key, value, …)` is read too.
+    """
     word, bracket = tokens[start].text.lower(), start + 1
     if word == "map" and tokens[bracket].is_symbol("{"):
         return _entries(tokens, bracket, depth)
@@ -114,9 +117,11 @@ def _constructed(tokens: Sequence[Token], start: int, depth: int) -> tuple[Liter
                 raise _NoConstantError
             return items[0], end
         case "map":
-            if len(items) != 2 or not isinstance(items[0], tuple) or not isinstance(items[1], tuple):
+            if len(items) == 2 and isinstance(items[0], tuple) and isinstance(items[1], tuple):
+                return _paired(items[0], items[1]), end
+            if any(not isinstance(key, str | int | float) for key in items[::2]):
                 raise _NoConstantError
-            return _paired(items[0], items[1]), end
+            return _paired(items[::2], items[1::2]), end
         case "named_struct":
             return _paired(items[::2], items[1::2]), end
         case _:
@@ -124,9 +129,9 @@ def _constructed(tokens: Sequence[Token], start: int, depth: int) -> tuple[Liter
 
 
 def _paired(keys: Sequence[Literal], values: Sequence[Literal]) -> Entries:
-    if len(keys) != len(values):
+    if (entries := Entries.of(keys, values)) is None:
         raise _NoConstantError
-    return Entries(tuple((str(key), value) for key, value in zip(keys, values, strict=True)))
+    return entries
 
 
 def _nested(tokens: Sequence[Token], start: int, depth: int) -> tuple[Literal, int]:

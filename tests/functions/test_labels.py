@@ -24,6 +24,7 @@ DESCRIBED = Entries((("bug", "It is broken"), ("other", None)))
         "{bug: 'It is broken', other: NULL}",
         "MAP {'bug': 'It is broken', 'other': NULL}",
         "MAP(['bug', 'other'], ['It is broken', NULL])",
+        "MAP('bug', 'It is broken', 'other', NULL)",
         "named_struct('bug', 'It is broken', 'other', NULL)",
         "{'bug': {'description': 'It is broken'}, 'other': {}}",
         "[('bug', 'It is broken'), 'other']",
@@ -102,7 +103,16 @@ def test_calls_that_read_answers_differently_stay_apart(tmp_path: Path) -> None:
     assert found.rows == [{"plain": [], "none": ["none"], "nil": ["nil"]}]
 
 
-@pytest.mark.parametrize("anchors", ["{10: 'perfect', 0: 'useless'}", "[(0, 'useless'), (10, 'perfect')]"])
+@pytest.mark.parametrize(
+    "anchors",
+    [
+        "{10: 'perfect', 0: 'useless'}",
+        "[(0, 'useless'), (10, 'perfect')]",
+        "MAP(0, 'useless', 10, 'perfect')",
+        """'{"0": "useless", "10": "perfect"}'""",
+        """'[[0, "useless"], [10, "perfect"]]'""",
+    ],
+)
 def test_anchors(anchors: str) -> None:
     """What numbers mean is told in rising order, in place of the scale's own words."""
     found = call(f"ai_score('How good?', a, anchors => {anchors})")
@@ -128,19 +138,30 @@ def test_half_a_surrogate_in_json(tmp_path: Path) -> None:
     ("expression", "error"),
     [
         ("ai_classify(a, 'u, v')", "labels must be a list of texts"),
-        ("ai_classify(a, ['u', true])", "labels must be a list of texts"),
+        ("ai_classify(a, ['u', true])", "labels must be a list of texts .*; label 2 is true"),
+        ("ai_classify(a, ['u', {'text': 'v'}])", """label 2 is {"text": "v"}"""),
+        ("ai_classify(a, ['u', ' '])", "labels must not be empty: number 2 is ''"),
+        ("ai_classify(a, ['u', 'v', 'u'])", "labels must be distinct: number 3 is 'u', as number 1 is"),
+        ("ai_classify(a, ['u', ('v', 3)])", "the meaning of label 2, 'v', must be text, not 3"),
+        (
+            "ai_classify(a, ['u', {'label': 'v', 'examples': ['x', 'x']}])",
+            "the examples of label 2, 'v', must be distinct: number 2 is 'x'",
+        ),
+        ("ai_classify(a, MAP('u', 'x', 'v'))", "labels must be a list of texts"),
+        ("ai_classify(a, MAP(['u'], 'x'))", "labels must be a list of texts"),
         ("ai_classify(a, [])", "labels must be a list of texts"),
         ("ai_classify(a, {})", "labels must be a list of texts"),
-        ("ai_classify(a, {'u': 3})", "what the label 'u' means must be text"),
-        ("ai_classify(a, {'u': 'x', 'u ': 'y'})", "labels must be distinct"),
+        ("ai_classify(a, {'u': 3})", "the meaning of label 1, 'u', must be text, not 3"),
+        ("ai_classify(a, {'u': 'x', 'u ': 'y'})", "labels must be distinct: number 2 is 'u', as number 1 is"),
         ("ai_classify(a, MAP(['u', 'v'], ['x']))", "labels must be a list of texts"),
         ("ai_classify(a, named_struct('u', 'x', 'v'))", "labels must be a list of texts"),
-        ("ai_classify(a, [{'label': 'u', 'about': 'x'}])", "the label 'u' has 'about'; label, description, examples"),
+        ("ai_classify(a, [{'label': 'u', 'about': 'x'}])", "label 1, 'u', has 'about'; label, description, examples"),
         ("ai_classify(a, [{'description': 'x'}])", "labels must be a list of texts"),
         ("ai_classify(a, ['u'], other => 3)", "other must be a text literal"),
         ("ai_classify(a, ['u'], output_mode => 'multi')", "unknown option output_mode; did you mean multi"),
         ("ai_score('x', a, anchors => {'low': 'bad'})", "'low' is no number"),
         ("ai_score('x', a, anchors => {11: 'bad'})", "the anchor 11 is not between low => 0 and high => 10"),
+        ("ai_score('x', a, anchors => '{0: bad}')", "anchors must say in texts what values mean"),
         ("ai_score('x', a, anchors => ['bad'])", "anchors must say in texts what values mean"),
         ("ai_score('x', a, anchors => {1: 2})", "anchors must say in texts what values mean"),
         ("ai_score('x', a, anchors => {1: ' '})", "anchors must say in texts what values mean"),
