@@ -218,7 +218,7 @@ class _Binder:
             fields.add(argument)
         if isinstance(prompt, Constant):
             prompt = resolve_template(_text(prompt, "prompt"), fields.names())
-        answer = self._answer(Arguments(prompt or "", values, self._indexes), fields.names())
+        answer = self._answer(Arguments(prompt or "", values, self._indexes), fields)
         given = tuple(f"{answer.through}({item.sql})" if answer.through else item.sql for item in fields.items)
         joined = any(argument.parts or argument.values for argument in self._given.values())
         call = replace(self._call(answer, fields, values, text), joined=joined)
@@ -264,7 +264,7 @@ class _Binder:
         """Return the values of PROMPT(…): they are the call's first fields, as the template numbers them."""
         return tuple(value for argument in self._given.values() for value in argument.values or ())
 
-    def _answer(self, arguments: Arguments, fields: tuple[str, ...]) -> Answer:
+    def _answer(self, arguments: Arguments, fields: _Fields) -> Answer:
         try:
             answer = self._function.build(arguments)
         except FlightLLMError:
@@ -274,7 +274,8 @@ class _Binder:
         if not isinstance(answer, Answer):
             raise AICallError(f"the function's build must return an Answer, not {type(answer).__name__}")
         common = {option.name for option in COMMON_OPTIONS if self._options.get(option.name) is option}
-        answer = guided(answer, {name: arguments.values.get(name) for name in common}, fields)
+        required = {item.name for item in fields.items if item.required}
+        answer = guided(answer, {name: arguments.values.get(name) for name in common}, fields.names(), required)
         asked = self._options.get(CONFIDENCE.name) is CONFIDENCE and arguments.values[CONFIDENCE.name] is True
         return with_confidence(answer) if asked else answer
 

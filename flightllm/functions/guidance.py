@@ -4,7 +4,7 @@ Both are constants, so all prompts of a call share them, and a prefix cache comp
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -22,16 +22,21 @@ _ANSWERS = ("answer", "output", "label", "labels")
 _REASON, _INPUT = "explanation", "input"
 
 
-def guided(answer: Answer, options: Mapping[str, Literal], fields: Sequence[str]) -> Answer:
+def guided(
+    answer: Answer, options: Mapping[str, Literal], fields: Sequence[str], required: Collection[str] = ()
+) -> Answer:
     """Return what asks the same with the call's `instructions` and `examples`.
 
+    An example must name each of the `required` fields, of which a row that is asked has a value.
+
     Raises:
-        AICallError: an example is none, names what is no field, or has an answer that the call cannot give.
+        AICallError: an example is none, lacks a field, names what is no field, or has an answer that the call cannot
+            give.
     """
     instructions, given = options.get("instructions"), options.get("examples")
     parts = [resolve_template(instructions.strip(), fields)] if isinstance(instructions, str) else []
     if isinstance(given, tuple) and given:
-        examples = [_example(answer, one, fields, f"examples[{index}]") for index, one in enumerate(given, 1)]
+        examples = [_example(answer, one, fields, required, f"examples[{index}]") for index, one in enumerate(given, 1)]
         parts.append("\n\n".join(["Examples:", *examples]))
     told = "\n\n".join(part for part in parts if part)
     if not told:
@@ -53,14 +58,25 @@ def read_examples(value: Literal, name: str) -> tuple[Literal, ...]:
     return found
 
 
-def _example(answer: Answer, example: Literal, fields: Sequence[str], place: str) -> str:
-    """Return one example as it is told: a line for each field, the answer, and why."""
+def _example(
+    answer: Answer, example: Literal, fields: Sequence[str], required: Collection[str], place: str
+) -> str:
+    """Return the text of one example: a line for each field with a value, the answer, and the reason.
+
+    A field that the example gives as NULL gets no line.
+    """
     values, wanted, reason = _parts(example, fields, place)
-    named = [(_field(name, fields, place), value) for name, value in values if value is not None]
+    given = [(_field(name, fields, place), value) for name, value in values]
+    named = [(name, value) for name, value in given if value is not None]
     if len({name for name, _ in named}) < len(named):
         raise AICallError(f"{place} has a field twice")
     if not named and fields:
         raise AICallError(f"{place} has an answer alone; add {' and '.join(fields[:3])}")
+    present = {name for name, _ in given}
+    if missing := [name for name in fields if name in required and name not in present]:
+        raise AICallError(
+            f"{place} lacks {' and '.join(map(repr, missing))}; add {missing[0]!r}: 'a value', or NULL for no value"
+        )
     lines = [field_line(name, _text(value)) for name, value in named]
     lines.append(f"Answer: {_written(answer, wanted, place)}\n")
     if reason is not None:
@@ -90,16 +106,17 @@ def _parts(
 
 
 def _field(name: str, fields: Sequence[str], place: str) -> str:
-    """Return the field that a name in an example means; `input` is the first, where no other has a name."""
+    """Return the field that a name in an example means, in any case of its letters.
+
+    `input` means the only field. A call without fields can have it in its examples too.
+    """
     if name in fields:
         return name
     for field in fields:
         if field.lower() == name.lower():
             return field
-    if name.lower() == _INPUT and len(fields) == 1:
-        return fields[0]
-    if name.lower() == _INPUT and not fields:
-        return _INPUT
+    if name.lower() == _INPUT and len(fields) <= 1:
+        return fields[0] if fields else _INPUT
     hint = f"; name each one: {{{', '.join(f'{one!r}: …' for one in fields)}, 'answer': …}}" if len(fields) > 1 else ""
     raise AICallError(
         f"{place} has {name!r}, which is no field of the call (fields: {', '.join(fields) or 'none'}){hint}"

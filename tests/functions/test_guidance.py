@@ -56,6 +56,8 @@ def test_nothing_given_changes_nothing() -> None:
         ("ai_gen('q', a, b, examples => [{a: 1, 'B': 'y', 'answer': 'z'}])", "a: 1\nb: y\nAnswer: z"),
         ("ai_gen('q', a, examples => [({'a': NULL, 'input': 'y'}, 'one\ntwo')])", "a: y\nAnswer: one\n  two"),
         ("ai_gen('q', examples => [{'answer': 'z'}])", "Examples:\n\nAnswer: z"),
+        ("ai_gen('q', examples => [('x', 'z')])", "input: x\nAnswer: z"),
+        ("ai_gen('q', a, b, examples => [{'a': 'x', 'b': NULL, 'answer': 'z'}])", "a: x\nAnswer: z"),
         (
             "ai_gen('q', a, label => b, examples => [{'a': 'x', 'label': 'l', 'answer': 'z'}])",
             "a: x\nlabel: l\nAnswer: z",
@@ -129,6 +131,26 @@ def test_several_fields_need_names() -> None:
         call("ai_filter('q', a, b, examples => [('x', true)])")
     with pytest.raises(FlightLLMError, match=r"must be such as \{'question': 'a value', 'answer': 'a value', 'answer'"):
         call("ai_filter('q', question, answer, examples => [{'question': 'x', 'answer': true}])")
+
+
+@pytest.mark.parametrize(
+    ("example", "missing"),
+    [
+        ("{'a': 'x', 'answer': true}", r"examples\[1\] lacks 'b'; add 'b': 'a value', or NULL for no value"),
+        ("({'B': 'x'}, true)", "lacks 'a'; add 'a'"),
+    ],
+)
+def test_a_field_that_an_example_lacks(example: str, missing: str) -> None:
+    """An example that leaves a field out is an error that names the field."""
+    with pytest.raises(FlightLLMError, match=missing):
+        call(f"ai_filter('q', a, b, examples => [{example}])")
+
+
+def test_examples_beside_a_star(tmp_path: Path) -> None:
+    """An example can leave out columns that a star passes, as prompts leave out NULL columns."""
+    sql = "SELECT ai_filter('q', p.*, examples => [{'note': 'x', 'answer': true}]) AS a FROM people p WHERE id = 1"
+    with closing(small_database(tmp_path)) as database, closing(database.session()) as session:
+        assert ask(session, sql).rows[0]["a"] in {True, False, None}
 
 
 def test_bound_values(tmp_path: Path) -> None:
