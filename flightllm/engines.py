@@ -238,7 +238,8 @@ def _unusable(name: str, error: BaseException) -> EngineError:
 
 def without_section(error: FlightLLMError) -> str:
     """Return what is wrong with an engine's options in the words of CREATE MODEL, which has no sections."""
-    return str(error).replace("[engine] ", "").replace("of every engine: kind,", "of every engine: engine,")
+    text = str(error).replace("the line to change is [engine] ", "the option to change is ")
+    return text.replace("[engine] ", "").replace("of every engine: kind,", "of every engine: engine,")
 
 
 def check_endpoint(engine: Engine) -> None:

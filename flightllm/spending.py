@@ -9,7 +9,7 @@ import structlog
 from flightllm.access.store import Allowance
 from flightllm.ai import EMBEDDING, MODEL, AICall, backing_of
 from flightllm.dry_run import MOST_PROMPTS, MOST_SECONDS, DryRun
-from flightllm.engines import Served
+from flightllm.engines import Served, without_section
 from flightllm.errors import BudgetExceededError
 from flightllm.llm.base import Engine
 from flightllm.llm.cost import ModelCosts
@@ -115,7 +115,13 @@ def real_backings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[s
         precedence = Precedence(query.settings.priority)
         asked = {
             backing_of(name): Backing(
-                ObservedEngine(model.engine, model.learned.of(rights.principal.name), model.costs, model.health),
+                ObservedEngine(
+                    model.engine,
+                    model.learned.of(rights.principal.name),
+                    model.costs,
+                    model.health,
+                    str if name is None else without_section,
+                ),
                 cache,
                 flights,
                 model.window,

@@ -179,6 +179,16 @@ def test_broken_one_harms_nobody(session: Session, tmp_path: Path) -> None:
         assert ask(session, "SELECT ai_gen('x', note, model => broken) FROM people").calls == 4
 
 
+def test_dead_endpoint(session: Session) -> None:
+    """The error of a created model whose endpoint is gone names the host, and the option of CREATE MODEL to change."""
+    pytest.importorskip("openai", reason="the extra 'openai' is not installed")
+    session.update(
+        "CREATE MODEL gone OPTIONS (engine 'openai', model 'm', base_url 'http://127.0.0.1:1/v1', max_retries 0)"
+    )
+    with pytest.raises(EngineError, match=r"127\.0\.0\.1:1.* cannot be reached.*; the option to change is base_url"):
+        ask(session, "SELECT ai_gen('x', model => gone) AS a")
+
+
 def test_broken_one_after_a_restart(tmp_path: Path) -> None:
     """Only the server's own model is waited for then: one that never worked fails at once."""
     pytest.importorskip("openai", reason="the extra 'openai' is not installed")

@@ -58,9 +58,7 @@ def read_examples(value: Literal, name: str) -> tuple[Literal, ...]:
     return found
 
 
-def _example(
-    answer: Answer, example: Literal, fields: Sequence[str], required: Collection[str], place: str
-) -> str:
+def _example(answer: Answer, example: Literal, fields: Sequence[str], required: Collection[str], place: str) -> str:
     """Return the text of one example: a line for each field with a value, the answer, and the reason.
 
     A field that the example gives as NULL gets no line.

@@ -50,6 +50,7 @@ try:
         Fault,
         Kind,
         hidden,
+        line_to_change,
         never_again,
         read_fault,
         told,
@@ -191,10 +192,10 @@ class OpenAIEngine:
             completion = self._loop.run(self._answer_one(_CHECK, impatient))
         except EngineUnavailableError as exc:
             if isinstance(exc, _UnreachableError):
-                raise self._to_change(exc, Kind.GONE, names) from exc
+                raise
             return f"{place} answers{told}", str(exc)
         except _FaultError as exc:
-            raise self._to_change(exc, exc.kind, names) from exc
+            raise self._faulty(exc.fault, names) from exc
         return f"{place} answers{told}", completion.error or ""
 
     def _names(self) -> tuple[list[str], str]:
@@ -202,11 +203,11 @@ class OpenAIEngine:
         try:
             document = json.loads(self._loop.run(_listed(self._quick(_PROBE_SECONDS))))
         except openai.APIConnectionError as exc:
-            raise self._to_change(self._unreachable(exc), Kind.GONE, []) from exc
+            raise self._unreachable(exc) from exc
         except openai.APIStatusError as exc:
             fault = read_fault(exc, self._model, self._key)
             if exc.status_code == 401 or fault.kind is Kind.QUOTA:
-                raise self._to_change(_FaultError(f"the engine {self.name} {fault.text}"), fault.kind, []) from exc
+                raise self._faulty(fault) from exc
             return [], f", without a list of models (HTTP {exc.status_code})"
         except (openai.APIError, ValueError, RecursionError):
             return [], ", without a list of models"
@@ -217,20 +218,14 @@ class OpenAIEngine:
             return names, f" and has the model {self._model}"
         return names, f", without {self._model!r} in its list of models" if names else ", without a list of models"
 
-    def _to_change(self, error: EngineError, kind: Kind, names: list[str]) -> EngineError:
-        """Return an error that says which line of the configuration to change."""
-        lines = {
-            Kind.KEY: f'api_key = "env:{self._options.key_variable}"',
-            Kind.QUOTA: f'api_key = "env:{self._options.key_variable}"',
-            Kind.MODEL: f'model = "{names[0] if names else "…"}"',
-            Kind.PATH: 'base_url = "http://HOST:PORT/v1"',
-            Kind.GONE: 'base_url = "http://HOST:PORT/v1"',
-        }
+    def _faulty(self, fault: Fault, names: Sequence[str] = ()) -> _FaultError:
+        """Return an error that says which line of the configuration to change; `names` are the endpoint's models."""
         listed = ""
-        if kind is Kind.MODEL and names:
+        if fault.kind is Kind.MODEL and names:
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             listed = f"; it lists {', '.join(names[:_NAMED])}{more}"
-        return type(error)(f"{error}{listed}; the line to change is [engine] {lines[kind]}")
+        line = line_to_change(fault.kind, key=self._options.key_variable, model=names[0] if names else "…")
+        return _FaultError(f"the engine {self.name} {fault.text}{listed}{line}", fault)
 
     def _quick(self, seconds: float) -> openai.AsyncOpenAI:
         """Return the client as one that does not try again and waits so long at most."""
@@ -238,7 +233,7 @@ class OpenAIEngine:
 
     def _unreachable(self, error: openai.APIConnectionError) -> _UnreachableError:
         reason = hidden(unreachable(error), self._key)
-        return _UnreachableError(f"the engine {self.name} cannot be reached: {reason}")
+        return _UnreachableError(f"the engine {self.name} cannot be reached: {reason}{line_to_change(Kind.GONE)}")
 
     def close(self) -> None:
         """Abort what runs and close the connections. Idempotent."""
@@ -424,8 +419,8 @@ class OpenAIEngine:
                 return _RowsError(fault.text)
             case Kind.RATE | Kind.GONE:
                 return EngineUnavailableError(f"the engine {self.name} {fault.text}")
-            case kind:
-                return _FaultError(f"the engine {self.name} {fault.text}", kind)
+            case _:
+                return self._faulty(fault)
 
     async def _await_limits(self, group: Sequence[Request], plan: Plan) -> None:
         if self._request_limit is not None:
@@ -453,9 +448,9 @@ class _UnreachableError(EngineUnavailableError):
 class _FaultError(EngineError):
     """What no later prompt would escape."""
 
-    def __init__(self, text: str, kind: Kind = Kind.FAILED) -> None:
+    def __init__(self, text: str, fault: Fault) -> None:
         super().__init__(text)
-        self.kind = kind
+        self.fault = fault
 
 
 class _RefusedError(Exception):

@@ -143,6 +143,22 @@ def unreachable(error: BaseException) -> str:
     return excerpt(str(causes[-1] if len(causes) < 2 else causes[1]))
 
 
+def line_to_change(kind: Kind, *, key: str = "", model: str = "…", section: str = "engine") -> str:
+    """Return the end of an error that says which line of the configuration to change; empty where none is at fault.
+
+    `key` is the environment variable of the API key, `model` a model that the endpoint has. `GONE` means here that
+    nothing answers at the address.
+    """
+    lines = {
+        Kind.KEY: f'api_key = "env:{key}"',
+        Kind.QUOTA: f'api_key = "env:{key}"',
+        Kind.MODEL: f'model = "{model}"',
+        Kind.PATH: 'base_url = "http://HOST:PORT/v1"',
+        Kind.GONE: 'base_url = "http://HOST:PORT/v1"',
+    }
+    return f"; the line to change is [{section}] {lines[kind]}" if kind in lines else ""
+
+
 def never_again(limit: Callable[[httpx2.Response], Awaitable[None]]) -> Callable[[httpx2.Response], Awaitable[None]]:
     """Return a hook that runs `limit`, and keeps the client from asking again where the quota is used up."""
 

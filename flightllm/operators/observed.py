@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from flightllm.errors import EngineUnavailableError
+from flightllm.errors import EngineError, EngineUnavailableError
 from flightllm.llm.base import Completion, Engine, PrefixCache, Request
 from flightllm.llm.cost import Costs, Work
 from flightllm.llm.health import Health
@@ -19,6 +19,8 @@ class ObservedEngine:
     learned: Learned
     costs: Costs
     health: Health = field(default_factory=Health)
+    in_own_words: Callable[[EngineError], str] = str
+    """Say an error of the engine in the words of the statement or file that describes it."""
 
     @property
     def name(self) -> str:
@@ -59,8 +61,10 @@ class ObservedEngine:
                 self.health.answered()
                 yield completion
                 waited = time.monotonic()
-        except EngineUnavailableError:
-            self.health.failed()
+        except EngineError as error:
+            if isinstance(error, EngineUnavailableError):
+                self.health.failed()
+            error.args = (self.in_own_words(error),)
             raise
         finally:
             self.costs.observe(work, seconds)

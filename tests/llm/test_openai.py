@@ -203,10 +203,11 @@ def test_timeout_and_cancel(make_requests: MakeRequests) -> None:
 
 
 def test_unreachable(make_requests: MakeRequests) -> None:
-    """No server at all: the engine is unavailable."""
+    """No server at all: the engine is unavailable, and the error names the address and the line to change."""
     options: dict[str, object] = {"base_url": "http://127.0.0.1:1/v1", "max_retries": 0}
     engine = create_engine(EngineConfig("openai", "any", 8, options))
-    with pytest.raises(EngineUnavailableError, match="cannot be reached"):
+    said = r"at http://127\.0\.0\.1:1/v1\) cannot be reached: .*; the line to change is \[engine\] base_url"
+    with pytest.raises(EngineUnavailableError, match=said):
         run(engine, make_requests(1))
     engine.close()
     with pytest.raises(EngineUnavailableError, match="closed"):

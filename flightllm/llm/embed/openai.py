@@ -25,6 +25,7 @@ try:
     import openai
 
     from flightllm.llm.http_bodies import ENCODING, BodyError, bound, redirected
+    from flightllm.llm.openai_faults import Kind, hidden, line_to_change, unreachable
 except ImportError as error:
     raise MissingExtraError("the embedding engine 'openai'", "openai") from error
 
@@ -172,10 +173,11 @@ class OpenAIEmbedder:
         if isinstance(cause, httpx2.DecodingError | httpx2.TooManyRedirects):
             return self._failed(f"gave an answer that cannot be read: {excerpt(str(cause))}")
         gone = EngineUnavailableError(
-            f"the embedding engine {self.name} cannot be reached: {excerpt(str(cause or error))}"
+            f"the embedding engine {self.name} cannot be reached: {hidden(unreachable(error), self._client.api_key)}"
+            f"{line_to_change(Kind.GONE, section='embedding')}"
         )
-        unreachable = httpx2.TimeoutException | httpx2.ConnectError | httpx2.ProxyError
-        if isinstance(cause, unreachable) and not redirected(cause, self._options.base_url):
+        no_connection = httpx2.TimeoutException | httpx2.ConnectError | httpx2.ProxyError
+        if isinstance(cause, no_connection) and not redirected(cause, self._options.base_url):
             return gone
         try:
             self._client.with_options(max_retries=0, timeout=_PROBE_SECONDS).with_raw_response.models.list()

@@ -70,5 +70,7 @@ def test_one_that_never_answered(embedder: SupervisedEmbedder, endpoint: Endpoin
     """Who configured an address where nothing is gets the error at once."""
     endpoint.stop()
     request = Request(1, "", Parameters(), "ai_embed", "document", (("text", "x"),))
-    with pytest.raises(EngineUnavailableError, match="cannot be reached"):
+    with pytest.raises(
+        EngineUnavailableError, match=r"nothing listens there.*the line to change is \[embedding\] base_url"
+    ):
         list(embedder.engine.generate(iter([request]), lambda: False))
