@@ -77,10 +77,17 @@ def extract(
     opened: list[VectorIndex] = []
     names = CallNames(services.objects, services.config.engine.model, services.rights)
     read = partial(extract_calls, sql, services.functions, columns_of, columns_of_query, index, names=names)
-    extracted = replace(read(), tables=tables)
+    extracted = replace(_equal_calls_apart(sql, read()), tables=tables)
     if lists := _lists(extracted, services):
-        extracted = read(lists=lists)
+        extracted = _equal_calls_apart(sql, read(lists=lists))
     return replace(extracted, tables=tables, opened=tuple(opened))
+
+
+def _equal_calls_apart(sql: str, extracted: Extracted) -> Extracted:
+    """Name the columns of calls that are written apart and ask the same: DataFusion refuses two of one name."""
+    if all(extracted.sql.count(f"{stub}(") < 2 for stub in extracted.calls):
+        return extracted
+    return replace(extracted, sql=duplicates.with_equal_calls_apart(sql, extracted.sql))
 
 
 def _lists(extracted: Extracted, services: Services) -> Mapping[str, frozenset[int]]:

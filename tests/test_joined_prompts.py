@@ -154,3 +154,18 @@ def test_demonstration_model(database: Database) -> None:
     assert first == second
     assert {type(row["f"]) for row in first} == {bool}
     with_model.close()
+
+
+@pytest.mark.parametrize("optimizer", ["on", "off"])
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("ai_gen('Say it ' || 'again', b)", "ai_gen('Say it again', b)"),
+        ("llm('Say it', b)", "ai_gen('Say it',b)"),
+    ],
+)
+def test_one_question_written_in_two_ways(database: Database, first: str, second: str, optimizer: str) -> None:
+    """Two columns that ask the same need no aliases: each is called what its text is."""
+    found = ask(database.session(), f"SELECT id, {first}, {second} FROM odd WHERE id < 3", optimizer=optimizer).rows
+    assert [list(row) for row in found] == [["id", first, second]] * 2
+    assert all(row[first] == row[second] is not None for row in found)

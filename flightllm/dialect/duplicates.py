@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from flightllm.dialect.source import Source
-from flightllm.dialect.text import Edit
+from flightllm.dialect.source import Parsed, Source
+from flightllm.dialect.text import Edit, Rewritten
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
 from flightllm.sql.names import identifier, quoted
 from flightllm.sql.tokens import Kind, Token
@@ -26,6 +26,25 @@ def duplicates(source: Source) -> Iterator[Edit]:
     for select in source.selects:
         if len(select.items) > 1:
             yield from _renamed(source, [_read(source, first, last) for first, last in select.items])
+
+
+def with_equal_calls_apart(written: str, stubbed: str) -> str:
+    """Return a query with stubs of AI calls in which no two items of a SELECT have one name; `written` has the calls.
+
+    `SELECT ai_gen('x', a), llm('x', a)` asks twice the same, so that both calls have the same stub. All but the first
+    get a name, which `shown_names` turns into the item as it is written.
+    """
+    before, after = Parsed(written), Parsed(stubbed)
+    edits = list[Edit]()
+    for was, select in zip(before.selects, after.selects, strict=False):
+        items = [_read(after, first, last) for first, last in select.items]
+        if len(was.items) != len(items):
+            return stubbed
+        for place, item in enumerate(items):
+            if item.star is None and item.name is None and any(_is_same(other, item) for other in items[:place]):
+                end = after.tokens[item.last - 1].end
+                edits.append(Edit(end, end, f" AS {quoted(f'{_MARK}{_MARK}{before.text(*was.items[place])}')}"))
+    return Rewritten(stubbed, stubbed).with_edits(edits).text
 
 
 def shown_names(names: Sequence[str]) -> list[str]:
@@ -63,7 +82,7 @@ class _Item:
     """The same for items that are written in the same way."""
 
 
-def _read(source: Source, first: int, last: int) -> _Item:
+def _read(source: Parsed, first: int, last: int) -> _Item:
     tokens = source.tokens[first:last]
     column = _dotted(tokens)
     if tokens[-1].is_symbol("*") and (len(tokens) == 1 or tokens[-2].is_symbol(".")):

@@ -22,12 +22,11 @@ class Select:
     items: tuple[tuple[int, int], ...]
 
 
-class Source:
-    """One text under one set of edits."""
+class Parsed:
+    """One text."""
 
-    def __init__(self, sql: str, place: Place) -> None:
+    def __init__(self, sql: str) -> None:
         self.sql = sql
-        self.place = place
         self.tokens: Sequence[Token] = tokenize(sql)
 
     @cached_property
@@ -103,3 +102,11 @@ class Source:
         while end > index and self.is_symbol(end - 1, ";"):
             end -= 1
         return end
+
+
+class Source(Parsed):
+    """One text under one set of edits, and where its statement stands."""
+
+    def __init__(self, sql: str, place: Place) -> None:
+        super().__init__(sql)
+        self.place = place

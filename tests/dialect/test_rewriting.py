@@ -9,7 +9,7 @@ import pytest
 from flightllm.catalog import Catalog
 from flightllm.config import LimitsConfig
 from flightllm.dialect import Place, rewrite
-from flightllm.dialect.duplicates import shown_names, without_marks
+from flightllm.dialect.duplicates import shown_names, with_equal_calls_apart, without_marks
 from flightllm.errors import NotFoundError, SqlError, UnsupportedError
 from flightllm.sql.names import TableName
 from tests.catalogs import frame, ingest
@@ -303,3 +303,20 @@ def test_marks_are_not_shown() -> None:
 def test_no_statement(catalog: Catalog, sql: str) -> None:
     """A text without a statement stays as it is, whatever schema the session uses."""
     assert rewrite(sql, _place(catalog, ("s", "public"))).text == sql
+
+
+@pytest.mark.parametrize(
+    ("written", "stubbed", "named"),
+    [
+        ("SELECT f(a), g(a) FROM t", "SELECT s(a), s(a) FROM t", 'SELECT s(a), s(a) AS "¤¤g(a)" FROM t'),
+        ("SELECT f(a) AS x, g(a), *", "SELECT s(a) AS x, s(a), *", "SELECT s(a) AS x, s(a), *"),
+        (
+            "SELECT 1 + f(a), 1 + g(a) UNION SELECT f(a), h(a)",
+            "SELECT 1 + s(a), 1 + s(a) UNION SELECT s(a), r(a)",
+            'SELECT 1 + s(a), 1 + s(a) AS "¤¤1 + g(a)" UNION SELECT s(a), r(a)',
+        ),
+    ],
+)
+def test_equal_calls(written: str, stubbed: str, named: str) -> None:
+    """Items that became one text get the names that they were written with; one with an alias keeps that."""
+    assert with_equal_calls_apart(written, stubbed).replace("\ufdd1", "¤") == named
