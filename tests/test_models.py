@@ -179,6 +179,14 @@ def test_broken_one_harms_nobody(session: Session, tmp_path: Path) -> None:
         assert ask(session, "SELECT ai_gen('x', note, model => broken) FROM people").calls == 4
 
 
+def test_a_file_that_is_no_gguf_file(session: Session, tmp_path: Path) -> None:
+    """CREATE MODEL refuses it at once, not the first query."""
+    file = tmp_path / "m.gguf"
+    file.write_text("<html>")
+    with pytest.raises(InvalidInputError, match=r"^the model 'broken': model: '.*m\.gguf' is no GGUF file"):
+        session.update(f"CREATE MODEL broken OPTIONS (engine 'local', model '{file}')")
+
+
 def test_dead_endpoint(session: Session) -> None:
     """The error of a created model whose endpoint is gone names the host, and the option of CREATE MODEL to change."""
     pytest.importorskip("openai", reason="the extra 'openai' is not installed")

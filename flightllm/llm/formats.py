@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from flightllm.errors import ConfigError
-from flightllm.llm.gguf_files import SUFFIX, has_chat_template
+from flightllm.llm.gguf_files import has_chat_template, is_gguf
 from flightllm.llm.models import local_folder
 from flightllm.llm.openai_options import read_openai_options
 
@@ -178,7 +178,7 @@ def format_of(config: EngineConfig) -> PromptFormat:
     if config.kind in {"cluster", "ray"}:
         return _format_of_replicas(config)
     model = str(config.options.get("tokenizer") or config.model)
-    if config.kind != "openai" and (file := Path(model).expanduser()).suffix.lower() == SUFFIX and file.is_file():
+    if config.kind != "openai" and is_gguf(model) and (file := Path(model).expanduser()).is_file():
         return INSTRUCT if has_chat_template(file) else FORMATS["cued"]  # no folder is made of it for this
     folder = _folder(model)
     is_bare = config.kind == "openai" and _takes_texts(config.options)
@@ -215,7 +215,7 @@ def _format_of_replicas(config: EngineConfig) -> PromptFormat:
 
 def _folder(model: str) -> Path | None:
     """Return a model's folder on this machine; None where it is elsewhere."""
-    if model.lower().endswith(SUFFIX):  # llama.cpp's server calls its models so
+    if is_gguf(model):  # llama.cpp's server calls its models so
         return None
     try:
         return local_folder(model)

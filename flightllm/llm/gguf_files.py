@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,8 +19,15 @@ SUFFIX = ".gguf"
 _PART = re.compile(r"-\d{5}-of-\d{5}$")
 _PACKAGES = ("gguf", "accelerate", "transformers")
 _LONGEST_NAME = 60
+_MAGIC = b"GGUF"
+"""The first bytes of every GGUF file."""
 _HEAD_BYTES = 64 << 20
 """No head is longer: a vocabulary of 260,000 tokens takes 10 MiB."""
+
+
+def is_gguf(model: str) -> bool:
+    """Tell whether a model's name is that of a GGUF file, which can be missing."""
+    return model.lower().endswith(SUFFIX)
 
 
 def converted_folder(file: Path, section: str = "engine") -> Path:
@@ -45,16 +53,26 @@ def converted_folder(file: Path, section: str = "engine") -> Path:
 
 
 def has_chat_template(file: Path) -> bool:
-    """Tell whether a GGUF file has a chat template, by its head, which comes before the weights."""
+    """Tell whether a GGUF file has a chat template, by its head, which comes before the weights.
+
+    A file is read once, and again after it changed.
+    """
+    state = file.stat()
+    return _names_chat_template(file, state.st_mtime_ns, state.st_size)
+
+
+@lru_cache(maxsize=64)
+def _names_chat_template(file: Path, modified: int, size: int) -> bool:
+    del modified, size
     with file.open("rb") as content:
         return b"tokenizer.chat_template" in content.read(_HEAD_BYTES)
 
 
 def check_gguf(file: Path, section: str = "engine") -> None:
-    """Check that a whole GGUF file is there.
+    """Check that a whole GGUF file is there, by its name and its first bytes.
 
     Raises:
-        ConfigError: it is not.
+        ConfigError: it is not, or it cannot be read.
     """
     if not file.is_file():
         raise ConfigError(f"[{section}] model: there is no file {str(file)!r}")
@@ -62,6 +80,16 @@ def check_gguf(file: Path, section: str = "engine") -> None:
         raise ConfigError(
             f"[{section}] model: {str(file)!r} is one of several parts of a GGUF file;"
             " join them with llama.cpp's `llama-gguf-split --merge`, then name the whole file"
+        )
+    try:
+        with file.open("rb") as content:
+            magic = content.read(len(_MAGIC))
+    except OSError as exc:
+        raise ConfigError(f"[{section}] model: {str(file)!r} cannot be read: {exc.strerror}") from exc
+    if magic != _MAGIC:
+        raise ConfigError(
+            f"[{section}] model: {str(file)!r} is no GGUF file, as it does not begin with {_MAGIC.decode()!r};"
+            " fetch it again, or name another file"
         )
 
 

@@ -7,7 +7,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from flightllm.errors import ConfigError, MissingExtraError
-from flightllm.llm.gguf_files import SUFFIX, check_gguf, converted_folder
+from flightllm.llm.gguf_files import SUFFIX, check_gguf, converted_folder, is_gguf
 from flightllm.llm.hub_files import wanted_files
 from flightllm.resources import demo_model
 
@@ -38,8 +38,9 @@ def local_folder(model: str, section: str = "engine", revision: str = "") -> Pat
     Raises:
         ConfigError: there is no such model, or it has no revisions.
     """
-    if model.lower().endswith(SUFFIX):
-        _check_revision(model, section, revision)
+    if is_gguf(model):
+        _check_revision(model, section, revision)  # at once, as to convert the file takes long
+        return _gguf_folder(model, section)
     found = _found(model, section)
     if found is not None:
         _check_revision(model, section, revision)
@@ -52,9 +53,8 @@ def check_model(model: str, revision: str = "") -> None:
     Raises:
         ConfigError: there is no such model, or it has no revisions.
     """
-    file = Path(model).expanduser()
-    if file.suffix.lower() == SUFFIX:
-        check_gguf(file)
+    if is_gguf(model):
+        check_gguf(Path(model).expanduser())
         _check_revision(model, "engine", revision)
     else:
         local_folder(model, revision=revision)
@@ -67,14 +67,17 @@ def _check_revision(model: str, section: str, revision: str) -> None:
         )
 
 
+def _gguf_folder(model: str, section: str) -> Path:
+    if section != "engine":
+        raise ConfigError(f"[{section}] model: {model!r} is a GGUF file; name the model that it was made from")
+    return converted_folder(Path(model).expanduser(), section)
+
+
 def _found(model: str, section: str) -> Path | None:
+    """Return the folder of a model that is no GGUF file; None for a hub name."""
     if model == "demo" and section == "engine":
         return demo_model()
     folder = Path(model).expanduser()
-    if folder.suffix.lower() == SUFFIX and section != "engine":
-        raise ConfigError(f"[{section}] model: {model!r} is a GGUF file; name the model that it was made from")
-    if folder.suffix.lower() == SUFFIX:
-        return converted_folder(folder, section)
     if folder.is_dir():
         if not (folder / "config.json").is_file():
             files = sorted(path.name for path in folder.glob(f"*{SUFFIX}"))

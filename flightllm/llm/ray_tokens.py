@@ -7,7 +7,7 @@ from typing import Protocol
 
 from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError
-from flightllm.llm.gguf_files import SUFFIX
+from flightllm.llm.gguf_files import is_gguf
 from flightllm.llm.models import local_folder
 
 
@@ -48,7 +48,7 @@ def tokens_of(config: EngineConfig) -> Tokens | None:
     try:
         from flightllm.llm.prompts import PromptEncoder
 
-        if config.model.lower().endswith(SUFFIX):
+        if is_gguf(config.model):
             return None  # only a node that runs the model converts it
         folder = local_folder(config.model)
         return None if folder is None else PromptEncoder(folder, reasoning=config.reasoning)

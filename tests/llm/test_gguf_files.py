@@ -1,5 +1,6 @@
 """GGUF files as models: converted once, found again, refused with what to write instead."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from flightllm.errors import ConfigError, EngineUnavailableError, MissingExtraEr
 from flightllm.llm import check_engine, create_engine
 from flightllm.llm.base import Choice, Parameters, Request
 from flightllm.llm.formats import format_of
-from flightllm.llm.gguf_files import converted_folder
+from flightllm.llm.gguf_files import converted_folder, has_chat_template
 from flightllm.llm.models import check_model, model_folder
 
 WIDTH, LAYERS, HEADS, INNER = 32, 2, 2, 64
@@ -110,10 +111,12 @@ def test_a_check_converts_nothing(gguf_file: Path, tmp_path: Path) -> None:
     [
         ("m.gguf", None, r"there is no file '.*m\.gguf'"),
         ("m-00001-of-00002.gguf", b"GGUF", "one of several parts of a GGUF file; join them"),
+        ("m.gguf", b"<html>Not found</html>", r"m\.gguf' is no GGUF file, as it does not begin with 'GGUF'"),
+        ("M.GGUF", b"", "is no GGUF file"),
     ],
 )
 def test_refused_at_once(tmp_path: Path, name: str, content: bytes | None, error: str) -> None:
-    """A missing file and a part of a file are errors of the configuration."""
+    """A missing file, a part of a file and a file of another kind are errors of the configuration."""
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(ConfigError, match=error):
@@ -142,3 +145,16 @@ def test_without_the_package(gguf_file: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setitem(sys.modules, "gguf", None)
     with pytest.raises(MissingExtraError, match=r"without gguf, needs the extra 'local'"):
         converted_folder(gguf_file)
+
+
+def test_the_head_is_read_once(tmp_path: Path) -> None:
+    """Whether a file has a chat template is read again when the file changed, and not before."""
+    file = tmp_path / "m.gguf"
+    file.write_bytes(b"GGUF tokenizer.chat_template")
+    assert has_chat_template(file)
+    state = file.stat()
+    file.write_bytes(b"GGUF tokenizer.chat_tumblate")
+    os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert has_chat_template(file), "it looks unchanged"
+    os.utime(file, ns=(state.st_atime_ns, state.st_mtime_ns + 1))
+    assert not has_chat_template(file)
