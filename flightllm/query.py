@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 import pyarrow as pa
 import structlog
@@ -68,6 +68,9 @@ _MOST_BATCH_ROWS = 131_072
 _BATCH_BYTES = 2 << 20
 """Rows so narrow that their batches are smaller than this come in larger ones: fewer are quicker to send."""
 _TEXT_BYTES = 32
+
+
+_Q = TypeVar("_Q")
 
 
 class Query(Protocol):
@@ -185,12 +188,36 @@ def _index_lines(extracted: Extracted, services: Services) -> list[tuple[str, st
     return index_lines(extracted, services)
 
 
+class _OverStoredNumbers(Generic[_Q]):
+    """Plans a query again over stored numbers of rows, once, when the query first runs."""
+
+    def __init__(self, services: Services, extracted: Extracted, planned: Callable[[Extracted], _Q]) -> None:
+        self._services = services
+        self._extracted = extracted
+        self._planned = planned
+        self.query: _Q | None = None
+        """None until the query ran, and for a query without due tables."""
+
+    def get(self, cancelled: Callable[[], bool]) -> _Q | None:
+        """Return the query to run instead; None for a query without due tables.
+
+        Raises:
+            CancelledError: `cancelled()` turned true.
+            LimitExceededError: the disk is full.
+        """
+        if self.query is None:
+            found = with_stored_numbers(self._services, self._extracted, cancelled)
+            self.query = None if found is None else self._planned(found)
+        return self.query
+
+
 class PlainQuery:
     """A query without AI calls: DataFusion's own."""
 
     def __init__(self, services: Services, extracted: Extracted) -> None:
         self.services = services
         self._extracted = extracted
+        self._stored = _OverStoredNumbers(services, extracted, lambda found: PlainQuery(services, found))
         context = scalar_context(services, extracted)
         planned = frame_of(context, extracted)
         self.schema = shown(context, planned, extracted)
@@ -213,8 +240,8 @@ class PlainQuery:
         cancelled = record.cancelled.is_set
         if self.unbounded is not None:
             yield from named(Isolated(self.services, self._extracted).stream(self._context, cancelled), self.schema)
-        elif stored := with_stored_numbers(self.services, self._extracted, cancelled):
-            yield from PlainQuery(self.services, stored).run(record)
+        elif stored := self._stored.get(cancelled):
+            yield from stored.run(record)
         else:
             frame = self._context.create_dataframe_from_logical_plan(self.frame.logical_plan())
             yield from named(self.services.loop.stream(frame, cancelled, ahead=True), self.schema)
@@ -250,7 +277,9 @@ class BatchQuery:
         self.settings = settings
         self._extracted = extracted
         self._reason = reason
-        self._stored: BatchQuery | None = None
+        self._stored = _OverStoredNumbers(
+            services, extracted, lambda found: BatchQuery(services, settings, found, reason)
+        )
         context = scalar_context(services, extracted, parallel=False)
         register_stubs(context, extracted.calls)
         planned = frame_of(context, extracted)
@@ -287,7 +316,7 @@ class BatchQuery:
         Raises:
             LimitExceededError: more parts would run side by side than there may be.
         """
-        if stored := self._over_stored_numbers(record):
+        if stored := self._stored.get(record.cancelled.is_set):
             yield from stored.run_on(backings, record)
             return
         parts = self._parts()
@@ -297,14 +326,6 @@ class BatchQuery:
         """Yield nothing: there is no plan to change."""
         del models
         yield from ()
-
-    def _over_stored_numbers(self, record: QueryRecord) -> "BatchQuery | None":
-        """Return the same query over stored numbers of rows, planned once; None for a query without due tables."""
-        if self._stored is None:
-            found = with_stored_numbers(self.services, self._extracted, record.cancelled.is_set)
-            if found is not None:
-                self._stored = BatchQuery(self.services, self.settings, found, self._reason)
-        return self._stored
 
     def _parts(self) -> int:
         try:
@@ -363,8 +384,6 @@ class StagedQuery:
         self.services = services
         self.settings = settings
         self._extracted = extracted
-        self._left_out = left_out
-        self._stored: StagedQuery | None = None
         planning = scalar_context(services, extracted, planning=True)
         register_stubs(planning, extracted.calls)
         frame = frame_of(planning, extracted)
@@ -376,6 +395,9 @@ class StagedQuery:
         if extracted is not self._extracted:
             self._rules = (nearest_by_index.__name__, *self._rules)
             self._extracted = extracted
+        self._stored = _OverStoredNumbers(
+            services, extracted, lambda found: StagedQuery(services, settings, found, left_out)
+        )
         self._context = scalar_context(services, extracted)
         joins = join_settings(unevaluated(services, extracted, frame) if self.unbounded else frame)
         self.merges_joins = MERGE_JOINS in joins
@@ -399,7 +421,7 @@ class StagedQuery:
         Raises:
             LimitExceededError: there is no room for what they spill.
         """
-        if stored := self._over_stored_numbers(record):
+        if stored := self._stored.get(record.cancelled.is_set):
             yield from stored.run_on(backings, record)
             return
         limits = self.services.config.limits
@@ -422,14 +444,6 @@ class StagedQuery:
             with closing(runtime):
                 yield from named(run(self._stage, runtime), self.schema)
 
-    def _over_stored_numbers(self, record: QueryRecord) -> "StagedQuery | None":
-        """Return the same query over stored numbers of rows, planned once; None for a query without due tables."""
-        if self._stored is None:
-            found = with_stored_numbers(self.services, self._extracted, record.cancelled.is_set)
-            if found is not None:
-                self._stored = StagedQuery(self.services, self.settings, found, self._left_out)
-        return self._stored
-
     def explain(self) -> list[tuple[str, str]]:
         """Return the rules that fired, the stages and the operators."""
         rules = ("rules", ", ".join(self._rules) or "none fired")
@@ -438,7 +452,7 @@ class StagedQuery:
 
     def variants(self, models: Mapping[str | None, Served]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
         """Yield each rule that fired, and what else saves calls or tokens, with how to plan the query without it."""
-        extracted = (self._stored or self)._extracted  # noqa: SLF001 - of this class
+        extracted = (self._stored.query or self)._extracted  # noqa: SLF001 - of this class
 
         def planned(settings: Settings, left_out: str = "") -> Callable[[], AskingQuery]:
             return lambda: StagedQuery(self.services, settings, extracted, left_out)
