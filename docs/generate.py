@@ -71,10 +71,10 @@ _WORDS: Final = {
 
 def main(arguments: list[str]) -> int:
     """Write every page; with `--check` write nothing, and return how many pages differ."""
-    differing = [path for path, text in pages().items() if path.read_text(encoding="utf-8") != text]
-    for path in differing:
+    differing = {path: text for path, text in pages().items() if path.read_text(encoding="utf-8") != text}
+    for path, text in differing.items():
         if "--check" not in arguments:
-            path.write_text(pages()[path], encoding="utf-8")
+            path.write_text(text, encoding="utf-8")
         sys.stdout.write(f"{path}\n")
     return len(differing) if "--check" in arguments else 0
 
@@ -197,7 +197,7 @@ def _settings(meanings: Mapping[str, Any]) -> str:
 
 
 def _values(kind: Any) -> str:
-    """Return what may be written for a setting, as its own error says."""
+    """Return the values that a setting takes, as its own error says them."""
     try:
         kind.read("?")
     except ValueError as error:

@@ -33,8 +33,7 @@ def build(call: Arguments) -> Answer:
     options = labels if not other or other in labels else (*labels, other)
     unless = f" If no label fits, answer {other}." if other else ""
     instruction = f"Classify what follows. Answer with the one label that fits best: {', '.join(labels)}"
-    told = "\n".join(part for part in (instruction + (f".{unless}" if unless else ""), described(meanings)) if part)
-    answer = choice_answer(told, options)
+    answer = choice_answer(_told(instruction + (f".{unless}" if unless else ""), meanings), options)
     reply = f"Answer with one of these labels: {', '.join(options)}."
     return answer.in_parts(f"Which label fits the record best?{unless}", task=_task(meanings), reply=reply)
 
@@ -47,8 +46,7 @@ def _every_label(call: Arguments, labels: Sequence[str], other: str) -> Answer:
     items = {"type": "array", "items": {"enum": labels}, "maxItems": len(labels)}
     schema = {"type": "object", "properties": {"labels": items}, "required": ["labels"]}
     instruction = "Classify what follows: list every label that applies."
-    told = "\n".join(part for part in (instruction, described(meanings)) if part)
-    answer = json_answer(told, json.dumps(schema))
+    answer = json_answer(_told(instruction, meanings), json.dumps(schema))
 
     def parse(text: str) -> list[str]:
         given = answer.parse(text)["labels"]
@@ -69,6 +67,11 @@ def _every_label(call: Arguments, labels: Sequence[str], other: str) -> Answer:
     )
     question = f"Which of these labels apply to the record: {', '.join(labels)}? List every label that applies."
     return replace(found, asked=answer.asked).in_parts(question, task=_task(meanings))
+
+
+def _told(instruction: str, meanings: Mapping[str, str]) -> str:
+    """Return the instruction, then a line for each label with a meaning."""
+    return "\n".join(part for part in (instruction, described(meanings)) if part)
 
 
 def _task(meanings: Mapping[str, str]) -> str:
