@@ -48,7 +48,7 @@ serve(Config(server=ServerConfig("127.0.0.1:0"), engine=EngineConfig(kind="fake"
 _EVERY_SECONDS = 0.05
 _P99_SECONDS, _MOST_SECONDS, _MOST_MIB = 1.0, 3.0, 8 << 10
 _MORE_ADDRESSES = 12 << 30
-"""What the server may reserve beyond what it has when it is idle."""
+"""Addresses that the server can reserve beyond those that it has when it is idle."""
 _ADMIN, _READER = "ann", READER
 _GRACE_SECONDS = 20.0
 """How long a cancelled statement is waited for before the server is killed."""

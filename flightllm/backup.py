@@ -23,8 +23,8 @@ _Files: TypeAlias = Mapping[Path, int]
 def back_up(source: Path, target: Path) -> list[str]:
     """Copy the data folder `source` to `target`, which must not exist; return what in it was damaged already.
 
-    Tables, indexes and databases are each copied as they were at one moment, while a server changes them too; KV
-    caches are not. The copy appears when it is complete and on disk.
+    A server can change tables, indexes and databases meanwhile: their copies never have half of a change. The copies
+    of KV caches can. The target appears when it is complete and on disk.
 
     Raises:
         InvalidInputError: there is no such data folder, `target` exists or lies in it, or a database cannot be read.
@@ -125,7 +125,7 @@ def _copied(source: Path, target: Path) -> bool:
 
 
 def _copy_database(source: Path, target: Path) -> None:
-    """Copy an SQLite database as it is at one moment."""
+    """Copy an SQLite database; the copy never has half of a change."""
     try:
         with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
             old.backup(new)

@@ -14,7 +14,7 @@ from flightllm.config import Config
 def backup(config_file: Path | None, destination: Path) -> None:
     """Copy the data folder to DESTINATION, which must not exist.
 
-    Tables, users, answers and indexes are copied, each as it is at one moment, while the server runs or not. To
+    Tables, users, answers and indexes are copied, while the server runs or not. A copy never has half of a change. To
     restore, stop the server and put the copy in the data folder's place.
 
     \b

@@ -64,7 +64,7 @@ def refresh(server: Server, name: str) -> None:
 @server_options
 @click.argument("name")
 def drop(server: Server, name: str) -> None:
-    """Remove an index; its table stays as it is."""
+    """Remove an index; its table does not change."""
     with connect(server) as client:
         client.query(f"DROP VECTOR INDEX {quoted(name)}")
     click.echo(f"dropped {name}")
