@@ -231,9 +231,9 @@ def test_the_steps_of_the_build(tmp_path: Path) -> None:
         command = step.replace("/opt/flightllm", str(target))
         subprocess.run(["/bin/sh", "-euc", command], cwd=source, env=environment, check=True)
     python = target / "bin" / "python"
+    (tmp_path / "data").mkdir()
     config = on_loopback(tmp_path)
     config.write_text(config.read_text() + '\n[engine]\nkind = "fake"\n')  # the extra `local` is gigabytes
-    environment.pop("PYTHONPATH", None)
     with pytest.MonkeyPatch.context() as context:
         context.delenv("PYTHONPATH", raising=False)
         started = start(tmp_path / "data", config, python)
