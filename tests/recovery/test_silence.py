@@ -53,7 +53,7 @@ class _Noting(Worker):
 def test_one_that_hangs_is_aborted_and_then_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The supervisor lets a silent process write down where it hangs, and kills one that does not end by that."""
     monkeypatch.setattr("flightllm.recovery.supervisor._ABORT_SECONDS", 0.0)
-    supervisor = _Supervisor(Config(data_folder=tmp_path, recovery=RecoveryConfig(hung_seconds=0.01)))
+    supervisor = _Supervisor(Config(data_folder=tmp_path, recovery=RecoveryConfig(hung_seconds=1)))
     supervisor._listening = True
 
     async def ended() -> tuple[int, tuple[str, ...]]:
