@@ -28,6 +28,8 @@ _READ_ROWS, _PAIRS = 8_192, 1e9
 """Rows that a table is read by; pairs of rows that a join can look at between two of these, when alone it stops."""
 _EQUAL_PAIR = 5
 """Pairs that are compared in the time in which a pair of equal keys is found and put together."""
+_AT_ONCE = 128 * _READ_ROWS
+"""Rows that a join by keys takes without a stop where they wait for it already."""
 _FRAMED = frozenset(["sum", "count", "avg", "mean", "min", "max", "var", "stddev", "first_value", "last_value"])
 """Aggregates that a sliding frame does not compute anew for each row."""
 _OFFSET = re.compile(r"(?:ROWS|RANGE|GROUPS) BETWEEN (\S+) PRECEDING")
@@ -210,7 +212,7 @@ class Relations:
         columns = tuple(
             (f.name, _column(f.type, None if size is None else size.columns.get(f.name), rows)) for f in schema
         )
-        if size is not None and rows * _READ_ROWS * _EQUAL_PAIR > _PAIRS:
+        if size is not None and rows * min(rows, _AT_ONCE) * _EQUAL_PAIR > _PAIRS:
             columns = tuple(
                 (name, replace(value, distinct=size.distinct(name)) if name in self._equations else value)
                 for name, value in columns
@@ -231,7 +233,8 @@ class Relations:
         if equal and not on and condition is not None:
             distinct = self._keys(both, _expression(condition))
         smaller, larger = sorted((left, right), key=lambda side: side.rows)
-        pairs = _matching(_pairs(smaller, larger), distinct) if equal else _pairs(left, right)
+        found = smaller.rows * min(larger.rows, _AT_ONCE)
+        pairs = _matching(found, distinct) if equal else _pairs(left, right)
         kind = str(variant.join_type())
         if "Semi" in kind or "Anti" in kind or "Mark" in kind:
             side = left if kind.startswith("Left") else right
