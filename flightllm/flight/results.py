@@ -105,6 +105,7 @@ class _Producer:
 
     def stop(self, reason: FlightLLMError | None) -> None:
         """Cancel the query; the thread closes the result as soon as it gets the word. Does not wait."""
+        self._place.left_behind()
         self._stopped.set()
         self._result.query.cancel(reason)
         self._read.set()
