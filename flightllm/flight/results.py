@@ -20,11 +20,11 @@ from flightllm.flight.backend import QueryResult
 from flightllm.flight.batches import conformed, joined, sliced
 from flightllm.flight.errors import Trailers, statuses
 from flightllm.flight.limits import FlightLimits
-from flightllm.flight.slots import Place, Slots
 from flightllm.flight.stalls import given_up
-from flightllm.flight.turns import Asker
 from flightllm.flight.work import Patience, start
 from flightllm.limits import Deadline, TimeLimit
+from flightllm.slots import Place, Slots
+from flightllm.turns import Asker
 
 _log = structlog.get_logger(__name__)
 _AHEAD = 8

@@ -1,5 +1,8 @@
 """Every message fits into the 4 MiB that gRPC clients take by default: grpcio here, which is as strict as they are."""
 
+from contextlib import closing
+
+import adbc_driver_flightsql.dbapi as flight_sql
 import grpc
 import pyarrow as pa
 import pytest
@@ -48,6 +51,20 @@ def test_many_tables(server: FlightSqlServer, bare: flight.FlightClient, databas
     command = descriptor("CommandGetTables", include_schema=True, db_schema_filter_pattern="public")
     assert len(sizes(server, bare, command)) > 2
     assert fetch(bare, command)["table_name"].to_pylist() == names
+
+
+def test_adbc(server: FlightSqlServer, database: Database) -> None:
+    """ADBC takes 16 MiB a message by default: more of tables with their columns come through it all."""
+    names, schema = [f"t{number:03d}" for number in range(300)], wide(400)
+    with closing(database.session()) as session:
+        for name in names:
+            session.ingest(name, [], schema, "create")
+    with flight_sql.connect(server.uri, autocommit=True) as connection:
+        (catalog,) = connection.adbc_get_objects(depth="all", db_schema_filter="public").read_all().to_pylist()
+        (found,) = catalog["catalog_db_schemas"]
+        columns = {t["table_name"]: [c["column_name"] for c in t["table_columns"]] for t in found["db_schema_tables"]}
+        assert columns == dict.fromkeys(names, schema.names)
+        assert connection.adbc_get_table_schema(names[-1], db_schema_filter="public").names == schema.names
 
 
 @pytest.mark.usefixtures("tables")

@@ -191,7 +191,32 @@ def test_closed(session: Session) -> None:
         assert session._all.isolation.running == 1
         result.batches.close()
         assert session._all.isolation.running == 0
-    assert session._all.isolation._places == 2
+    assert session._all.isolation.places.running == 0
+
+
+@pytest.mark.usefixtures("everything_isolated")
+def test_turns(database: Database, session: Session) -> None:
+    """A user who waits for a place gets the next one, before the statements of another who came first."""
+    isolation, order, threads = session._all.isolation, list[str](), list[threading.Thread]()
+    places, ann = isolation.places, database.session(Principal("ann", "user"))
+    held = [isolation.place("local", lambda: False) for _ in range(2)]
+    for name, asks in (("local", session), ("local", session), ("ann", ann)):
+
+        def run(name: str = name, asks: Session = asks) -> None:
+            with closing(asks.execute("SELECT n FROM made").batches) as batches:
+                next(iter(batches))
+                order.append(name)
+
+        queued = places.queued
+        threads.append(threading.Thread(target=run))
+        threads[-1].start()
+        await_true(lambda queued=queued: places.queued > queued)  # type: ignore[misc]
+    held[0].release()
+    for thread in threads:
+        thread.join(60)
+    held[1].release()
+    assert order == ["ann", "local", "local"]
+    assert (places.running, places.queued) == (0, 0)
 
 
 def test_killed(session: Session) -> None:
