@@ -14,7 +14,6 @@ from substrait.plan_pb2 import Plan
 from flightllm.catalog.numbered import NumberedTable
 from flightllm.catalog.shipping import shipped
 from flightllm.frames import numbered_file, numbered_schema
-from flightllm.isolation.pool import Place
 from flightllm.isolation.running import settings_of
 from flightllm.isolation.tasks import Function, Task
 from flightllm.operators.elsewhere import Held
@@ -23,6 +22,7 @@ from flightllm.plan.bounds import unbounded
 from flightllm.plan.stages import STAGE_CATALOG
 from flightllm.plan.substrait import messages
 from flightllm.services import Services
+from flightllm.slots import Place
 from flightllm.sql.calls import Extracted
 
 
@@ -127,7 +127,7 @@ class Isolated:
             first = self._open == 1
         try:
             if first:
-                self._place = self._services.isolation.place(cancelled)
+                self._place = self._services.isolation.place(self._services.rights.principal.name, cancelled)
             yield
         finally:
             with self._lock:
@@ -136,7 +136,7 @@ class Isolated:
                 if not self._open:
                     place, self._place = self._place, None
             if place is not None:
-                place.close()
+                place.release()
 
 
 def _joint(context: SessionContext, name: str) -> tuple[pa.Schema, Sequence[pa.RecordBatch]]:

@@ -227,7 +227,8 @@ class PlainQuery:
         self.merges_joins = MERGE_JOINS in settings
         """Its outer joins run right only as sort-merge joins."""
         rows = _BATCH_BYTES // max(1, sum(_width(f.type) for f in self.schema))
-        if rows > _BATCH_ROWS:
+        # A join can be stopped between two batches alone, and has as many pairs for each row as there are equal keys.
+        if rows > _BATCH_ROWS and "Join:" not in planned.logical_plan().display_indent():
             settings.append(f"SET datafusion.execution.batch_size = {min(rows, _MOST_BATCH_ROWS)}")
         for setting in settings:
             context.sql(setting)

@@ -3,15 +3,19 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import inf
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from flightllm.catalog.entries import Entry
 
 _MOST_FILES = 64
 """Footers of more files are not read."""
+_SAMPLE_BYTES = 32 << 20
+"""A column is looked at where a part of it has at most so many bytes in memory: one of few values has fewer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +24,21 @@ class TableSize:
 
     rows: int
     columns: Mapping[str, int] = field(default_factory=dict)
+    largest: Path | None = None
+    """The file with most rows."""
+
+    def distinct(self, column: str) -> float:
+        """Guess how many different values a column would have, were each as frequent, by a part of its largest file.
+
+        Infinite where no value is there twice, or nothing is known. NULL is no value, as no join finds it.
+        """
+        if self.largest is None:
+            return inf
+        try:
+            status = self.largest.stat()
+            return _distinct(self.largest, status.st_mtime_ns, status.st_ino, column)
+        except (OSError, pa.ArrowException, KeyError):
+            return inf
 
 
 def table_size(entry: Entry) -> TableSize | None:
@@ -36,17 +55,19 @@ def table_size(entry: Entry) -> TableSize | None:
 def _summed(paths: list[Path]) -> TableSize | None:
     if not paths or len(paths) > _MOST_FILES or any(path.suffix != ".parquet" for path in paths):
         return None
-    rows, columns = 0, dict[str, int]()
+    rows, columns, largest, most = 0, dict[str, int](), paths[0], -1
     try:
         for path in paths:
             status = path.stat()
             size = _footer(path, status.st_mtime_ns, status.st_ino)
             rows += size.rows
+            if size.rows > most:
+                largest, most = path, size.rows
             for name, count in size.columns.items():
                 columns[name] = columns.get(name, 0) + count
     except (OSError, pa.ArrowException):
         return None
-    return TableSize(rows, columns)
+    return TableSize(rows, columns, largest)
 
 
 @lru_cache(4_096)
@@ -60,3 +81,23 @@ def _footer(path: Path, changed: int, inode: int) -> TableSize:
             name = column.path_in_schema.partition(".")[0]
             columns[name] = columns.get(name, 0) + max(column.total_uncompressed_size, 8 * column.num_values)
     return TableSize(metadata.num_rows, columns)
+
+
+@lru_cache(4_096)
+def _distinct(path: Path, changed: int, inode: int, column: str) -> float:
+    """Return the inverse of how likely two rows in the middle of a Parquet file have the same value; see `_footer`."""
+    del changed, inode
+    with pq.ParquetFile(path) as file:
+        metadata = file.metadata
+        if not metadata.num_row_groups:
+            return inf
+        middle = metadata.num_row_groups // 2
+        group = metadata.row_group(middle)
+        chunks = (group.column(index) for index in range(group.num_columns))
+        if sum(c.total_uncompressed_size for c in chunks if c.path_in_schema == column) > _SAMPLE_BYTES:
+            return inf
+        values = file.read_row_group(middle, columns=[column]).column(column).drop_null()
+        rows = group.num_rows
+    counts = pc.cast(values.value_counts().field("counts"), pa.float64())
+    same = pc.sum(pc.multiply(counts, pc.subtract(counts, 1.0))).as_py() or 0.0
+    return max(1.0, rows * (rows - 1) / same) if same else inf

@@ -28,12 +28,12 @@ from flightllm.flight.planned import Planned
 from flightllm.flight.registry import Registry
 from flightllm.flight.results import Recipient
 from flightllm.flight.sessions import SessionStore
-from flightllm.flight.slots import Place, Slots
 from flightllm.flight.sql_info import Value
 from flightllm.flight.statements import Prepared, Statement
-from flightllm.flight.turns import Asker
 from flightllm.flight.work import Patience, do
 from flightllm.limits import Refusals, Sum
+from flightllm.slots import Place, Slots
+from flightllm.turns import Asker
 
 _T = TypeVar("_T")
 CALL = "flightllm"

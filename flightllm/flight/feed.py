@@ -8,10 +8,10 @@ from typing import Any
 
 from flightllm.errors import CancelledError
 from flightllm.flight.limits import FlightLimits
-from flightllm.flight.slots import Place
 from flightllm.flight.stalls import given_up
 from flightllm.flight.work import Patience
 from flightllm.records import Stop
+from flightllm.slots import Place
 
 _AHEAD = 2
 """Chunks read before they are asked for."""

@@ -20,11 +20,11 @@ from flightllm.flight.backend import QueryResult
 from flightllm.flight.batches import conformed, joined, sliced
 from flightllm.flight.errors import Trailers, statuses
 from flightllm.flight.limits import FlightLimits
-from flightllm.flight.slots import Place, Slots
 from flightllm.flight.stalls import given_up
-from flightllm.flight.turns import Asker
 from flightllm.flight.work import Patience, start
 from flightllm.limits import Deadline, TimeLimit
+from flightllm.slots import Place, Slots
+from flightllm.turns import Asker
 
 _log = structlog.get_logger(__name__)
 _AHEAD = 8
@@ -105,6 +105,7 @@ class _Producer:
 
     def stop(self, reason: FlightLLMError | None) -> None:
         """Cancel the query; the thread closes the result as soon as it gets the word. Does not wait."""
+        self._place.left_behind()
         self._stopped.set()
         self._result.query.cancel(reason)
         self._read.set()

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from flightllm.errors import BusyError, CancelledError, FlightLLMError
-from flightllm.flight.slots import Place
 from flightllm.limits import Deadline
 from flightllm.records import Stop
+from flightllm.slots import Place
 from flightllm.stops import stopped_by
 
 _T = TypeVar("_T")

@@ -14,7 +14,9 @@ from flightllm.errors import BusyError, CancelledError, FlightLLMError
 from flightllm.isolation.memory import machine_memory, memory_ceiling
 from flightllm.isolation.process import Functions, Process
 from flightllm.isolation.tasks import Setup, Task
-from flightllm.limits import Sum, busy, over_limit
+from flightllm.limits import Sum, over_limit
+from flightllm.slots import Place, Slots
+from flightllm.turns import Asker
 
 _POLL_SECONDS = 0.1
 _WATCH_SECONDS = 0.05
@@ -47,7 +49,14 @@ class Isolation:
         """Processes that somebody waits for."""
         self._spares = list[Process]()
         self._busy = set[Process]()
-        self._places = limits.isolated_statements
+        self.places = Slots(
+            limits.isolated_statements,
+            queue=limits.queued_queries,
+            wait_seconds=limits.queue_seconds,
+            poll_seconds=_POLL_SECONDS,
+            limit="isolated_statements",
+        )
+        """One for each statement, which can run several tasks side by side."""
         self._failure: Exception | None = None
         self._closed = False
         self._warm = False
@@ -78,30 +87,9 @@ class Isolation:
         """Return how many processes run tasks now."""
         return len(self._busy)
 
-    def place(self, cancelled: Callable[[], bool]) -> "Place":
-        """Wait for a place for one statement, which may then run several tasks side by side.
-
-        Raises:
-            BusyError: no place came free in time.
-            CancelledError: `cancelled()` turned true.
-        """
-        deadline = time.monotonic() + self.limits.queue_seconds
-        with self._changed:
-            while not self._places:
-                if cancelled():
-                    raise CancelledError("the query was cancelled before it ran")
-                if time.monotonic() >= deadline:
-                    most = self.limits.isolated_statements
-                    raise busy("isolated_statements", most, f"{most} statements that can take much run already")
-                self._changed.wait(_POLL_SECONDS)
-            self._places -= 1
-        return Place(self)
-
-    def leave(self) -> None:
-        """Give a place back."""
-        with self._changed:
-            self._places += 1
-            self._changed.notify_all()
+    def place(self, user: str, cancelled: Callable[[], bool]) -> Place:
+        """Wait for a place for one statement of a user's; users take turns. See `Slots.take`."""
+        return self.places.take(Asker(user, ""), cancelled)
 
     def stream(
         self, task: Task, functions: Functions, cancelled: Callable[[], bool]
@@ -224,17 +212,3 @@ class Isolation:
     def _end(self, process: Process, reason: FlightLLMError) -> None:
         _log.warning("isolated process killed", pid=process.pid, reason=str(reason))
         process.kill(reason)
-
-
-class Place:
-    """The right of one statement to run tasks. Idempotent in being given back."""
-
-    def __init__(self, isolation: Isolation) -> None:
-        self._isolation = isolation
-        self._held = True
-
-    def close(self) -> None:
-        """Give it back."""
-        if self._held:
-            self._held = False
-            self._isolation.leave()

@@ -14,6 +14,7 @@ from datafusion.record_batch import RecordBatch, RecordBatchStream
 from flightllm.catalog.errors import mapped_error
 from flightllm.errors import CancelledError
 from flightllm.limits import Sum
+from flightllm.operators.kernels import running_kernels, still_running
 
 _POLL_SECONDS = 0.1
 _STOP_SECONDS = 5.0
@@ -33,11 +34,13 @@ class Loop:
         self.spilled = Sum()
         """Bytes that the frames which ran here wrote to disk for lack of memory."""
         self._loop = asyncio.new_event_loop()
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._loop.run_forever, name="datafusion-loop", daemon=True)
         self._thread.start()
 
     def close(self) -> None:
         """Stop the work still in the loop, and the loop. Idempotent."""
+        self._closing.set()
         if self._loop.is_closed():
             return
         with suppress(concurrent.futures.TimeoutError):
@@ -53,16 +56,21 @@ class Loop:
         With `ahead` the next batch is made while one is used; otherwise nothing is computed between two pulls. Batches
         that come straight from a table are waited for in DataFusion itself, which costs less.
 
+        A join of two batches runs to its end, which is waited for where `cancelled()` is true: whoever closes the
+        iterator keeps its place until then.
+
         Raises:
             CancelledError: `cancelled()` turned true; seen within 100 ms while a batch is slow to come.
             SqlError: DataFusion failed while running, on a cast or an overflow for example.
         """
         try:
             direct = ahead and _is_scan(frame)
+            joins = not direct and "Join:" in frame.logical_plan().display_indent()
             stream = frame.execute_stream()
         except Exception as error:  # the physical plan is made here, and not every plan can be
             raise mapped_error(error) from error
         step = self._step(stream)
+        ended = False
         try:
             if direct:
                 yield from _direct(step, stream, cancelled)
@@ -73,11 +81,20 @@ class Loop:
                 yield batch.to_pyarrow()
                 if not ahead:
                     step = self._step(stream)
+            ended = True
         finally:
             self.spilled.add(spilled_bytes(frame.execution_plan()))  # the plan that runs, with its counts so far
             if not self._loop.is_closed():
                 step.cancel()
             _let_go(frame, stream)
+            if joins and not ended and cancelled():
+                self._await_rest()
+
+    def _await_rest(self) -> None:
+        """Wait until DataFusion's threads that run now have done what they cannot leave half done."""
+        kernels = running_kernels()
+        while kernels and not self._closing.wait(_POLL_SECONDS):
+            kernels = still_running(kernels)
 
     def _step(self, stream: RecordBatchStream) -> _Step:
         # Through the loop, because a thread that waits inside DataFusion itself cannot be stopped.

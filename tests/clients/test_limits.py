@@ -1,7 +1,7 @@
 """Each limit is reached by a real client: the error names it and what to do, and it is counted."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from pathlib import Path
 
@@ -12,11 +12,15 @@ from adbc_driver_manager import Error
 from flightllm.config import LimitsConfig
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.server import FlightSqlServer
+from flightllm.operators.kernels import running_kernels, still_running
 from tests.servers import ServerProcess, ask, await_true, cursor_of, serving, time_over
 
 ENDLESS = """SELECT count(*) FROM generate_series(1, 300000) a CROSS JOIN generate_series(1, 300000) b
 WHERE a.value * b.value % 7 = 3 OR a.value < b.value - 5"""
 """A nested-loop join that takes minutes, and that DataFusion cannot stop."""
+SKEWED = """SELECT count(*) FROM generate_series(1, 20000) a JOIN generate_series(1, 20000) b
+ON a.value / 1000000 = b.value / 1000000"""
+"""An equi-join of one key, which the plan does not tell: DataFusion makes all of its pairs without a stop."""
 ASKING = "SELECT ai_gen('Of {n}?', n) FROM t"
 JOINED = "SELECT a.value FROM generate_series(1, 2000000) a JOIN generate_series(1, 2000000) b ON a.value = b.value"
 """Holds about 40 MiB while it runs."""
@@ -155,6 +159,31 @@ def test_time_of_what_cannot_be_stopped(tmp_path: Path) -> None:
             with pytest.raises(Error, match=r"flightllm\.timeout = 0.5"):
                 ask(cursor, ENDLESS)
         assert server.query("SELECT 1") == [(1,)]
+
+
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="threads are looked at in /proc")
+def test_what_cannot_be_stopped_keeps_its_place(tmp_path: Path) -> None:
+    """The client of a join has its error at once; the place is taken, and counted, until DataFusion's thread rests."""
+    kernels: Mapping[int, int] = {}
+
+    def joining() -> bool:
+        """Tell whether a thread of DataFusion's has not rested since the last look."""
+        nonlocal kernels
+        kernels = still_running(kernels) or running_kernels()
+        return bool(still_running(kernels)) and server._core.slots.running == 1
+
+    with serving(tmp_path) as server, cursor_of(server) as cursor:
+        looks = iter([False, False])
+        with (
+            time_over(server, 60.0, lambda: next(looks, joining())),
+            pytest.raises(Error, match=r"\[limits\] statement_seconds = 60"),
+        ):
+            ask(cursor, SKEWED)
+        assert (server.load().left_behind, server.load().running) == (1, 1)
+        assert ask(cursor, "SELECT 1") == [(1,)]
+        await_true(lambda: not server.load().running)
+        assert not still_running(kernels)
+        assert server.load().left_behind == 0
 
 
 def test_statements_at_once(tmp_path: Path) -> None:

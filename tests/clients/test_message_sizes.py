@@ -1,15 +1,21 @@
 """Every message fits into the 4 MiB that gRPC clients take by default: grpcio here, which is as strict as they are."""
 
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import adbc_driver_flightsql.dbapi as flight_sql
 import grpc
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyarrow import flight
 
+from flightllm.config import Config, EngineConfig, ServerConfig
 from flightllm.database import Database
 from flightllm.flight.server import FlightSqlServer
 from tests.flight_messages import descriptor, fetch
 
-_MOST = 4 << 20
+_MOST, _MOST_OF_ADBC = 4 << 20, 16 << 20
 
 
 def sizes(server: FlightSqlServer, client: flight.FlightClient, command: flight.FlightDescriptor) -> list[int]:
@@ -48,6 +54,28 @@ def test_many_tables(server: FlightSqlServer, bare: flight.FlightClient, databas
     command = descriptor("CommandGetTables", include_schema=True, db_schema_filter_pattern="public")
     assert len(sizes(server, bare, command)) > 2
     assert fetch(bare, command)["table_name"].to_pylist() == names
+
+
+@pytest.mark.slow
+def test_adbc(tmp_path: Path) -> None:
+    """All of over a hundred wide tables come through ADBC's 16 MiB a message, which is less than they take together."""
+    names, schema = [f"t{number:03d}" for number in range(150)], wide(400)
+    pq.write_table(schema.empty_table(), tmp_path / "wide.parquet")
+    tables = dict.fromkeys(names, tmp_path / "wide.parquet")
+    config = Config(engine=EngineConfig(kind="fake"), tables=tables, data_folder=tmp_path / "data")
+    with ExitStack() as opened:
+        database = opened.enter_context(closing(Database.open(config)))
+        server = FlightSqlServer(database, ServerConfig("127.0.0.1:0"))
+        opened.callback(server.drain, 0)
+        command = descriptor("CommandGetTables", include_schema=True, db_schema_filter_pattern="public")
+        found = sizes(server, opened.enter_context(flight.connect(server.uri)), command)
+        assert max(found) < _MOST < _MOST_OF_ADBC < sum(found)
+        connection = opened.enter_context(flight_sql.connect(server.uri, autocommit=True))
+        (catalog,) = connection.adbc_get_objects(depth="all", db_schema_filter="public").read_all().to_pylist()
+        (public,) = catalog["catalog_db_schemas"]
+        told = {t["table_name"]: [c["column_name"] for c in t["table_columns"]] for t in public["db_schema_tables"]}
+        assert told == dict.fromkeys(names, schema.names)
+        assert connection.adbc_get_table_schema(names[-1], db_schema_filter="public").names == schema.names
 
 
 @pytest.mark.usefixtures("tables")

@@ -12,8 +12,8 @@ from flightllm.errors import CancelledError
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.results import Recipient, ResultStream, stream
 from flightllm.flight.sequence import Sequence
-from flightllm.flight.slots import Slots
-from flightllm.flight.turns import Asker
+from flightllm.slots import Slots
+from flightllm.turns import Asker
 from tests.servers import await_true
 
 SCHEMA = pa.schema([("a", pa.int64())])

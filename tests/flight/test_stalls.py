@@ -3,9 +3,9 @@
 import pytest
 
 from flightllm.flight.limits import FlightLimits
-from flightllm.flight.slots import Place, Slots
 from flightllm.flight.stalls import given_up
-from flightllm.flight.turns import Asker
+from flightllm.slots import Place, Slots
+from flightllm.turns import Asker
 
 
 class _Place(Place):

@@ -9,10 +9,10 @@ from pyarrow import flight
 
 from flightllm.errors import BusyError, CancelledError, FlightLLMError, StatementTimeoutError
 from flightllm.flight.server import FlightSqlServer
-from flightllm.flight.slots import Slots
-from flightllm.flight.turns import Asker
 from flightllm.flight.work import Patience, do
 from flightllm.limits import TimeLimit
+from flightllm.slots import Slots
+from flightllm.turns import Asker
 from tests.servers import await_true
 
 OVER = TimeLimit(0.0)

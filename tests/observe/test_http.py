@@ -15,10 +15,10 @@ from flightllm.config import HttpConfig, LimitsConfig
 from flightllm.database import Database
 from flightllm.errors import ConfigError
 from flightllm.flight.server import FlightSqlServer
-from flightllm.flight.turns import Asker
 from flightllm.llm.health import Health
 from flightllm.observe.http import HttpServer
 from flightllm.operators import cache as cache_module
+from flightllm.turns import Asker
 from tests.servers import ask, cursor_of, serving
 
 LOCAL = HttpConfig("127.0.0.1:0")

@@ -11,8 +11,8 @@ import pytest
 from flightllm.config import Config, EngineConfig, LimitsConfig, ServerConfig
 from flightllm.database import Database
 from flightllm.flight.server import FlightSqlServer
-from flightllm.flight.turns import Asker
 from flightllm.observe.http import HttpServer
+from flightllm.turns import Asker
 from flightllm.web.cells import columns_of, rows_of
 from tests.servers import await_true, time_over
 from tests.web.support import PAGE, Visitor

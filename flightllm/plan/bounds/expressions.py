@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import inf
+from math import inf, prod
 from typing import Any
 
 import pyarrow as pa
@@ -64,7 +64,7 @@ class Expressions:
             if count is not None:
                 args = done[len(done) - count :]
                 del done[len(done) - count :]
-                done.append(self._call(node, kind, args))
+                done.append(_varied(self._call(node, kind, args), kind, args))
             elif kind in _LEAVES:
                 done.append(self._leaf(node, kind))
             else:
@@ -153,7 +153,11 @@ class Expressions:
         if left.exact is not None and right.exact is not None:
             exact = _exact(operator, left.exact, right.exact)
         return Value(
-            max(16, left.bytes if operator.startswith("-") else 0), number=number, constant=constant, exact=exact
+            max(16, left.bytes if operator.startswith("-") else 0),
+            number=number,
+            constant=constant,
+            exact=exact,
+            distinct=_kinds(operator, left.exact, right.exact),
         )
 
     def _like(self, name: str, args: Sequence[Value]) -> Value:
@@ -184,6 +188,15 @@ class Expressions:
     def opaque(self, text: str) -> None:
         """Check what DataFusion shows of an expression whose parts it does not give; see `check_hidden`."""
         check_hidden(Counter(marks(text)), text)
+
+
+def _varied(value: Value, kind: str, args: Sequence[Value]) -> Value:
+    """Bound how many different values there are by those of the operands; one without any can be `random()`."""
+    if not args or kind in ("AggregateFunction", "Unnest", "ScalarSubquery"):
+        return replace(value, distinct=inf)
+    given = [v.distinct for v in args]
+    most = min(prod(given), sum(given)) if kind == "Case" else prod(given)
+    return value if value.distinct <= most else replace(value, distinct=most)
 
 
 def marks(text: str) -> list[str]:
@@ -218,6 +231,10 @@ def check_hidden(found: Counter[str], text: str) -> None:
 
 def literal(node: Expr) -> Value:
     """Return the bounds of a literal."""
+    return replace(_literal(node), distinct=1)
+
+
+def _literal(node: Expr) -> Value:
     text = node.canonical_name()
     if text.startswith(("Utf8", "LargeUtf8")):
         inner = text[text.index("(") + 2 : -2]
@@ -253,6 +270,15 @@ def _scalar_value(node: Expr) -> Value:
 def _target(text: str, kind: str) -> str:
     """Return the type that the text of a cast ends with."""
     return text.rpartition(" AS ")[2].removesuffix(")") if kind else text
+
+
+def _kinds(operator: str, left: float | None, right: float | None) -> float:
+    """Return how many different whole numbers, none negative, an operator makes by a literal."""
+    if operator == "%" and right is not None and right.is_integer():
+        return max(1.0, abs(right))
+    if operator == "&":
+        return min((2.0 ** int(abs(mask)).bit_count() for mask in (left, right) if mask is not None), default=inf)
+    return inf
 
 
 def _exact(operator: str, left: float, right: float) -> float | None:

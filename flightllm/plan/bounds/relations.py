@@ -26,6 +26,10 @@ _GROWTH, _TURNS = 1.5, 50
 _MANY = 1e5
 _READ_ROWS, _PAIRS = 8_192, 1e9
 """Rows that a table is read by; pairs of rows that a join can look at between two of these, when alone it stops."""
+_EQUAL_PAIR = 5
+"""Pairs that are compared in the time in which a pair of equal keys is found and put together."""
+_AT_ONCE = 128 * _READ_ROWS
+"""Rows that a join by keys takes without a stop where they wait for it already."""
 _FRAMED = frozenset(["sum", "count", "avg", "mean", "min", "max", "var", "stddev", "first_value", "last_value"])
 """Aggregates that a sliding frame does not compute anew for each row."""
 _OFFSET = re.compile(r"(?:ROWS|RANGE|GROUPS) BETWEEN (\S+) PRECEDING")
@@ -41,13 +45,14 @@ class Relation:
     widest: float = 0
     """Rows of its largest input, where it is a cross join."""
     pairs: float = 0
-    """Pairs of rows that joins without an equation look at before they can be stopped, until a filter has one."""
+    """Pairs of rows that joins look at before they can be stopped; those with equal keys count more."""
     by_name: dict[str, Value] = field(init=False, default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         for name, value in self.columns:
-            known = self.by_name.get(name)
-            self.by_name[name] = value if known is None else largest([known, value])
+            known = self.by_name.get(name, value)
+            both = value if known is value else largest([known, value])
+            self.by_name[name] = replace(both, distinct=max(known.distinct, value.distinct))
 
     @property
     def width(self) -> float:
@@ -69,6 +74,8 @@ class Relations:
         self._elsewhere: dict[str, Value] = {}
         """Columns of all operators, for a subquery that reads those of an outer one."""
         self._recursive: dict[str, Relation] = {}
+        self._equations = ""
+        """Lines of the plan that can name the keys of joins."""
         self.shown = Counter[str]()
         """What the text of the operators names that were looked at."""
 
@@ -78,6 +85,7 @@ class Relations:
         Raises:
             UnboundedError: an expression or operator in it can take more than its share.
         """
+        self._equations += "".join(line for line in root.display_indent().splitlines() if " = " in line)
         order: list[tuple[LogicalPlan, Any, list[int]]] = []
         todo = [(root, -1)]
         while todo:
@@ -112,7 +120,7 @@ class Relations:
             "Limit": lambda: self._limit(variant, given),
             "Union": lambda: _union(inputs),
             "Unnest": lambda: _unnest(variant, given),
-            "Distinct": lambda: self._distinct(plan, given),
+            "Distinct": lambda: _ungrouped(self._distinct(plan, given)),
         }
         found = known.get(type(variant).__name__)
         return given if found is None else found()
@@ -133,7 +141,7 @@ class Relations:
     def _check_pairs(self, given: Relation) -> None:
         """Count a join that cannot be stopped in time as one that keeps too much: it only does harm as it runs."""
         if given.pairs > _PAIRS:
-            self._budget.stall("a join that compares all rows with all others")
+            self._budget.stall("a join of many rows with many others each")
 
     def _sort(self, variant: Any, given: Relation) -> Relation:
         self._all(given, [key.expr() for key in variant.sort_exprs()])
@@ -168,8 +176,27 @@ class Relations:
     def _filter(self, plan: LogicalPlan, variant: Any, given: Relation) -> Relation:
         self._all(given, [variant.predicate()])
         if given.widest and " = " in plan.display():
-            return _fewer(given, _MATCHES * given.widest)
+            distinct = self._keys(given, _expression(variant.predicate()))
+            fewer = _fewer(given, _MATCHES * given.widest)
+            return replace(fewer, pairs=_matching(given.pairs, distinct))
         return given
+
+    def _keys(self, relation: Relation, condition: Expr) -> float:
+        """Return how many different keys the equations of a condition compare; infinite where it is not known."""
+        on, most, todo = self._on(relation), 0.0, [condition]
+        while todo:
+            node = todo.pop()
+            if node.variant_name() != "BinaryExpr":
+                continue
+            operands = node.rex_call_operands()
+            match node.rex_call_operator():
+                case "AND":
+                    todo.extend(operands)
+                case "=":
+                    sides = [on.bound(side) for side in operands]
+                    if not any(side.constant for side in sides):
+                        most = max(most, *(side.distinct for side in sides))
+        return most or inf
 
     def _scan(self, plan: LogicalPlan, variant: Any) -> Relation:
         name = variant.table_name()
@@ -185,6 +212,11 @@ class Relations:
         columns = tuple(
             (f.name, _column(f.type, None if size is None else size.columns.get(f.name), rows)) for f in schema
         )
+        if size is not None and rows * min(rows, _AT_ONCE) * _EQUAL_PAIR > _PAIRS:
+            columns = tuple(
+                (name, replace(value, distinct=size.distinct(name)) if name in self._equations else value)
+                for name, value in columns
+            )
         relation = Relation(columns, rows)
         self._all(relation, variant.filters())
         return relation
@@ -193,17 +225,25 @@ class Relations:
         both = Relation((*left.columns, *right.columns), left.rows * right.rows)
         on = [side for pair in variant.on() for side in pair]
         condition = variant.filter()
-        self._all(both, [*on, *([] if condition is None else [condition])])
+        keys = self._all(both, on)
+        self._all(both, [] if condition is None else [condition])
         widest = max(left.rows, right.rows, left.widest, right.widest)
+        equal = on or (condition is not None and " = " in _expression(condition).canonical_name())
+        distinct = max((key.distinct for key in keys), default=0.0)
+        if equal and not on and condition is not None:
+            distinct = self._keys(both, _expression(condition))
+        smaller, larger = sorted((left, right), key=lambda side: side.rows)
+        found = smaller.rows * min(larger.rows, _AT_ONCE)
+        pairs = _matching(found, distinct) if equal else _pairs(left, right)
         kind = str(variant.join_type())
         if "Semi" in kind or "Anti" in kind or "Mark" in kind:
             side = left if kind.startswith("Left") else right
-            return side if on or condition is None else replace(side, pairs=_pairs(left, right))
-        equal = on or (condition is not None and " = " in _expression(condition).canonical_name())
+            if not on and condition is None:
+                return side
+            return replace(side, pairs=max(side.pairs, pairs))
         rows = min(both.rows, _MATCHES * widest) if equal else both.rows
         columns = (*_times(left, rows), *_times(right, rows))
-        pairs = max(left.pairs, right.pairs, 0 if equal else _pairs(left, right))
-        return Relation(columns, rows, 0 if equal else widest, pairs)
+        return Relation(columns, rows, 0 if equal else widest, max(left.pairs, right.pairs, pairs))
 
     def _aggregate(self, variant: Any, given: Relation) -> Relation:
         groups = [_expression(raw) for raw in variant.group_by_exprs()]
@@ -221,7 +261,7 @@ class Relations:
             if AGGREGATES.get(name) == "all":
                 value = self._kept(name, value, given.rows)
             columns.append((_name(_expression(raw)), replace(value, constant=False)))
-        return Relation(tuple(columns), rows)
+        return _ungrouped(Relation(tuple(columns), rows))
 
     def _kept(self, name: str, value: Value, rows: float) -> Value:
         size = value.total if value.total < inf else value.bytes * rows
@@ -250,7 +290,8 @@ class Relations:
             text = expression.canonical_name()
             if " FILTER (" in text:
                 on.opaque(text.partition(" FILTER (")[2])
-            columns.append((_name(_expression(raw)), self._framed(name, text, largest(args), given)))
+            value = replace(self._framed(name, text, largest(args), given), distinct=inf)
+            columns.append((_name(_expression(raw)), value))
         return Relation(tuple(columns), given.rows)
 
     def _framed(self, name: str, text: str, value: Value, given: Relation) -> Value:
@@ -389,6 +430,16 @@ def _fewer(relation: Relation, rows: float) -> Relation:
 
 def _pairs(left: Relation, right: Relation) -> float:
     return left.rows * min(right.rows, _READ_ROWS)
+
+
+def _matching(pairs: float, distinct: float) -> float:
+    """Return how many of the pairs have equal keys, by what these take; none where nothing is known of the keys."""
+    return _EQUAL_PAIR * pairs / distinct if distinct < inf else 0
+
+
+def _ungrouped(relation: Relation) -> Relation:
+    """Return rows that were grouped: a value is in fewer of them than before, it is not known in how many."""
+    return replace(relation, columns=tuple((name, replace(v, distinct=inf)) for name, v in relation.columns))
 
 
 def _union(inputs: Sequence[Relation]) -> Relation:

@@ -15,7 +15,7 @@ from flightllm.plan.bounds.value import Budget, Unbounded, UnboundedError
 
 _log = structlog.get_logger(__name__)
 _SUBQUERY = "<subquery>"
-_LOOKED_AT = re.compile("Values:|WindowAggr:|Unnest:|RecursiveQuery:|Extension|Cross Join:|Join: +Filter:|<subquery>")
+_LOOKED_AT = re.compile("Values:|WindowAggr:|Unnest:|RecursiveQuery:|Extension|Join:|<subquery>")
 _LONG = 8_192
 """Characters of a plan's text from which a literal in it may be large."""
 

@@ -50,6 +50,8 @@ class Value:
     """The text of a text literal."""
     exact: float | None = None
     """The number or date that a literal is."""
+    distinct: float = inf
+    """Different values among all rows, were each as frequent; infinite where nothing is known."""
 
     def spread(self, rows: float) -> float:
         """Return the bytes of so many rows."""
@@ -61,7 +63,7 @@ class Value:
         return self.each or self.bytes
 
 
-FLAG = Value(1, number=1, total=inf)
+FLAG = Value(1, number=1, total=inf, distinct=2)
 """A condition."""
 
 
@@ -75,6 +77,7 @@ def largest(values: Iterable[Value]) -> Value:
         max(v.number for v in found),
         sum(v.total for v in found),
         all(v.constant for v in found),
+        distinct=sum(v.distinct for v in found),
     )
 
 

@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable
 
 from flightllm.errors import BusyError, CancelledError
-from flightllm.flight.turns import Asker, Held, Turns
 from flightllm.limits import busy
+from flightllm.turns import Asker, Held, Turns
 
 
 class Place:
@@ -49,8 +49,18 @@ class Slots:
     first. Where too many wait, it is who has most of them that is refused.
     """
 
-    def __init__(self, size: int, *, queue: int, wait_seconds: float, poll_seconds: float) -> None:
+    def __init__(
+        self,
+        size: int,
+        *,
+        queue: int,
+        wait_seconds: float,
+        poll_seconds: float,
+        limit: str = "concurrent_queries",
+    ) -> None:
         self.size = size
+        self._limit = limit
+        """What sets the size in `[limits]`."""
         self._queue = queue
         self._wait_seconds = wait_seconds
         self._poll_seconds = poll_seconds
@@ -107,7 +117,7 @@ class Slots:
                 raise CancelledError("the client cancelled the statement before it started")
             if time.monotonic() - started > self._wait_seconds:
                 found = f"the statement waited {self._wait_seconds:g} seconds ([limits] queue_seconds) for its turn"
-                raise busy("concurrent_queries", self.size, found)
+                raise busy(self._limit, self.size, found)
         if ticket.refused:
             raise self._too_many()
 

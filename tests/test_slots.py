@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 
 from flightllm.errors import BusyError, CancelledError
-from flightllm.flight.slots import Slots
-from flightllm.flight.turns import Asker, Turns
+from flightllm.slots import Slots
+from flightllm.turns import Asker, Turns
 from tests.servers import await_true
 
 
