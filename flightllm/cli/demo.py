@@ -29,13 +29,14 @@ _MODEL = (
 def demo(engine: str, model: str | None, keep: bool) -> None:  # noqa: FBT001 -- click passes it by name
     """See it work: AI queries on sample tables.
 
-    Starts a server of its own, asks it through the ADBC client, shows SQL, rows and what each query cost.
+    Starts a server of its own and asks it through the ADBC client. Shows SQL, rows, how many answers are right, and
+    what each query cost.
 
     \b
     flightllm demo
     flightllm demo --keep      connect your own client afterwards
     """
-    from flightllm.demo.tour import connecting
+    from flightllm.demo.tour import connecting, own_model
 
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -48,7 +49,7 @@ def demo(engine: str, model: str | None, keep: bool) -> None:  # noqa: FBT001 --
         if engine in {"local", "vllm"} and model in {None, "demo"}:
             console.print(_MODEL, style="yellow", soft_wrap=True)
         _tour(server.uri, console, afterwards)
-        console.print(f"\n{connecting(server.uri)}", markup=False, soft_wrap=True)
+        console.print(f"\n{connecting(server.uri)}\n\n{own_model()}", markup=False, soft_wrap=True)
         if keep:
             console.print("\nThe server keeps running; Ctrl-C stops it.")
             _wait(server.process)

@@ -1,5 +1,8 @@
-"""The tour of `flightllm demo`: a few AI queries over ADBC, their results and what each cost."""
+"""The tour of `flightllm demo`: AI queries over ADBC, how many answers are right, and what each query cost."""
 
+import json
+import os
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -9,53 +12,92 @@ import pyarrow as pa
 from rich.console import Console
 from rich.padding import Padding
 from rich.syntax import Syntax
+from rich.table import Table
 from rich.text import Text
 
 from flightllm.cli.render import as_table, put, rows_of
+from flightllm.llm.providers import PROVIDERS
 
 _SHOWN_ROWS = 6
+_OLLAMA_PORT = 11434
+_KNOCK_SECONDS = 0.3
+_WIDTH = 88
+"""Characters of a cell: a sentence stays whole."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """One query of the tour and what it shows."""
+    """One query of the tour, and how its answers are checked."""
 
     title: str
     sql: str
+    checked: str
+    """What an answer is compared with."""
+    check: str
+    """Counts rows and right answers. It makes the query's calls again, whose answers are known by then."""
 
 
 STOPS = (
     Stop(
         "Filter: the plain predicate runs first, so only comedies' reviews reach the model",
-        """SELECT m.title, r.review_score, r.review_content
+        """SELECT m.title, regexp_match(r.review_content, '[^. ][^.]*acting[^.]*[.]')[1] AS what_it_says_of_the_acting
 FROM reviews r JOIN movies m USING (movie_id)
 WHERE m.genre = 'Comedy' AND ai_filter('Does the review praise the acting? {review_content}', r.review_content)""",
+        "the sentence that praises an actor in the text",
+        """SELECT count(*), count(*) FILTER (WHERE praised = (review_content LIKE '%never felt more real%')) FROM (
+SELECT r.review_content, ai_filter('Does the review praise the acting? {review_content}', r.review_content) AS praised
+FROM reviews r JOIN movies m USING (movie_id) WHERE m.genre = 'Comedy' AND r.review_content IS NOT NULL)""",
     ),
     Stop(
-        "Projection: a film's reviews share its synopsis, so that prefix of the prompts is computed once",
+        "Classify: labels are constrained, so every answer is one of them",
+        """SELECT regexp_match(body, '^[^!,]*[!,] ([^.!?]*[.!?])')[1] AS first_sentence, topic AS known,
+       ai_classify(body, ['billing', 'shipping', 'defect', 'account', 'question']) AS answer
+FROM tickets WHERE status = 'open'""",
+        "the topic that the table knows",
+        """SELECT count(*), count(*) FILTER (WHERE topic = answer) FROM (SELECT topic,
+ai_classify(body, ['billing', 'shipping', 'defect', 'account', 'question']) AS answer
+FROM tickets WHERE status = 'open')""",
+    ),
+    Stop(
+        "Score by group: an average over the model's ratings, beside that of the customers' stars",
+        """SELECT p.category, count(*) AS reviews, round(avg(r.overall), 1) AS stars,
+       round(avg(ai_score('How satisfied is the customer?', r.review_text, low => 1, high => 5)), 1) AS score
+FROM product_reviews r JOIN products p USING (product_id)
+WHERE p.brand = 'Wexley' AND r.overall <> 3 GROUP BY p.category ORDER BY p.category""",
+        "the stars, from which a right score differs by one at most",
+        """SELECT count(*), count(*) FILTER (WHERE abs(score - overall) <= 1) FROM (
+SELECT r.overall, ai_score('How satisfied is the customer?', r.review_text, low => 1, high => 5) AS score
+FROM product_reviews r JOIN products p USING (product_id) WHERE p.brand = 'Wexley' AND r.overall <> 3)""",
+    ),
+    Stop(
+        "Extract: the second call is made only for rows that pass the first",
+        """SELECT subject, regexp_match(body, 'F-[0-9]{5}')[1] AS known,
+       ai_extract(body, ['order_number', 'customer'])['order_number'] AS answer
+FROM tickets WHERE status = 'open' AND body LIKE '%F-%' AND ai_filter('Is a refund asked for? {body}', body)
+ORDER BY ticket_id""",
+        "the order number in the text",
+        """SELECT count(*), count(*) FILTER (WHERE known = answer) FROM (
+SELECT regexp_match(body, 'F-[0-9]{5}')[1] AS known,
+       ai_extract(body, ['order_number', 'customer'])['order_number'] AS answer
+FROM tickets WHERE status = 'open' AND body LIKE '%F-%' AND ai_filter('Is a refund asked for? {body}', body))""",
+    ),
+    Stop(
+        "Join: a film's reviews share its synopsis, so that part of their prompts is computed once",
         """SELECT m.title, r.review_score, ai_gen('Recommend it?', m.movie_info, r.review_content) AS verdict
 FROM reviews r JOIN movies m USING (movie_id)
-WHERE m.movie_id <= 3 AND r.review_content IS NOT NULL ORDER BY r.review_id LIMIT 20""",
-    ),
-    Stop(
-        "Classify and count: labels are constrained, so every answer is one of them",
-        """SELECT ai_classify(body, ['billing', 'shipping', 'defect', 'account', 'question']) AS about,
-       count(*) AS tickets
-FROM tickets WHERE status = 'open' GROUP BY 1 ORDER BY 2 DESC""",
-    ),
-    Stop(
-        "Score by group: an average over the model's ratings",
-        """SELECT p.category, avg(ai_score('How satisfied is the customer?', r.review_text)) AS satisfaction,
-       count(*) AS reviews
-FROM product_reviews r JOIN products p USING (product_id)
-WHERE r.overall <= 2 GROUP BY p.category ORDER BY p.category""",
-    ),
-    Stop(
-        "Several calls: the second is made only for rows that pass the first",
-        """SELECT ticket_id, ai_sentiment(body) AS mood, ai_extract(body, ['order_number', 'customer']) AS about
-FROM tickets WHERE priority = 'high' AND ai_filter('Is a refund asked for? {body}', body) ORDER BY ticket_id LIMIT 5""",
+WHERE m.movie_id BETWEEN 2 AND 6 AND (r.review_score < 2 OR r.review_score > 4) ORDER BY r.review_id""",
+        "the critic's score: Yes above 4, No below 2",
+        """SELECT count(*), count(*) FILTER (WHERE (review_score > 4) = starts_with(verdict, 'Yes')) FROM (
+SELECT r.review_score, ai_gen('Recommend it?', m.movie_info, r.review_content) AS verdict
+FROM reviews r JOIN movies m USING (movie_id)
+WHERE m.movie_id BETWEEN 2 AND 6 AND (r.review_score < 2 OR r.review_score > 4) AND r.review_content IS NOT NULL)""",
     ),
 )
+
+COMPARED = """SELECT t.ticket_id, ai_classify(t.body, ['billing', 'shipping', 'defect', 'account', 'question']) AS about
+FROM tickets t JOIN products p USING (product_id)
+WHERE p.category = 'Kitchen' AND ai_filter('Does the customer wait for a parcel?', t.body) ORDER BY 1"""
+"""A query that the optimizer makes much cheaper, as its join leaves few rows."""
 
 _COST = """
 SELECT sql, calls, distinct_prompts, cache_hits, prompt_tokens, cached_tokens, completion_tokens, failed_rows, seconds
@@ -63,21 +105,73 @@ FROM system.queries WHERE status <> 'running' ORDER BY started_at DESC LIMIT 10
 """
 
 
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """What a run of a query costs, as forecast or as measured."""
+
+    name: str
+    calls: int
+    prompt_tokens: int
+    cached_tokens: int
+    seconds: float
+
+
 def run_tour(uri: str, console: Console) -> None:
-    """Run every stop's query against the server at `uri` and print SQL, rows and cost."""
+    """Run every stop's query against the server at `uri`; print SQL, rows, how many are right, and the cost."""
     with flight_sql.connect(uri, autocommit=True) as connection, connection.cursor() as cursor:
         for number, stop in enumerate(STOPS, 1):
-            console.print(Text(f"\n{number}. {stop.title}", style="bold"), soft_wrap=True)
-            put(console, Padding(Syntax(stop.sql, "sql", background_color="default", word_wrap=True), (0, 2)))
-            with console.status("asking the model …"):
-                cursor.execute(stop.sql)
-                result = cursor.fetch_arrow_table()
+            _announce(console, number, stop.title, stop.sql)
+            result = _ask(cursor, console, stop.sql)
             _show(console, result)
-            cursor.execute(_COST)
-            costs = cursor.fetch_arrow_table().to_pylist()
-            console.print(
-                Text(cost_line(next(cost for cost in costs if cost["sql"] == stop.sql)), style="green"), soft_wrap=True
-            )
+            console.print(Text(cost_line(_cost(cursor, stop.sql)), style="green"), soft_wrap=True)
+            [(rows, right)] = rows_of(_ask(cursor, console, stop.check).to_batches())
+            console.print(Text(agreement_line(rows, right, stop.checked), style="green"), soft_wrap=True)
+        _announce(console, len(STOPS) + 1, "Optimizer: what it leaves out, and what EXPLAIN said before", COMPARED)
+        put(console, Padding(comparison(compare(cursor)), (0, 2)))
+
+
+def compare(cursor: Any) -> list[Figures]:
+    """Run one query with the optimizer off and on, each without answers of earlier runs, and forecast the latter."""
+    cursor.execute("SET flightllm.cache = 'off'")
+    figures = []
+    for switch in ("off", "on"):
+        cursor.execute(f"SET flightllm.optimizer = '{switch}'")
+        if switch == "on":
+            figures.append(_forecast(cursor))
+        cursor.execute(COMPARED)
+        cursor.fetch_arrow_table()
+        cost = _cost(cursor, COMPARED)
+        figures.append(
+            Figures(f"optimizer {switch}", cost["calls"], cost["prompt_tokens"], cost["cached_tokens"], cost["seconds"])
+        )
+    for setting in ("cache", "optimizer"):
+        cursor.execute(f"RESET flightllm.{setting}")
+    return figures
+
+
+def comparison(figures: list[Figures]) -> Table:
+    """Lay figures out below each other, and last how many times less the last of them are than the first."""
+    table = Table(header_style="bold", show_edge=False, pad_edge=False)
+    for name in ("", "model calls", "prompt tokens", "of them computed", "seconds"):
+        table.add_column(name, justify="right" if name else "left")
+    for one in figures:
+        computed = one.prompt_tokens - one.cached_tokens
+        table.add_row(one.name, f"{one.calls:,}", f"{one.prompt_tokens:,}", f"{computed:,}", f"{one.seconds:.1f}")
+    first, last = figures[0], figures[-1]
+    pairs = (
+        (first.calls, last.calls),
+        (first.prompt_tokens, last.prompt_tokens),
+        (first.prompt_tokens - first.cached_tokens, last.prompt_tokens - last.cached_tokens),
+        (first.seconds, last.seconds),
+    )
+    table.add_row("times less", *(f"{many / few:.1f}" if few else "" for many, few in pairs), style="green")
+    return table
+
+
+def agreement_line(rows: int, right: int, known: str) -> str:
+    """Say in one line how many answers agree with what is known."""
+    share = f" ({right / rows:.0%})" if rows else ""
+    return f"  {right:,} of {rows:,} answers are right{share}, checked against {known}"
 
 
 def cost_line(cost: Mapping[str, Any]) -> str:
@@ -93,9 +187,38 @@ def cost_line(cost: Mapping[str, Any]) -> str:
     )
 
 
+def _announce(console: Console, number: int, title: str, sql: str) -> None:
+    console.print(Text(f"\n{number}. {title}", style="bold"), soft_wrap=True)
+    put(console, Padding(Syntax(sql, "sql", background_color="default", word_wrap=True), (0, 2)))
+
+
+def _ask(cursor: Any, console: Console, sql: str) -> pa.Table:
+    with console.status("asking the model …"):
+        cursor.execute(sql)
+        result: pa.Table = cursor.fetch_arrow_table()
+    return result
+
+
+def _cost(cursor: Any, sql: str) -> dict[str, Any]:
+    """Return what the latest run of a query cost."""
+    cursor.execute(_COST)
+    found: dict[str, Any] = next(one for one in cursor.fetch_arrow_table().to_pylist() if one["sql"] == sql)
+    return found
+
+
+def _forecast(cursor: Any) -> Figures:
+    """Return what EXPLAIN expects of the compared query; it calls no model."""
+    cursor.execute(f"EXPLAIN (FORMAT JSON) {COMPARED}")
+    [[text]] = cursor.fetchall()
+    total = json.loads(text)["total"]["predicted"]
+    return Figures(
+        "EXPLAIN, before", total["calls"], total["prompt_tokens"], total["cached_tokens"], total["seconds"] or 0.0
+    )
+
+
 def _show(console: Console, result: pa.Table) -> None:
     rows = list(rows_of(result.slice(0, _SHOWN_ROWS).to_batches()))
-    put(console, Padding(as_table(result.schema, rows, width=56), (0, 2)))
+    put(console, Padding(as_table(result.schema, rows, width=_WIDTH), (0, 2)))
     if result.num_rows > len(rows):
         console.print(f"  … {result.num_rows:,} rows in all", style="dim")
 
@@ -109,3 +232,27 @@ def connecting(uri: str) -> str:
                   connection = flight_sql.connect("{uri}", autocommit=True)
   pandas          pandas.read_sql("SELECT title FROM movies", connection)
   shell           flightllm query --uri {uri} "SELECT title FROM movies\""""
+
+
+def own_model() -> str:
+    """Return how to ask a real model about a file of one's own; a key or Ollama that is here is named, never used."""
+    keys = [(one.name, one.key_env) for one in PROVIDERS if one.key_env and os.environ.get(one.key_env)]
+    provider, key = keys[0] if keys else ("openai", "")
+    found = f"{key} is set; the demo did not use it." if key else "A real model reads a file of your own:"
+    if not key and _listens(_OLLAMA_PORT):
+        provider, found = "ollama", "Ollama runs on this machine."
+    if provider == "openai":
+        return f"{found}\n  flightllm serve --engine openai --model gpt-5-nano FILE.csv"
+    return (
+        f"{found} Name a model in my.toml, then serve a file of your own:\n"
+        f'  [engine]\n  kind = "openai"\n  provider = "{provider}"\n  model = "…"\n\n'
+        "  flightllm serve --config my.toml FILE.csv"
+    )
+
+
+def _listens(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), _KNOCK_SECONDS).close()
+    except OSError:
+        return False
+    return True

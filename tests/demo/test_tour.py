@@ -1,5 +1,6 @@
 """The demo, run as a user runs it."""
 
+import io
 import os
 import re
 import signal
@@ -7,9 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import adbc_driver_flightsql.dbapi as flight_sql
 import pytest
+from rich.console import Console
 
-from flightllm.demo.tour import STOPS, cost_line
+from flightllm.demo.process import running_server
+from flightllm.demo.tour import COMPARED, STOPS, Figures, agreement_line, compare, comparison, cost_line, own_model
+from flightllm.llm.providers import PROVIDERS
 from tests.servers import await_true
 
 
@@ -26,7 +31,8 @@ def test_tour_shows_every_query_and_its_cost() -> None:
     output = _demo("fake")
     for number, stop in enumerate(STOPS, 1):
         assert f"{number}. {stop.title.split(':')[0]}" in output
-    assert output.count("model calls for") == len(STOPS)
+    assert output.count("model calls for") == output.count("answers are right") == len(STOPS)
+    assert re.search(r"^ +times less +│ +\d", output, re.MULTILINE)
     assert "  SELECT m.title" in output
     assert not [line for line in output.splitlines() if line != line.rstrip()]
     for client in ("jdbc:arrow-flight-sql://", "adbc_driver_flightsql", "pandas.read_sql"):
@@ -41,6 +47,51 @@ def test_embedded_engine_serves_shared_prefixes_from_its_cache() -> None:
     assert "demonstration model" in output
     cached = [line for line in output.splitlines() if "of them cached" in line]
     assert any(re.search(r"\b[1-9][\d,]* of them cached", line) for line in cached)
+    right = re.findall(r"([\d,]+) of ([\d,]+) answers are right", output)
+    assert len(right) == len(STOPS)
+    assert all(int(good) >= 0.95 * int(rows) for good, rows in right)
+
+
+def test_the_optimizer_off_and_on() -> None:
+    """With the optimizer the compared query makes fewer calls of fewer tokens, about as many as EXPLAIN says before."""
+    with (
+        running_server(["--engine", "fake"]) as server,
+        flight_sql.connect(server.uri, autocommit=True) as connection,
+        connection.cursor() as cursor,
+    ):
+        off, forecast, on = compare(cursor)
+        cursor.execute(COMPARED)
+        rows = cursor.fetch_arrow_table().num_rows
+    assert off.calls == 500 + rows
+    assert on.calls < off.calls / 3
+    assert on.prompt_tokens < off.prompt_tokens / 3
+    assert forecast.calls == pytest.approx(on.calls, rel=0.5)
+
+
+def test_comparison_says_how_many_times_less() -> None:
+    """The last line divides the first run's figures by the last one's; nothing is divided by zero."""
+    console = Console(width=100, file=io.StringIO())
+    console.print(comparison([Figures("off", 100, 900, 300, 8.0), Figures("on", 20, 90, 30, 0.0)]))
+    assert isinstance(console.file, io.StringIO)
+    last = console.file.getvalue().splitlines()[-1]
+    assert [cell.strip() for cell in last.split("│")] == ["times less", "5.0", "10.0", "10.0", ""]
+
+
+def test_agreement() -> None:
+    """A share is told where there are rows."""
+    assert agreement_line(20, 19, "the label") == "  19 of 20 answers are right (95%), checked against the label"
+    assert agreement_line(0, 0, "the label") == "  0 of 0 answers are right, checked against the label"
+
+
+def test_a_key_is_named_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is said at the end fits the key that is set, and never holds the key."""
+    for provider in PROVIDERS:
+        monkeypatch.delenv(provider.key_env or "UNUSED", raising=False)
+    assert "--engine openai" in own_model() or "ollama" in own_model()
+    monkeypatch.setenv("MISTRAL_API_KEY", "secret")
+    assert "MISTRAL_API_KEY is set; the demo did not use it." in own_model()
+    assert 'provider = "mistral"' in own_model()
+    assert "secret" not in own_model()
 
 
 def test_cost_line_leaves_out_what_did_not_happen() -> None:
