@@ -15,6 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from flightllm.cli.common import Server, SettingParameter, config_options, connect, load_config, server_options
 from flightllm.cli.opened import opened_server
+from flightllm.cli.price import ASK_ABOVE, confirmed
 from flightllm.cli.render import TABLE_ROWS, WRITERS, as_plan, as_table, first_rows, put
 from flightllm.cli.running import interruptible
 from flightllm.cli.sources import named_tables, tell
@@ -44,6 +45,15 @@ _POLL_SECONDS = 0.5
     help="Ask files without a server; each becomes a table of its name. Repeatable.",
 )
 @config_options
+@click.option("--yes", is_flag=True, help="Never ask before a query that is predicted to be dear.")
+@click.option(
+    "--ask-above",
+    type=click.FloatRange(0),
+    default=ASK_ABOVE,
+    show_default=True,
+    metavar="DOLLARS",
+    help="On a terminal, ask before a query that is predicted to cost more.",
+)
 @click.argument("sql")
 def query(  # noqa: PLR0913 - one argument for each option
     *,
@@ -55,6 +65,8 @@ def query(  # noqa: PLR0913 - one argument for each option
     config_file: Path | None,
     engine: str | None,
     model: str | None,
+    yes: bool,
+    ask_above: float,
     sql: str,
 ) -> None:
     """Run SQL on a server, or on files.
@@ -78,6 +90,8 @@ def query(  # noqa: PLR0913 - one argument for each option
         elif config_file or engine or model:
             raise click.UsageError("--config, --engine and --model are for --open: a server has its own.")
         client = stack.enter_context(connect(server, dict(settings)))
+        if not yes and sys.stdin.isatty() and not confirmed(client, text, ask_above):
+            return
         interruptible(client, lambda: run_text(client, text, format_, output))
     if _SETTING.match(text):
         click.echo("a setting holds for one session, here for this command alone: use --set key=value", err=True)

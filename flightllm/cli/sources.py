@@ -16,10 +16,10 @@ Place = Path | str
 _WORDS = frozenset(
     re.findall(
         r"\w+",
-        "all and as between by case cast create cross delete distinct drop else end except exists false fetch for from"
-        " full group having in inner insert intersect into is join lateral left like limit natural not null offset on or"
-        " order outer over partition qualify right select set table then true union unnest update using values when"
-        " where window with",
+        "all and as between by case cast create cross delete distinct drop else end except exists false fetch for"
+        " from full group having in inner insert intersect into is join lateral left like limit natural not null"
+        " offset on or order outer over partition qualify right select set table then true union unnest update using"
+        " values when where window with",
     )
 )
 """Words that a query cannot name a table by without quotes, here or in other systems."""
