@@ -67,7 +67,7 @@ def test_what_is_refused(tmp_path: Path, folder: Path, database: Database) -> No
         ("read_csv(a)", "its first argument is a path in single quotes"),
         ("read_csv()", "a path"),
         (f"'{folder}/none.parquet'", "only CSV and Parquet files that are there"),
-        (f"read_csv('{folder}/none.csv')", "there is no file or folder of this name"),
+        (f"read_csv('{folder}/none.csv')", "there is no file of this name"),
     ):
         with pytest.raises(FlightLLMError, match=message):
             rows(session, f"SELECT * FROM {place}")

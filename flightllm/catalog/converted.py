@@ -45,7 +45,7 @@ def converted_table(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolde
     for _ in range(_TRIES):
         revision = files_revision(path)
         if not revision:
-            raise InvalidInputError("there is no file or folder of this name")
+            raise InvalidInputError("there is no file of this name, or none in the folder")
         found = _converted(path, csv, sheet, folder, revision)
         if files_revision(path) == revision:
             return found

@@ -98,7 +98,7 @@ class Source:
 
     location: str = ""
     """Of the Parquet file; empty before the first time."""
-    revision: str = ""
+    revision: str = "unread"
     """Of the source when it was read."""
     problem: str = ""
     """Why the source cannot be read as it is now."""

@@ -15,7 +15,7 @@ from flightllm.catalog.contexts import scratch_context
 from flightllm.catalog.entries import Source
 from flightllm.catalog.errors import plain_text
 from flightllm.catalog.memory import plain_schema
-from flightllm.convert.compressed import ending
+from flightllm.convert.compressed import COMPRESSIONS, ending
 from flightllm.convert.excel import ENDINGS as SHEETS
 from flightllm.convert.options import CsvOptions
 from flightllm.errors import ConfigError, InvalidInputError, UnsupportedError
@@ -84,10 +84,8 @@ def opened_file(path: Path, suffix: str) -> FileTable:
     except UnsupportedError as error:
         raise InvalidInputError(f"{path}: {error}") from error
     except Exception as error:  # DataFusion raises bare exceptions; whatever it was, the file cannot be read
-        hint = _json_hint(path) if FORMATS[suffix.lower()] == "json" else ""
-        raise InvalidInputError(
-            f"cannot read {path} as {FORMATS[suffix.lower()]}: {plain_text(error)}{hint}"
-        ) from error
+        hint = _json_hint(path) if _format(suffix) == "json" else ""
+        raise InvalidInputError(f"cannot read {path} as {_format(suffix)}: {plain_text(error)}{hint}") from error
 
 
 def open_address(
@@ -147,11 +145,11 @@ def file_suffix(path: Path) -> str:
         raise InvalidInputError(f"there is no file or folder {path}")
     valid = ", ".join(FORMATS)
     if path.is_file():
-        if path.suffix.lower() not in FORMATS:
+        if not readable(path):
             raise InvalidInputError(f"the format of {path} is unknown; its name must end in one of {valid}")
-        return path.suffix
-    suffixes = sorted({file.suffix for file in data_files(path)})
-    if not any(suffix.lower() in FORMATS for suffix in suffixes):
+        return _suffix(path)
+    suffixes = sorted({_suffix(file) for file in data_files(path)})
+    if not suffixes:
         raise InvalidInputError(f"the folder {path} has no file whose name ends in one of {valid}")
     if len(suffixes) > 1:
         raise InvalidInputError(f"the folder {path} mixes {', '.join(suffixes)}: keep one format per folder")
@@ -159,20 +157,25 @@ def file_suffix(path: Path) -> str:
 
 
 def data_files(folder: Path) -> list[Path]:
-    """Return the files of a folder and of those in it that can be data, by name; hidden ones and texts are not."""
-    found = [file for file in sorted(folder.rglob("*")) if file.is_file()]
-    return [file for file in found if not is_beside(file.relative_to(folder))]
+    """Return the files of a folder and of those in it that can be tables, by name, but for hidden ones."""
+    found = [file for file in sorted(folder.rglob("*")) if file.is_file() and readable(file)]
+    return [file for file in found if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)]
 
 
 def readable(file: Path) -> bool:
-    """Tell whether the name of a file ends like that of a table."""
-    return ending(file) in FORMATS or file.name.lower().endswith(SHEETS)
+    """Tell whether the name of a file ends like that of a table; CSV and JSON lines can be compressed."""
+    compressed = file.suffix.lower() in COMPRESSIONS
+    kind = FORMATS.get(ending(file))
+    return kind in ({"csv", "json"} if compressed else {*FORMATS.values()}) or file.name.lower().endswith(SHEETS)
 
 
-def is_beside(file: Path) -> bool:
-    """Tell whether a file, by its path in a folder of data, is hidden or one that explains the data."""
-    hidden = any(part.startswith((".", "_")) for part in file.parts)
-    return hidden or file.suffix.lower() in {".md", ".txt", ".rst", ".html", ".pdf", ""}
+def _format(suffix: str) -> str:
+    """Return the format of files whose names end so, `.jsonl.gz` for one."""
+    return FORMATS[ending(Path(f"file{suffix}"))]
+
+
+def _suffix(file: Path) -> str:
+    return "".join(file.suffixes[-2:]) if file.suffix.lower() in COMPRESSIONS else file.suffix
 
 
 def _opened(context: SessionContext, location: str, suffix: str, csv: CsvOptions | None = None) -> FileTable:
@@ -182,7 +185,7 @@ def _opened(context: SessionContext, location: str, suffix: str, csv: CsvOptions
     if not stored.names:
         raise UnsupportedError("it holds no columns")
     schema = plain_schema(stored)
-    if FORMATS[suffix.lower()] != "parquet" or schema.types == stored.types:
+    if _format(suffix) != "parquet" or schema.types == stored.types:
         return FileTable(table, stored, schema)
     _register(context, "plain", location, suffix, schema)
     return FileTable(context.catalog().schema("public").table("plain"), schema, schema)
@@ -196,13 +199,14 @@ def _register(
     schema: pa.Schema | None,
     csv: CsvOptions | None = None,
 ) -> None:
-    match FORMATS[suffix.lower()]:
+    match _format(suffix):
         case "parquet":
             context.register_parquet(name, location, file_extension=suffix, schema=schema)
         case "csv":
             context.register_csv(name, location, options=_csv_options(suffix, schema, csv or CsvOptions()))
         case "json":
-            context.register_json(name, location, file_extension=suffix, schema=schema)
+            packed = COMPRESSIONS.get(Path(suffix).suffix.lower() or suffix.lower())
+            context.register_json(name, location, file_extension=suffix, schema=schema, file_compression_type=packed)
         case _:
             context.register_arrow(name, location, file_extension=suffix, schema=schema)
 

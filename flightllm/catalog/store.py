@@ -279,9 +279,13 @@ class TableStore:
 
     @staticmethod
     def _changed(entry: Entry) -> bool:
-        """Tell whether the files of an entry with a source are others than those it was read from; gone is none."""
-        found = "" if entry.path is None else files_revision(entry.path)
-        return bool(found) and entry.source is not None and found != entry.source.revision
+        """Tell whether the files of an entry with a source are others than those it was read from.
+
+        A folder without files is another one; a path that is gone is told of where the table is looked up.
+        """
+        if entry.path is None or entry.source is None or not entry.path.exists():
+            return False
+        return files_revision(entry.path) != entry.source.revision
 
     def _read_source(self, name: TableName) -> None:
         """Put an entry in place whose rows are those of its source now."""

@@ -168,9 +168,11 @@ def _data_folder(config: Config) -> Finding:
 
 
 def _table(name: str, path: Path | str) -> Finding:
+    from flightllm.catalog.converted import sheet_of
+
     if isinstance(path, str):
         return Finding(f"table {name}", path)
-    there = path.exists()
+    there = sheet_of(path)[0].exists()
     fix = "" if there else f"correct [tables] {name}, or --table {name}=PATH"
     return Finding(f"table {name}", str(path) if there else f"{path} does not exist", there, fix)
 

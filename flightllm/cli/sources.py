@@ -80,21 +80,25 @@ def _in_file(path: Path) -> Iterator[tuple[str, Place]]:
 
 
 def _in_folder(folder: Path, note: Note) -> Iterator[tuple[str, Place]]:
-    from flightllm.catalog.files import data_files, readable
+    from flightllm.catalog.files import data_files
 
-    files = [file for file in data_files(folder) if readable(file)]
+    files = set(data_files(folder))
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path not in files:
+            note(f"{path} is left out: it is hidden, or its name does not end like that of a table")
+    yield from _tables_below(folder)
+
+
+def _tables_below(folder: Path) -> Iterator[tuple[str, Place]]:
+    """Yield a folder that is one table, or what its files and the folders in it are."""
+    from flightllm.catalog.files import data_files
+
+    files = data_files(folder)
     if len(files) > 1 and _alike(files):
         yield folder.name, folder
         return
-    for path in sorted(folder.iterdir()):
-        if path.name.startswith((".", "_")):
-            note(f"{path} is left out: it is hidden")
-        elif path.is_dir():
-            yield from _in_folder(path, note)
-        elif path in files:
-            yield from _in_file(path)
-        else:
-            note(f"{path} is left out: its name does not end like that of a table")
+    for path in sorted({folder / file.relative_to(folder).parts[0] for file in files}):
+        yield from _tables_below(path) if path.is_dir() else _in_file(path)
 
 
 def _alike(files: Sequence[Path]) -> bool:

@@ -8,10 +8,13 @@ import pytest
 
 from flightllm.access.store import User
 from flightllm.catalog import Catalog
+from flightllm.catalog.received import ReceivedTables
+from flightllm.catalog.shipping import shipped
 from flightllm.config import Config, EngineConfig, LimitsConfig, StorageConfig
 from flightllm.database import Database
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError, SqlError
 from flightllm.sql.classify import classify
+from flightllm.storage.objects import ObjectStores
 from tests.catalogs import ENCODED, ROWS, ingest, read, run, write
 from tests.databases import rows
 
@@ -149,6 +152,22 @@ def test_csv_options_outlive_the_server(tmp_path: Path, folder: Path, catalog: C
     later.close()
 
 
+def test_an_emptied_folder_is_an_error(tmp_path: Path, folder: Path, catalog: Catalog) -> None:
+    """A folder whose CSV files are gone is no empty table, now or after a restart, until it has files again."""
+    create(catalog, folder / "parts", "CSV")
+    for file in (folder / "parts").iterdir():
+        file.unlink()
+    with pytest.raises(FlightLLMError, match="the file of the table 'e' cannot be read: there is no file"):
+        read(catalog, "SELECT * FROM e")
+    catalog.close()
+    later = reopened(tmp_path, folder)
+    with pytest.raises(FlightLLMError, match="the file of the table 'e' cannot be read: there is no file"):
+        read(later, "SELECT * FROM e")
+    write(folder / "parts" / "c.csv", ROWS)
+    assert read(later, "SELECT count(*) AS n FROM e") == [{"n": 3}]
+    later.close()
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -183,3 +202,16 @@ def test_only_for_admins(tmp_path: Path, folder: Path) -> None:
     assert rows(admin, "SELECT count(*) AS n FROM e") == [{"n": 3}]
     assert str(folder) not in str(rows(admin, "EXPLAIN SELECT * FROM e"))
     opened.close()
+
+
+def test_other_processes_read_csv_tables(folder: Path, catalog: Catalog) -> None:
+    """A process that runs a query apart reads the rows of a CSV table as this one does, with OPTIONS too."""
+    (folder / "odd.csv").write_text("1!x\n2!y\n")
+    options = "OPTIONS (delimiter '!', header 'false')"
+    catalog.create_external(classify(f"CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '{folder}/odd.csv' {options}"))
+    catalog.register_file("parts", folder / "parts")
+    with catalog.reading():
+        sent = shipped(catalog, "SELECT * FROM e, parts")
+        received = ReceivedTables(sent, LimitsConfig(), ObjectStores(StorageConfig()))
+        counted = received.context().sql("SELECT count(*) AS n, sum(column1) AS s FROM e, parts")
+        assert counted.to_pydict() == {"n": [12], "s": [18]}

@@ -1,5 +1,8 @@
 """Files and folders as tables: formats, names, and what cannot be one."""
 
+import bz2
+import gzip
+import lzma
 from pathlib import Path
 
 import pyarrow as pa
@@ -134,6 +137,26 @@ def test_a_query_keeps_the_rows_it_began_with(catalog: Catalog, tmp_path: Path) 
         path.write_text("a\n1\n2\n")
         assert read(catalog, "SELECT count(*) AS n FROM t") == [{"n": 2}]
         assert sum(batch.num_rows for batch in planned.collect()) == 1
+
+
+@pytest.mark.parametrize("ending", ["gz", "bz2", "xz", "zst"])
+def test_compressed_json_lines(catalog: Catalog, tmp_path: Path, ending: str) -> None:
+    """Compressed JSON lines are read from a file and from a folder; compressed Parquet is refused by its name."""
+    content = b'{"a": 1}\n{"a": 2}\n'
+    packed = {
+        "gz": gzip.compress,
+        "bz2": bz2.compress,
+        "xz": lzma.compress,
+        "zst": lambda data: pa.Codec("zstd").compress(data, asbytes=True),
+    }[ending](content)
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.jsonl.{ending}").write_bytes(packed)
+    catalog.register_file("one", tmp_path / f"one.jsonl.{ending}")
+    catalog.register_file("parts", tmp_path)
+    assert read(catalog, "SELECT sum(a) AS s, (SELECT sum(a) FROM parts) AS p FROM one") == [{"s": 3, "p": 6}]
+    (tmp_path / f"t.parquet.{ending}").write_bytes(packed)
+    with pytest.raises(ConfigError, match=r"format of .* is unknown"):
+        catalog.register_file("t", tmp_path / f"t.parquet.{ending}")
 
 
 def test_a_folder_with_texts_beside_its_data(catalog: Catalog, tmp_path: Path) -> None:

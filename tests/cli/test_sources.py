@@ -3,6 +3,7 @@
 import csv
 import io
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -125,7 +126,13 @@ def test_folders(tmp_path: Path) -> None:
     (mixed / ".secret.csv").write_text("a\n")
     (mixed / "script.py").write_text("pass")
     (parts / "README").write_text("parts")
-    assert names(parts)[0] == [("parts", "parts")]
+    both = tmp_path / "both"
+    shutil.copytree(parts, both / "reviews")
+    (both / "tickets.csv").write_text("a;b\n1;2\n")
+    assert names(both)[0] == [("reviews", "reviews"), ("tickets", "tickets.csv")]
+    found, notes = names(parts)
+    assert found == [("parts", "parts")]
+    assert [note.split(" is left out")[0] for note in notes] == [str(parts / "README")]
     found, notes = names(mixed)
     assert found == [
         (name, f"{name}.{end}")
