@@ -86,7 +86,7 @@ def query(  # noqa: PLR0913 - one argument for each option
     with ExitStack() as stack:
         if sources:
             config = load_config(config_file, engine, model, tables=named_tables(sources, tell))
-            server = Server(stack.enter_context(opened_server(config)))
+            server = Server(stack.enter_context(opened_server(config, text)))
         elif config_file or engine or model:
             raise click.UsageError("--config, --engine and --model are for --open: a server has its own.")
         client = stack.enter_context(connect(server, dict(settings)))

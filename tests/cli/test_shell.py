@@ -26,7 +26,7 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     """Return a client of a server whose model has a price: a dollar for each token of an answer, in the main."""
     folder = tmp_path_factory.mktemp("shell")
     (folder / "tickets.csv").write_text("id;body;Große Zahl\n1;a;1\n2;b;2\n")
-    engine = EngineConfig("fake", options={"price_input": 0.0, "price_output": 1_000_000.0})
+    engine = EngineConfig("fake", price_input=0.0, price_output=1_000_000.0)
     config = Config(engine=engine, tables={"tickets": folder / "tickets.csv"}, data_folder=folder / "home")
     with opened_server(config) as uri, Client(uri) as opened:
         yield opened

@@ -87,6 +87,27 @@ def test_ask_a_file_without_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert CliRunner().invoke(main, [*arguments, calls]).exit_code == 0
 
 
+def test_a_model_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A statement without AI calls needs no model; one with a call says at once what is wrong with the model."""
+    monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
+    (tmp_path / "t.csv").write_text("body\nx\n")
+    (tmp_path / "wrong.toml").write_text('[engine]\nkind = "fake"\nnonsense = 1\n')
+    arguments = [
+        "query",
+        "--config",
+        str(tmp_path / "wrong.toml"),
+        "--open",
+        str(tmp_path / "t.csv"),
+        "--format",
+        "csv",
+    ]
+    plain = CliRunner().invoke(main, [*arguments, "SELECT count(*) AS n FROM t"])
+    assert plain.stdout.split() == ['"n"', "1"]
+    asking = CliRunner().invoke(main, [*arguments, "SELECT ai_filter('Big? {body}', body) FROM t"])
+    assert asking.exit_code == 1
+    assert "nonsense: unknown option of the engine 'fake'" in asking.stderr
+
+
 def test_options_of_a_server_without_files() -> None:
     """A configuration on a query to a server is refused: that server has its own."""
     result = CliRunner().invoke(main, ["query", "--engine", "fake", "SELECT 1"])
