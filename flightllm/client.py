@@ -174,8 +174,8 @@ class Client:
             return None
         self.cancel(query_id)
         row = self._recorded("calls, prompt_tokens, completion_tokens, cost", "queries", query_id)
-        counts = (int(row.get(name) or 0) for name in ("calls", "prompt_tokens", "completion_tokens"))
-        return Spent(*counts, row.get("cost"))
+        calls, prompts, answers = (int(row.get(n) or 0) for n in ("calls", "prompt_tokens", "completion_tokens"))
+        return Spent(calls, prompts, answers, row.get("cost"))
 
     def _running_id(self) -> str | None:
         """Return the id of the statement that was sent and has not answered yet, the latest of its text."""

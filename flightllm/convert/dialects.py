@@ -6,8 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from io import StringIO
 from itertools import product
+from typing import TYPE_CHECKING
 
 from flightllm.convert.options import CsvOptions
+
+if TYPE_CHECKING:
+    from _csv import Reader
 
 DELIMITERS = (",", ";", "\t", "|")
 SAMPLE = 1 << 18
@@ -28,7 +32,7 @@ class Dialect:
     escape: str | None = None
     guessed: bool = False
 
-    def rows(self, lines: Iterable[str]) -> "csv._reader":
+    def rows(self, lines: Iterable[str]) -> "Reader":
         """Return a reader of the rows, which raises `csv.Error` where quotes are wrong."""
         csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # for the whole process: fields here can be long texts
         return csv.reader(lines, delimiter=self.delimiter, quotechar=self.quote, escapechar=self.escape, strict=True)

@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -143,12 +144,13 @@ def test_a_query_keeps_the_rows_it_began_with(catalog: Catalog, tmp_path: Path) 
 def test_compressed_json_lines(catalog: Catalog, tmp_path: Path, ending: str) -> None:
     """Compressed JSON lines are read from a file and from a folder; compressed Parquet is refused by its name."""
     content = b'{"a": 1}\n{"a": 2}\n'
-    packed = {
+    packers: dict[str, Callable[[bytes], bytes]] = {
         "gz": gzip.compress,
         "bz2": bz2.compress,
         "xz": lzma.compress,
         "zst": lambda data: pa.Codec("zstd").compress(data, asbytes=True),
-    }[ending](content)
+    }
+    packed = packers[ending](content)
     for name in ("one", "two"):
         (tmp_path / f"{name}.jsonl.{ending}").write_bytes(packed)
     catalog.register_file("one", tmp_path / f"one.jsonl.{ending}")

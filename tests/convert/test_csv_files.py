@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import lzma
+from collections.abc import Callable
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -130,12 +131,13 @@ def test_broken_files(tmp_path: Path, content: str | bytes, message: str) -> Non
 def test_compressed_files(tmp_path: Path, ending: str) -> None:
     """A compressed file is read like a plain one."""
     content = "größe;text\n1;ü\n".encode("latin-1")
-    packed = {
+    packers: dict[str, Callable[[bytes], bytes]] = {
         "gz": gzip.compress,
         "bz2": bz2.compress,
         "xz": lzma.compress,
         "zst": lambda data: pa.Codec("zstd").compress(data, asbytes=True),
-    }[ending](content)
+    }
+    packed = packers[ending](content)
     assert converted(tmp_path / f"t.csv.{ending}", packed)[0].to_pylist() == [{"größe": 1, "text": "ü"}]
 
 
