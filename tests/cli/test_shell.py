@@ -14,7 +14,8 @@ from prompt_toolkit.output import DummyOutput
 from flightllm.cli import main
 from flightllm.cli.opened import opened_server
 from flightllm.cli.price import confirmed, forecast
-from flightllm.cli.shell import Names, is_whole, shell
+from flightllm.cli.prompt import Names, is_whole
+from flightllm.cli.shell import shell
 from flightllm.client import Client
 from flightllm.config import Config, EngineConfig
 
