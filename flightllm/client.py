@@ -59,6 +59,16 @@ class Shortfall:
     reason: str | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What a statement that was cancelled took so far; `cost` in dollars, None where no price is known."""
+
+    calls: int
+    prompt_tokens: int
+    completion_tokens: int
+    cost: float | None
+
+
 class Client:
     """A connection to one server. Usable from several threads; `progress` is about the query started last.
 
@@ -77,6 +87,8 @@ class Client:
     ) -> None:
         pairs = [(name.lower().encode(), value.encode()) for name, value in (headers or {}).items()]
         self._query_id: str | None = None
+        self._asking: str | None = None
+        """The text of a statement whose id is not known yet."""
         self._affected: int | None = None
         self._uri = checked_uri(uri)
         self._login = login
@@ -119,8 +131,12 @@ class Client:
 
     def query(self, sql: str) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
         """Start a query; return its schema and its rows as they come. An update runs at once and has no columns."""
-        with self._our_errors():
-            info = self._info(sql)
+        self._query_id, self._asking = None, sql
+        try:
+            with self._our_errors():
+                info = self._info(sql)
+        finally:
+            self._asking = None
         self._query_id = info.app_metadata.decode() or None
         self._affected = info.total_records if info.total_records >= 0 and _counts_rows(sql) else None
         return info.schema, self._batches(info)
@@ -147,6 +163,31 @@ class Client:
         self._act("CancelQueryById", query_id)
         # Asked afterwards, because a query has to wait where too many run already.
         return str(self._recorded("status", "queries", query_id).get("status", "cancelled"))
+
+    def stop(self) -> Spent | None:
+        """Stop the statement that runs now, a change of a table too, and return what it took; None where none does.
+
+        To be called from another thread than the one that waits for it.
+        """
+        query_id = self._query_id or self._running_id()
+        if query_id is None:
+            return None
+        self.cancel(query_id)
+        row = self._recorded("calls, prompt_tokens, completion_tokens, cost", "queries", query_id)
+        calls, prompts, answers = (int(row.get(n) or 0) for n in ("calls", "prompt_tokens", "completion_tokens"))
+        return Spent(calls, prompts, answers, row.get("cost"))
+
+    def _running_id(self) -> str | None:
+        """Return the id of the statement that was sent and has not answered yet, the latest of its text."""
+        if self._asking is None:
+            return None
+        literal = self._asking.strip().replace("'", "''")
+        text = (
+            f"{BOOKKEEPING}SELECT query_id FROM system.queries WHERE status = 'running' AND trim(sql) = '{literal}'"
+            " ORDER BY started_at DESC LIMIT 1"
+        )
+        rows = [row for batch in self._batches(self._info(text)) for row in batch.to_pylist()]
+        return str(rows[0]["query_id"]) if rows else None
 
     def drain(self) -> int:
         """Have the server finish what runs and end; return how many queries run."""

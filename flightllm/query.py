@@ -7,6 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Generic, Protocol, TypeVar
+from uuid import uuid4
 
 import pyarrow as pa
 import structlog
@@ -46,6 +47,7 @@ from flightllm.plan.nodes import Node, Project, Scan
 from flightllm.plan.planner import Planned, plan_query, register_stubs
 from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational, scan, stage_frame
 from flightllm.plan.substrait import NotExpressibleError, to_plan
+from flightllm.read_files import replace_files
 from flightllm.records import QueryRecord
 from flightllm.rewrite import LAST_RULES, RULES, rewrite
 from flightllm.rewrite.fuse import fuse
@@ -61,6 +63,8 @@ from flightllm.sql.unique_names import SAME_NAME, with_unique_names
 from flightllm.stops import stop_of_planning, stopped
 
 _log = structlog.get_logger(__name__)
+_FILE = f"{SEARCH_CATALOG}.public.file"
+"""Begins the names of the tables of files in FROM."""
 
 _BATCH_ROWS = 8_192
 """Rows in a batch as DataFusion makes it of itself."""
@@ -103,6 +107,8 @@ def plan(
     text = services.catalog.inline_views(sql)
     if text != sql:
         check_sql(text, services.config.limits)
+    text, read = _files_read(text, services)
+    tables = {**tables, **read}
     extracted = Extracted(text, {}, tables)
     if services.functions.may_be_in(text):
         text, found, searched = _searched(text, services, settings)
@@ -146,6 +152,18 @@ def _planned(extracted: Extracted, services: Services, settings: Settings) -> "P
         return BatchQuery(services, settings, extracted, str(reason))
     except DecodeError:  # protobuf's limit
         return BatchQuery(services, settings, extracted, "its expressions are too deep")
+
+
+def _files_read(sql: str, services: Services) -> tuple[str, Mapping[str, pa.Table]]:
+    """Read the files in FROM; return the text with tables in their place, and these."""
+    tables: dict[str, pa.Table] = {}
+
+    def kept(found: pa.Table) -> str:
+        name = f"{_FILE}{uuid4().hex}"
+        tables[name] = found
+        return name
+
+    return replace_files(sql, services, kept), tables
 
 
 def _searched(sql: str, services: Services, settings: Settings) -> tuple[str, Mapping[str, pa.Table], frozenset[str]]:
@@ -510,12 +528,13 @@ def _by_index(planned: Planned, services: Services, extracted: Extracted) -> tup
 
 
 def is_lasting(query: Query) -> bool:
-    """Tell whether a plan holds nothing but text and tables: no rows that a search found, no index."""
+    """Tell whether a plan holds nothing but text and tables: no rows of a search or of a file in FROM, no index."""
     if not isinstance(query, PlainQuery | BatchQuery | StagedQuery):
         return False
     extracted = query._extracted  # noqa: SLF001 - of this module's classes
     searches = any(call.backend in {SEARCH, EMBEDDING} for call in extracted.calls.values())
-    return not (searches or extracted.searched or extracted.opened)
+    files = any(name.startswith(_FILE) for name in extracted.tables)  # which can change
+    return not (searches or files or extracted.searched or extracted.opened)
 
 
 def uses_ai(sql: str, services: Services, settings: Settings) -> bool:
@@ -523,5 +542,6 @@ def uses_ai(sql: str, services: Services, settings: Settings) -> bool:
     text = services.catalog.inline_views(sql)
     if not services.functions.may_be_in(text):
         return False
+    text, read = _files_read(text, services)
     text, tables, _ = _searched(text, services, settings)
-    return bool(extract(text, services, tables).calls)
+    return bool(extract(text, services, {**read, **tables}).calls)

@@ -218,6 +218,7 @@ class Session:
     def _circumstances(self, settings: Settings) -> Circumstances:
         """Return what plans depend on, as it is now."""
         store, place = self._all.catalog.store, self._place.standing
+        store.refresh()  # a file that has changed makes other tables
         return Circumstances(store.entries, self._all.objects.revision, self.rights, settings, place)
 
     def _check(self, statement: Statement, services: Services) -> pa.Schema:

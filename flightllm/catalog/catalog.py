@@ -15,6 +15,7 @@ from datafusion.catalog import Table
 
 from flightllm.access.principal import LOCAL
 from flightllm.catalog import external, files, statements, uploads, views
+from flightllm.catalog.converted import converted_table, is_converted, sheet_of
 from flightllm.catalog.entries import Entry, SystemTables, TableInfo, system_rows
 from flightllm.catalog.insertion import Insertion, planned_rows
 from flightllm.catalog.reading import check_query
@@ -22,6 +23,7 @@ from flightllm.catalog.rewriting import Collect
 from flightllm.catalog.store import TableStore
 from flightllm.catalog.uploads import IngestMode
 from flightllm.config import LimitsConfig, StorageConfig
+from flightllm.convert.options import NOTHING_SAID
 from flightllm.errors import ConfigError, InvalidInputError, SqlError
 from flightllm.sql.names import DEFAULT_SCHEMA, RESERVED, STORED_SUFFIX, TableName, parse_name, quoted
 from flightllm.sql.statement import Statement
@@ -80,9 +82,13 @@ class Catalog:
     def reading(self) -> Reader:
         """Say that tables are read from now on: as long as the reader is open, none is taken from under a query.
 
+        Files that have changed are read anew first, where a Parquet file stands for them.
+
         Whoever plans and runs queries holds one from before the first look-up on.
         """
-        return self.store.folder.readers.open()
+        reader = self.store.folder.readers.open()
+        self.store.refresh()
+        return reader
 
     def check_unrestricted(self, name: TableName) -> None:
         """Raise `PermissionDeniedError` where a table is not seen as a whole; here each one is."""
@@ -161,9 +167,11 @@ class Catalog:
         except SqlError as error:
             raise ConfigError(f"table {name!r}: {error}") from error
         opened, suffix = self._open(name, path)
-        given: dict[str, Any] = {"path": path}
+        given: dict[str, Any] = {"path": path, "source": opened.source}
         if isinstance(path, str):
             given = {"location": path, "format": suffix}
+        elif opened.source is not None:
+            given["path"] = sheet_of(path)[0]
         with self.store.lock:
             taken = self.store.entries.get(table)
             if taken is not None and taken.kind != "file":
@@ -177,12 +185,14 @@ class Catalog:
             self.store.put(self._cast(Entry(table, "file", opened.stored, opened.table, **given), opened))
         if opened.separator is not None:
             _log.warning("a table of one column: commas separate CSV, and tabs .tsv", column=opened.schema.names[0])
+        for note in opened.notes:
+            _log.warning(note, table=table.display)
         _log.info("table registered", table=table.display, path=str(path), columns=len(opened.schema))
 
     def _open(self, name: str, path: Path | str) -> tuple[files.FileTable, str]:
         """Return a table of the configuration, and how the names of its files end where it lies at an address."""
         if isinstance(path, Path):
-            return files.open_file(name, path), ""
+            return self._open_path(name, path), ""
         stores = self.store.places.stores
         if not stores.has(path):
             raise ConfigError(f"table {name!r}: {path} is in no object store that [storage.object_stores] lists")
@@ -190,6 +200,15 @@ class Catalog:
             return files.open_address(path, stores)
         except InvalidInputError as error:
             raise ConfigError(f"table {name!r}: {error}") from error
+
+    def _open_path(self, name: str, path: Path) -> files.FileTable:
+        file, sheet = sheet_of(path)
+        try:
+            if is_converted(file):
+                return converted_table(file, NOTHING_SAID, sheet, self.store.folder)
+        except InvalidInputError as error:
+            raise ConfigError(f"table {name!r}: {path}: {error}") from error
+        return files.open_file(name, path)
 
     def _cast(self, entry: Entry, opened: files.FileTable) -> Entry:
         """Return the entry of a file, with a cast over it where its columns are not stored as clients see them."""

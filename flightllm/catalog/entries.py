@@ -13,7 +13,8 @@ from pyarrow import dataset
 
 from flightllm.access.principal import LOCAL
 from flightllm.catalog.view_plan import ViewPlan
-from flightllm.errors import FlightLLMError, InternalError, NotFoundError, PermissionDeniedError
+from flightllm.convert.options import NOTHING_SAID, CsvOptions
+from flightllm.errors import FlightLLMError, InternalError, InvalidInputError, NotFoundError, PermissionDeniedError
 from flightllm.sql.keys import NO_KEYS, Keys
 from flightllm.sql.names import STORED_SUFFIX, TableName
 from flightllm.storage.folder import link_name
@@ -92,6 +93,19 @@ class StoredRows:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """The Parquet file that stands for the rows of a CSV file, of a folder of these, or of a sheet."""
+
+    location: str = ""
+    """Of the Parquet file; empty before the first time."""
+    revision: str = "unread"
+    """Of the source when it was read."""
+    problem: str = ""
+    """Why the source cannot be read as it is now."""
+    sheet: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One registered table. `query` is a view's text.
 
@@ -120,6 +134,10 @@ class Entry:
     """The query through which a principal reads it, where row filters or masks hold; it names the hidden table."""
     keys: Keys = NO_KEYS
     """Of a managed table, as declared: nothing enforces them."""
+    csv: CsvOptions = NOTHING_SAID
+    """How the files of a CSV table are written, as far as somebody said it."""
+    source: Source | None = None
+    """Of a table whose files are read by way of a Parquet file."""
     plan: ViewPlan = field(default_factory=ViewPlan, compare=False, repr=False)
     """Of a view."""
 
@@ -193,6 +211,7 @@ def check_files(entry: Entry) -> None:
     Raises:
         NotFoundError: the file of a table is gone.
         PermissionDeniedError: an external table lies where none may any more.
+        InvalidInputError: the file of a table has changed, and cannot be read as it is now.
         InternalError: a file of a table that clients made is gone or cut short.
     """
     if entry.kind == "external" and entry.provider is None:
@@ -202,6 +221,8 @@ def check_files(entry: Entry) -> None:
         )
     if entry.path is not None and not entry.path.exists():
         raise NotFoundError(f"the file of the table {entry.name.display!r} is gone from the server's disk")
+    if entry.source is not None and entry.source.problem:
+        raise InvalidInputError(f"the file of the table {entry.name.display!r} cannot be read: {entry.source.problem}")
     if entry.rows is not None and not entry.rows.complete:
         raise InternalError(
             f"the table {entry.name.display!r} is damaged: a file of it is missing or cut short on the server's disk;"

@@ -1,12 +1,16 @@
 """External tables: files where the configuration allows them, which only their administrator's statement names."""
 
 from pathlib import Path
+from typing import Any
 
+from flightllm.catalog.converted import converted_table, is_converted
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.files import FORMATS, FileTable, file_suffix, open_address, opened_file
 from flightllm.catalog.statements import check_create, target_of
 from flightllm.catalog.store import TableStore
+from flightllm.convert.options import CsvOptions
 from flightllm.errors import InvalidInputError
+from flightllm.sql.external_tables import OPTION
 from flightllm.sql.statement import Statement
 
 
@@ -16,7 +20,14 @@ def create_external(store: TableStore, statement: Statement, owner: str) -> None
     if not check_create(store, statement):
         return
     place = store.places.checked(statement.options["location"])
-    found, suffix = _found(store, place, wanted)
+    written = {name.removeprefix(OPTION): text for name, text in statement.options.items() if name.startswith(OPTION)}
+    if written and wanted != "csv":
+        raise InvalidInputError(f"OPTIONS is for CSV files; of {wanted} files there is nothing to say: leave it out")
+    csv = CsvOptions.of(written)
+    found, suffix = _found(store, place, wanted, csv)
+    given: dict[str, Any] = {"provider": None, "csv": csv}
+    if isinstance(place, Path) and wanted == "csv":
+        given |= {"path": place, "provider": found.table, "source": found.source}
     if found.needs_cast:
         raise InvalidInputError("its columns are dictionaries, views, or large texts or lists: write them as Parquet")
     if wanted == "csv" and (separator := found.separator):
@@ -25,17 +36,19 @@ def create_external(store: TableStore, statement: Statement, owner: str) -> None
             " with commas, or with tabs as .tsv"
         )
     location = f"{place}/" if isinstance(place, Path) and place.is_dir() else str(place)
-    entry = Entry(name, "external", found.schema, None, owner=owner, location=location, format=suffix)
+    entry = Entry(name, "external", found.schema, owner=owner, location=location, format=suffix, **given)
     with store.lock:
         if check_create(store, statement):
             store.put(entry)
 
 
-def _found(store: TableStore, place: Path | str, wanted: str) -> tuple[FileTable, str]:
+def _found(store: TableStore, place: Path | str, wanted: str, csv: CsvOptions) -> tuple[FileTable, str]:
     """Return the table at a place, and how its files' names end, if they are of the format wanted."""
     endings = [suffix for suffix, kind in FORMATS.items() if kind == wanted]
     if isinstance(place, str):
-        return open_address(place, store.places.stores, endings)
+        return open_address(place, store.places.stores, endings, csv)
+    if wanted == "csv" and is_converted(place):
+        return converted_table(place, csv, "", store.folder), ".csv"
     suffix = file_suffix(place)
     if suffix.lower() not in endings:
         raise InvalidInputError(f"the names of {wanted.upper()} files end in {', '.join(endings)}; this is {suffix}")

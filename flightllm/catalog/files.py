@@ -1,5 +1,6 @@
 """Files and folders as tables; only the administrator names their paths."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -8,10 +9,15 @@ from pathlib import Path, PurePosixPath
 import pyarrow as pa
 from datafusion import SessionContext
 from datafusion.catalog import Table
+from datafusion.options import CsvReadOptions
 
 from flightllm.catalog.contexts import scratch_context
+from flightllm.catalog.entries import Source
 from flightllm.catalog.errors import plain_text
 from flightllm.catalog.memory import plain_schema
+from flightllm.convert.compressed import COMPRESSIONS, ending
+from flightllm.convert.excel import ENDINGS as SHEETS
+from flightllm.convert.options import CsvOptions
 from flightllm.errors import ConfigError, InvalidInputError, UnsupportedError
 from flightllm.storage.objects import ObjectStores
 
@@ -37,6 +43,10 @@ class FileTable:
     table: Table
     stored: pa.Schema
     schema: pa.Schema
+    source: Source | None = None
+    """Of files that are read by way of a Parquet file."""
+    notes: tuple[str, ...] = ()
+    """What somebody may want to know of the files, in a line each."""
 
     @property
     def needs_cast(self) -> bool:
@@ -74,13 +84,13 @@ def opened_file(path: Path, suffix: str) -> FileTable:
     except UnsupportedError as error:
         raise InvalidInputError(f"{path}: {error}") from error
     except Exception as error:  # DataFusion raises bare exceptions; whatever it was, the file cannot be read
-        hint = _json_hint(path) if FORMATS[suffix.lower()] == "json" else ""
-        raise InvalidInputError(
-            f"cannot read {path} as {FORMATS[suffix.lower()]}: {plain_text(error)}{hint}"
-        ) from error
+        hint = _json_hint(path) if _format(suffix) == "json" else ""
+        raise InvalidInputError(f"cannot read {path} as {_format(suffix)}: {plain_text(error)}{hint}") from error
 
 
-def open_address(address: str, stores: ObjectStores, suffixes: Sequence[str] = tuple(FORMATS)) -> tuple[FileTable, str]:
+def open_address(
+    address: str, stores: ObjectStores, suffixes: Sequence[str] = tuple(FORMATS), csv: CsvOptions | None = None
+) -> tuple[FileTable, str]:
     """Open an object of a store, or all below an address that ends in `/`; return how their names end, too.
 
     Raises:
@@ -89,9 +99,10 @@ def open_address(address: str, stores: ObjectStores, suffixes: Sequence[str] = t
     ending = PurePosixPath(address).suffix
     if not address.endswith("/"):
         suffixes = [suffix for suffix in suffixes if suffix == ending.lower()]
+    csv = csv or CsvOptions()
     for suffix in suffixes:
         try:
-            found = _opened(stores.register(scratch_context()), address, suffix)
+            found = _opened(stores.register(scratch_context()), address, suffix, csv)
         except UnsupportedError:  # no object has this ending
             continue
         except Exception as error:  # DataFusion raises bare exceptions; whatever it was, it cannot be read
@@ -105,10 +116,12 @@ def open_address(address: str, stores: ObjectStores, suffixes: Sequence[str] = t
     )
 
 
-def known_table(location: str, suffix: str, schema: pa.Schema, stores: ObjectStores) -> Table:
+def known_table(
+    location: str, suffix: str, schema: pa.Schema, stores: ObjectStores, csv: CsvOptions | None = None
+) -> Table:
     """Return a table over files whose columns are known; reads nothing."""
     context = stores.register(scratch_context())
-    _register(context, "t", location, suffix, schema)
+    _register(context, "t", location, suffix, schema, csv)
     return context.catalog().schema("public").table("t")
 
 
@@ -132,42 +145,90 @@ def file_suffix(path: Path) -> str:
         raise InvalidInputError(f"there is no file or folder {path}")
     valid = ", ".join(FORMATS)
     if path.is_file():
-        if path.suffix.lower() not in FORMATS:
+        if not readable(path):
             raise InvalidInputError(f"the format of {path} is unknown; its name must end in one of {valid}")
-        return path.suffix
-    files = [file for file in path.rglob("*") if file.is_file() and not file.name.startswith((".", "_"))]
-    suffixes = sorted({file.suffix for file in files})
-    if not any(suffix.lower() in FORMATS for suffix in suffixes):
+        return _suffix(path)
+    suffixes = sorted({_suffix(file) for file in data_files(path)})
+    if not suffixes:
         raise InvalidInputError(f"the folder {path} has no file whose name ends in one of {valid}")
     if len(suffixes) > 1:
         raise InvalidInputError(f"the folder {path} mixes {', '.join(suffixes)}: keep one format per folder")
     return suffixes[0]
 
 
-def _opened(context: SessionContext, location: str, suffix: str) -> FileTable:
-    _register(context, "t", location, suffix, None)
+def data_files(folder: Path) -> list[Path]:
+    """Return the files of a folder and of those in it that can be tables, by name, but for hidden ones."""
+    found = [file for file in sorted(folder.rglob("*")) if file.is_file() and readable(file)]
+    return [file for file in found if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)]
+
+
+def readable(file: Path) -> bool:
+    """Tell whether the name of a file ends like that of a table; CSV and JSON lines can be compressed."""
+    compressed = file.suffix.lower() in COMPRESSIONS
+    kind = FORMATS.get(ending(file))
+    return kind in ({"csv", "json"} if compressed else {*FORMATS.values()}) or file.name.lower().endswith(SHEETS)
+
+
+def _format(suffix: str) -> str:
+    """Return the format of files whose names end so, `.jsonl.gz` for one."""
+    return FORMATS[ending(Path(f"file{suffix}"))]
+
+
+def _suffix(file: Path) -> str:
+    return "".join(file.suffixes[-2:]) if file.suffix.lower() in COMPRESSIONS else file.suffix
+
+
+def _opened(context: SessionContext, location: str, suffix: str, csv: CsvOptions | None = None) -> FileTable:
+    _register(context, "t", location, suffix, None, csv)
     table = context.catalog().schema("public").table("t")
     stored = table.schema
     if not stored.names:
         raise UnsupportedError("it holds no columns")
     schema = plain_schema(stored)
-    if FORMATS[suffix.lower()] != "parquet" or schema.types == stored.types:
+    if _format(suffix) != "parquet" or schema.types == stored.types:
         return FileTable(table, stored, schema)
     _register(context, "plain", location, suffix, schema)
     return FileTable(context.catalog().schema("public").table("plain"), schema, schema)
 
 
-def _register(context: SessionContext, name: str, location: str, suffix: str, schema: pa.Schema | None) -> None:
-    match FORMATS[suffix.lower()]:
+def _register(
+    context: SessionContext,
+    name: str,
+    location: str,
+    suffix: str,
+    schema: pa.Schema | None,
+    csv: CsvOptions | None = None,
+) -> None:
+    match _format(suffix):
         case "parquet":
             context.register_parquet(name, location, file_extension=suffix, schema=schema)
         case "csv":
-            delimiter = "\t" if suffix.lower() == ".tsv" else ","
-            context.register_csv(name, location, file_extension=suffix, delimiter=delimiter, schema=schema)
+            context.register_csv(name, location, options=_csv_options(suffix, schema, csv or CsvOptions()))
         case "json":
-            context.register_json(name, location, file_extension=suffix, schema=schema)
+            packed = COMPRESSIONS.get(Path(suffix).suffix.lower() or suffix.lower())
+            context.register_json(name, location, file_extension=suffix, schema=schema, file_compression_type=packed)
         case _:
             context.register_arrow(name, location, file_extension=suffix, schema=schema)
+
+
+def _csv_options(suffix: str, schema: pa.Schema | None, csv: CsvOptions) -> CsvReadOptions:
+    """Return how DataFusion reads CSV files by itself, those in an object store.
+
+    Raises:
+        UnsupportedError: it cannot.
+    """
+    if csv.encoding not in {None, "utf-8"}:
+        raise UnsupportedError("CSV files in an object store are read as UTF-8: copy the files, or write them anew")
+    return CsvReadOptions(
+        has_header=csv.header is not False,
+        delimiter=csv.delimiter or ("\t" if suffix.lower() == ".tsv" else ","),
+        quote=csv.quote or '"',
+        escape=csv.escape,
+        newlines_in_values=True,
+        schema=schema,
+        file_extension=suffix,
+        null_regex=f"^({'|'.join(map(re.escape, ('', *csv.null)))})$" if csv.null else None,
+    )
 
 
 def _json_hint(path: Path) -> str:

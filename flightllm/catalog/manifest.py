@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from flightllm.catalog.entries import Entry, StoredRows
+from flightllm.convert.options import NOTHING_SAID, CsvOptions
 from flightllm.errors import InvalidInputError
 from flightllm.sql.keys import NO_KEYS, Keys
 from flightllm.sql.names import TableName
@@ -77,6 +78,8 @@ def entry_json(entry: Entry) -> str:
         written["keys"] = entry.keys.as_json()
     if entry.kind == "external":
         written |= {"location": entry.location, "format": entry.format}
+    if entry.csv != NOTHING_SAID:
+        written["csv"] = entry.csv.as_json()
     return json.dumps(written)
 
 
@@ -104,4 +107,5 @@ def _read(written: Mapping[str, Any]) -> Entry:
         location=str(written.get("location", "")),
         format=str(written.get("format", "")),
         keys=Keys.of_json(written["keys"]) if "keys" in written else NO_KEYS,
+        csv=CsvOptions.of_json(written.get("csv", {})),
     )

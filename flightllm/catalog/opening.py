@@ -8,8 +8,8 @@ import structlog
 from datafusion.catalog import Table
 
 from flightllm.catalog.contexts import scratch_context
-from flightllm.catalog.entries import Entry
-from flightllm.catalog.files import known_table
+from flightllm.catalog.entries import Entry, Source
+from flightllm.catalog.files import FORMATS, known_table
 from flightllm.catalog.memory import memory_table
 from flightllm.errors import PermissionDeniedError
 from flightllm.storage.folder import TablesFolder
@@ -46,7 +46,9 @@ def _opened_external(entry: Entry, places: Places) -> Entry:
     except PermissionDeniedError as error:
         _log.warning("an external table cannot be read", table=entry.name.display, error=str(error))
         return entry
-    table = known_table(entry.location, entry.format, entry.schema, places.stores)
+    if isinstance(place, Path) and FORMATS[entry.format.lower()] == "csv":  # read before the first query
+        return replace(entry, provider=memory_table([], entry.schema), path=place, source=Source())
+    table = known_table(entry.location, entry.format, entry.schema, places.stores, entry.csv)
     return replace(entry, provider=table, path=place if isinstance(place, Path) else None)
 
 

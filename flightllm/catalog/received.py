@@ -66,7 +66,7 @@ class ReceivedTables:
             return Entry(table.name, "view", table.schema, None, table.query, table.columns)
         if not table.location:
             return Entry(table.name, "managed", table.schema, memory_table([], table.schema))
-        files = known_table(table.location, table.suffix, table.stored or table.schema, self._stores)
+        files = known_table(table.location, table.suffix, table.stored or table.schema, self._stores, table.csv)
         if table.stored is None:
             return Entry(table.name, "file", table.schema, files)
         scratch = scratch_context()

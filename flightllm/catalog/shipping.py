@@ -1,7 +1,7 @@
 """The tables that a query reads, as another process can read them: by their files, or as queries over others."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -10,6 +10,7 @@ from flightllm.catalog.catalog import Catalog
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.files import file_suffix
 from flightllm.catalog.reading import named_in
+from flightllm.convert.options import NOTHING_SAID, CsvOptions
 from flightllm.errors import FlightLLMError, InvalidInputError
 from flightllm.sql.names import STORED_SUFFIX, SYSTEM_SCHEMA, TableName
 
@@ -30,6 +31,7 @@ class ShippedTable:
     """The columns of its files, where they have to be cast."""
     query: str = ""
     columns: tuple[str, ...] = ()
+    csv: CsvOptions = NOTHING_SAID
     restricted: str = ""
     """The query through which somebody reads it who does not see all of its rows and values."""
 
@@ -92,13 +94,15 @@ def _shipped(entry: Entry) -> ShippedTable:
             return ShippedTable(entry.name, entry.schema, query=entry.query, columns=entry.columns)
         case "managed" if entry.rows is not None and entry.rows.files:
             return _files(plain, f"{entry.rows.folder}/", Path(entry.rows.files[0].name).suffix)
+        case "file" | "external" if entry.source is not None:
+            return _files(plain, entry.source.location, ".parquet")
         case "file" if entry.path is not None:
             path = entry.path.absolute()
             return _files(plain, f"{path}/" if path.is_dir() else str(path), file_suffix(path))
         case "file" | "external":
             if not entry.location or not entry.format:
                 raise InvalidInputError(f"the table {entry.name.display!r} lies in no known place")
-            return _files(plain, entry.location, entry.format)
+            return replace(_files(plain, entry.location, entry.format), csv=entry.csv)
     return plain
 
 

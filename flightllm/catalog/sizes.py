@@ -46,6 +46,8 @@ def table_size(entry: Entry) -> TableSize | None:
     if entry.rows is not None:
         paths = [entry.rows.path(index) for index in range(len(entry.rows.files))]
         return _summed(paths) or TableSize(sum(file.rows for file in entry.rows.files))
+    if entry.source is not None:
+        return _summed([Path(entry.source.location)])
     if entry.path is None:
         return None
     paths = sorted(path for path in entry.path.rglob("*") if path.is_file()) if entry.path.is_dir() else [entry.path]

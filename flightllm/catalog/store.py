@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 from threading import Lock, RLock, local
 from typing import cast
 from uuid import uuid4
@@ -15,6 +16,7 @@ from datafusion.catalog import SchemaProvider
 
 from flightllm.access.grants import ObjectKind
 from flightllm.catalog.contexts import Memory, shared_context
+from flightllm.catalog.converted import converted
 from flightllm.catalog.entries import (
     Entry,
     Planned,
@@ -31,7 +33,7 @@ from flightllm.catalog.planning import ViewPlans
 from flightllm.catalog.reading import readers_of
 from flightllm.catalog.sizes import TableSize, table_size
 from flightllm.config import LimitsConfig
-from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError
+from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
 from flightllm.sql.names import (
     DEFAULT_SCHEMA,
     RESERVED,
@@ -71,6 +73,7 @@ class TableStore:
         self.places = places
         self._memory = Memory(limits)
         self.lock = RLock()
+        self._refreshing = Lock()
         self._asked = local()
         self.forget: Callable[[ObjectKind, str, str], None] = lambda *_: None
         """Told what is about to be dropped: a schema, or a table or view in one."""
@@ -264,6 +267,46 @@ class TableStore:
         files = [files_revision(other.path) for other in entries.values() if other.path is not None]
         return " ".join([self._kept.revision, *files])
 
+    def refresh(self) -> None:
+        """Read the sources anew that have changed since they were read last; who asks meanwhile waits.
+
+        A source that cannot be read as it is now makes its table unreadable, until it has changed again.
+        """
+        for entry in self._entries.values():
+            if entry.source is not None and self._changed(entry):
+                with self._refreshing:
+                    self._read_source(entry.name)
+
+    @staticmethod
+    def _changed(entry: Entry) -> bool:
+        """Tell whether the files of an entry with a source are others than those it was read from.
+
+        A folder without files is another one; a path that is gone is told of where the table is looked up.
+        """
+        if entry.path is None or entry.source is None or not entry.path.exists():
+            return False
+        return files_revision(entry.path) != entry.source.revision
+
+    def _read_source(self, name: TableName) -> None:
+        """Put an entry in place whose rows are those of its source now."""
+        entry = self._entries.get(name)
+        if entry is None or entry.path is None or entry.source is None or not self._changed(entry):
+            return
+        revision = files_revision(entry.path)
+        try:
+            if entry.kind == "external":
+                self.places.checked(entry.location)
+            found, notes = converted(entry.path, entry.csv, entry.source.sheet, self.folder)
+        except (FlightLLMError, OSError) as error:
+            _log.warning("a file has changed and cannot be read", table=name.display, error=str(error))
+            fresh = replace(entry, source=replace(entry.source, revision=revision, problem=str(error)))
+        else:
+            _log.info("a file was read", table=name.display, columns=len(found.schema), notes=notes)
+            fresh = replace(entry, schema=found.schema, provider=found.table, source=found.source)
+        with self.lock:
+            if self._entries.get(name) is entry:
+                self._change({**self._entries, name: fresh})
+
     def rewriting(self, rows: StoredRows) -> Lock:
         """Return the lock to hold while some of a table's files are replaced by others."""
         with self.lock:
@@ -354,10 +397,11 @@ class TableStore:
 
     def _retire(self, before: Mapping[TableName, Entry], after: Mapping[TableName, Entry]) -> None:
         """Remove the links through which only former entries are read, once nobody reads them any more."""
-        kept = {entry.rows.folder for entry in after.values() if entry.rows}
+        kept = {_folder_of(entry) for entry in after.values()}
         for entry in before.values():
-            if entry.rows and entry.rows.folder and entry.rows.folder not in kept:
-                self.folder.readers.retire(entry.rows.folder)
+            folder = _folder_of(entry)
+            if folder is not None and folder not in kept:
+                self.folder.readers.retire(folder)
 
     def _planning_context(self, entries: Mapping[TableName, Entry], planned: Planned) -> SessionContext:
         """Return a context that sees other entries than the store's, to plan views in."""
@@ -374,6 +418,13 @@ class TableStore:
         if self.system is not None:
             catalog.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", SystemSchema(self.system)))
         return catalog
+
+
+def _folder_of(entry: Entry) -> Path | None:
+    """Return the folder of files that go once nobody reads the entry any more."""
+    if entry.source is not None and entry.source.location:
+        return Path(entry.source.location).parent
+    return entry.rows.folder if entry.rows else None
 
 
 def _temporary_files(entries: Mapping[TableName, Entry]) -> set[str]:

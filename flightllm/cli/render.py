@@ -83,7 +83,35 @@ def _printable(line: str) -> str:
 def rows_of(batches: Iterable[pa.RecordBatch]) -> Iterable[tuple[Any, ...]]:
     """Yield rows as Python values; columns of equal names stay apart."""
     for batch in batches:
-        yield from zip(*(column.to_pylist() for column in batch.columns), strict=True)
+        yield from zip(*(_values(column) for column in batch.columns), strict=True)
+
+
+def _values(column: pa.Array) -> Sequence[Any]:
+    """Return Python values. Python's times end at microseconds: finer ones become texts."""
+    coarse = _coarse(column.type)
+    if coarse == column.type:
+        return list(column.to_pylist())
+    try:
+        return list(column.cast(coarse).to_pylist())
+    except pa.ArrowInvalid:  # some have nanoseconds
+        plain = pa.types.is_timestamp(column.type) or pa.types.is_time(column.type)
+        return list(column.cast(pa.string() if plain else coarse, safe=False).to_pylist())
+
+
+def _coarse(kind: pa.DataType) -> pa.DataType:
+    """Return a type with microseconds in place of nanoseconds."""
+    types = pa.types
+    if types.is_timestamp(kind) and kind.unit == "ns":
+        return pa.timestamp("us", kind.tz)
+    if types.is_duration(kind) and kind.unit == "ns":
+        return pa.duration("us")
+    if types.is_time64(kind):
+        return pa.time64("us")
+    if types.is_list(kind):
+        return pa.list_(kind.value_field.with_type(_coarse(kind.value_type)))
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_coarse(field.type)) for field in kind])
+    return kind
 
 
 def first_rows(batches: Iterable[pa.RecordBatch], count: int | None = TABLE_ROWS) -> tuple[list[tuple[Any, ...]], int]:

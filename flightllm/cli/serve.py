@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from flightllm.cli.common import TableParameter, config_options, load_config
+from flightllm.cli.sources import named_tables, tell
 from flightllm.log import configure_logging
 
 
@@ -16,7 +17,10 @@ from flightllm.log import configure_logging
 @click.option("--listen", metavar="HOST:PORT", help="Address to listen on; port 0 takes any free one.")
 @click.option("--insecure", is_flag=True, help="Listen beyond this machine without TLS or without users.")
 @click.option("--no-check", is_flag=True, help="Start without asking the model's endpoint whether it answers.")
-@click.option("--table", "tables", type=TableParameter(), multiple=True, help="Serve a file or folder. Repeatable.")
+@click.argument("sources", nargs=-1, metavar="[FILE|FOLDER|URL]...")
+@click.option(
+    "--table", "tables", type=TableParameter(), multiple=True, help="Serve a file or folder under a name. Repeatable."
+)
 @click.option(
     "--supervisor/--no-supervisor",
     default=True,
@@ -28,6 +32,7 @@ def serve(  # noqa: PLR0913 - one argument for each option
     model: str | None,
     listen: str | None,
     tables: tuple[tuple[str, Path | str], ...],
+    sources: tuple[str, ...],
     *,
     insecure: bool,
     no_check: bool,
@@ -38,12 +43,16 @@ def serve(  # noqa: PLR0913 - one argument for each option
     Prints `listening grpc://HOST:PORT` once it is ready, and runs until it is told to stop. Does not start where the
     model's endpoint is not there, refuses the key, has no such model or no quota left.
 
+    Each FILE becomes a table of its name. So does each file of a FOLDER, unless all have the same columns: then the
+    folder is one table. A URL is s3://…, in an object store that the configuration lists.
+
     \b
+    flightllm serve tickets.csv reviews.parquet
     flightllm serve --table movies=movies.parquet --table logs=folder/
     flightllm serve --config gpu --listen 0.0.0.0:31337 --insecure
     flightllm serve --engine openai --model qwen3 --config my.toml
     """
-    config = load_config(config_file, engine, model, listen, tables)
+    config = load_config(config_file, engine, model, listen, [*tables, *named_tables(sources, tell)])
     if insecure:
         config = replace(config, server=replace(config.server, insecure=True))
     if no_check:

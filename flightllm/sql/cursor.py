@@ -57,7 +57,7 @@ class Cursor:
         return parts[0]
 
     def options(self, example: str) -> Mapping[str, Token]:
-        """Read `(name value, …)`, with or without `=` between, values quoted or not.
+        """Read `(name value, …)`, with or without `=` between, names and values quoted or not.
 
         Raises:
             SqlError: it is no such list, or names an option twice.
@@ -70,7 +70,7 @@ class Cursor:
             name, value = self.next(), self.next()
             if value is not None and value.is_symbol("="):
                 value = self.next()
-            key = None if name is None else identifier(name)
+            key = _option(name)
             if key is None or value is None or value.kind not in {Kind.STRING, Kind.NUMBER, Kind.WORD}:
                 raise SqlError(f"an option is a name and a value: {example}")
             if key in found:
@@ -86,3 +86,10 @@ class Cursor:
         """Check that nothing follows; raises `SqlError`."""
         if self.at < len(self.tokens):
             raise SqlError(f"{self.tokens[self.at].text[:40]!r} was not expected: {usage}")
+
+
+def _option(name: Token | None) -> str | None:
+    """Return the name of an option, which other systems write in single quotes."""
+    if name is None or name.kind is not Kind.STRING:
+        return None if name is None else identifier(name)
+    return name.text.lower()

@@ -10,6 +10,11 @@ from flightllm.sql.tokens import Kind, Token
 
 FORMATS = ("parquet", "csv", "json", "arrow")
 _USAGE = "write CREATE EXTERNAL TABLE name STORED AS PARQUET | CSV | JSON | ARROW LOCATION '/folder/' or 's3://…'"
+_OPTIONS = "write OPTIONS ('delimiter' ';', 'null' 'NA')"
+
+
+OPTION = "option "
+"""Begins the keys of what stands in OPTIONS (…)."""
 
 
 def read_external_table(tokens: Sequence[Token], text: str) -> Statement | None:
@@ -35,9 +40,13 @@ def read_external_table(tokens: Sequence[Token], text: str) -> Statement | None:
         raise SqlError(f"the files of an external table are one of {', '.join(FORMATS)}: {_USAGE}")
     cursor.need(_USAGE, "location")
     location = cursor.next()
-    if location is None or location.kind is not Kind.STRING or cursor.next() is not None:
-        raise SqlError(f"one location in single quotes ends the statement: {_USAGE}")
-    options = MappingProxyType({"format": kind, "location": location.text})
+    if location is None or location.kind is not Kind.STRING:
+        raise SqlError(f"the location is a text in single quotes: {_USAGE}")
+    found = cursor.options(_OPTIONS) if cursor.take("options") else {}
+    given = {OPTION + name: value.text for name, value in found.items()}
+    if cursor.next() is not None:
+        raise SqlError(f"the location, or OPTIONS (…), ends the statement: {_USAGE}")
+    options = MappingProxyType({"format": kind, "location": location.text, **given})
     return Statement(
         "create_external", text, target=target, or_replace=or_replace, exists_ok=exists_ok, options=options
     )

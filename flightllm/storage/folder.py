@@ -167,6 +167,18 @@ class TablesFolder:
                     os.link(self.file(name), folder / link_name(index, suffix))
         return folder
 
+    def new_reading(self) -> Path:
+        """Return a new empty folder of files to read, for `readers` to retire; none outlives the server.
+
+        Raises:
+            LimitExceededError: the disk is full.
+            InternalError: it cannot be made for another reason.
+        """
+        folder = self._folder / READING / uuid4().hex
+        with disk_errors():
+            folder.mkdir()
+        return folder
+
     def close(self, *, remove: bool = False) -> None:
         """Give the folder free, or remove it. Idempotent."""
         with self._closing:

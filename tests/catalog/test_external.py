@@ -8,10 +8,13 @@ import pytest
 
 from flightllm.access.store import User
 from flightllm.catalog import Catalog
+from flightllm.catalog.received import ReceivedTables
+from flightllm.catalog.shipping import shipped
 from flightllm.config import Config, EngineConfig, LimitsConfig, StorageConfig
 from flightllm.database import Database
-from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
+from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError, SqlError
 from flightllm.sql.classify import classify
+from flightllm.storage.objects import ObjectStores
 from tests.catalogs import ENCODED, ROWS, ingest, read, run, write
 from tests.databases import rows
 
@@ -116,13 +119,11 @@ def test_what_cannot_be_one(folder: Path, catalog: Catalog) -> None:
     """A missing file, another format, encoded columns or a name that is taken are refused with the reason."""
     write(folder / "encoded.arrow", ENCODED)
     write(folder / "t.arrow", ROWS)
-    (folder / "semicolons.csv").write_text("name;place\nAnn;Rome\n")
     ingest(catalog, "taken", {"a": [1]})
     for place, kind, message in (
         (folder / "none.parquet", "PARQUET", "there is no file or folder"),
         (folder / "one.parquet", "CSV", r"CSV files end in \.csv, \.tsv"),
         (folder / "encoded.arrow", "ARROW", "write them as Parquet"),
-        (folder / "semicolons.csv", "CSV", "its one column is 'name;place': ';' seems to separate"),
     ):
         with pytest.raises(InvalidInputError, match=message):
             create(catalog, place, kind)
@@ -133,6 +134,58 @@ def test_what_cannot_be_one(folder: Path, catalog: Catalog) -> None:
     create(catalog, folder / "t.arrow", "ARROW")
     assert read(catalog, "SELECT id FROM e") == [{"id": 1}, {"id": 2}, {"id": 3}]
     assert catalog.table("e").schema.types == [pa.int64(), pa.string()]
+
+
+def test_csv_options_outlive_the_server(tmp_path: Path, folder: Path, catalog: Catalog) -> None:
+    """What OPTIONS says of CSV files holds for later runs, and what a file came to hold meanwhile is read."""
+    path = folder / "odd.csv"
+    path.write_bytes("1!'Köln!x'\nNA!-\n".encode("latin-1"))
+    options = "'format.delimiter' '!', quote '''', null = 'NA,-', encoding 'latin-1', 'has_header' 'false'"
+    catalog.create_external(classify(f"CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '{path}' OPTIONS ({options})"))
+    expected = [{"column1": 1, "column2": "Köln!x"}, {"column1": None, "column2": None}]
+    assert read(catalog, "SELECT * FROM e") == expected
+    catalog.close()
+    path.write_bytes(path.read_bytes() + b"2!y\n")
+    later = reopened(tmp_path, folder)
+    assert read(later, "SELECT * FROM e") == [*expected, {"column1": 2, "column2": "y"}]
+    assert later.table("e").schema.types == [pa.int64(), pa.string()]
+    later.close()
+
+
+def test_an_emptied_folder_is_an_error(tmp_path: Path, folder: Path, catalog: Catalog) -> None:
+    """A folder whose CSV files are gone is no empty table, now or after a restart, until it has files again."""
+    create(catalog, folder / "parts", "CSV")
+    for file in (folder / "parts").iterdir():
+        file.unlink()
+    with pytest.raises(FlightLLMError, match="the file of the table 'e' cannot be read: there is no file"):
+        read(catalog, "SELECT * FROM e")
+    catalog.close()
+    later = reopened(tmp_path, folder)
+    with pytest.raises(FlightLLMError, match="the file of the table 'e' cannot be read: there is no file"):
+        read(later, "SELECT * FROM e")
+    write(folder / "parts" / "c.csv", ROWS)
+    assert read(later, "SELECT count(*) AS n FROM e") == [{"n": 3}]
+    later.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("'seperator' ';'", r"'seperator' is no option of CSV files; write one of delimiter, quote"),
+        ("delimiter ';;'", r"delimiter: expected one character, such as ';', got ';;'"),
+        ("encoding 'klingon'", r"encoding: 'klingon' is unknown; write utf-8"),
+        ("header 'maybe'", r"header: expected 'true' or 'false', got 'maybe'"),
+        ("'format.newlines_in_values' 'true'", r"line breaks inside quotes are always read; leave it out"),
+        ("null 'NA', null 'x'", r"the option null is given twice"),
+        ("delimiter ';' quote '|'", r"expected , or \) after the option delimiter"),
+    ],
+)
+def test_wrong_options(folder: Path, catalog: Catalog, options: str, message: str) -> None:
+    """An option that is unknown or impossible is refused with what to write."""
+    with pytest.raises((InvalidInputError, SqlError), match=message):
+        catalog.create_external(
+            classify(f"CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '{folder}/parts' OPTIONS ({options})")
+        )
 
 
 def test_only_for_admins(tmp_path: Path, folder: Path) -> None:
@@ -149,3 +202,16 @@ def test_only_for_admins(tmp_path: Path, folder: Path) -> None:
     assert rows(admin, "SELECT count(*) AS n FROM e") == [{"n": 3}]
     assert str(folder) not in str(rows(admin, "EXPLAIN SELECT * FROM e"))
     opened.close()
+
+
+def test_other_processes_read_csv_tables(folder: Path, catalog: Catalog) -> None:
+    """A process that runs a query apart reads the rows of a CSV table as this one does, with OPTIONS too."""
+    (folder / "odd.csv").write_text("1!x\n2!y\n")
+    options = "OPTIONS (delimiter '!', header 'false')"
+    catalog.create_external(classify(f"CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '{folder}/odd.csv' {options}"))
+    catalog.register_file("parts", folder / "parts")
+    with catalog.reading():
+        sent = shipped(catalog, "SELECT * FROM e, parts")
+        received = ReceivedTables(sent, LimitsConfig(), ObjectStores(StorageConfig()))
+        counted = received.context().sql("SELECT count(*) AS n, sum(column1) AS s FROM e, parts")
+        assert counted.to_pydict() == {"n": [12], "s": [18]}

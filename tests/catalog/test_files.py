@@ -1,5 +1,9 @@
 """Files and folders as tables: formats, names, and what cannot be one."""
 
+import bz2
+import gzip
+import lzma
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,7 +13,7 @@ from structlog.testing import capture_logs
 
 from flightllm.catalog import Catalog
 from flightllm.errors import ConfigError, PermissionDeniedError
-from tests.catalogs import ENCODED, ROWS, ingest, read, run, write
+from tests.catalogs import ENCODED, ROWS, frame, ingest, read, run, write
 
 LARGE = pa.large_list(pa.int8())
 
@@ -94,13 +98,81 @@ def test_bad_files(catalog: Catalog, tmp_path: Path, files: dict[str, str], path
         catalog.register_file("t", tmp_path / path)
 
 
-@pytest.mark.parametrize(("header", "warnings"), [("name;place", 1), ("name,place", 0), ("name", 0)])
-def test_other_separators_are_noticed(catalog: Catalog, tmp_path: Path, header: str, warnings: int) -> None:
-    """The log warns of a CSV file whose columns other than commas separate."""
-    (tmp_path / "t.csv").write_text(f"{header}\n1\n" if header == "name" else f"{header}\n1{header[4]}2\n")
+def test_what_was_found_is_noted(catalog: Catalog, tmp_path: Path) -> None:
+    """The log says of a CSV file what can be wrong: its encoding, and columns with other names than in the file."""
+    (tmp_path / "t.csv").write_text("name;name\nJörg;Köln\n", encoding="latin-1")
     with capture_logs() as logs:
         catalog.register_file("t", tmp_path / "t.csv")
-    assert sum(event["log_level"] == "warning" for event in logs) == warnings
+    warnings = [event["event"] for event in logs if event["log_level"] == "warning"]
+    assert "read as cp1252" in warnings[0]
+    assert warnings[1] == "columns named anew: name → name_1"
+    assert read(catalog, "SELECT * FROM t") == [{"name": "Jörg", "name_1": "Köln"}]
+
+
+def test_a_csv_file_that_changes(catalog: Catalog, tmp_path: Path) -> None:
+    """The next query, of a view too, reads what a CSV file has by then; a broken one is an error until it is mended."""
+    path = tmp_path / "t.csv"
+    path.write_text("a,b\n1,x\n")
+    catalog.register_file("t", path)
+    run(catalog, "CREATE VIEW v AS SELECT a + 1 AS a FROM t")
+    assert read(catalog, "SELECT a FROM v") == [{"a": 2}]
+    before = catalog.revision(catalog.table("t").name)
+    path.write_text("a,b\n1,x\n2,y\n")
+    assert read(catalog, "SELECT a FROM v ORDER BY a") == [{"a": 2}, {"a": 3}]
+    assert catalog.revision(catalog.table("t").name) != before
+    path.write_text("a,b\n1,x\n2\n")
+    for name in ("t", "v"):
+        with pytest.raises(Exception, match=r"the file of the table 't' cannot be read: t.csv: line 3 has 1 column "):
+            read(catalog, f"SELECT a FROM {name}")
+    path.write_text("a,c\nz,x\n")
+    assert read(catalog, "SELECT a, c FROM t") == [{"a": "z", "c": "x"}]
+
+
+def test_a_query_keeps_the_rows_it_began_with(catalog: Catalog, tmp_path: Path) -> None:
+    """Who reads a CSV file while it changes sees it as it was."""
+    path = tmp_path / "t.csv"
+    path.write_text("a\n1\n")
+    catalog.register_file("t", path)
+    with catalog.reading():
+        planned = frame(catalog, "SELECT a FROM t")
+        path.write_text("a\n1\n2\n")
+        assert read(catalog, "SELECT count(*) AS n FROM t") == [{"n": 2}]
+        assert sum(batch.num_rows for batch in planned.collect()) == 1
+
+
+@pytest.mark.parametrize("ending", ["gz", "bz2", "xz", "zst"])
+def test_compressed_json_lines(catalog: Catalog, tmp_path: Path, ending: str) -> None:
+    """Compressed JSON lines are read from a file and from a folder; compressed Parquet is refused by its name."""
+    content = b'{"a": 1}\n{"a": 2}\n'
+    packers: dict[str, Callable[[bytes], bytes]] = {
+        "gz": gzip.compress,
+        "bz2": bz2.compress,
+        "xz": lzma.compress,
+        "zst": lambda data: pa.Codec("zstd").compress(data, asbytes=True),
+    }
+    packed = packers[ending](content)
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.jsonl.{ending}").write_bytes(packed)
+    catalog.register_file("one", tmp_path / f"one.jsonl.{ending}")
+    catalog.register_file("parts", tmp_path)
+    assert read(catalog, "SELECT sum(a) AS s, (SELECT sum(a) FROM parts) AS p FROM one") == [{"s": 3, "p": 6}]
+    (tmp_path / f"t.parquet.{ending}").write_bytes(packed)
+    with pytest.raises(ConfigError, match=r"format of .* is unknown"):
+        catalog.register_file("t", tmp_path / f"t.parquet.{ending}")
+
+
+def test_a_folder_with_texts_beside_its_data(catalog: Catalog, tmp_path: Path) -> None:
+    """A README and hidden files in a folder are no data; CSV files with other columns are an error that names one."""
+    write(tmp_path / "d" / "a.parquet", ROWS)
+    write(tmp_path / "c" / "a.csv", ROWS)
+    for folder in ("c", "d"):
+        (tmp_path / folder / "README.md").write_text("# Data")
+        (tmp_path / folder / ".hidden.csv").write_text("x\n1\n")
+        catalog.register_file(folder, tmp_path / folder)
+        assert read(catalog, f"SELECT count(*) AS n FROM {folder}") == [{"n": 3}]
+    (tmp_path / "c" / "b.csv").write_text("id,other\n1,2\n")
+    with pytest.raises(ConfigError, match=r"b\.csv: its columns are id, other, but those of the first file id, Review"):
+        catalog.register_file("both", tmp_path / "c")
 
 
 def test_name_taken_or_malformed(catalog: Catalog, tmp_path: Path) -> None:

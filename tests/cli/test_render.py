@@ -2,7 +2,7 @@
 
 import io
 import json
-from datetime import date
+from datetime import date, time
 from decimal import Decimal
 
 import pyarrow as pa
@@ -155,3 +155,15 @@ def test_a_plan_keeps_its_lines() -> None:
     assert console.file.getvalue() == (
         f'total\n       calls\n  predicted  12 [2J\n\nnotes\n  {"n" * 30}\n\n{{"a": [1]}}\n'
     )
+
+
+def test_nanoseconds() -> None:
+    """Times finer than Python's are shown in full, without pandas; within lists they end at microseconds."""
+    fine = 1_234_567_891
+    kinds = {"zone": pa.timestamp("ns", "UTC"), "plain": pa.timestamp("ns"), "time": pa.time64("ns")}
+    batch = pa.record_batch({name: pa.array([fine, None], kind) for name, kind in kinds.items()})
+    day = "1970-01-01 "
+    shown = (f"{day}00:00:01.234567891Z", f"{day}00:00:01.234567891", "00:00:01.234567891")
+    assert list(rows_of([batch])) == [shown, (None, None, None)]
+    coarse = pa.record_batch({"l": pa.array([[fine], None], pa.list_(pa.time64("ns")))})
+    assert list(rows_of([coarse])) == [([time(0, 0, 1, 234_567)],), (None,)]

@@ -12,6 +12,13 @@ def test_parts() -> None:
     read = classify("CREATE EXTERNAL TABLE Logs STORED AS parquet LOCATION '/data/it''s/';")
     assert (read.kind, read.target, read.is_update) == ("create_external", TableName("public", "logs"), True)
     assert dict(read.options) == {"format": "parquet", "location": "/data/it's/"}
+    told = classify("CREATE EXTERNAL TABLE t STORED AS CSV LOCATION 'x' OPTIONS ('Delimiter' ';', header = true)")
+    assert dict(told.options) == {
+        "format": "csv",
+        "location": "x",
+        "option delimiter": ";",
+        "option header": "true",
+    }
     replacing = classify("/* x */ create or replace -- y\n external table a.\"B\" stored as CSV location 'x'")
     assert (replacing.target, replacing.or_replace, replacing.exists_ok) == (TableName("a", "B"), True, False)
     assert classify("CREATE EXTERNAL TABLE IF NOT EXISTS t STORED AS JSON LOCATION 's3://b/'").exists_ok
@@ -25,7 +32,7 @@ def test_parts() -> None:
         ("t LOCATION 'x'", "STORED AS was expected"),
         ("t STORED AS CSV", "LOCATION was expected"),
         ("t STORED AS CSV LOCATION x", "in single quotes"),
-        ("t STORED AS CSV LOCATION 'x' OPTIONS ('a' 'b')", "ends the statement"),
+        ("t STORED AS CSV LOCATION 'x' PARTITIONED BY (a)", "ends the statement"),
         ("t STORED AS", "one of parquet"),
     ],
 )

@@ -1,0 +1,77 @@
+"""CSV files, folders of these, and sheets as tables: a Parquet file of the server's own stands for each."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+from flightllm.catalog.contexts import scratch_context
+from flightllm.catalog.entries import Source
+from flightllm.catalog.files import FileTable, data_files, files_revision
+from flightllm.convert.compressed import ending
+from flightllm.convert.csv_files import convert_csv
+from flightllm.convert.excel import ENDINGS, convert_sheet
+from flightllm.convert.options import CsvOptions
+from flightllm.errors import InvalidInputError
+from flightllm.storage.folder import TablesFolder
+
+CSV_ENDINGS = (".csv", ".tsv")
+_NAME = "rows.parquet"
+_TRIES = 3
+"""A file that changes while it is read is read anew, this often at most."""
+
+
+def sheet_of(path: Path) -> tuple[Path, str]:
+    """Return a path as that of a file, and the sheet that it names after a `#`."""
+    file, mark, sheet = path.name.rpartition("#")
+    if not mark or path.exists() or not file.lower().endswith(ENDINGS):
+        return path, ""
+    return path.with_name(file), sheet
+
+
+def is_converted(path: Path) -> bool:
+    """Tell whether a Parquet file is to stand for a file or folder."""
+    if path.is_dir():
+        return {ending(file) in CSV_ENDINGS for file in data_files(path)} == {True}
+    return ending(path) in CSV_ENDINGS or path.name.lower().endswith(ENDINGS)
+
+
+def converted_table(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolder) -> FileTable:
+    """Return the table of a CSV file, of a folder of these or of a sheet; reads all of it.
+
+    Raises:
+        InvalidInputError: it is not there, or cannot be read; says where.
+    """
+    for _ in range(_TRIES):
+        revision = files_revision(path)
+        if not revision:
+            raise InvalidInputError("there is no file of this name, or none in the folder")
+        found = _converted(path, csv, sheet, folder, revision)
+        if files_revision(path) == revision:
+            return found
+        folder.readers.retire(Path(found.source.location).parent if found.source else path)
+    raise InvalidInputError("it changes all the time while it is read: put a finished file in its place")
+
+
+def converted(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolder) -> tuple[FileTable, Sequence[str]]:
+    """Return `converted_table`, and notes on it."""
+    found = converted_table(path, csv, sheet, folder)
+    return found, found.notes
+
+
+def _converted(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolder, revision: str) -> FileTable:
+    place = folder.new_reading()
+    target = place / _NAME
+    try:
+        if path.is_file() and path.name.lower().endswith(ENDINGS):
+            notes = convert_sheet(path, sheet, target)
+        else:
+            notes = convert_csv(data_files(path) if path.is_dir() else [path], csv, target)
+    except BaseException:
+        folder.readers.retire(place)
+        raise
+    schema = pq.read_schema(target)
+    context = scratch_context()
+    context.register_parquet("t", str(target), file_extension=".parquet", schema=schema)
+    table = context.catalog().schema("public").table("t")
+    return FileTable(table, schema, schema, Source(str(target), revision, sheet=sheet), tuple(notes))

@@ -1,0 +1,66 @@
+"""A server inside this command, for as long as it runs: `flightllm query --open FILE`."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from flightllm.cli.sources import tell
+from flightllm.config import Config, ServerConfig
+from flightllm.errors import FlightLLMError
+from flightllm.log import configure_logging
+
+if TYPE_CHECKING:
+    from flightllm.database import Database
+
+
+@contextmanager
+def opened_server(config: Config, sql: str | None = None) -> Iterator[str]:
+    """Serve the configuration's tables on a free port of this machine; yield the address.
+
+    Tables that a statement makes go with it. Answers of the model are kept where a server of this configuration keeps
+    them, so that nothing is asked twice. If `sql` is all that will be asked, and calls no model, none is started.
+
+    Raises:
+        ConfigError: a table or a setting is wrong.
+        FlightLLMError: the model that `sql` asks does not start, or its endpoint cannot answer.
+    """
+    from flightllm.flight.server import FlightSqlServer
+
+    configure_logging(replace(config.log, level="error"))
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="flightllm-open-")))
+        config.data_folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        cache = replace(config.cache, path=config.cache.path or config.data_folder / "answers.sqlite")
+        own = replace(config, server=ServerConfig("127.0.0.1:0"), cache=cache, data_folder=folder)
+        database = stack.enter_context(closing(_opened(own, config, sql)))
+        server = FlightSqlServer(database, own.server, own.limits)
+        stack.callback(server.drain, 0)
+        yield server.uri
+
+
+def _opened(own: Config, config: Config, sql: str | None) -> "Database":
+    from flightllm.database import Database
+    from flightllm.engines import check_endpoint
+    from flightllm.functions.registry import FunctionRegistry
+
+    without = replace(own, recovery=replace(own.recovery, on_engine_down="fail"))
+    if sql is not None and not FunctionRegistry.load(config.functions.folders).may_be_in(sql):
+        return Database.open(without, restarted=True)
+    try:
+        database = Database.open(own)
+    except FlightLLMError as error:
+        if sql is not None:
+            raise
+        database = Database.open(without, restarted=True)  # raises again where it is not the model
+        tell(f"no model: {' '.join(str(error).split())}. Statements without AI calls work")
+        return database
+    if config.server.check_engine and sql is not None:
+        try:
+            check_endpoint(database.engine)
+        except BaseException:
+            database.close()
+            raise
+    return database

@@ -1,0 +1,54 @@
+"""What a statement is predicted to cost, asked for before a dear one runs."""
+
+import json
+import re
+from dataclasses import dataclass
+
+import click
+
+from flightllm.client import BOOKKEEPING, Client
+from flightllm.errors import FlightLLMError
+
+_AI = re.compile(r"\b(?:ai_\w+|llm\w*|prompt)\s*\(", re.IGNORECASE)
+_QUERY = re.compile(r"\s*(?:select|with|insert|create|update|delete|merge|values|from)\b", re.IGNORECASE)
+ASK_ABOVE = 1.0
+"""Dollars from which a person is asked, where nothing else is said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Calls, tokens of prompts and answers, and dollars."""
+
+    calls: int
+    tokens: int
+    price: float
+
+    def __str__(self) -> str:
+        calls = f"{self.calls:,} model call{'' if self.calls == 1 else 's'}"
+        return f"predicted: {calls}, {self.tokens:,} tokens, ${self.price:,.2f}"
+
+
+def forecast(client: Client, sql: str) -> Forecast | None:
+    """Return what EXPLAIN predicts of a statement; None where it calls no model or has no price.
+
+    Calls no model.
+    """
+    if not (_QUERY.match(sql) and _AI.search(sql)):
+        return None
+    try:
+        _, batches = client.query(f"{BOOKKEEPING}EXPLAIN (FORMAT JSON) {sql}")
+        [plan] = [row["plan"] for batch in batches for row in batch.to_pylist()]
+        found = json.loads(plan)["total"]["predicted"]
+        price = found["price"]
+    except (FlightLLMError, KeyError, ValueError, TypeError):  # the statement itself says what is wrong
+        return None
+    tokens = int(found["prompt_tokens"]) + int(found["completion_tokens"])
+    return None if price is None else Forecast(int(found["calls"]), tokens, float(price))
+
+
+def confirmed(client: Client, sql: str, above: float) -> bool:
+    """Tell whether a statement is to run: a person is asked where it is predicted to cost more than `above` dollars."""
+    found = forecast(client, sql)
+    if found is None or found.price <= above:
+        return True
+    return click.confirm(f"{found}. Run it?", err=True)

@@ -1,0 +1,162 @@
+"""Files, folders and addresses as tables named after them."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
+
+import click
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flightllm.errors import ConfigError, FlightLLMError
+
+Note = Callable[[str], None]
+Place = Path | str
+_WORDS = frozenset(
+    re.findall(
+        r"\w+",
+        "all and as between by case cast create cross delete distinct drop else end except exists false fetch for"
+        " from full group having in inner insert intersect into is join lateral left like limit natural not null"
+        " offset on or order outer over partition qualify right select set table then true union unnest update using"
+        " values when where window with",
+    )
+)
+"""Words that a query cannot name a table by without quotes, here or in other systems."""
+
+
+def named_tables(sources: Sequence[str], note: Note) -> list[tuple[str, Place]]:
+    """Return a name in SQL for each file, and for each folder of files of the same columns, with its path.
+
+    A folder of different files becomes a table for each; so does a spreadsheet for each sheet. `note` is told of names
+    that differ from the file's, and of files that are left out.
+
+    Raises:
+        ConfigError: a source is not there, or holds nothing that can be a table.
+    """
+    found: dict[str, Place] = {}
+    for source in sources:
+        for wanted, place in _tables(source, note):
+            name, number = _identifier(wanted), 1
+            plain = name
+            while name in found:
+                number += 1
+                name = f"{plain}_{number}"
+            if name != wanted:
+                note(f"{place} is the table {name}")
+            found[name] = place
+    return list(found.items())
+
+
+def _tables(source: str, note: Note) -> Iterator[tuple[str, Place]]:
+    """Yield what a source holds, with the names as the files have them."""
+    if "://" in source:
+        if not source.startswith("s3://"):
+            raise ConfigError(f"{source}: download the file first (curl -O {source}), and name it here")
+        yield _stem(PurePosixPath(source.rstrip("/"))), source
+        return
+    path = Path(source).expanduser().absolute()
+    if not path.exists():
+        raise ConfigError(f"there is no file or folder {path}")
+    found = list(_in_folder(path, note) if path.is_dir() else _in_file(path))
+    if not found:
+        raise ConfigError(f"the folder {path} holds no file that can be a table; see `flightllm serve --help`")
+    yield from found
+
+
+def _in_file(path: Path) -> Iterator[tuple[str, Place]]:
+    from flightllm.convert.excel import ENDINGS, sheets
+
+    stem = _stem(path)
+    if not path.name.lower().endswith(ENDINGS):
+        yield stem, path
+        return
+    try:
+        names = sheets(path)
+    except FlightLLMError as error:
+        raise ConfigError(f"{path}: {error}") from error
+    for sheet in names:
+        yield (stem if len(names) == 1 else f"{stem}_{sheet}"), path.with_name(f"{path.name}#{sheet}")
+
+
+def _in_folder(folder: Path, note: Note) -> Iterator[tuple[str, Place]]:
+    from flightllm.catalog.files import data_files
+
+    files = set(data_files(folder))
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path not in files:
+            note(f"{path} is left out: it is hidden, or its name does not end like that of a table")
+    yield from _tables_below(folder)
+
+
+def _tables_below(folder: Path) -> Iterator[tuple[str, Place]]:
+    """Yield a folder that is one table, or what its files and the folders in it are."""
+    from flightllm.catalog.files import data_files
+
+    files = data_files(folder)
+    if len(files) > 1 and _alike(files):
+        yield folder.name, folder
+        return
+    for path in sorted({folder / file.relative_to(folder).parts[0] for file in files}):
+        yield from _tables_below(path) if path.is_dir() else _in_file(path)
+
+
+def _alike(files: Sequence[Path]) -> bool:
+    """Tell whether files are the parts of one table: of one format, with the same columns."""
+    first = _columns(files[0])
+    return bool(first) and all(file.suffix == files[0].suffix and _columns(file) == first for file in files[1:])
+
+
+def _columns(file: Path) -> Sequence[object]:
+    """Return what says which columns a file has; nothing where that is not known or the file cannot be read."""
+    from flightllm.convert.compressed import ending, open_bytes
+    from flightllm.convert.options import NOTHING_SAID
+    from flightllm.convert.rows import DAMAGED, CsvRows
+
+    try:
+        match ending(file):
+            case ".parquet":
+                return list(pq.read_schema(file))
+            case ".csv" | ".tsv":
+                with CsvRows(file, NOTHING_SAID) as rows:
+                    return rows.first
+            case ".json" | ".jsonl" | ".ndjson":
+                with open_bytes(file) as stream:
+                    return sorted(json.loads(stream.readline()))
+            case ".arrow" | ".feather" | ".ipc":
+                return list(_arrow_schema(file))
+    except (*DAMAGED, FlightLLMError, ValueError, TypeError):
+        return ()
+    return ()
+
+
+def _arrow_schema(file: Path) -> pa.Schema:
+    with pa.memory_map(str(file)) as source:
+        try:
+            return pa.ipc.open_file(source).schema
+        except pa.ArrowInvalid:
+            source.seek(0)
+            return pa.ipc.open_stream(source).schema
+
+
+def _stem(path: PurePosixPath | Path) -> str:
+    """Return a file's name without its endings, such as `.csv.gz`."""
+    from flightllm.convert.compressed import COMPRESSIONS
+
+    name = path.name
+    if path.suffix.lower() in COMPRESSIONS:
+        name = name[: -len(path.suffix)]
+    return name.rpartition(".")[0] or name
+
+
+def _identifier(text: str) -> str:
+    """Return a name that SQL reads without quotes: `Q3 Tickets` becomes `q3_tickets`, `2024` `t_2024`."""
+    name = re.sub(r"\W+", "_", text.strip()).strip("_").lower() or "t"
+    if name[0].isdigit():
+        name = f"t_{name}"
+    return f"{name}_table" if name in _WORDS else name
+
+
+def tell(text: str) -> None:
+    """Print a note on standard error."""
+    click.echo(f"note: {text}", err=True)

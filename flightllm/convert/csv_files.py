@@ -1,0 +1,183 @@
+"""CSV files, one or several of the same columns, as one Parquet file."""
+
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
+from itertools import chain, islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flightllm.convert.columns import column_names, numbered
+from flightllm.convert.kinds import ColumnKinds, cast
+from flightllm.convert.options import CsvOptions
+from flightllm.convert.rows import CsvRows
+from flightllm.errors import InvalidInputError
+
+_CHUNK_ROWS = 4_096
+_CHUNK_CHARACTERS = 1 << 24
+"""A chunk ends with the row that reaches one of these."""
+
+
+def convert_csv(paths: Sequence[Path], known: CsvOptions, target: Path) -> list[str]:
+    """Write the rows of CSV files to a Parquet file, in order; return notes on what was found, a line each.
+
+    Two steps: texts go to a file beside the target while the columns' types are found, and then become values.
+
+    Raises:
+        InvalidInputError: a file holds no columns, or other ones than the first; or a row is not as wide as these.
+    """
+    texts = target.with_suffix(".texts")
+    try:
+        found = _Texts(known)
+        with pa.OSFile(str(texts), "wb") as sink, closing(found):
+            for path in paths:
+                try:
+                    found.add(path, sink)
+                except InvalidInputError as error:
+                    raise InvalidInputError(f"{path.name}: {error}") from error
+        found.write(texts, target)
+        return found.notes
+    finally:
+        texts.unlink(missing_ok=True)
+
+
+class _Texts:
+    """The columns of files as texts, and what types these can have."""
+
+    def __init__(self, known: CsvOptions) -> None:
+        self._known = known
+        self._given: list[str] = []
+        """The first row of the first file."""
+        self._header = True
+        """Whether that row has the names of the columns."""
+        self._late: pa.RecordBatch | None = None
+        """That row where it is one of values: it goes before the others."""
+        self._kinds: list[ColumnKinds] = []
+        self._writer: pa.ipc.RecordBatchStreamWriter | None = None
+        self.notes: list[str] = []
+
+    def close(self) -> None:
+        """End the file of texts."""
+        if self._writer is not None:
+            self._writer.close()
+
+    def add(self, path: Path, sink: pa.NativeFile) -> None:
+        """Add the rows of a file."""
+        with CsvRows(path, self._known) as rows:
+            if not any(cell.strip() for cell in rows.first):
+                raise InvalidInputError("it holds no columns: its first line is empty")
+            if self._known.encoding is None and not rows.encoding.startswith("utf"):
+                self._note(f"read as {rows.encoding}; if letters are wrong, the option encoding says another")
+            if self._writer is None:
+                self._begin(rows, sink)
+                return
+            order = self._order(rows.first)
+            if not self._header:
+                self._put(_row(rows.first, rows.nulls))
+            for chunk in _chunks(rows):
+                self._put(pa.RecordBatch.from_arrays([chunk.column(place) for place in order], schema=chunk.schema))
+
+    def _begin(self, rows: CsvRows, sink: pa.NativeFile) -> None:
+        """Take the columns of the first file, and decide whether its first row has their names."""
+        self._given = rows.first
+        self._kinds = [ColumnKinds() for _ in rows.first]
+        first = _row(rows.first, rows.nulls)
+        self._writer = pa.ipc.new_stream(sink, first.schema)
+        for chunk in _chunks(rows):
+            self._put(chunk)
+        self._header = _is_header(first, self._kinds) if self._known.header is None else self._known.header
+        if self._header:
+            return
+        self._late = first
+        self._see(first)
+        if self._known.header is None:
+            self._note("the first line looks like values, so the columns are column1, column2, …; or say header 'true'")
+
+    @property
+    def _names(self) -> list[str]:
+        return column_names(self._given) if self._header else numbered(len(self._given))
+
+    def _order(self, row: list[str]) -> Sequence[int]:
+        """Return in which order the columns of a further file are to be taken."""
+        names = column_names(row) if self._header else numbered(len(row))
+        if sorted(names) != sorted(self._names):
+            raise InvalidInputError(
+                f"its columns are {', '.join(names)}, but those of the first file {', '.join(self._names)}: keep files"
+                " of the same columns in a folder"
+            )
+        return [names.index(name) for name in self._names]
+
+    def _put(self, chunk: pa.RecordBatch) -> None:
+        if self._writer is not None:
+            self._writer.write_batch(chunk)
+        self._see(chunk)
+
+    def _see(self, chunk: pa.RecordBatch) -> None:
+        for kind, column in zip(self._kinds, chunk.columns, strict=True):
+            kind.see(column)
+
+    def _note(self, note: str) -> None:
+        if note not in self.notes:
+            self.notes.append(note)
+
+    def write(self, texts: Path, target: Path) -> None:
+        """Write the rows with their types; a column without a name and values is left out."""
+        pairs = enumerate(zip(self._given, self._kinds, strict=True))
+        left = [place for place, (cell, kind) in pairs if not self._header or cell.strip() or kind.filled]
+        names = self._names
+        given = [self._given[place].strip() if self._header else names[place] for place in left]
+        changed = [f"{old or 'no name'} → {names[place]}" for old, place in zip(given, left, strict=True)]
+        changed = [change for change, old, place in zip(changed, given, left, strict=True) if old != names[place]]
+        if changed:
+            self._note(f"columns named anew: {', '.join(changed)}")
+        schema = pa.schema([(names[place], self._kinds[place].type) for place in left])
+        with (
+            pq.ParquetWriter(target, schema, compression="zstd", compression_level=1) as writer,
+            pa.memory_map(str(texts)) as source,
+            pa.ipc.open_stream(source) as stream,
+        ):
+            for batch in chain([] if self._late is None else [self._late], stream):
+                writer.write_batch(_typed(batch, left, schema))
+
+
+def _is_header(first: pa.RecordBatch, kinds: Sequence[ColumnKinds]) -> bool:
+    """Tell whether a first row is one of names: its cells do not have the types of their columns, or these are texts.
+
+    Without another row it is one unless each of its cells has a type.
+    """
+    alone = [ColumnKinds() for _ in kinds]
+    for kind, column in zip(alone, first.columns, strict=True):
+        kind.see(column)
+    others = any(kind.filled for kind in kinds)
+    typed = [place for place, kind in enumerate(kinds) if kind.type != pa.string() or not others]
+    return not typed or any(alone[place].type == pa.string() for place in typed)
+
+
+def _typed(batch: pa.RecordBatch, left: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
+    columns = [cast(batch.column(place), kind) for place, kind in zip(left, schema.types, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _row(cells: Sequence[str], nulls: Collection[str]) -> pa.RecordBatch:
+    """Return one row of texts."""
+    columns = [pa.array([None if cell in nulls else cell], pa.string()) for cell in cells]
+    return pa.RecordBatch.from_arrays(columns, names=[str(place) for place in range(len(cells))])
+
+
+def _chunks(rows: CsvRows) -> Iterator[pa.RecordBatch]:
+    """Yield rows as batches of texts."""
+    names = [str(place) for place in range(len(rows.first))]
+    others = iter(rows)
+    while chunk := list(_until_full(islice(others, _CHUNK_ROWS))):
+        columns = [pa.array(column, pa.string()) for column in zip(*chunk, strict=True)]
+        yield pa.RecordBatch.from_arrays(columns, names=names)
+
+
+def _until_full(rows: Iterator[list[str | None]]) -> Iterator[list[str | None]]:
+    left = _CHUNK_CHARACTERS
+    for row in rows:
+        yield row
+        left -= sum(len(cell) for cell in row if cell is not None)
+        if left < 0:
+            return

@@ -1,0 +1,100 @@
+"""How a CSV file is written, as far as somebody says it; the rest is found by looking at the file."""
+
+import codecs
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Self
+
+from flightllm.errors import InvalidInputError
+
+_NAMES = {"has_header": "header", "delim": "delimiter", "sep": "delimiter", "nullstr": "null", "null_value": "null"}
+"""What other systems call the options."""
+_WORDS = {"true": True, "false": False}
+_TAB = "\\t"
+
+
+@dataclass(frozen=True, slots=True)
+class CsvOptions:
+    """What is known of CSV files; None stands for what is to be found by looking."""
+
+    delimiter: str | None = None
+    quote: str | None = None
+    escape: str | None = None
+    null: tuple[str, ...] = ()
+    """Texts that stand for NULL, beside the empty one."""
+    encoding: str | None = None
+    header: bool | None = None
+
+    @classmethod
+    def of(cls, given: Mapping[str, str]) -> Self:
+        """Read options by name, each a text; `format.` before a name is passed over.
+
+        Raises:
+            InvalidInputError: a name is unknown, or its value is not possible.
+        """
+        named: dict[str, str] = {}
+        for name, value in given.items():
+            plain = name.lower().removeprefix("format.")
+            named[_NAMES.get(plain, plain)] = value
+        if "newlines_in_values" in named:
+            raise InvalidInputError("newlines_in_values: line breaks inside quotes are always read; leave it out")
+        for name in named:
+            if name not in cls.__dataclass_fields__:
+                known = ", ".join(cls.__dataclass_fields__)
+                raise InvalidInputError(f"{name!r} is no option of CSV files; write one of {known}")
+        return cls(
+            delimiter=_character(named, "delimiter"),
+            quote=_character(named, "quote"),
+            escape=_character(named, "escape"),
+            null=tuple(part.strip() for part in named["null"].split(",")) if "null" in named else (),
+            encoding=_encoding(named),
+            header=_truth(named, "header"),
+        )
+
+    def as_json(self) -> dict[str, object]:
+        """Return what is known, for `of_json`."""
+        return {name: value for name, value in asdict(self).items() if value not in (None, ())}
+
+    @classmethod
+    def of_json(cls, written: Mapping[str, object]) -> Self:
+        """Read what `as_json` wrote.
+
+        Raises:
+            TypeError: it is something else.
+        """
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in written.items()}
+        return cls(**values)  # type: ignore[arg-type] # as written
+
+
+def _character(given: Mapping[str, str], name: str) -> str | None:
+    if name not in given:
+        return None
+    value = given[name].replace(_TAB, "\t")
+    if len(value) != 1 or value in "\r\n":
+        raise InvalidInputError(f"{name}: expected one character, such as ';', got {given[name]!r}")
+    return value
+
+
+def _encoding(given: Mapping[str, str]) -> str | None:
+    if "encoding" not in given:
+        return None
+    try:
+        found = codecs.lookup(given["encoding"])
+        b"".decode(found.name)
+    except (LookupError, ValueError) as error:  # unknown, or one that turns bytes into bytes
+        raise InvalidInputError(
+            f"encoding: {given['encoding']!r} is unknown; write utf-8, utf-16, latin-1, cp1252 or another one of Python"
+        ) from error
+    return found.name
+
+
+def _truth(given: Mapping[str, str], name: str) -> bool | None:
+    if name not in given:
+        return None
+    if given[name].lower() not in _WORDS:
+        raise InvalidInputError(f"{name}: expected 'true' or 'false', got {given[name]!r}")
+    return _WORDS[given[name].lower()]
+
+
+NOTHING_SAID = CsvOptions()
+"""All is to be found by looking."""

@@ -1,0 +1,138 @@
+"""The rows of one CSV file: each as wide as the first, or an error that names the line."""
+
+import csv
+import io
+import lzma
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Self
+
+import pyarrow as pa
+
+from flightllm.convert.compressed import ending, open_bytes
+from flightllm.convert.dialects import SAMPLE, UNENDED, Dialect, dialect_of
+from flightllm.convert.encodings import encoding_of
+from flightllm.convert.options import CsvOptions
+from flightllm.errors import InvalidInputError
+
+DAMAGED = (OSError, EOFError, lzma.LZMAError, pa.ArrowException)
+"""What reading a compressed file raises that is damaged."""
+
+
+class CsvRows:
+    """One open CSV file. `first` is its first row, and iterating yields the others, all of that width."""
+
+    def __init__(self, path: Path, known: CsvOptions) -> None:
+        """Open a file, and find out what `known` leaves open.
+
+        Raises:
+            InvalidInputError: it cannot be read as text.
+        """
+        try:
+            self.encoding = known.encoding or self._encoding(path)
+            raw = open_bytes(path)
+        except DAMAGED as error:
+            raise InvalidInputError(f"it is damaged: {error}") from error
+        self._file = io.TextIOWrapper(raw, encoding=self.encoding, newline="")
+        try:
+            self._begin(path, known)
+        except BaseException:
+            self._file.close()
+            raise
+
+    def _begin(self, path: Path, known: CsvOptions) -> None:
+        """Find the dialect, and read the first row."""
+        try:
+            start = self._file.read(SAMPLE)
+        except DAMAGED as error:
+            raise InvalidInputError(f"it is damaged: {error}") from error
+        except UnicodeError as error:
+            raise self._not_text(error) from error
+        if start and known.delimiter is None and ending(path) == ".tsv":
+            self.dialect = Dialect("\t", known.quote or '"', known.escape)
+        else:
+            self.dialect = dialect_of(start, known, whole=len(start) < SAMPLE)
+        self._reader = self.dialect.rows(chain(self._rest_of_line(start), self._file))
+        self.nulls = {"", *known.null}
+        self.first = next(self._rows(), [])
+
+    @staticmethod
+    def _encoding(path: Path) -> str:
+        with open_bytes(path) as file:
+            return encoding_of(file)
+
+    def _rest_of_line(self, start: str) -> Iterator[str]:
+        """Yield the lines of the text read already, the last one whole."""
+        lines = list(io.StringIO(start, newline=""))
+        last = lines.pop() if lines else ""
+        yield from lines
+        yield last + (self._file.readline() if not last.endswith("\n") else "")
+
+    def _not_text(self, error: UnicodeError) -> InvalidInputError:
+        return InvalidInputError(
+            f"it is no text in {self.encoding}: {error.reason if isinstance(error, UnicodeDecodeError) else error};"
+            " name its encoding by the option encoding"
+        )
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def __iter__(self) -> Iterator[list[str | None]]:
+        """Yield rows, None for NULL.
+
+        Raises:
+            InvalidInputError: a row has another width, or its quotes are wrong; names its line.
+        """
+        width, nulls = len(self.first), self.nulls
+        start = self._reader.line_num + 1
+        for row in self._rows():
+            if len(row) != width and not self._fit(row, width):
+                raise InvalidInputError(
+                    f"line {start} has {_count(len(row), 'column')} where the first line has {width}"
+                    f" ({self._separated}): quote values that hold {self.dialect.delimiter!r} or line breaks"
+                )
+            if row:
+                yield [None if value in nulls else value for value in row]
+            start = self._reader.line_num + 1
+
+    @staticmethod
+    def _fit(row: list[str], width: int) -> bool:
+        """Tell whether a row holds nothing beyond its width, or nothing at all; mends it."""
+        if len(row) == width + 1 and not row[-1]:  # a delimiter at the end of the line
+            row.pop()
+        elif not row and width == 1:  # the only column is NULL
+            row.append("")
+        elif len(row) <= 1 and not "".join(row).strip():
+            row.clear()
+        else:
+            return False
+        return True
+
+    @property
+    def _separated(self) -> str:
+        found = "; the option delimiter says another" if self.dialect.guessed else ""
+        return f"{self.dialect.delimiter!r} separates them{found}"
+
+    def _rows(self) -> Iterator[list[str]]:
+        start = self._reader.line_num + 1
+        try:
+            for row in self._reader:
+                yield row
+                start = self._reader.line_num + 1
+        except csv.Error as error:
+            wrong = "a quote is never closed" if UNENDED in str(error) else f"quotes are wrong ({error})"
+            raise InvalidInputError(f"line {start}: {wrong}; double each {self.dialect.quote} inside quotes") from error
+        except UnicodeError as error:
+            raise self._not_text(error) from error
+        except DAMAGED as error:
+            raise InvalidInputError(f"it is damaged after line {start - 1}: {error}") from error
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

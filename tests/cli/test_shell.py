@@ -1,0 +1,115 @@
+"""The shell: what is typed reaches a real server; names are completed, and dear statements asked about."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.output import DummyOutput
+
+from flightllm.cli import main
+from flightllm.cli.opened import opened_server
+from flightllm.cli.price import confirmed, forecast
+from flightllm.cli.prompt import Names, is_whole
+from flightllm.cli.shell import shell
+from flightllm.client import Client
+from flightllm.config import Config, EngineConfig
+
+DEAR = "SELECT count(ai_filter('Big? {body}', body)) FROM tickets"
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    """Return a client of a server whose model has a price: a dollar for each token of an answer, in the main."""
+    folder = tmp_path_factory.mktemp("shell")
+    (folder / "tickets.csv").write_text("id;body;Große Zahl\n1;a;1\n2;b;2\n")
+    engine = EngineConfig("fake", price_input=0.0, price_output=1_000_000.0)
+    config = Config(engine=engine, tables={"tickets": folder / "tickets.csv"}, data_folder=folder / "home")
+    with opened_server(config) as uri, Client(uri) as opened:
+        yield opened
+
+
+def test_typed_statements_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """A statement over two lines, commands and a wrong statement give their answers, and the history is kept."""
+    monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
+    path = tmp_path / "tickets.csv"
+    path.write_text("id;body\n1;a\n2;b\n")
+    typed = ["SELECT count(*) AS rows_there\rFROM tickets;\r", "\\d tickets\r", "SELECT nope FROM tickets;\r", "\\x\r"]
+    with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
+        pipe.send_text("".join([*typed, "\\q\r"]))
+        shell.main(["--engine", "fake", "--open", str(path)], standalone_mode=False)
+    said = capfd.readouterr()
+    assert said.out.split()[:3] == ["rows_there", *said.out.split()[1:2], "2"]
+    assert "body" in said.out
+    assert "error: " in said.err
+    assert "nope" in said.err
+    assert "there is no command \\x" in said.err
+    assert "rows_there" in (tmp_path / "home" / "shell_history").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("SELECT 1;", True),
+        ("SELECT 1", False),
+        ("SELECT ';", False),
+        ("SELECT ';'", False),
+        ("SELECT 1 -- no;", False),
+        ("\\d t", True),
+        ("exit", True),
+        (" ", True),
+    ],
+)
+def test_what_enter_ends(text: str, whole: bool) -> None:
+    """Enter ends a text whose last token is a semicolon, and commands of the shell."""
+    assert is_whole(text) == whole
+
+
+def test_completion(client: Client) -> None:
+    """Tables, columns, functions and keywords complete the word before the cursor; odd names come in quotes."""
+    names = Names(client)
+    names.refresh()
+
+    def completed(text: str) -> list[str]:
+        return [one.text for one in names.get_completions(Document(text), CompleteEvent())]
+
+    assert completed("SELECT bo") == ["body"]
+    assert completed("SELECT gro") == ['"Große Zahl"', "GROUP"]
+    assert completed("SELECT lower(bo") == ["body"]
+    assert completed("SELECT id FROM tick") == ["tickets"]
+    assert completed("SELECT ai_fil") == ["ai_filter"]
+    assert "system.queries" in completed("FROM system.q")
+    assert completed("SELECT ") == []
+
+
+def test_a_dear_statement_is_asked_about(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A statement runs unasked up to a price, above it only after a yes; the question has calls, tokens and dollars."""
+    asked = list[str]()
+
+    def confirm(text: str, **_: object) -> bool:
+        asked.append(text)
+        return False
+
+    monkeypatch.setattr("flightllm.cli.price.click.confirm", confirm)
+    found = forecast(client, DEAR)
+    assert found is not None
+    assert (found.calls, found.price) == (2, 2.0)
+    assert confirmed(client, DEAR, above=2.0)
+    assert asked == []
+    assert not confirmed(client, DEAR, above=1.0)
+    assert asked == [f"predicted: 2 model calls, {found.tokens:,} tokens, $2.00. Run it?"]
+    assert forecast(client, "SELECT count(*) FROM tickets") is None
+    assert forecast(client, "SELECT ai_filter(") is None
+
+
+def test_without_a_terminal() -> None:
+    """`flightllm` alone shows its help where nobody can type."""
+    result = CliRunner().invoke(main, [])
+    assert result.exit_code == 0
+    assert "Usage: main" in result.output

@@ -1,0 +1,197 @@
+"""Files and folders as tables named after them, through real servers."""
+
+import csv
+import io
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from adbc_driver_flightsql import dbapi
+from click.testing import CliRunner
+
+from flightllm.cli import main
+from flightllm.cli.sources import named_tables
+from flightllm.errors import ConfigError
+
+ROWS = [
+    (number, f"Größe {number}" if number % 7 else None, f'Er sagt: "müde";\r\nZeile {number}\nEnde', number % 5 or None)
+    for number in range(300)
+]
+
+
+def tickets(path: Path) -> Path:
+    """Write 300 rows with line breaks and delimiters in quotes, umlauts in Latin-1, and NULLs."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, delimiter=";")
+    writer.writerow(["Nr", "Betreff", "Text", "Stufe"])
+    writer.writerows(["" if cell is None else cell for cell in row] for row in ROWS)
+    path.write_bytes(text.getvalue().encode("latin-1"))
+    return path
+
+
+@contextmanager
+def served(folder: Path, *arguments: str) -> Iterator[str]:
+    """Run `flightllm serve` in a folder, and yield its address."""
+    command = [sys.executable, "-m", "flightllm", "serve", "--engine", "fake", "--no-supervisor"]
+    environment = {"FLIGHTLLM_HOME": str(folder / "home")}
+    with subprocess.Popen(
+        [*command, "--listen", "127.0.0.1:0", *arguments],
+        cwd=folder,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            lines = (line for line in process.stdout or () if line.startswith("listening "))
+            yield next(lines).split()[1]
+        finally:
+            process.terminate()
+
+
+def test_serve_a_messy_file(tmp_path: Path) -> None:
+    """`flightllm serve tickets.csv` answers a client with each row as it is in the file, and asks the model of each."""
+    tickets(tmp_path / "tickets.csv")
+    filtered = "SELECT count(*), count(ai_filter('Is {Text} about size?', \"Text\")) FROM tickets"
+    with (
+        served(tmp_path, "tickets.csv") as uri,
+        dbapi.connect(uri, autocommit=True) as client,
+        client.cursor() as cursor,
+    ):
+        cursor.execute('SELECT "Nr", "Betreff", "Text", "Stufe" FROM tickets ORDER BY "Nr"')
+        assert cursor.fetchall() == ROWS
+        cursor.execute(filtered)
+        assert cursor.fetchall() == [(300, 300)]
+
+
+def test_ask_a_file_without_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`query --open` answers from a file, and keeps the model's answers for the next time."""
+    monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
+    path = tickets(tmp_path / "My Tickets.csv")
+    arguments = ["query", "--engine", "fake", "--open", str(path), "--format", "csv"]
+    result = CliRunner().invoke(main, [*arguments, 'SELECT count(*) AS n, count("Stufe") AS s FROM my_tickets'])
+    assert result.stdout.split() == ['"n","s"', "300,240"]
+    assert f"note: {path} is the table my_tickets" in result.stderr
+    asked = "SELECT count(ai_filter('Big? {Betreff}', \"Betreff\")) AS n FROM my_tickets"
+    calls = "SELECT sum(calls) AS c FROM system.ai_calls"
+    for expected in ("257", "257"):
+        assert CliRunner().invoke(main, [*arguments, asked]).stdout.split()[1] == expected
+    assert (tmp_path / "home" / "answers.sqlite").exists()
+    assert CliRunner().invoke(main, [*arguments, calls]).exit_code == 0
+
+
+def test_a_model_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A statement without AI calls needs no model; one with a call says at once what is wrong with the model."""
+    monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
+    (tmp_path / "t.csv").write_text("body\nx\n")
+    (tmp_path / "wrong.toml").write_text('[engine]\nkind = "fake"\nnonsense = 1\n')
+    arguments = [
+        "query",
+        "--config",
+        str(tmp_path / "wrong.toml"),
+        "--open",
+        str(tmp_path / "t.csv"),
+        "--format",
+        "csv",
+    ]
+    plain = CliRunner().invoke(main, [*arguments, "SELECT count(*) AS n FROM t"])
+    assert plain.stdout.split() == ['"n"', "1"]
+    asking = CliRunner().invoke(main, [*arguments, "SELECT ai_filter('Big? {body}', body) FROM t"])
+    assert asking.exit_code == 1
+    assert "nonsense: unknown option of the engine 'fake'" in asking.stderr
+
+
+def test_options_of_a_server_without_files() -> None:
+    """A configuration on a query to a server is refused: that server has its own."""
+    result = CliRunner().invoke(main, ["query", "--engine", "fake", "SELECT 1"])
+    assert result.exit_code == 2
+    assert "are for --open: a server has its own" in result.output
+
+
+def names(*sources: Path | str) -> tuple[list[tuple[str, str]], list[str]]:
+    """Return the names and file names that sources get, and the notes."""
+    notes = list[str]()
+    found = named_tables([str(source) for source in sources], notes.append)
+    return [(name, Path(place).name) for name, place in found], notes
+
+
+def test_names(tmp_path: Path) -> None:
+    """A name that SQL does not read as it is gets one that it does, with a note; equal ones are numbered."""
+    for name in ("tickets.csv", "Q3 Größe.csv", "2024.tsv.gz", "select.csv", "b/tickets.csv"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("a\n1\n")
+    files = [tmp_path / name for name in ("tickets.csv", "Q3 Größe.csv", "2024.tsv.gz", "select.csv", "b/tickets.csv")]
+    found, notes = names(*files, "s3://bucket/logs/")
+    assert [name for name, _ in found] == ["tickets", "q3_größe", "t_2024", "select_table", "tickets_2", "logs"]
+    assert notes == [f"{file} is the table {name}" for file, (name, _) in zip(files, found, strict=False)][1:]
+
+
+def test_folders(tmp_path: Path) -> None:
+    """Different files of a folder are a table each, parts of one table are one; what is no data is left out."""
+    parts, mixed = tmp_path / "parts", tmp_path / "mixed"
+    for folder in (parts, mixed, mixed / "sub"):
+        folder.mkdir()
+    for name in ("one", "two"):
+        pq.write_table(pa.table({"a": [1]}), parts / f"{name}.parquet")
+        pq.write_table(pa.table({name: [1]}), mixed / f"{name}.parquet")
+    (mixed / "three.csv").write_text("a;b\n1;2\n")
+    (mixed / "sub" / "four.csv").write_text("a;b\n1;2\n")
+    (mixed / "README.md").write_text("# Data")
+    (mixed / ".secret.csv").write_text("a\n")
+    (mixed / "script.py").write_text("pass")
+    (parts / "README").write_text("parts")
+    both = tmp_path / "both"
+    shutil.copytree(parts, both / "reviews")
+    (both / "tickets.csv").write_text("a;b\n1;2\n")
+    assert names(both)[0] == [("reviews", "reviews"), ("tickets", "tickets.csv")]
+    found, notes = names(parts)
+    assert found == [("parts", "parts")]
+    assert [note.split(" is left out")[0] for note in notes] == [str(parts / "README")]
+    found, notes = names(mixed)
+    assert found == [
+        (name, f"{name}.{end}")
+        for name, end in (("one", "parquet"), ("four", "csv"), ("three", "csv"), ("two", "parquet"))
+    ]
+    assert sorted(note.split(" is left out")[0] for note in notes) == sorted(
+        str(mixed / name) for name in (".secret.csv", "README.md", "script.py")
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "message"),
+    [("none.csv", "there is no file or folder"), ("https://x.org/a.csv", "download the file first"), ("", "no file")],
+)
+def test_what_is_no_source(tmp_path: Path, source: str, message: str) -> None:
+    """A source that is not there, or holds no table, is refused with what to do."""
+    with pytest.raises(ConfigError, match=message):
+        names(source if "://" in source else tmp_path / source)
+
+
+def test_spreadsheets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each sheet of a spreadsheet is a table: numbers, texts, days and empty cells are what they are."""
+    pytest.importorskip("python_calamine", reason="the extra 'excel' is not installed")
+    openpyxl = pytest.importorskip("openpyxl")
+    book = openpyxl.Workbook()
+    book.active.title = "Tickets 2024"
+    for row in (["id", "Größe", "day", "mixed"], [1, "ä\nö", date(2024, 1, 2), 1], [2, None, None, "x"]):
+        book.active.append(row)
+    book.create_sheet("prices").append(["name", "price"])
+    book["prices"].append(["tea", 1.5])
+    book.create_sheet("empty")
+    path = tmp_path / "book.xlsx"
+    book.save(path)
+    assert [name for name, _ in names(path)[0]] == ["book_tickets_2024", "book_prices"]
+    monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
+    sql = 'SELECT id, "Größe", CAST(day AS DATE) AS day, mixed, price FROM book_tickets_2024, book_prices ORDER BY id'
+    result = CliRunner().invoke(main, ["query", "--engine", "fake", "--open", str(path), "--format", "json", sql])
+    assert result.stdout.splitlines() == [
+        '{"id": 1, "Größe": "ä\\nö", "day": "2024-01-02", "mixed": "1", "price": 1.5}',
+        '{"id": 2, "Größe": null, "day": null, "mixed": "x", "price": 1.5}',
+    ]

@@ -1,0 +1,169 @@
+"""CSV files of every kind: right rows, or an error that names the line."""
+
+import bz2
+import gzip
+import lzma
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from flightllm.convert.csv_files import convert_csv
+from flightllm.convert.options import CsvOptions
+from flightllm.errors import InvalidInputError
+
+
+def converted(path: Path, content: str | bytes, encoding: str = "utf-8", **options: str) -> tuple[pa.Table, list[str]]:
+    """Write a file, and return what it is converted to, with the notes."""
+    path.write_bytes(content if isinstance(content, bytes) else content.encode(encoding))
+    target = path.parent / "rows.parquet"
+    notes = convert_csv([path], CsvOptions.of(options), target)
+    return pq.read_table(target), notes
+
+
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        ('a,b\r\n1,"x\r\ny"\r\n', [{"a": 1, "b": "x\r\ny"}]),
+        ('a;b\n1;"say ""hi"", ok"\n', [{"a": 1, "b": 'say "hi", ok'}]),
+        ("a\tb\n1\tx,y\n", [{"a": 1, "b": "x,y"}]),
+        ("a|b\n1|x\n", [{"a": 1, "b": "x"}]),
+        ("a,b\r1,2\r3,4", [{"a": 1, "b": 2}, {"a": 3, "b": 4}]),
+        ("a,b\n1,'x,y'\n", [{"a": 1, "b": "x,y"}]),
+        ('a,b\n1,"x\\"y,z"\n', [{"a": 1, "b": 'x"y,z'}]),
+        ('a,b\n1,5" pipe\n', [{"a": 1, "b": '5" pipe'}]),
+        ("a;b;\n1;2;\n", [{"a": 1, "b": 2}]),
+        ("a;b\n1;2;\n", [{"a": 1, "b": 2}]),
+        ("a,b\n1,2\n\n  \n3,4\n", [{"a": 1, "b": 2}, {"a": 3, "b": 4}]),
+        ("a,b\n1,NULL\nNA,\n", [{"a": "1", "b": "NULL"}, {"a": "NA", "b": None}]),
+        ("a,b\nx\x0by\u2028z\x85,1\n", [{"a": "x\x0by\u2028z\x85", "b": 1}]),
+        ("name\nx\n\ny\n", [{"name": "x"}, {"name": None}, {"name": "y"}]),
+        ("name", []),
+        ("a;b\n", []),
+        ("1,x\n2,y\n", [{"column1": 1, "column2": "x"}, {"column1": 2, "column2": "y"}]),
+        ("a,A,,a_1\n1,2,3,4\n", [{"a": 1, "A_2": 2, "column3": 3, "a_1": 4}]),
+        ("First Name;Größe\nx;5\n", [{"First Name": "x", "Größe": 5}]),
+    ],
+)
+def test_dialects(tmp_path: Path, content: str, rows: list[dict[str, Any]]) -> None:
+    """Delimiters, quotes, line ends, headers and NULLs are found by looking."""
+    assert converted(tmp_path / "t.csv", content)[0].to_pylist() == rows
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252"])
+def test_encodings(tmp_path: Path, encoding: str) -> None:
+    """Umlauts are right in each usual encoding, the mark at a file's start is no part of a name."""
+    table, _ = converted(tmp_path / "t.csv", "größe;ort\n5;Köln\n6;São João\n", encoding)
+    assert table.to_pydict() == {"größe": [5, 6], "ort": ["Köln", "São João"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"), [("Привет, как дела? Хорошо", "cp1251"), ("これは日本語のテキストです", "cp932")]
+)
+def test_other_alphabets(tmp_path: Path, text: str, encoding: str) -> None:
+    """A text in another alphabet is guessed, and the guess is noted."""
+    table, notes = converted(tmp_path / "t.csv", f"id;text\n1;{text}\n2;{text}\n", encoding)
+    assert table["text"].to_pylist() == [text, text]
+    assert f"read as {encoding}" in notes[0]
+
+
+def test_types(tmp_path: Path) -> None:
+    """A column has the narrowest type of all values; codes, telephone numbers and long numbers stay texts."""
+    header = "zip,day,at,fine,zone,long,real,ok,phone,mixed\n"
+    table, _ = converted(
+        tmp_path / "t.csv",
+        header
+        + "00123,2024-01-02,2024-01-02 10:00,2024-01-02T10:00:00.123456789,2024-01-02T10:00:00Z,"
+        + "12345678901234567890,1.5,true,+4912,1\n"
+        + "1,2024-02-03,2024-01-02,2024-01-02,2024-01-02 12:00+02:00,1,nan,FALSE,1,\n",
+    )
+    us, ns, utc = pa.timestamp("us"), pa.timestamp("ns"), pa.timestamp("us", "UTC")
+    text = pa.string()
+    assert table.schema.types == [text, pa.date32(), us, ns, utc, text, pa.float64(), pa.bool_(), text, pa.int64()]
+    assert table["zip"].to_pylist() == ["00123", "1"]
+    assert table["day"].to_pylist() == [date(2024, 1, 2), date(2024, 2, 3)]
+    assert table["zone"].to_pylist() == [datetime(2024, 1, 2, 10, tzinfo=UTC)] * 2
+    assert table["long"].to_pylist() == ["12345678901234567890", "1"]
+    assert table["mixed"].to_pylist() == [1, None]
+
+
+def test_a_text_far_down(tmp_path: Path) -> None:
+    """A text after thousands of numbers makes the column one of texts; no row is lost, and none is changed."""
+    values = [*map(str, range(5_000)), "n/a", *map(str, range(20_000))]
+    table, _ = converted(tmp_path / "t.csv", "n;t\n" + "".join(f"{value};x\n" for value in values))
+    assert table["n"].to_pylist() == values
+
+
+def test_long_fields(tmp_path: Path) -> None:
+    """A field of millions of characters is read as it is."""
+    long = 'x,"\n' * 1_000_000
+    table, _ = converted(tmp_path / "t.csv", f'a,b\n1,"{long.replace(chr(34), chr(34) * 2)}"\n2,y\n')
+    assert table["b"].to_pylist() == [long, "y"]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "it holds no columns: its first line is empty"),
+        ("\n\n", "it holds no columns"),
+        ('a,b,c\n1,"x\ny",2\n3,4\n', r"line 4 has 2 columns where the first line has 3 \(',' separates them"),
+        ('a,b\n1,"x\ny"\n3,4,5\n', "line 4 has 3 columns where the first line has 2"),
+        ('a,b\n1,"abc\n2,z\n3,k\n', 'line 2: a quote is never closed; double each "'),
+        ('a,b\n1,"abc\n2,z\n3,"k"\n', "line 2: quotes are wrong"),
+        (gzip.compress(b"a,b\n" + b"1,2\n" * 100_000)[:-200], "damaged"),
+        (b"\xef\xbb\xbfa,b\n1,\xff\n", "no text in utf-8-sig: .* name its encoding"),
+    ],
+)
+def test_broken_files(tmp_path: Path, content: str | bytes, message: str) -> None:
+    """A file that has no columns, a row of another width or a wrong quote is refused with the line."""
+    name = "t.csv.gz" if isinstance(content, bytes) and content[:2] == b"\x1f\x8b" else "t.csv"
+    with pytest.raises(InvalidInputError, match=f"{name}: (it is )?{message}"):
+        converted(tmp_path / name, content)
+
+
+@pytest.mark.parametrize("ending", ["gz", "bz2", "xz", "zst"])
+def test_compressed_files(tmp_path: Path, ending: str) -> None:
+    """A compressed file is read like a plain one."""
+    content = "größe;text\n1;ü\n".encode("latin-1")
+    packers: dict[str, Callable[[bytes], bytes]] = {
+        "gz": gzip.compress,
+        "bz2": bz2.compress,
+        "xz": lzma.compress,
+        "zst": lambda data: pa.Codec("zstd").compress(data, asbytes=True),
+    }
+    packed = packers[ending](content)
+    assert converted(tmp_path / f"t.csv.{ending}", packed)[0].to_pylist() == [{"größe": 1, "text": "ü"}]
+
+
+def test_options_go_before_looking(tmp_path: Path) -> None:
+    """What an option says is not looked for, and NULL has the names that it gives, beside the empty text."""
+    table, _ = converted(tmp_path / "t.csv", "1!NA\n2!-\n3!\n", delimiter="!", null="NA,-", header="true")
+    assert table.to_pydict() == {"1": [2, 3], "NA": [None, None]}
+
+
+_TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.lists(st.lists(_TEXT, min_size=3, max_size=3), min_size=1, max_size=8),
+    st.sampled_from([",", ";", "\t", "|"]),
+    st.sampled_from(["\n", "\r\n"]),
+)
+def test_any_text_comes_back(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[list[str]], delimiter: str, end: str
+) -> None:
+    """Whatever stands in quotes comes back as it was written, the empty text as NULL."""
+    lines = [["first", "second", "third"], *([f"={cell}" if cell else "" for cell in row] for row in rows)]
+    content = "".join(
+        delimiter.join(f'"{cell.replace(chr(34), chr(34) * 2)}"' for cell in line) + end for line in lines
+    )
+    folder = tmp_path_factory.mktemp("any")
+    table, _ = converted(folder / "t.csv", content, quote='"', delimiter=delimiter)
+    assert [list(row.values()) for row in table.to_pylist()] == [[cell or None for cell in line] for line in lines[1:]]

@@ -1,0 +1,91 @@
+"""Files in FROM: right rows for admins, within the folders that the configuration lists."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flightllm.access.store import User
+from flightllm.config import Config, EngineConfig, LimitsConfig, StorageConfig
+from flightllm.database import Database
+from flightllm.errors import FlightLLMError, LimitExceededError, PermissionDeniedError
+from tests.databases import rows
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Return a folder with a CSV file in Latin-1 and a Parquet file; beside it lies one that is not to be read."""
+    place = tmp_path / "open"
+    place.mkdir()
+    (place / "x.csv").write_bytes("a;b\n1;ä\nNA;c\n".encode("latin-1"))
+    pq.write_table(pa.table({"k": [1, 2]}), place / "p.parquet")
+    (tmp_path / "closed.csv").write_text("a\n1\n")
+    return place
+
+
+@pytest.fixture
+def database(tmp_path: Path, folder: Path) -> Iterator[Database]:
+    """Return a database that lists the folder."""
+    config = Config(engine=EngineConfig("fake"), data_folder=tmp_path / "data", storage=StorageConfig((folder,)))
+    opened = Database.open(config)
+    yield opened
+    opened.close()
+
+
+def test_files_in_from(folder: Path, database: Database) -> None:
+    """A file is found with and without options and alias, beside others, in subqueries, AI calls and changes."""
+    session = database.session()
+    x, p = f"'{folder}/x.csv'", f"'{folder}/p.parquet'"
+    both = [{"a": "1", "b": "ä"}, {"a": "NA", "b": "c"}]
+    assert rows(session, f"SELECT * FROM read_csv({x})") == both
+    assert rows(session, f"SELECT x.a FROM {x} WHERE x.a = '1'") == [{"a": "1"}]
+    joined = f"SELECT f.a, p.k FROM read_csv({x}, nullstr = ['NA', '-'], delim => ';') f JOIN {p} p ON f.a = p.k"
+    assert rows(session, joined) == [{"a": 1, "k": 1}]
+    assert len(rows(session, f"SELECT * FROM (SELECT * FROM {x}) t, {p} q")) == 4
+    asked = rows(session, f"SELECT b, ai_filter('Good? {{b}}', b) AS good FROM {x}")
+    assert {type(row["good"]) for row in asked} == {bool}
+    session.update(f"CREATE TABLE t AS SELECT * FROM read_csv({x})")
+    session.update(f"INSERT INTO t SELECT * FROM {x}")
+    session.update(f"CREATE TABLE u AS SELECT ai_filter('Good? {{b}}', b) AS good FROM {x}")
+    assert rows(session, "SELECT count(*) AS n FROM t") == [{"n": 4}]
+    assert rows(session, f"SELECT {x} AS text, 'b' AS y") == [{"text": f"{folder}/x.csv", "y": "b"}]
+    (folder / "x.csv").write_text("a;b\n5;z\n")
+    assert rows(session, f"SELECT * FROM read_csv({x})") == [{"a": 5, "b": "z"}]
+
+
+def test_what_is_refused(tmp_path: Path, folder: Path, database: Database) -> None:
+    """Another folder, a wrong argument, another format and another user are refused with what to write."""
+    session = database.session()
+    x = f"{folder}/x.csv"
+    for place, message in (
+        (f"read_csv('{tmp_path}/closed.csv')", "in no folder that"),
+        (f"'{folder}/../closed.csv'", "in no folder that"),
+        (f"read_csv('{x}', foo => 1)", "'foo' is no option of CSV files; write one of"),
+        (f"read_csv('{x}', ';')", "an option is a name and a constant: write read_csv"),
+        ("read_csv(a)", "its first argument is a path in single quotes"),
+        ("read_csv()", "a path"),
+        (f"'{folder}/none.parquet'", "only CSV and Parquet files that are there"),
+        (f"read_csv('{folder}/none.csv')", "there is no file of this name"),
+    ):
+        with pytest.raises(FlightLLMError, match=message):
+            rows(session, f"SELECT * FROM {place}")
+    database.access.store.add_user(User("ann", "user"))
+    for place in (f"read_csv('{x}')", f"'{x}'"):
+        with pytest.raises(PermissionDeniedError, match="reading a file in FROM is for admins"):
+            rows(database.session(User("ann", "user").principal), f"SELECT * FROM {place}")
+
+
+def test_a_file_that_is_too_large(tmp_path: Path, folder: Path) -> None:
+    """A file whose rows take more memory than an upload can is refused, and nothing of it stays behind."""
+    limits = LimitsConfig(upload_bytes=10)
+    config = Config(
+        engine=EngineConfig("fake"), limits=limits, data_folder=tmp_path / "data", storage=StorageConfig((folder,))
+    )
+    database = Database.open(config)
+    for name in ("x.csv", "p.parquet"):
+        with pytest.raises(LimitExceededError, match="use CREATE EXTERNAL TABLE"):
+            rows(database.session(), f"SELECT * FROM '{folder}/{name}'")
+    assert list((tmp_path / "data" / "tables" / "reading").iterdir()) == []
+    database.close()
