@@ -16,9 +16,11 @@ from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.timestamps import timestamps
 from flightllm.dialect.top import top
 from flightllm.dialect.types import types
+from flightllm.dialect.vendor_calls import vendor_calls
 
 Rule = Callable[[Source], Iterable[Edit]]
 RULES: tuple[Rule, ...] = (
+    vendor_calls,
     show,
     top,
     fetch_first,
