@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterable
 from flightllm.dialect.dual import dual
 from flightllm.dialect.duplicates import duplicates
 from flightllm.dialect.fetch_first import fetch_first
+from flightllm.dialect.functions import functions
 from flightllm.dialect.identity import identity
+from flightllm.dialect.json_operators import json_operators
 from flightllm.dialect.national_texts import national_texts
 from flightllm.dialect.place import Place
 from flightllm.dialect.show import show
@@ -21,6 +23,8 @@ from flightllm.dialect.vendor_calls import vendor_calls
 Rule = Callable[[Source], Iterable[Edit]]
 RULES: tuple[Rule, ...] = (
     vendor_calls,
+    functions,
+    json_operators,
     show,
     top,
     fetch_first,
