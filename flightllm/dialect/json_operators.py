@@ -92,9 +92,14 @@ def _run(source: Source, index: int) -> tuple[str, list[Step], int]:
         found = _key(source, index + 1)
         if found is None:
             break
-        steps.append(found[0])
+        steps += _read(found[0])
         index = found[1]
     return function, steps, index
+
+
+def _read(key: Step) -> tuple[Step, ...]:
+    """Return the steps of a key; `'$.a'` is a path, as in DuckDB."""
+    return read_path(key) if isinstance(key, str) and key.startswith(("$.", "$[")) else (key,)
 
 
 def _operand(source: Source, opening: Mapping[int, int], last: int) -> int | None:

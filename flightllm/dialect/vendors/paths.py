@@ -29,7 +29,21 @@ def path(call: Call) -> Iterator[Edit]:
     if not steps:
         return
     tokens = call.source.tokens
-    yield Edit(tokens[after - 1].end, tokens[end - 1].end, _written(call, name, steps))
+    if (place := _element(call, name, steps)) is not None:
+        begin = tokens[call.first - (after - call.closing - 1)].start
+        yield Edit(begin, begin, "array_element(")
+        yield Edit(tokens[after - 1].end, tokens[end - 1].end, f", {place + 1})")
+    else:
+        yield Edit(tokens[after - 1].end, tokens[end - 1].end, _written(call, name, steps))
+
+
+def _element(call: Call, name: str, steps: list[str | int]) -> int | None:
+    """Return which of several labels a path leads to, counted from 0; no subscript, as dialects count otherwise."""
+    match name, steps:
+        case "ai_classify", [str(labels), int(place)] if labels.lower() == "labels" and is_multi(call):
+            return place
+        case _:
+            return None
 
 
 def _after(call: Call) -> int:
@@ -90,8 +104,6 @@ def _written(call: Call, name: str, steps: list[str | int]) -> str:
     """Return what stands for a path."""
     folded = [step.lower() if isinstance(step, str) else step for step in steps]
     match name, folded:
-        case "ai_classify", ["labels", int(place)] if is_multi(call):
-            return f"[{place + 1}]"
         case ("ai_classify", ["labels", 0]) | ("cortex.classify_text", ["label"]):
             return ""
         case ("ai_sentiment", ["categories", 0, "sentiment"]) | (
