@@ -76,7 +76,7 @@ def config_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that make a `Config`; see `load_config`."""
     options = [
         click.option("--config", "config_file", type=click.Path(path_type=Path), metavar="FILE",
-                     help="TOML file; or default, gpu, cluster, ray for a shipped one."),
+                     help="TOML file; or default, gpu, cluster, ray, container for a shipped one."),
         click.option("--engine", type=click.Choice(ENGINES), help="Inference engine, over the file's."),
         click.option("--model", help="Model name or folder, over the file's."),
     ]  # fmt: skip

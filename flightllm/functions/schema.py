@@ -34,6 +34,8 @@ _MOST_PARTS = 1_000
 """Parts of a schema once every `$ref` is replaced: a text of 2 KB may stand for billions of them."""
 _NAMES = {"properties", "$defs", "definitions", "dependentSchemas"}
 """Keywords whose own keys are names."""
+_DECIDING = {"type", "$ref", "enum", "const", "anyOf", "oneOf"}
+"""Keywords that say what a value is."""
 _REFUSED = {"$id", "$dynamicRef", "patternProperties", "unevaluatedProperties", "unevaluatedItems"}
 """Keywords that no column is made of, and that hide parts from their count or check some many times."""
 
@@ -159,7 +161,10 @@ class _Reader:
                 raise AICallError(f"the schema at {path} needs {'items' if name == 'array' else 'a known type'}")
 
     def close(self, schema: Any) -> Any:
-        """Return the schema with `additionalProperties: false` in every object, at any depth; checks every `$ref`."""
+        """Return the schema with each object closed, at any depth: no other properties. Checks every `$ref`.
+
+        `{"properties": …}` without a type lets any text or number pass in JSON Schema; here it gets `"type": "object"`.
+        """
         if isinstance(schema, list):
             return [self.close(part) for part in schema]
         if not isinstance(schema, dict):
@@ -172,7 +177,10 @@ class _Reader:
                 closed[key] = {name: self.close(part) for name, part in value.items()}  # names here, no keywords
             else:
                 closed[key] = value if key in {"enum", "const", "default", "examples"} else self.close(value)
-        return {**closed, "additionalProperties": False} if "properties" in schema else closed
+        if "properties" not in schema:
+            return closed
+        typed = {} if _DECIDING & schema.keys() else {"type": "object"}
+        return {**typed, **closed, "additionalProperties": False}
 
     def _struct(self, schema: Mapping[str, Any], path: str, depth: int) -> pa.DataType:
         properties = schema.get("properties")

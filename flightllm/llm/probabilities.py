@@ -1,7 +1,7 @@
 """How probable a chosen option was, from the log probabilities of an answer's tokens. Nothing in a body is trusted.
 
-Of the options `Yes` and `No`, an answer `Yes` with the first tokens `Yes` 0.6, ` yes` 0.1, `No` 0.2 and `Well` 0.1 has
-the probability 0.7 / 0.9.
+Of the options `Yes` and `No`, an answer `Yes` with the first tokens `Yes` 0.5, ` yes` 0.1, `Y` 0.1, `No` 0.2 and `Well`
+0.1 has the probability 0.6 / 0.8.
 """
 
 import math
@@ -84,12 +84,24 @@ class _Walk:
         return probability if self._read and self._open - others == {self._chosen} else None
 
     def _ways(self, step: Step) -> dict[frozenset[int], float]:
-        """Return the probability of each set of options that tokens lead to."""
-        ways: dict[frozenset[int], float] = {}
+        """Return the probability of each set of options that tokens lead to.
+
+        A piece of an option begins other words too: `b` stands for `by` and `but` as well as for `bad`. So the most
+        probable spelling counts, not the sum of `b`, `ba` and `bad`.
+        """
+        ways: dict[frozenset[int], dict[bytes, float]] = {}
         for token, logprob in step.top:
-            if way := self._leads_to(token if self._read else token.lstrip(_LEAD)):
-                ways[way] = ways.get(way, 0.0) + math.exp(logprob)
-        return ways
+            piece = token if self._read else token.lstrip(_LEAD)
+            if way := self._leads_to(piece):
+                spellings = ways.setdefault(way, {})
+                spelling = b"" if self._is_whole(way, piece) else piece
+                spellings[spelling] = spellings.get(spelling, 0.0) + math.exp(logprob)
+        return {way: max(spellings.values()) for way, spellings in ways.items()}
+
+    def _is_whole(self, way: frozenset[int], piece: bytes) -> bool:
+        """Tell whether a piece ends the one option that it leads to; punctuation can follow."""
+        [option, *others] = way
+        return not others and (self._read + piece).startswith(self._names[option])
 
     def _share(self, ways: Mapping[frozenset[int], float], way: frozenset[int], step: Step) -> float | None:
         """Return the share of a way among all ways; None where options without a token can have more than a trace."""

@@ -124,6 +124,17 @@ def test_objects_are_closed() -> None:
     assert set(closed["properties"]) == {"properties", "inner"}
 
 
+@pytest.mark.parametrize("answer", ['"a"', "1", "[]", "null"])
+def test_properties_without_a_type_are_of_an_object(answer: str) -> None:
+    """A schema that only lists properties takes nothing but an object, as its column is a struct."""
+    shape = read_schema('{"properties": {"a": {"properties": {"b": {"type": "string"}}}}}')
+    assert shape.parse('{"a": {"b": "c"}}') == {"a": {"b": "c"}}
+    with pytest.raises(ValueError, match="'object'"):
+        shape.parse(answer)
+    with pytest.raises(ValueError, match="'object'"):
+        shape.parse(f'{{"a": {answer}}}')
+
+
 @pytest.mark.parametrize("leaf", [{"type": "string"}, {"type": "string", "allOf": [{"$ref": "#/$defs/n0"}]}])
 def test_references_to_references(leaf: dict[str, Any]) -> None:
     """A short text that stands for billions of fields, or checks, is refused before any of them is made."""

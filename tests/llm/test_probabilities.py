@@ -56,7 +56,10 @@ def completion(*steps: tuple[str, Top]) -> dict[str, Any]:
     [
         ("Yes", YES_NO, [("Yes", {"Yes": 0.6, "No": 0.2, "Well": 0.2})], 0.75),
         (" yes.", YES_NO, [(" yes", {" yes": 0.5, "Yes": 0.1, "No": 0.3, "Nope": 0.1}), (".", {".": 1.0})], 2 / 3),
-        ("No", YES_NO, [("N", {"N": 0.1, "No": 0.2, "Y": 0.7}), ("o", {"o": 1.0})], 0.3),
+        ("Yes", YES_NO, [("Yes", {"Yes": 0.5, " yes": 0.1, "Y": 0.1, "No": 0.2, "Well": 0.1})], 0.75),
+        ("No", YES_NO, [("N", {"N": 0.2, "No": 0.1, "Y": 0.6}), ("o", {"o": 1.0})], 0.25),
+        ("good", ("good", "bad"), [("good", {"good": 0.5, "go": 0.1, "bad": 0.4, "b": 0.3})], 5 / 9),
+        ("so so", ("so so", "so bad", "no"), [("so", {"s": 0.1, "so": 0.6, "no": 0.2}), (" so", {" so": 1.0})], 0.75),
         ("Yes", YES_NO, [('{"a": "', {'{"a": "': 1.0}), ("Yes", {"Yes": 0.9, "No": 0.1}), ('"}', {'"}': 1.0})], 0.9),
         ("Yes", YES_NO, [("No, so ", {"No, so ": 1.0}), ("Yes", {"Yes": 0.6, "No": 0.4})], 0.6),
         ("10", ("1", "10"), [("1", {"1": 1.0}), ("0", {"0": 0.25, "<end>": 0.75})], 0.25),
@@ -71,7 +74,7 @@ def completion(*steps: tuple[str, Top]) -> dict[str, Any]:
     ],
 )
 def test_probability(form: Any, text: str, options: tuple[str, ...], steps: Any, expected: float) -> None:
-    """Tokens that lead to the same options count together, those that lead to none do not; ways are multiplied."""
+    """Spellings of a whole option count together, of its pieces the likeliest counts; ways are multiplied."""
     assert read_probability(form(*steps), text, options) == pytest.approx(expected)
 
 

@@ -23,11 +23,12 @@ TIE, MOST_TIES = 0.02, 1
 """Options whose probabilities differ by no more are a tie, as routes do not round alike; rows that can have one."""
 CHOICES = {
     "filter": "ai_filter('Does the critic like the film?', review, confidence => true)",
-    "classify": "ai_classify(review, {'good': 'The critic likes the film', 'bad': 'The critic does not like the film'},"
-    " examples => [('A masterpiece.', 'good'), ('Boring.', 'bad')], confidence => true)",
+    "classify": "ai_classify(review, {'positive': 'The critic likes it', 'negative': 'The critic does not like it'},"
+    " examples => [('A masterpiece.', 'positive'), ('Boring.', 'negative')], confidence => true)",
     "score": "ai_score('How much does the critic like the film?', review, low => 1, high => 5, confidence => true)",
 }
-"""Calls whose options are one token each, so that engines choose by the same probabilities."""
+"""Calls whose options are one token each, and begin with no piece that is likely by itself, as `b` of `bad` is: vLLM
+follows the likeliest piece, where the embedded engine compares whole options."""
 OTHERS = {
     "labels": "ai_classify(review, ['very positive', 'positive', 'very negative'], other => 'unclear')",
     "many": "ai_classify(review, ['acting', 'story', 'music'], multi => true)",
@@ -35,8 +36,8 @@ OTHERS = {
 }
 """Calls with other constraints: whatever is chosen must be usable."""
 TEXTS = {
-    "gen": "ai_gen('Name the mood of this review.', review, max_tokens => 16, on_truncated => 'keep')",
-    "summary": "ai_summarize(review, max_words => 10, max_tokens => 24, on_truncated => 'keep')",
+    "gen": "ai_gen('Name the mood of this review.', review, max_tokens => 12, on_truncated => 'keep')",
+    "summary": "ai_summarize(review, max_words => 10, max_tokens => 16, on_truncated => 'keep')",
 }
 
 
@@ -65,7 +66,8 @@ def configured(route: str, model: Path, url: str) -> EngineConfig:
 def answers(model: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
     """Return what each route answers to the same query over the same rows."""
     calls = ", ".join(f"{sql} AS {name}" for name, sql in (CHOICES | OTHERS | TEXTS).items())
-    rows = f"SELECT review_id, review_content AS review FROM reviews ORDER BY review_id LIMIT {ROWS}"
+    texts = "SELECT review_id, review_content AS review FROM reviews WHERE review_content IS NOT NULL"
+    rows = f"{texts} ORDER BY review_id LIMIT {ROWS}"
     sql = f"SELECT review_id, {calls} FROM ({rows}) ORDER BY review_id"
     found = {}
     arguments = ("--kv-cache-memory-bytes", str(512 << 20), "--max-model-len", "2048")

@@ -1,0 +1,27 @@
+"""Print what a build of some extras needs, one requirement a line: `python requirements.py local,web`.
+
+An image installs these before it copies the sources, so that an edit of a source installs nothing again.
+"""
+
+import sys
+import tomllib
+from pathlib import Path
+
+
+def requirements(extras: str, file: Path = Path("pyproject.toml")) -> list[str]:
+    """Return the requirements of the project and of the extras that commas part.
+
+    Raises:
+        SystemExit: the project has no such extra; says which extras it has.
+    """
+    project = tomllib.loads(file.read_text("utf-8"))["project"]
+    known, found = project["optional-dependencies"], list(project["dependencies"])
+    for extra in filter(None, map(str.strip, extras.split(","))):
+        if extra not in known:
+            sys.exit(f"there is no extra {extra!r}: choose from {', '.join(sorted(known))}")
+        found += known[extra]
+    return sorted(set(found))
+
+
+if __name__ == "__main__":
+    print("\n".join(requirements(sys.argv[1])))
