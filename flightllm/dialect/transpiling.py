@@ -68,7 +68,7 @@ def _masked(sql: str, head: int, dialect: str) -> tuple[str, list[str]]:
     """Put marks in place of texts after `head` that are quoted otherwise than here; return these texts."""
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
-    from sqlglot.tokens import TokenType
+    from sqlglot.tokenizer_core import TokenType
 
     try:
         tokens = Dialect.get_or_raise(dialect).tokenize(sql[head:])
@@ -106,7 +106,7 @@ def _written(ours: Rewritten, text: str, begin: int, dialect: str, literals: lis
             if literal.is_string and value.startswith(_TEXT) and value.endswith(_TEXT):
                 literal.set("this", literals[int(value[1:-1])])
         _make_exact(tree, dialect)
-        return _ours().generate(tree, unsupported_level=ErrorLevel.RAISE)
+        return str(_ours().generate(tree, unsupported_level=ErrorLevel.RAISE))
     except ParseError as error:
         said = error.errors[0] if error.errors else {}
         raise SqlError(
