@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 
 from flightllm.errors import SqlError
 from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA, TableName, quoted
+from flightllm.sql.synonyms import SYNONYMS
 
 _TABLE = re.compile(rf"^table '{CATALOG}\.(?P<schema>[^.']*)\.(?P<name>[^']*)' not found")
 _PLACE = re.compile(r" at Line: (?P<line>\d{1,9}), Column: (?P<column>\d{1,9})")
@@ -14,6 +15,8 @@ _ANSWER_OF_STRUCT = (
     "an AI call with confidence => true returns a struct; write .answer after it,"
     " as in ai_filter(…, confidence => true).answer"
 )
+_FUNCTION = re.compile(r"^Invalid function '(?P<name>[^']*)'\.\s*(?:Did you mean '(?P<close>[^']*)'\?)?")
+_ALIKE = 0.6
 _PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
 _NOT_GRANTED = ", or not granted to you"
 _LONGEST_NAME = 100
@@ -43,6 +46,8 @@ def explain_error(
             if is_view(name)
             else f"{text}{'' if unlimited else _NOT_GRANTED}{_suggestion(name, tables())}",
         )
+    elif unknown := _FUNCTION.match(text):
+        error.args = (_unknown_function(unknown["name"], unknown["close"] or ""),)
     elif _CONFIDENCE.search(text):
         error.args = (f"{text}: {_ANSWER_OF_STRUCT}",)
     elif error.parsed is not None and error.parsed != sql and (place := _PLACE.search(text)):
@@ -54,6 +59,17 @@ def _broken(view: TableName) -> str:
     return (
         f"the view {view.display!r} cannot be read: what it reads was dropped, has changed or is not granted to you;"
         " mend that, or create the view anew"
+    )
+
+
+def _unknown_function(name: str, close: str) -> str:
+    """Say what to write for a function of another server, or which one has a name that is spelt alike."""
+    meant = SYNONYMS.get(name.lower().rpartition(".")[2])
+    if meant is not None:
+        return f"there is no function {name!r}: write {meant}"
+    alike = bool(close) and SequenceMatcher(None, name.lower()[:_LONGEST_NAME], close).ratio() >= _ALIKE
+    return (
+        f"Invalid function {name!r}. {f'Did you mean {close!r}?' if alike else 'SHOW FUNCTIONS lists those there are'}"
     )
 
 

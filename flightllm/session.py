@@ -144,7 +144,7 @@ class Session:
         if not isinstance(error, SqlError):
             return
         with suppress(FlightLLMError):
-            read = self._place.read(sql)
+            read = self._place.read(sql, self._settings.dialect)
             services = self._services
             catalog, rights = services.catalog, services.rights
 
@@ -158,6 +158,17 @@ class Session:
             explain_error(error, read.text, tables, is_view, unlimited=rights.unlimited)
             error.args = (without_marks(read.said(str(error))),)
 
+    def _read(self, sql: str, settings: Settings) -> str:
+        """Return a statement as DataFusion reads it, checked anew where it is another text.
+
+        Raises:
+            FlightLLMError: it cannot be read, or is too large as DataFusion reads it.
+        """
+        read = self._place.read(sql, settings.dialect).text
+        if read != sql:
+            check_sql(read, self._all.config.limits)
+        return read
+
     def is_update(self, sql: str) -> bool:
         """Tell from the text alone whether a statement changes something and returns no rows.
 
@@ -166,7 +177,7 @@ class Session:
         """
         with self._failures_noted(sql):
             check_sql(sql, self._all.config.limits)
-            return classify(self._place.read(sql).text).is_update
+            return classify(self._read(sql, self._settings)).is_update
 
     def returns_rows(self, sql: str) -> bool:
         """Tell from the text alone whether a statement changes something and returns rows by RETURNING.
@@ -176,7 +187,7 @@ class Session:
         """
         with self._failures_noted(sql):
             check_sql(sql, self._all.config.limits)
-            return bool(classify(sql).returning)
+            return bool(classify(self._read(sql, self._settings)).returning)
 
     def describe(self, sql: str, parameters: pa.RecordBatch | None = None) -> Description:
         """Plan a statement without running it, with a row of parameters or else values that fit in their place.
@@ -189,7 +200,7 @@ class Session:
 
     def _described(self, sql: str, parameters: pa.RecordBatch | None = None) -> Description:
         check_sql(sql, self._all.config.limits)
-        sql = self._place.read(sql).text
+        sql = self._read(sql, self._settings)
         bound = sql if parameters is None else bind(sql, parameters)
         if bound != sql:
             check_bound(bound, self._all.config.limits)
@@ -252,7 +263,7 @@ class Session:
             check_sql(sql, limits)
             chosen = self._settings.with_values(settings)
             no_rows = parameters is not None and parameters.num_rows == 0
-            read = self._place.read(sql).text
+            read = self._read(sql, chosen)
             bound = read if no_rows else bind(read, parameters)
             if bound != read:
                 check_bound(bound, limits)
@@ -369,7 +380,7 @@ class Session:
         check_sql(sql, self._all.config.limits)
         chosen = self._settings.with_values(settings)
         try:
-            read = self._place.read(sql).text
+            read = self._read(sql, chosen)
         except FlightLLMError as error:
             self._began(sql, cancelled, "update").finish("failed", error=str(error))
             raise

@@ -42,13 +42,13 @@ class SessionPlace:
         """Return the schemas in which names are looked up, the one of temporary tables included."""
         return (self.temporary, *self._path)
 
-    def read(self, sql: str) -> Rewritten:
-        """Return a statement as DataFusion reads it, with the tables that its names mean for this session.
+    def read(self, sql: str, dialect: str) -> Rewritten:
+        """Return a statement in a dialect as DataFusion reads it, with the tables that its names mean for this session.
 
         Raises:
             FlightLLMError: it cannot be read.
         """
-        found = rewrite(sql, self._place())
+        found = rewrite(sql, self._place(), dialect)
         if found.edits and not self._opened and self._own in found.text and _makes_temporary(sql):
             self._open()
         return found

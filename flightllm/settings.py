@@ -131,7 +131,11 @@ class Settings:
         _words("auto", "null", "fail"),
         default="auto",
     )
-
+    dialect: str = _setting(
+        "In which dialect queries and changes of rows are written; default is this server's own.",
+        _words("default", "snowflake", "bigquery", "databricks", "duckdb", "postgres", "spark"),
+        default="default",
+    )
     endpoints: int = _setting(
         "In how many parts a result may be fetched at the same time, in no order; many clients know only one.",
         _Whole(64),

@@ -5,7 +5,10 @@ from collections.abc import Callable, Iterable
 from flightllm.dialect.dual import dual
 from flightllm.dialect.duplicates import duplicates
 from flightllm.dialect.fetch_first import fetch_first
+from flightllm.dialect.from_first import from_first
+from flightllm.dialect.functions import functions
 from flightllm.dialect.identity import identity
+from flightllm.dialect.json_operators import json_operators
 from flightllm.dialect.national_texts import national_texts
 from flightllm.dialect.place import Place
 from flightllm.dialect.show import show
@@ -16,9 +19,16 @@ from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.timestamps import timestamps
 from flightllm.dialect.top import top
 from flightllm.dialect.types import types
+from flightllm.dialect.vendor_calls import vendor_calls
 
+DEFAULT = "default"
+"""The dialect of this server."""
 Rule = Callable[[Source], Iterable[Edit]]
 RULES: tuple[Rule, ...] = (
+    from_first,
+    vendor_calls,
+    functions,
+    json_operators,
     show,
     top,
     fetch_first,
@@ -33,14 +43,21 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def rewrite(sql: str, place: Place) -> Rewritten:
+def rewrite(sql: str, place: Place, dialect: str = DEFAULT) -> Rewritten:
     """Return a statement as DataFusion reads it, with the names of tables as its session means them.
+
+    A query or a change of rows is read in `dialect` first, where that is not this server's own.
 
     Raises:
         FlightLLMError: the text cannot be read, or a name in it is not for a statement of its kind.
     """
-    found = Rewritten(sql, sql)
-    source = Source(sql, place)
+    if dialect == DEFAULT:
+        found = Rewritten(sql, sql)
+    else:
+        from flightllm.dialect.transpiling import transpile
+
+        found = transpile(sql, dialect, place)
+    source = Source(found.text, place)
     if not source.tokens:  # nothing, or a comment: the parser's own error says so
         return found
     for rule in RULES:

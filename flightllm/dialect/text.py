@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _PLACES = (
     re.compile(r"(?P<before> at Line: )(?P<line>\d{1,9})(?P<between>, Column: )(?P<column>\d{1,9})"),
     re.compile(r"(?P<before> at )(?P<line>\d{1,9})(?P<between>:)(?P<column>\d{1,9})"),
 )
 """How DataFusion and this package say where in a text something is."""
+_SHOWN = 2_000
+"""Characters that an error shows of a text from another dialect."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -27,6 +29,8 @@ class Rewritten:
     sent: str
     text: str
     edits: tuple[tuple[Edit, ...], ...] = ()
+    read_from: str = ""
+    """The dialect that all of it was written in, where it was: its places are no more those of `sent`."""
 
     def with_edits(self, edits: Iterable[Edit]) -> "Rewritten":
         """Return the text with some more places changed, which do not overlap."""
@@ -37,7 +41,7 @@ class Rewritten:
         for edit in ordered:
             parts += [self.text[at : edit.start], edit.text]
             at = edit.end
-        return Rewritten(self.sent, "".join([*parts, self.text[at:]]), (*self.edits, ordered))
+        return replace(self, text="".join([*parts, self.text[at:]]), edits=(*self.edits, ordered))
 
     def sent_at(self, offset: int) -> int:
         """Return where in what was sent an offset of the text is; inside of a change, where that begins."""
@@ -49,6 +53,8 @@ class Rewritten:
         """Return an error's message about the text as one about what was sent."""
         if not self.edits:
             return message
+        if self.read_from:
+            return f"{message} (the text was read from {self.read_from}, as: {' '.join(self.text.split())[:_SHOWN]})"
         for pattern in _PLACES:
             message = pattern.sub(self._moved, message)
         return message

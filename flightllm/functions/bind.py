@@ -23,6 +23,7 @@ from flightllm.functions.base import (
 from flightllm.functions.confidence import with_confidence
 from flightllm.functions.guidance import guided, read_examples
 from flightllm.functions.labels import read_labels, read_meanings, read_names
+from flightllm.functions.questions import schema_text
 from flightllm.functions.reserved import is_option, meant_option
 from flightllm.functions.template import reference, referred_fields, resolve_template
 from flightllm.llm.base import Parameters
@@ -426,6 +427,8 @@ class _Binder:
             return option.default
         if option.type is list:
             return read_examples(value, name)
+        if option.type is tuple and (schema := schema_text(value)) is not None:
+            return schema
         return read_meanings(value, name) if option.type is Entries else _checked(option, value)
 
     def _call(self, answer: Answer, fields: _Fields, values: Mapping[str, Literal], text: str) -> AICall:
@@ -523,6 +526,8 @@ def _schema(argument: Argument, name: str) -> str | tuple[str, ...]:
     value = argument.constant.value if argument.constant else None
     if isinstance(value, str):
         return value
+    if (schema := schema_text(value)) is not None:
+        return schema
     try:
         return read_names(value, name)
     except AICallError as error:

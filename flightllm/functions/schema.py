@@ -18,7 +18,7 @@ from flightllm.errors import AICallError
 from flightllm.llm.bounded_schema import MOST_TEXT, bounded
 from flightllm.texts import well_formed_value
 
-_NAMED_FIELD = {"type": ["string", "null"], "maxLength": 200}
+NAMED_FIELD = {"type": ["string", "null"], "maxLength": 200}
 """A field of which only the name was given: a short text, or null where the input does not say."""
 _SCALARS = {
     "string": pa.string(),
@@ -83,7 +83,7 @@ def read_schema(schema: str | Sequence[str]) -> Shape:
 
 
 def _named(names: Sequence[str]) -> dict[str, Any]:
-    return {"type": "object", "properties": dict.fromkeys(names, _NAMED_FIELD), "required": list(names)}
+    return {"type": "object", "properties": dict.fromkeys(names, NAMED_FIELD), "required": list(names)}
 
 
 def _document(text: str) -> dict[str, Any]:

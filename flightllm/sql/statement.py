@@ -116,6 +116,11 @@ REFUSED = {
     "execute": "EXECUTE is not supported in SQL text: use the client's prepared statements",
     "deallocate": "DEALLOCATE is not supported in SQL text: use the client's prepared statements",
     "alter": "ALTER is not supported: create the table anew with CREATE OR REPLACE TABLE … AS",
+    "summarize": "SUMMARIZE is not supported: write DESCRIBE t for the columns, and SELECT count(a), min(a), max(a),"
+    " approx_distinct(a) FROM t for each",
+    "pivot": "PIVOT is not supported: write SELECT b, sum(c) FILTER (WHERE a = 'x') AS x FROM t GROUP BY b, with one"
+    " FILTER for each value of a",
+    "unpivot": "UNPIVOT is not supported: write SELECT 'a' AS name, a AS value FROM t UNION ALL SELECT 'b', b FROM t",
     "replace": "REPLACE INTO is not supported: write CREATE OR REPLACE TABLE … AS",
 }
 REFUSED_OBJECTS = {

@@ -168,7 +168,7 @@ def test_half_a_surrogate_in_json(tmp_path: Path) -> None:
         ("ai_score('x', a, anchors => {0: 'a', 0.0: 'b'})", "two anchors say what 0.0 means"),
         ("ai_score('x', a, anchors => concat('a', b))", "anchors must be constants, with texts in single quotes"),
         ("ai_extract(a, [1, 2])", "schema must be a list of texts such as .*, or a JSON Schema"),
-        ("ai_gen('x', a, response_format => {'n': 'v'})", "response_format must be a JSON Schema text or a list"),
+        ("ai_gen('x', a, response_format => {'n': 5})", "response_format must be a JSON Schema text or a list"),
     ],
 )
 def test_refused(expression: str, error: str) -> None:

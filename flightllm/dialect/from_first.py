@@ -1,0 +1,75 @@
+"""FROM as the first word of a query, as in DuckDB."""
+
+from collections.abc import Iterator
+
+from flightllm.dialect.source import Source
+from flightllm.dialect.text import Edit
+from flightllm.errors import UnsupportedError
+from flightllm.sql.tokens import Kind
+
+_AFTER = ("where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", "union", "intersect")
+_SETS = ("union", "intersect", "except")
+
+
+def from_first(source: Source) -> Iterator[Edit]:
+    """`FROM t` → `SELECT * FROM t`; `FROM t SELECT a WHERE b` → `SELECT a FROM t WHERE b`; in parentheses too.
+
+    Raises:
+        UnsupportedError: parameters without numbers would change their order.
+    """
+    if "from" not in source.words:
+        return
+    moved = 0
+    for index, token in enumerate(source.tokens):
+        if token.is_word("from") and token.start >= moved and _begins(source, index):
+            edits = list(_edits(source, index))
+            moved = max(edit.end for edit in edits)
+            yield from edits
+
+
+def _begins(source: Source, index: int) -> bool:
+    """Tell whether a query begins at a token, not a list in parentheses such as that of `trim(FROM a)`."""
+    first = index == 0 or (source.is_word(0, "explain") and source.is_word(index - 1, "explain", "analyze", "verbose"))
+    opened = source.is_symbol(index - 1, "(") and (index == 1 or source.is_word(index - 2, "from", "join", "as", "in"))
+    joined = source.is_word(index - 1, *_SETS, "all") and source.is_word(index - 2, *_SETS)
+    alone = source.is_word(index - 1, *_SETS) and not source.is_word(index - 2, "distinct")
+    return first or opened or joined or alone or _follows_with(source, index)
+
+
+def _follows_with(source: Source, index: int) -> bool:
+    """Tell whether the queries of a WITH stand before a token, and no SELECT."""
+    if not source.is_symbol(index - 1, ")"):
+        return False
+    around = [start for start, end in source.closing.items() if start < index < end]
+    at = max(around) + 1 if around else 0
+    while source.is_word(at, "explain", "analyze", "verbose"):
+        at += 1
+    if not source.is_word(at, "with"):
+        return False
+    while at < index:
+        if source.is_word(at, "select", "values", "from", "insert", "update", "delete", "merge"):
+            return False
+        at = source.closing.get(at, at) + 1
+    return True
+
+
+def _edits(source: Source, index: int) -> Iterator[Edit]:
+    start, end = source.tokens[index].start, source.end_of_query(index)
+    select = after = None
+    at = index + 1
+    while at < end:
+        if source.is_word(at, *_SETS):
+            break
+        if source.is_word(at, "select") and select is None:
+            select = at
+        elif select is not None and after is None and source.is_word(at, *_AFTER):
+            after = at
+        at = source.closing.get(at, at) + 1
+    if select is None:
+        yield Edit(start, start, "SELECT * ")
+        return
+    last = source.tokens[(after if after is not None else at) - 1].end
+    if any(token.kind is Kind.PLACEHOLDER and token.text == "?" for token in source.tokens[index:at]):
+        raise UnsupportedError("FROM before SELECT changes the order of parameters: write $1, $2 in place of ?")
+    yield Edit(start, start, f"{source.sql[source.tokens[select].start : last]} ")
+    yield Edit(source.tokens[select].start, last, "")

@@ -1,0 +1,193 @@
+"""Functions that DataFusion has under another name or in another form."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from flightllm.dialect.formats import from_letters, to_parse, to_write
+from flightllm.dialect.source import Source
+from flightllm.dialect.text import Edit
+from flightllm.errors import SqlError
+from flightllm.sql.arguments import split_arguments
+from flightllm.sql.calls import EXPRESSION_FOLLOWS
+from flightllm.sql.literals import text_literal
+from flightllm.sql.tokens import Kind, position
+
+_STATEMENTS = ("select", "with", "values", "explain", "insert", "update", "delete", "merge", "from", "create")
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call: its tokens from the name to the closing parenthesis, and the ranges of its arguments."""
+
+    source: Source
+    first: int
+    closing: int
+    ranges: tuple[tuple[int, int], ...]
+
+    @property
+    def start(self) -> int:
+        return self.source.tokens[self.first].start
+
+    def literal(self, place: int) -> str | None:
+        """Return the text of an argument that is a text literal."""
+        first, last = self.ranges[place]
+        token = self.source.tokens[first]
+        return token.text if last == first + 1 and token.kind is Kind.STRING else None
+
+    def argument(self, place: int, text: str) -> Edit:
+        """Put a text in place of an argument."""
+        first, last = self.ranges[place]
+        return Edit(self.source.tokens[first].start, self.source.tokens[last - 1].end, text)
+
+    def opened(self, text: str) -> Edit:
+        """Put a text in place of the name and the opening parenthesis."""
+        return Edit(self.start, self.source.tokens[self.first + 1].end, text)
+
+    def commas(self, *texts: str) -> Iterator[Edit]:
+        """Put texts in place of the commas."""
+        for (_, last), text in zip(self.ranges, texts, strict=False):
+            yield Edit(self.source.tokens[last].start, self.source.tokens[last].end, text)
+
+    def closed(self, text: str) -> Edit:
+        """Put a text in place of the closing parenthesis."""
+        token = self.source.tokens[self.closing]
+        return Edit(token.start, token.end, text)
+
+    def error(self, message: str) -> SqlError:
+        """Return an error that says where the call is."""
+        name = self.source.tokens[self.first].text
+        return SqlError(f"{name} at {position(self.source.sql, self.start)}: {message}")
+
+
+def functions(source: Source) -> Iterator[Edit]:
+    """`iff(a, b, c)` → `(CASE WHEN a THEN b ELSE c END)`, and others like it.
+
+    Raises:
+        SqlError: a call means different things to different servers, or its format is not known.
+    """
+    if source.words.isdisjoint(_RULES) or not (source.is_word(0, *_STATEMENTS) or source.is_symbol(0, "(")):
+        return
+    for index, token in enumerate(source.tokens):
+        if token.kind is not Kind.WORD or (rule := _RULES.get(token.text.lower())) is None:
+            continue
+        closing = source.closing.get(index + 1)
+        if closing is None or not source.is_symbol(index + 1, "(") or not _is_expression(source, index):
+            continue
+        ranges = tuple(split_arguments(source.tokens, index + 2, closing, source.closing))
+        if all(first < last for first, last in ranges):
+            yield from rule(_Call(source, index, closing, ranges))
+
+
+def _is_expression(source: Source, index: int) -> bool:
+    """Tell whether an expression begins at a token, not a table or its alias."""
+    if source.scopes.names_table[index]:
+        return False
+    before = source.tokens[index - 1] if index else None
+    if before is None or before.kind is Kind.SYMBOL:
+        return before is not None and before.text not in {".", ")", "]"}
+    return before.is_word(*EXPRESSION_FOLLOWS)
+
+
+def _case(call: _Call) -> Iterator[Edit]:
+    if len(call.ranges) == 3:
+        yield call.opened("(CASE WHEN ")
+        yield from call.commas(" THEN", " ELSE")
+        yield call.closed(" END)")
+
+
+def _count_if(call: _Call) -> Iterator[Edit]:
+    plain = len(call.ranges) == 1 and not call.source.is_word(call.first + 2, "distinct", "all")
+    if plain and not call.source.is_word(call.closing + 1, "filter"):
+        yield call.opened("count(*) FILTER (WHERE ")
+
+
+def _list(call: _Call) -> Iterator[Edit]:
+    if len(call.ranges) == 1:
+        yield call.opened("array_agg(")
+
+
+def _regexp_extract(call: _Call) -> Iterator[Edit]:
+    """Take what a pattern finds first, or a group of it: an empty text where it finds nothing, as DuckDB and Spark do.
+
+    The one pattern matches all of a text, so that each argument is evaluated once.
+    """
+    if not 2 <= len(call.ranges) <= 3:
+        return
+    pattern = call.literal(1)
+    group = call.source.text(*call.ranges[2]) if len(call.ranges) == 3 else None
+    if group is not None and not (group.isdecimal() and len(group) < 3):
+        raise call.error("its third argument is the number of a group, as in regexp_extract(text, '(a)(b)', 2)")
+    groups = None if pattern is None else _groups(pattern)
+    if group is None and groups != 0:
+        raise call.error(
+            "with groups in its pattern it means the whole match to DuckDB, and the first group to Spark and BigQuery:"
+            " write the group as third argument, 0 for the whole match"
+        )
+    if groups is not None and int(group or 0) > groups:
+        raise call.error(f"the pattern has {groups} groups, and group {group} is asked for")
+    yield call.opened("regexp_replace(")
+    first, last = call.ranges[1]
+    start, end = call.source.tokens[first].start, call.source.tokens[last - 1].end
+    yield Edit(start, start, "'^(?s:.*?)(' || (")
+    yield Edit(end, end, ") || ')(?s:.*)$|^(?s:.*)$'")
+    reference = text_literal(f"\\{int(group or 0) + 1}")
+    if group is None:
+        yield call.closed(f", {reference})")
+    else:
+        yield call.argument(2, reference)
+
+
+def _groups(pattern: str) -> int | None:
+    """Return how many groups a pattern has; None where Python reads it otherwise than Rust."""
+    try:
+        return re.compile(pattern).groups
+    except (re.error, RecursionError, OverflowError):
+        return None
+
+
+def _strptime(call: _Call) -> Iterator[Edit]:
+    if len(call.ranges) != 2:
+        return
+    written = call.literal(1)
+    if written is None:
+        raise call.error("its format must be a text literal, as in strptime(day, '%Y-%m-%d')")
+    yield call.opened("CAST(to_timestamp(")
+    yield call.argument(1, _formatted(call, to_parse, written))
+    yield call.closed(") AS TIMESTAMP(6))")
+
+
+def _strftime(call: _Call) -> Iterator[Edit]:
+    if len(call.ranges) != 2:
+        return
+    written = call.literal(1)
+    if written is None:
+        raise call.error("its format must be a text literal after the time, as in strftime(day, '%Y-%m-%d')")
+    yield call.opened("to_char(")
+    yield call.argument(1, _formatted(call, to_write, written))
+
+
+def _to_char(call: _Call) -> Iterator[Edit]:
+    written = call.literal(1) if len(call.ranges) == 2 else None
+    if written is not None and "%" not in written and any(map(str.isalpha, written)):
+        yield call.argument(1, _formatted(call, from_letters, written))
+
+
+def _formatted(call: _Call, read: Callable[[str], str], written: str) -> str:
+    try:
+        return text_literal(read(written))
+    except ValueError as error:
+        raise call.error(f"{error}") from error
+
+
+_RULES: Mapping[str, Callable[[_Call], Iterator[Edit]]] = {
+    "iff": _case,
+    "if": _case,
+    "count_if": _count_if,
+    "countif": _count_if,
+    "list": _list,
+    "regexp_extract": _regexp_extract,
+    "strptime": _strptime,
+    "strftime": _strftime,
+    "to_char": _to_char,
+}

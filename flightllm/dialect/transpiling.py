@@ -1,0 +1,193 @@
+"""Whole texts of another dialect, which sqlglot reads and writes as DataFusion reads them."""
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from flightllm.dialect.place import Place
+from flightllm.dialect.source import Source
+from flightllm.dialect.text import Edit, Rewritten
+from flightllm.dialect.vendor_calls import vendor_calls
+from flightllm.errors import SqlError, UnsupportedError
+from flightllm.sql.tokens import Kind, position
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+DIALECTS = ("snowflake", "bigquery", "databricks", "duckdb", "postgres", "spark")
+_STATEMENTS = ("select", "with", "from", "values", "pivot", "insert", "update", "delete")
+_MADE = ("table", "view")
+_FIRST_MATCHES = {"duckdb": 0, "spark": 1, "databricks": 1}
+"""By dialect: the group that `regexp_extract` takes unless it is told."""
+_JOINED_CLOSELY = ("snowflake", "databricks", "spark")
+"""Whose LISTAGG puts nothing between texts unless it is told."""
+_EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?(?:verbose\s+)?", re.IGNORECASE)
+_TEXT = "\ufdd2"
+"""Begins what stands for a text literal that this server would read otherwise, and ends it."""
+
+
+def transpile(sql: str, dialect: str, place: Place) -> Rewritten:
+    """Return a statement of a dialect as DataFusion reads it; one that only this server has stays.
+
+    Raises:
+        SqlError: the text is none of this dialect; says where.
+        UnsupportedError: a part of it has no counterpart.
+    """
+    explained = _EXPLAIN.match(sql)
+    head = explained.end() if explained else 0
+    masked, literals = _masked(sql, head, dialect)
+    source = Source(masked, place)
+    start = _start(source)
+    if start is None:
+        return Rewritten(sql, sql)
+    if sum(token.kind is Kind.PLACEHOLDER and token.text == "?" for token in source.tokens) > 1:
+        raise UnsupportedError("parameters of a text in another dialect are numbered: write $1, $2 in place of ?")
+    ours = Rewritten(masked, masked).with_edits(vendor_calls(source))
+    begin = source.tokens[start].start
+    written = _written(ours, ours.text[begin:], begin, dialect, literals)
+    text = sql[:begin] + written
+    return Rewritten(sql, text, ((Edit(begin, len(sql), written),),), read_from=dialect)
+
+
+def _start(source: Source) -> int | None:
+    """Return the token that a query or a change of rows begins with, after EXPLAIN or CREATE too."""
+    first = 0
+    while source.is_word(first, "explain", "analyze", "verbose"):
+        first += 1
+    if source.is_word(first, "create"):
+        made = any(source.is_word(index, *_MADE) for index in range(first + 1, first + 5))
+        external = source.is_word(first + 1, "external")
+        return first if made and "as" in source.words and not external else None
+    opened = first
+    while source.is_symbol(opened, "("):
+        opened += 1
+    return first if source.is_word(opened, *_STATEMENTS) else None
+
+
+def _masked(sql: str, head: int, dialect: str) -> tuple[str, list[str]]:
+    """Put marks in place of texts after `head` that are quoted otherwise than here; return these texts."""
+    from sqlglot.dialects.dialect import Dialect
+    from sqlglot.errors import SqlglotError
+    from sqlglot.tokenizer_core import TokenType
+
+    try:
+        tokens = Dialect.get_or_raise(dialect).tokenize(sql[head:])
+    except SqlglotError as error:
+        raise SqlError(f"the text cannot be read as {dialect}: {error}") from error
+    if any(token.token_type == TokenType.COMMAND for token in tokens):
+        return sql, []  # a statement whose rest sqlglot keeps as one text
+    parts, literals, at = list[str](), list[str](), 0
+    for token in tokens:
+        start, end = head + token.start, head + token.end + 1
+        written = sql[start:end]
+        if token.token_type in {TokenType.STRING, TokenType.RAW_STRING} and (written[:1] != "'" or "\\" in written):
+            mark = f"'{_TEXT}{len(literals)}{_TEXT}'"
+            literals.append(token.text)
+            parts += (sql[at:start], mark)
+            at = end
+    return "".join([*parts, sql[at:]]), literals
+
+
+def _written(ours: Rewritten, text: str, begin: int, dialect: str, literals: list[str]) -> str:
+    """Return a text of a dialect as DataFusion reads it."""
+    from sqlglot import ErrorLevel, exp, parse
+    from sqlglot.errors import ParseError, SqlglotError
+    from sqlglot.errors import UnsupportedError as NoCounterpart
+
+    try:
+        statements = [one for one in parse(text, read=dialect, error_level=ErrorLevel.RAISE) if one is not None]
+        if len(statements) != 1:
+            raise SqlError("one statement at a time: send the statements separated by ';' one after the other")
+        tree = statements[0]
+        if isinstance(tree, exp.Command):
+            raise SqlError(f"the text cannot be read as {dialect}")
+        for literal in tree.find_all(exp.Literal):
+            value = str(literal.this)
+            if literal.is_string and value.startswith(_TEXT) and value.endswith(_TEXT):
+                literal.set("this", literals[int(value[1:-1])])
+        _make_exact(tree, dialect)
+        return str(_ours().generate(tree, unsupported_level=ErrorLevel.RAISE))
+    except ParseError as error:
+        said = error.errors[0] if error.errors else {}
+        raise SqlError(
+            f"the text cannot be read as {dialect}{_place(ours, begin, text, said)}: {_reason(said)}"
+        ) from error
+    except NoCounterpart as error:
+        raise UnsupportedError(f"a part of the text in {dialect} has no counterpart here: {error}") from error
+    except (SqlglotError, RecursionError) as error:
+        raise SqlError(f"the text cannot be read as {dialect}: {error}") from error
+
+
+def _make_exact(tree: "exp.Expr", dialect: str) -> None:
+    """Write out what a function does by itself in its dialect, and does not do here.
+
+    Raises:
+        UnsupportedError: it cannot be written out.
+    """
+    from sqlglot import exp
+
+    for found in list(tree.find_all(exp.RegexpExtract)):
+        if dialect not in _FIRST_MATCHES or any(found.args.get(name) for name in ("position", "occurrence")):
+            raise UnsupportedError(
+                f"what {dialect} extracts by a pattern is NULL where nothing matches: write regexp_match(text,"
+                " pattern)[1] in the default dialect, after RESET flightllm.dialect"
+            )
+        if found.args.get("group") is None:
+            found.set("group", exp.Literal.number(_FIRST_MATCHES[dialect]))
+    for joined in tree.find_all(exp.GroupConcat):
+        if dialect in _JOINED_CLOSELY and joined.args.get("separator") is None:
+            joined.set("separator", exp.Literal.string(""))
+    for joined in list(tree.find_all(exp.GroupConcat)) if dialect == "snowflake" else []:
+        if not isinstance(joined.parent, exp.Window | exp.Filter):  # an empty text there, for a group without any
+            joined.replace(exp.Coalesce(this=joined.copy(), expressions=[exp.Literal.string("")]))
+
+
+def _place(ours: Rewritten, begin: int, text: str, said: dict[str, Any]) -> str:
+    """Return where in the text as sent an error of sqlglot's is; nothing where it does not say."""
+    line, column = said.get("line"), said.get("col")
+    if not isinstance(line, int) or not isinstance(column, int):
+        return ""
+    lines = text.splitlines(keepends=True)
+    offset = begin + sum(map(len, lines[: line - 1])) + max(0, column - len(str(said.get("highlight") or "")))
+    return f" at {position(ours.sent, ours.sent_at(offset))}"
+
+
+def _reason(said: dict[str, Any]) -> str:
+    return str(said.get("description") or "it is no statement").rstrip(".")
+
+
+@cache
+def _ours() -> Any:
+    """Return the dialect in which DataFusion reads what sqlglot writes."""
+    from sqlglot import exp
+    from sqlglot.dialects.duckdb import DuckDB
+    from sqlglot.generators.duckdb import DuckDBGenerator
+
+    def aggregated(generator: Any, found: "exp.GroupConcat") -> str:
+        between = generator.sql(found.args.get("separator") or exp.Literal.string(","))
+        ordered = found.this if isinstance(found.this, exp.Order) else None
+        text = generator.sql(ordered.this if ordered is not None else found.this)
+        keys = f" ORDER BY {generator.expressions(ordered, flat=True)}" if ordered is not None else ""
+        return f"STRING_AGG({text}, {between}{keys})"
+
+    def extracted(generator: Any, found: "exp.RegexpExtract") -> str:
+        return str(generator.func("REGEXP_EXTRACT", found.this, found.expression, found.args.get("group")))
+
+    class FlightLLM(DuckDB):
+        """As DuckDB, with PostgreSQL's order of NULLs and division of whole numbers."""
+
+        NULL_ORDERING = "nulls_are_large"
+        TYPED_DIVISION = True
+        SAFE_DIVISION = False
+
+        class Generator(DuckDBGenerator):
+            """Writes functions that DataFusion has under its own names."""
+
+            TRANSFORMS = {  # noqa: RUF012 - as sqlglot declares it
+                **DuckDBGenerator.TRANSFORMS,
+                exp.GroupConcat: aggregated,
+                exp.RegexpExtract: extracted,
+                exp.ToChar: lambda generator, found: generator.func("TO_CHAR", found.this, found.args.get("format")),
+            }
+
+    return FlightLLM()

@@ -1,0 +1,107 @@
+"""Calls of AI functions in a text, under the names that vendors give them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from flightllm.dialect.source import Source
+from flightllm.errors import SqlError
+from flightllm.sql.arguments import split_arguments
+from flightllm.sql.tokens import Kind, position
+
+_PREFIXES = (("snowflake", "cortex"), ("cortex",), ("ai",), ())
+_STATEMENTS = ("select", "with", "values", "explain", "insert", "update", "delete", "merge", "from", "describe")
+_MADE = ("table", "view")
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """One argument: the tokens of its value, and the name before `=>` in lower case."""
+
+    start: int
+    first: int
+    last: int
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call: its name in lower case, with a dot after `ai` and `cortex`, and its tokens from name to parenthesis."""
+
+    source: Source
+    name: str
+    first: int
+    opening: int
+    closing: int
+    arguments: tuple[Given, ...]
+
+    @property
+    def start(self) -> int:
+        """Return the offset of its name."""
+        return self.source.tokens[self.first].start
+
+    @property
+    def shown(self) -> str:
+        """Return the name as its user wrote it."""
+        return self.source.text(self.first, self.opening)
+
+    def text(self, given: Given) -> str:
+        """Return the text of an argument's value."""
+        return self.source.text(given.first, given.last)
+
+    def named(self, *names: str) -> Given | None:
+        """Return the argument with one of some names."""
+        return next((given for given in self.arguments if given.name in names), None)
+
+    def positional(self, place: int) -> Given | None:
+        """Return the argument at a place among those without a name."""
+        unnamed = [given for given in self.arguments if given.name is None]
+        return unnamed[place] if place < len(unnamed) else None
+
+    def error(self, message: str) -> SqlError:
+        """Return an error that says where the call is."""
+        return SqlError(f"{self.shown} at {position(self.source.sql, self.start)}: {message}")
+
+
+def find_calls(source: Source) -> Iterator[Call]:
+    """Yield the calls whose names begin with `ai_`, `AI.`, `CORTEX.` or `SNOWFLAKE.CORTEX.`, outer before inner."""
+    if not any(word == "cortex" or word[:3] in {"ai", "ai_"} for word in source.words) or not _has_expressions(source):
+        return
+    for opening, closing in sorted(source.closing.items()):
+        if not source.is_symbol(opening, "("):
+            continue
+        for prefix in _PREFIXES:
+            first = opening - 1 - 2 * len(prefix)
+            if first >= 0 and _is_named(source, first, opening, prefix):
+                name = source.tokens[opening - 1].text.lower()
+                if prefix or name.startswith("ai_"):
+                    shown = f"{prefix[-1]}.{name}" if prefix else name
+                    yield Call(source, shown, first, opening, closing, tuple(_arguments(source, opening, closing)))
+                break
+
+
+def _has_expressions(source: Source) -> bool:
+    """Tell whether a statement has expressions; elsewhere `ON ai.score (a)` is a table and a column."""
+    if source.is_symbol(0, "(") or source.is_word(0, *_STATEMENTS):
+        return True
+    return source.is_word(0, "create") and any(source.is_word(index, *_MADE) for index in range(1, 5))
+
+
+def _is_named(source: Source, first: int, opening: int, prefix: tuple[str, ...]) -> bool:
+    """Tell whether an expression's name begins at a token, with a prefix, and ends before a parenthesis."""
+    words = [source.tokens[index] for index in range(first, opening, 2)]
+    if any(word.kind is not Kind.WORD for word in words) or source.is_symbol(first - 1, "."):
+        return False
+    if any(not source.is_symbol(index, ".") for index in range(first + 1, opening, 2)):
+        return False
+    if tuple(word.text.lower() for word in words[:-1]) != prefix:
+        return False
+    table = source.scopes.names_table[first]
+    return not table or source.is_word(first - 1, "from", "join") or source.is_symbol(first - 1, ",")
+
+
+def _arguments(source: Source, opening: int, closing: int) -> Iterator[Given]:
+    for start, last in split_arguments(source.tokens, opening + 1, closing, source.closing):
+        named = last - start > 2 and source.is_symbol(start + 1, "=>") and source.tokens[start].kind is not Kind.SYMBOL
+        name = source.tokens[start].text.lower() if named else None
+        if last > start:
+            yield Given(start, start + 2 if named else start, last, name)

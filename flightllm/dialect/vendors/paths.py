@@ -1,0 +1,139 @@
+"""What vendors write after a call to get at its value: functions here return the value itself."""
+
+from collections.abc import Iterator
+
+from flightllm.dialect.text import Edit
+from flightllm.dialect.vendors.calls import Call
+from flightllm.sql.arguments import read_constant
+from flightllm.sql.names import quoted
+from flightllm.sql.tokens import Kind
+
+_GENERATED = ("ai.generate", "ai.generate_text", "ai.generate_bool", "ai.generate_int", "ai.generate_double")
+NUMBERS = {"ai.generate_int": "integer", "ai.generate_double": "number"}
+"""By function: the type that JSON Schema gives to its result."""
+_WORDS = (Kind.WORD, Kind.QUOTED)
+
+
+def path(call: Call) -> Iterator[Edit]:
+    """`AI_CLASSIFY(…):labels[0]` → `AI_CLASSIFY(…)`; `AI_EXTRACT(…):response.city` → `AI_EXTRACT(…)."city"`.
+
+    Raises:
+        SqlError: the path leads to something that the function does not return.
+    """
+    name = call.name.removeprefix("cortex.") if call.name.startswith("cortex.ai_") else call.name
+    after = _after(call)
+    if name in _GENERATED:
+        yield from _result(call, name, after)
+        return
+    steps, end = _steps(call, after)
+    if not steps:
+        return
+    tokens = call.source.tokens
+    if (place := _element(call, name, steps)) is not None:
+        begin = tokens[call.first - (after - call.closing - 1)].start
+        yield Edit(begin, begin, "array_element(")
+        yield Edit(tokens[after - 1].end, tokens[end - 1].end, f", {place + 1})")
+    else:
+        yield Edit(tokens[after - 1].end, tokens[end - 1].end, _written(call, name, steps))
+
+
+def _element(call: Call, name: str, steps: list[str | int]) -> int | None:
+    """Return which of several labels a path leads to, counted from 0; no subscript, as dialects count otherwise."""
+    match name, steps:
+        case "ai_classify", [str(labels), int(place)] if labels.lower() == "labels" and is_multi(call):
+            return place
+        case _:
+            return None
+
+
+def _after(call: Call) -> int:
+    """Return the token after a call, and after parentheses around it alone."""
+    source, first, after = call.source, call.first, call.closing + 1
+    while first and source.closing.get(first - 1) == after and not _calls(call, first - 2):
+        first, after = first - 1, after + 1
+    return after
+
+
+def _calls(call: Call, index: int) -> bool:
+    """Tell whether the parenthesis after a token may be that of a function."""
+    token = call.source.tokens[index] if index >= 0 else None
+    return token is not None and token.kind in _WORDS and not token.is_word("select", "by", "and", "or", "where", "on")
+
+
+def _result(call: Call, name: str, after: int) -> Iterator[Edit]:
+    """Write the result of one of BigQuery's functions, which returns a struct there."""
+    source, end = call.source, after
+    dotted = source.is_symbol(after, ".") and after + 1 < len(source.tokens)
+    field = source.tokens[after + 1].text.lower() if dotted else ""
+    if field in {"full_response", "status"}:
+        raise call.error(
+            f".{field} is not returned here: leave it out; an unusable answer is NULL, and on_error => 'struct' returns"
+            " {value, error}"
+        )
+    if field == "result" and call.named("output_schema") is None:
+        end = after + 2
+    number = ".value" if name in NUMBERS else ""
+    if end > after or number:
+        yield Edit(source.tokens[after - 1].end, source.tokens[end - 1].end, number)
+
+
+def _steps(call: Call, at: int) -> tuple[list[str | int], int]:
+    """Read `:a.b[0]:c` from a token on; return its steps and the token after it."""
+    source = call.source
+    if not source.is_symbol(at, ":"):
+        return [], at
+    steps: list[str | int] = []
+    while at + 1 < len(source.tokens):
+        token, following = source.tokens[at], source.tokens[at + 1]
+        if token.kind is Kind.SYMBOL and token.text in {":", "."} and following.kind in _WORDS:
+            steps.append(following.text)
+            at += 2
+        elif token.is_symbol("[") and source.closing.get(at) == at + 2 and steps:
+            constant = read_constant([following])
+            value = constant.value if constant is not None else None
+            if not isinstance(value, str | int):
+                break
+            steps.append(value)
+            at += 3
+        else:
+            break
+    return steps, at
+
+
+def _written(call: Call, name: str, steps: list[str | int]) -> str:
+    """Return what stands for a path."""
+    folded = [step.lower() if isinstance(step, str) else step for step in steps]
+    match name, folded:
+        case ("ai_classify", ["labels", 0]) | ("cortex.classify_text", ["label"]):
+            return ""
+        case ("ai_sentiment", ["categories", 0, "sentiment"]) | (
+            ("ai_complete" | "cortex.complete"),
+            ["choices", 0, _],
+        ):
+            return ""
+        case "ai_classify", ["labels"] if is_multi(call):
+            return ""
+        case "ai_extract", ["response", *fields] if all(isinstance(field, str) for field in fields):
+            return "".join(f".{_field(str(step))}" for step in steps[1:])
+        case "ai_classify", ["labels"]:
+            raise call.error("it returns one label, not a list of them: write :labels[0], or leave it out")
+    shown = "".join(f"[{step}]" if isinstance(step, int) else f":{step}" for step in steps)
+    raise call.error(
+        f"{shown} leads nowhere, as functions here return the value itself: leave it out; write .field for a field of"
+        " a struct"
+    )
+
+
+def _field(name: str) -> str:
+    return name if name.isidentifier() and name.islower() else quoted(name)
+
+
+def is_multi(call: Call) -> bool:
+    """Tell whether a call of `ai_classify` returns every label that fits."""
+    tokens = call.source.tokens[call.opening : call.closing]
+    for index, token in enumerate(tokens[:-2]):
+        if token.text.lower() == "output_mode":
+            return tokens[index + 2].text.lower() == "multi"
+        if token.is_word("multi") and tokens[index + 1].is_symbol("=>"):
+            return tokens[index + 2].is_word("true")
+    return False

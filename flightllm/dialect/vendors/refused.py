@@ -1,0 +1,150 @@
+"""Functions of vendors that nothing here does as they do: each with the line to write instead."""
+
+import re
+from collections.abc import Callable, Mapping
+
+from flightllm.dialect.vendors.calls import Call
+from flightllm.errors import UnsupportedError
+from flightllm.sql.tokens import Kind, position
+
+_SCALE = re.compile(r"(?P<low>\d+)\s*(?:to|and|through|-|–)\s*(?P<high>\d+)", re.IGNORECASE)
+_MOODS = "['positive', 'negative', 'neutral', 'mixed']"
+
+
+def refuse(call: Call) -> None:
+    """Raise an error for a call that would give other values than its vendor's.
+
+    Raises:
+        UnsupportedError: says what to write instead.
+    """
+    advice = _REFUSED.get(call.name.removeprefix("cortex.") if "cortex.ai_" in call.name else call.name)
+    message = advice(call) if advice is not None else None
+    if message is not None:
+        raise UnsupportedError(f"{call.shown} at {position(call.source.sql, call.start)}: {message}")
+
+
+def _argument(call: Call, place: int, instead: str, *names: str) -> str:
+    """Return the text of an argument, by place or name; `instead` where there is none."""
+    given = call.named(*names) if names else None
+    given = given or call.positional(place)
+    return instead if given is None else call.text(given)
+
+
+def _agg(call: Call) -> str:
+    text, asked = _argument(call, 0, "text"), _argument(call, 1, "'What do they say?'")
+    return (
+        f"there is no aggregate over a model; join the texts of the group: write"
+        f" ai_gen({asked}, texts => string_agg({text}, ' '))"
+    )
+
+
+def _summarize_agg(call: Call) -> str:
+    text = _argument(call, 0, "text")
+    return (
+        f"there is no aggregate over a model; join the texts of the group: write ai_summarize(string_agg({text}, ' '))"
+    )
+
+
+def _extract_answer(call: Call) -> str:
+    text, asked = _argument(call, 0, "text"), _argument(call, 1, "'question'")
+    return f"it returns a list with scores, which no function here does: write ai_gen({asked}, {text})"
+
+
+def _number_of_sentiment(call: Call) -> str:
+    text = _argument(call, 0, "text")
+    return (
+        "it returns a number from -1 to 1, and ai_sentiment a word: write"
+        f" ai_score('How positive is it?', {text}, low => -1, high => 1)"
+    )
+
+
+def _sentiment_by_category(call: Call) -> str | None:
+    if len(call.arguments) < 2 or call.arguments[1].name is not None:
+        return None
+    text, labels = _argument(call, 0, "text"), call.arguments[1]
+    first = next((t.text for t in call.source.tokens[labels.first : labels.last] if t.kind is Kind.STRING), "price")
+    asked = f"Judge only what is said of {first}.".replace("'", "''")
+    return (
+        f"it takes no categories; ask for each of them: write ai_classify({text}, {_MOODS}, instructions => '{asked}')"
+    )
+
+
+def _embed(call: Call) -> str | None:
+    if call.name == "ai_embed" and call.positional(1) is None:
+        return None
+    text = _argument(call, 1, _argument(call, 0, "text"), "content")
+    return f"the server has one embedding model: write ai_embed({text})"
+
+
+def _count_tokens(call: Call) -> str | None:
+    if call.name == "ai_count_tokens" and len(call.arguments) < 2:
+        return None
+    last = call.text(call.arguments[-1]) if call.arguments else "text"
+    return f"it counts by the server's own model: write ai_count_tokens({last})"
+
+
+def _similarity(call: Call) -> str:
+    first, second = _argument(call, 0, "a", "content1"), _argument(call, 1, "b", "content2")
+    return f"the server has one embedding model: write ai_similarity({first}, {second})"
+
+
+def _generate_table(call: Call) -> str:
+    query = next(
+        (call.text(given) for given in call.arguments if call.source.is_symbol(given.first, "(")), "(SELECT …)"
+    )
+    return (
+        "no function here makes a table; ask in SELECT: write"
+        f" SELECT *, ai_gen(prompt, response_format => ['field']) AS answer FROM {query} AS asked"
+    )
+
+
+def _score(call: Call) -> str | None:
+    """Refuse a prompt that names a scale: `ai_score` has one of its own, 0 to 10."""
+    given = call.named("prompt") or call.positional(0)
+    if given is None or call.named("low", "high"):
+        return None
+    texts = [token.text for token in call.source.tokens[given.first : given.last] if token.kind is Kind.STRING]
+    scale = next((found for text in texts if (found := _SCALE.search(text))), None)
+    if scale is None:
+        return None
+    return (
+        "the prompt names a scale, and the scale here is 0 to 10 unless the call says otherwise: write"
+        f" low => {scale['low']}, high => {scale['high']} after the prompt"
+    )
+
+
+def _no(what: str) -> Callable[[Call], str]:
+    return lambda _: what
+
+
+_FORECAST = _no("no model here forecasts: aggregate by date_trunc, and forecast in a client")
+_FILES = _no("no function here reads files: keep their text in a column")
+
+_REFUSED: Mapping[str, Callable[[Call], str | None]] = {
+    "ai_agg": _agg,
+    "ai.agg": _agg,
+    "ai_summarize_agg": _summarize_agg,
+    "cortex.extract_answer": _extract_answer,
+    "cortex.sentiment": _number_of_sentiment,
+    "cortex.entity_sentiment": _no("write ai_classify(text, labels) for each entity"),
+    "ai_sentiment": _sentiment_by_category,
+    "ai_embed": _embed,
+    "ai.embed": _embed,
+    "ai.generate_embedding": _embed,
+    "cortex.embed_text_768": _embed,
+    "cortex.embed_text_1024": _embed,
+    "ai_count_tokens": _count_tokens,
+    "cortex.count_tokens": _count_tokens,
+    "ai.similarity": _similarity,
+    "ai.search": _no("search an index: write SELECT * FROM vector_search('index', 'text', top_k => 3)"),
+    "cortex.search_preview": _no("search an index: write SELECT * FROM vector_search('index', 'text', top_k => 3)"),
+    "ai.generate_table": _generate_table,
+    "ai.score": _score,
+    "ai_forecast": _FORECAST,
+    "ai.forecast": _FORECAST,
+    "ai.evaluate": _FORECAST,
+    "ai_parse_document": _FILES,
+    "ai_transcribe": _FILES,
+    "cortex.parse_document": _FILES,
+    "cortex.finetune": _no("train outside, and write CREATE MODEL with lora"),
+}

@@ -1,0 +1,171 @@
+"""Values in JSON texts, found by a path; msgspec reads one level at a time and leaves what is inside as it is written.
+
+So numbers keep each digit. A text that is no JSON has no values.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import TypeVar
+
+import msgspec
+import pyarrow as pa
+
+from flightllm.errors import SqlError
+
+Step = str | int
+_T = TypeVar("_T")
+_STEP = re.compile(
+    r"""\.(?P<name>[^.\[\]"'*\s]+) | \."(?P<quoted>(?:[^"\\]|\\.)*)" | \[\s*(?P<index>-?\d{1,9})\s*\]
+    | \[\s*\#-(?P<last>\d{1,9})\s*\] | \[\s*'(?P<single>[^']*)'\s*\] | \[\s*"(?P<double>(?:[^"\\]|\\.)*)"\s*\]""",
+    re.VERBOSE,
+)
+_INTEGER = re.compile(rb"-?\d{1,19}\Z")
+_MOST = 2**63
+
+
+@lru_cache(maxsize=1024)
+def read_path(path: str) -> tuple[Step, ...]:
+    """Return the steps of `$.a[0]."b c"`; a text that does not begin with `$` is one name, as in DuckDB.
+
+    Raises:
+        SqlError: the path has wildcards or filters, or cannot be read.
+    """
+    if not path.startswith("$"):
+        return (path,)
+    steps: list[Step] = []
+    at = 1
+    while at < len(path):
+        found = _STEP.match(path, at)
+        if found is None:
+            raise SqlError(
+                f"the path {path[:100]!r} cannot be read at {path[at : at + 20]!r}: write names and places, as in"
+                """ '$.a[0]."b c"'"""
+            )
+        steps.append(_step(found))
+        at = found.end()
+    return tuple(steps)
+
+
+def _step(found: re.Match[str]) -> Step:
+    if found["index"] is not None:
+        return int(found["index"])
+    if found["last"] is not None:
+        return -int(found["last"])
+    quoted = found["quoted"] if found["quoted"] is not None else found["double"]
+    if quoted is not None:
+        return re.sub(r"\\(.)", r"\1", quoted)
+    return str(found["name"] if found["name"] is not None else found["single"])
+
+
+def written_path(steps: tuple[Step, ...]) -> str:
+    """Return the path of some steps."""
+    return "$" + "".join(f"[{step}]" if isinstance(step, int) else f'."{_escaped(step)}"' for step in steps)
+
+
+def _escaped(name: str) -> str:
+    return name.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def at_paths(texts: pa.Array, paths: pa.Array, read: Callable[[bytes], _T | None]) -> Iterator[_T | None]:
+    """Yield what `read` makes of the value at each path of each text, None where there is none."""
+    for text, path in zip(texts.to_pylist(), paths.to_pylist(), strict=True):
+        steps = None if text is None or path is None else _steps(path)
+        value = None if steps is None else value_at(text, steps)
+        yield None if value is None else read(value)
+
+
+def _steps(path: str) -> tuple[Step, ...] | None:
+    """Return the steps of a path of a row, None for one that cannot be read."""
+    try:
+        return read_path(path)
+    except SqlError:
+        return None
+
+
+def of_each(texts: pa.Array, read: Callable[[bytes], _T | None]) -> Iterator[_T | None]:
+    """Yield what `read` makes of each text, None of NULL."""
+    for text in texts.to_pylist():
+        yield None if text is None else read(text.encode())
+
+
+def value_at(text: str, steps: tuple[Step, ...]) -> bytes | None:
+    """Return the value that some steps lead to, as it is written; None where there is none, or the text is no JSON."""
+    value = text.encode()
+    try:
+        for step in steps or ("",):
+            if not steps:
+                msgspec.json.decode(value)
+            elif isinstance(step, str):
+                value = bytes(memoryview(msgspec.json.decode(value, type=dict[str, msgspec.Raw])[step]))
+            else:
+                value = bytes(memoryview(msgspec.json.decode(value, type=list[msgspec.Raw])[step]))
+    except (msgspec.DecodeError, RecursionError, LookupError):
+        return None
+    return value.strip()
+
+
+def as_json(value: bytes) -> str:
+    """Return a value as it is written."""
+    return value.decode()
+
+
+def as_text(value: bytes) -> str | None:
+    """Return a text without its quotes, None for null, all else as it is written."""
+    if value[:1] == b'"':
+        return as_string(value)
+    return None if value == b"null" else value.decode()
+
+
+def as_scalar(value: bytes) -> str | None:
+    """Return a text, number or boolean as text, None for all else."""
+    return None if value[:1] in {b"{", b"["} else as_text(value)
+
+
+def as_string(value: bytes) -> str | None:
+    """Return a text, None for all else."""
+    try:
+        return msgspec.json.decode(value, type=str) if value[:1] == b'"' else None
+    except msgspec.DecodeError:  # half of a surrogate pair
+        return None
+
+
+def as_int(value: bytes) -> int | None:
+    """Return a whole number of 64 bits, None for all else."""
+    number = int(value) if _INTEGER.match(value) else _MOST
+    return number if -_MOST <= number < _MOST else None
+
+
+def as_float(value: bytes) -> float | None:
+    """Return a number, None for all else."""
+    return float(value) if value[:1].isdigit() or value[:1] == b"-" else None
+
+
+def as_bool(value: bytes) -> bool | None:
+    """Return a boolean, None for all else."""
+    return {b"true": True, b"false": False}.get(value)
+
+
+def length(text: bytes) -> int | None:
+    """Return how many elements a list has, None for all else."""
+    try:
+        return len(msgspec.json.decode(text, type=list[msgspec.Raw]))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def keys(text: bytes) -> list[str] | None:
+    """Return the names in an object, None for all else."""
+    try:
+        return list(msgspec.json.decode(text, type=dict[str, msgspec.Raw]))
+    except (msgspec.DecodeError, RecursionError):
+        return None
+
+
+def is_json(text: bytes) -> bool:
+    """Tell whether a text is JSON."""
+    try:
+        msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+    return True

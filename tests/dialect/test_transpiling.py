@@ -1,0 +1,192 @@
+"""Texts of other dialects give the rows that the same question gives in ours, and errors speak of the text as sent."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from flightllm.errors import FlightLLMError, SqlError, UnsupportedError
+from flightllm.session import Session
+from tests.databases import ask, small_database
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """Open the small tables, and one with a time and a JSON text."""
+    database = small_database(tmp_path_factory.mktemp("transpiling"))
+    session = database.session()
+    session.update("""CREATE TABLE one AS SELECT TIMESTAMP '2024-03-05 16:07:08' AS t, '{"a": {"b": [1, 2]}}' AS j""")
+    yield session
+    database.close()
+
+
+PAIRS = [
+    (
+        "snowflake",
+        "SELECT AI_CLASSIFY(note, ['a', 'b']):labels[0]::string AS x, IFF(flag, 1, 2) AS y FROM people ORDER BY id",
+        "SELECT ai_classify(note, ['a', 'b']) AS x, CASE WHEN flag THEN 1 ELSE 2 END AS y FROM people ORDER BY id",
+    ),
+    (
+        "snowflake",
+        "SELECT AI_CLASSIFY(note, ['a', 'b'], {'output_mode': 'multi'}):labels[0] AS x FROM people ORDER BY id",
+        "SELECT ai_classify(note, ['a', 'b'], multi => true)[1] AS x FROM people ORDER BY id",
+    ),
+    (
+        "snowflake",
+        "SELECT id FROM people WHERE AI_FILTER(PROMPT('Is it? {0}', note)) ORDER BY score DESC, id",
+        "SELECT id FROM people WHERE ai_filter('Is it? {note}', note) ORDER BY score DESC NULLS FIRST, id",
+    ),
+    (
+        "snowflake",
+        "SELECT LISTAGG(name) WITHIN GROUP (ORDER BY id) AS x, COUNT_IF(flag) AS n FROM people",
+        "SELECT string_agg(name, '' ORDER BY id) AS x, count(*) FILTER (WHERE flag) AS n FROM people",
+    ),
+    ("snowflake", "SELECT LISTAGG(name, '-') AS x FROM people WHERE id > 20", "SELECT '' AS x"),
+    (
+        "snowflake",
+        "SELECT j:a.b[1]::int AS x, TO_CHAR(t, 'YYYY-MM') AS m, DATEADD(day, 1, t) AS d FROM one",
+        "SELECT 2 AS x, '2024-03' AS m, TIMESTAMP '2024-03-06 16:07:08' AS d",
+    ),
+    ("snowflake", "SELECT id / 2 AS x FROM people ORDER BY id", "SELECT id / 2.0::double AS x FROM people ORDER BY id"),
+    (
+        "bigquery",
+        'SELECT AI.GENERATE(("Sum\\\'s up: ", note)).result AS x FROM `people` ORDER BY id',
+        "SELECT ai_gen('Sum''s up: ' || note) AS x FROM people ORDER BY id",
+    ),
+    (
+        "bigquery",
+        'SELECT id, COUNTIF(score > 1) OVER () AS n FROM people WHERE AI.IF(("Is it? ", note)) ORDER BY score DESC, id',
+        (
+            "SELECT id, count(*) FILTER (WHERE score > 1) OVER () AS n FROM people WHERE ai_if('Is it? ' || note)"
+            " ORDER BY score DESC NULLS LAST, id"
+        ),
+    ),
+    ("bigquery", "SELECT [10, 20][OFFSET(0)] AS x, SAFE_CAST('a' AS INT64) AS y", "SELECT 10 AS x, NULL::bigint AS y"),
+    (
+        "databricks",
+        "SELECT ai_query('default', concat(\"Sum \", note)) AS x FROM people ORDER BY id",
+        "SELECT ai_gen('Sum ' || note) AS x FROM people ORDER BY id",
+    ),
+    (
+        "databricks",
+        (
+            "SELECT regexp_extract(note, '(\\\\w+) (\\\\w+)') AS x, date_format(t, 'yyyy-MM') AS m FROM people, one"
+            " ORDER BY id"
+        ),
+        "SELECT regexp_extract(note, '(\\w+) (\\w+)', 1) AS x, '2024-03' AS m FROM people ORDER BY id",
+    ),
+    ("spark", "SELECT get_json_object(j, '$.a.b[0]') AS x FROM one", "SELECT '1' AS x"),
+    (
+        "spark",
+        "SELECT collect_list(name) AS x FROM people",
+        "SELECT array_agg(name) FILTER (WHERE name IS NOT NULL) AS x FROM people",
+    ),
+    ("duckdb", "FROM people SELECT id WHERE flag ORDER BY id", "SELECT id FROM people WHERE flag ORDER BY id"),
+    (
+        "duckdb",
+        "SELECT regexp_extract(note, '(\\w+) (\\w+)') AS x FROM people ORDER BY score DESC, id",
+        "SELECT regexp_extract(note, '(\\w+) (\\w+)', 0) AS x FROM people ORDER BY score DESC NULLS LAST, id",
+    ),
+    ("postgres", "SELECT j->'a'->>'b' AS x FROM one", "SELECT '[1, 2]' AS x"),
+    (
+        "postgres",
+        "SELECT id, 7 / 2 AS x FROM people ORDER BY score DESC, id",
+        "SELECT id, 3 AS x FROM people ORDER BY score DESC NULLS FIRST, id",
+    ),
+]
+
+
+@pytest.mark.parametrize(("dialect", "sql", "ours"), PAIRS)
+def test_same_rows(session: Session, dialect: str, sql: str, ours: str) -> None:
+    """A text in its dialect has the rows, in their order, that ours has."""
+    found = ask(session, sql, dialect=dialect).table
+    expected = ask(session, ours).table
+    assert found.to_pylist() == expected.to_pylist()
+
+
+def test_setting(session: Session) -> None:
+    """SET chooses the dialect for queries and changes; statements of our own work in each."""
+    session.update("SET flightllm.dialect = 'bigquery'")
+    try:
+        session.update('CREATE OR REPLACE TABLE made AS SELECT "it\\\'s" AS a, 1 AS b')
+        session.update('INSERT INTO made VALUES ("x", 2)')
+        assert ask(session, 'SELECT a FROM `made` WHERE b < 3 AND a <> "y" ORDER BY b').rows == [
+            {"a": "it's"},
+            {"a": "x"},
+        ]
+        assert ask(session, "EXPLAIN SELECT `a` FROM made").rows
+        assert ask(session, "SHOW flightllm.dialect").rows[0]["value"] == "bigquery"
+        assert session.describe("SELECT `a` FROM made").schema.names == ["a"]
+        session.update("DROP TABLE made")
+    finally:
+        session.update("RESET flightllm.dialect")
+    with pytest.raises(FlightLLMError, match="cannot be 'cobol': write 'default' or 'snowflake'"):
+        session.update("SET flightllm.dialect = 'cobol'")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql", "said"),
+    [
+        ("snowflake", "SELECT id\nFROM people WHERE (", "cannot be read as snowflake at 2:"),
+        ("bigquery", "SELECT 'a", "unterminated"),
+        ("bigquery", "SELECT REGEXP_EXTRACT(note, 'a') FROM people", "regexp_match(text, pattern)[1]"),
+        ("snowflake", "SELECT 1; SELECT 2", "one statement at a time"),
+        ("snowflake", "SELECT AI_AGG(note, 'what') FROM people", "AI_AGG at 1:8: there is no aggregate"),
+        ("duckdb", "SUMMARIZE people", "write DESCRIBE t"),
+        ("duckdb", "PIVOT people ON name USING count(*)", "sum(c) FILTER (WHERE a = 'x')"),
+        ("spark", "SELECT id FROM people WHERE id = ? AND name = ?", "write $1, $2"),
+    ],
+)
+def test_refused(session: Session, dialect: str, sql: str, said: str) -> None:
+    """What cannot be read or has no counterpart is an error, in the user's own places."""
+    with pytest.raises(FlightLLMError) as error:
+        ask(session, sql, dialect=dialect)
+    assert said in str(error.value)
+
+
+def test_errors_of_the_planner(session: Session) -> None:
+    """An error of the text as DataFusion reads it quotes that text."""
+    session.update("SET flightllm.dialect = 'snowflake'")
+    try:
+        with pytest.raises(SqlError, match=r"(?s)No field named nothing.*read from snowflake, as: SELECT CASE WHEN"):
+            session.execute("SELECT IFF(nothing, 1, 2) FROM people")
+    finally:
+        session.update("RESET flightllm.dialect")
+
+
+@pytest.mark.parametrize(
+    ("sql", "ours"),
+    [
+        ("FROM people", "SELECT * FROM people"),
+        (
+            "FROM people p SELECT p.id, 1 AS one WHERE flag LIMIT 2",
+            "SELECT p.id, 1 AS one FROM people p WHERE flag LIMIT 2",
+        ),
+        ("SELECT * FROM (FROM people SELECT id) AS q", "SELECT id FROM people"),
+        ("FROM (FROM people SELECT id) AS q SELECT max(id) AS m", "SELECT max(id) AS m FROM people"),
+        ("WITH q AS (FROM people SELECT id) FROM q", "SELECT id FROM people"),
+        ("WITH q AS (SELECT 1 AS a), r AS (FROM q) FROM r SELECT a + 1 AS b", "SELECT 2 AS b"),
+        ("WITH q AS (SELECT 1 AS a) SELECT (a) FROM q", "SELECT 1 AS a"),
+        (
+            "SELECT id FROM likes JOIN people ON id = person_id WHERE id IN (FROM likes SELECT person_id)",
+            "SELECT id FROM likes JOIN people ON id = person_id",
+        ),
+        (
+            "FROM people SELECT id UNION ALL FROM likes SELECT person_id",
+            "SELECT id FROM people UNION ALL SELECT person_id FROM likes",
+        ),
+        (
+            "SELECT extract(year FROM day) AS y, trim(both ' ' FROM name) n FROM people",
+            "SELECT date_part('year', day) AS y, trim(name) n FROM people",
+        ),
+    ],
+)
+def test_from_first(session: Session, sql: str, ours: str) -> None:
+    """FROM can stand first in the default dialect, and elsewhere stays what it is."""
+    found, expected = ask(session, sql).rows, ask(session, ours).rows
+    assert sorted(map(str, found)) == sorted(map(str, expected))
+
+
+def test_parameters_keep_their_order(session: Session) -> None:
+    """Parameters that would change places are refused."""
+    with pytest.raises(UnsupportedError, match=r"write \$1"):
+        session.describe("FROM people SELECT id + ? WHERE id = ?")

@@ -1,0 +1,278 @@
+"""AI functions as vendors spell them do what ours do; what would do something else names the line to write."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from flightllm.dialect import rewrite
+from flightllm.errors import FlightLLMError, SqlError
+from flightllm.session import Session
+from tests.databases import ask, small_database
+from tests.dialect.places import EMPTY
+
+_PERSONAL = (
+    "['name', 'email', 'phone number', 'date of birth', 'gender', 'age', 'address', 'national id', 'passport',"
+    " 'tax identifier', 'payment card data', 'driver''s license', 'IP address']"
+)
+_ASKED = (
+    '{"type": "object", "properties": {"thing": {"type": ["string", "null"], "maxLength": 200, "description":'
+    ' "What is liked?"}}, "required": ["thing"]}'
+)
+_TYPED = (
+    '{"type": "object", "properties": {"thing": {"type": "string"}, "n": {"type": "integer"}}, "required":'
+    ' ["thing", "n"]}'
+)
+_VALUE = '{{"type": "object", "properties": {{"value": {{"type": "{}"}}}}, "required": ["value"]}}'
+
+SNOWFLAKE = [
+    ("AI_FILTER(PROMPT('Is it tea? {0}', note))", "ai_filter('Is it tea? {note}', note)"),
+    ("AI_CLASSIFY(note, ['a', 'b']):labels[0]", "ai_classify(note, ['a', 'b'])"),
+    ("AI_CLASSIFY(note, ['a', 'b']):labels[0]::string", "ai_classify(note, ['a', 'b'])"),
+    ("(AI_CLASSIFY(note, ['a', 'b'])):labels[0]", "ai_classify(note, ['a', 'b'])"),
+    (
+        "AI_CLASSIFY(note, [{'label': 'a', 'description': 'tea'}, {'label': 'b'}])",
+        "ai_classify(note, [{'label': 'a', 'description': 'tea'}, {'label': 'b'}])",
+    ),
+    (
+        "AI_CLASSIFY(note, ['a', 'b'], {'output_mode': 'multi'}):labels",
+        "ai_classify(note, ['a', 'b'], multi => true)",
+    ),
+    (
+        "AI_CLASSIFY(note, ['a', 'b'], {'output_mode': 'multi'}):labels[0]",
+        "ai_classify(note, ['a', 'b'], multi => true)[1]",
+    ),
+    (
+        "AI_CLASSIFY(note, ['a', 'b'], {'task_description': 'It''s short.', 'output_mode': 'single'})",
+        "ai_classify(note, ['a', 'b'], instructions => 'It''s short.')",
+    ),
+    ("AI_COMPLETE('default', 'Sum up: ' || note)", "ai_gen('Sum up: ' || note)"),
+    ("AI_COMPLETE('default', PROMPT('Sum up: {0}', note))", "ai_gen('Sum up: {note}', note)"),
+    (
+        "AI_COMPLETE('default', 'Sum up: ' || note, {'temperature': 0, 'max_tokens': 9, 'guardrails': FALSE})",
+        "ai_gen('Sum up: ' || note, max_tokens => 9)",
+    ),
+    (
+        "AI_COMPLETE(model => 'default', prompt => 'Sum up: ' || note, model_parameters => {'max_tokens': 9})",
+        "ai_gen('Sum up: ' || note, max_tokens => 9)",
+    ),
+    (
+        (
+            "AI_COMPLETE(model => 'default', prompt => 'Sum up: ' || note, response_format => {'type': 'json',"
+            " 'schema': {'type': 'object', 'properties': {'n': {'type': 'integer'}}, 'required': ['n']}})"
+        ),
+        (
+            "ai_gen('Sum up: ' || note, response_format =>"
+            """ '{"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}')"""
+        ),
+    ),
+    ("AI_REDACT(note, ['NAME', 'EMAIL'])", "ai_mask(note, ['NAME', 'EMAIL'])"),
+    ("AI_REDACT(note)", f"ai_mask(note, {_PERSONAL})"),
+    ("AI_EXTRACT(text => note, responseFormat => ['thing', 'mood'])", "ai_extract(note, ['thing', 'mood'])"),
+    (
+        "AI_EXTRACT(text => note, responseFormat => {'thing': 'What is liked?'}):response.thing",
+        f"ai_extract(note, '{_ASKED}').thing",
+    ),
+    (
+        "AI_EXTRACT(text => note, responseFormat => [['thing', 'What is liked?']]):response:thing::string",
+        f"ai_extract(note, '{_ASKED}').thing",
+    ),
+    ("AI_EXTRACT(note, ['thing']):response", "ai_extract(note, ['thing'])"),
+    ("AI_TRANSLATE(note, 'fr', 'en')", "ai_translate(note, 'en')"),
+    ("AI_SENTIMENT(note):categories[0].sentiment::varchar", "ai_sentiment(note)"),
+    ("SNOWFLAKE.CORTEX.COMPLETE('default', 'Sum up: ' || note)", "ai_gen('Sum up: ' || note)"),
+    ("SNOWFLAKE.CORTEX.TRY_COMPLETE('default', 'Sum up: ' || note)", "ai_gen('Sum up: ' || note)"),
+    ("SNOWFLAKE.CORTEX.SUMMARIZE(note)", "ai_summarize(note)"),
+    ("snowflake.cortex.translate(note, 'en', 'fr')", "ai_translate(note, 'fr')"),
+    ("SNOWFLAKE.CORTEX.CLASSIFY_TEXT(note, ['a', 'b']):label", "ai_classify(note, ['a', 'b'])"),
+    ("SNOWFLAKE.CORTEX.AI_FILTER(PROMPT('Is it tea? {0}', note))", "ai_filter('Is it tea? {note}', note)"),
+    ("SNOWFLAKE.CORTEX.AI_CLASSIFY(note, ['a', 'b']):labels[0]", "ai_classify(note, ['a', 'b'])"),
+]
+BIGQUERY = [
+    ("AI.IF(('Is it tea? ', note))", "ai_if('Is it tea? ' || note)"),
+    ("AI.IF(prompt => ('Is it tea? ', note), connection_id => 'us.c')", "ai_if('Is it tea? ' || note)"),
+    ("AI.IF(STRUCT('Is it tea? ', note))", "ai_if('Is it tea? ' || note)"),
+    ("AI.IF((name, ' is glad: ', upper(note), id + 1))", "ai_if(name || ' is glad: ' || upper(note) || (id + 1))"),
+    ("AI.IF((id, score, ' is a lot'))", "ai_if('' || id || score || ' is a lot')"),
+    ("AI.SCORE(('How glad? ', note))", "ai_score('How glad? ' || note)"),
+    ("AI.CLASSIFY(note, categories => ['a', 'b'])", "ai_classify(note, ['a', 'b'])"),
+    ("AI.CLASSIFY(note, ['a', 'b'], output_mode => 'multi')", "ai_classify(note, ['a', 'b'], multi => true)"),
+    (
+        "AI.CLASSIFY(('About: ', note), categories => [('a', 'tea'), ('b', 'rain')])",
+        "ai_classify('About: ' || note, [('a', 'tea'), ('b', 'rain')])",
+    ),
+    ("AI.GENERATE(('Sum up: ', note)).result", "ai_gen('Sum up: ' || note)"),
+    ("(AI.GENERATE(('Sum up: ', note))).result", "ai_gen('Sum up: ' || note)"),
+    ("AI.GENERATE(('Sum up: ', note), endpoint => 'default').result", "ai_gen('Sum up: ' || note)"),
+    (
+        "AI.GENERATE(('Sum up: ', note), output_schema => 'thing STRING, n INT64').thing",
+        f"ai_gen('Sum up: ' || note, response_format => '{_TYPED}').thing",
+    ),
+    ("AI.GENERATE_BOOL(('Is it tea? ', note)).result", "ai_filter('Is it tea? ' || note)"),
+    (
+        "AI.GENERATE_INT(('How many? ', note)).result",
+        f"ai_gen('How many? ' || note, response_format => '{_VALUE.format('integer')}').value",
+    ),
+    (
+        "AI.GENERATE_DOUBLE(('How many? ', note)).result",
+        f"ai_gen('How many? ' || note, response_format => '{_VALUE.format('number')}').value",
+    ),
+    (
+        "AI.GENERATE_INT(AI.GENERATE_INT(('How many? ', note)))",
+        (
+            f"ai_gen(ai_gen('How many? ' || note, response_format => '{_VALUE.format('integer')}').value,"
+            f" response_format => '{_VALUE.format('integer')}').value"
+        ),
+    ),
+    (
+        "AI.IF(('Is it good? ', AI.GENERATE(('Sum up: ', note)).result))",
+        "ai_if('Is it good? ' || ai_gen('Sum up: ' || note))",
+    ),
+]
+DATABRICKS = [
+    ("ai_query('default', 'Sum up: ' || note)", "ai_gen('Sum up: ' || note)"),
+    ("ai_query(endpoint => 'default', request => 'Sum up: ' || note)", "ai_gen('Sum up: ' || note)"),
+    (
+        "ai_query('default', 'Sum up: ' || note, modelParameters => named_struct('max_tokens', 9))",
+        "ai_gen('Sum up: ' || note, max_tokens => 9)",
+    ),
+    (
+        "ai_query('default', 'Sum up: ' || note, returnType => 'STRUCT<thing: STRING, n: INT>')",
+        f"ai_gen('Sum up: ' || note, response_format => '{_TYPED}')",
+    ),
+    ("ai_query('default', 'Sum up: ' || note, returnType => 'STRING')", "ai_gen('Sum up: ' || note)"),
+    (
+        "ai_query('default', 'Sum up: ' || note, failOnError => true)",
+        "ai_gen('Sum up: ' || note, on_error => 'fail')",
+    ),
+    ("ai_classify(note, ARRAY('a', 'b'))", "ai_classify(note, ['a', 'b'])"),
+    ("ai_analyze_sentiment(note)", "ai_sentiment(note)"),
+    ("ai_extract(note, ARRAY('thing', 'mood'))", "ai_extract(note, ['thing', 'mood'])"),
+    ("ai_mask(note, ARRAY('person', 'email'))", "ai_mask(note, ['person', 'email'])"),
+    ("ai_summarize(note, 20)", "ai_summarize(note, max_words => 20)"),
+    ("ai_summarize(note, 0)", "ai_summarize(note)"),
+]
+REFUSED = [
+    ("AI_AGG(note, 'What do they like?')", "ai_gen('What do they like?', texts => string_agg(note, ' '))"),
+    ("AI_SUMMARIZE_AGG(note)", "ai_summarize(string_agg(note, ' '))"),
+    ("AI_SENTIMENT(note, ['price', 'taste'])", "ai_classify(note, ['positive', 'negative', 'neutral', 'mixed']"),
+    ("AI_CLASSIFY(note, ['a', 'b']):labels", "write :labels[0]"),
+    ("AI_CLASSIFY(note, ['a', 'b']):label", ":label leads nowhere"),
+    ("AI_CLASSIFY(note, ['a', 'b'], {'colour': 'red'})", "the option 'colour' is not known here"),
+    ("AI_COMPLETE('default', note, {'guardrails': TRUE})", "the option 'guardrails' is not known here"),
+    ("AI_EMBED('e5', note)", "ai_embed(note)"),
+    ("AI_COUNT_TOKENS('ai_complete', 'llama', note)", "ai_count_tokens(note)"),
+    ("SNOWFLAKE.CORTEX.SENTIMENT(note)", "ai_score('How positive is it?', note, low => -1, high => 1)"),
+    ("SNOWFLAKE.CORTEX.EXTRACT_ANSWER(note, 'Who?')[0]:answer", "ai_gen('Who?', note)"),
+    ("SNOWFLAKE.CORTEX.EMBED_TEXT_768('e5', note)", "ai_embed(note)"),
+    ("SNOWFLAKE.CORTEX.COUNT_TOKENS('llama', note)", "ai_count_tokens(note)"),
+    ("AI.SCORE(('How glad, from 1 to 5? ', note))", "low => 1, high => 5"),
+    ("AI.GENERATE(('Sum up: ', note)).full_response", "leave it out"),
+    ("AI.GENERATE(('Sum up: ', note), output_schema => 'thing')", "response_format => with a JSON Schema"),
+    ("AI.GENERATE(('Sum up: ', note), model_params => JSON '{}').result", "temperature =>"),
+    ("AI.IF(('Is it tea? ', note), optimization_mode => 'MINIMIZE_COST')", "leave it out"),
+    ("AI.IF(STRUCT('Is it tea? ' AS a, note AS b))", "write ('a text', column)"),
+    ("AI.EMBED(note)", "ai_embed(note)"),
+    ("ai_query('default', note, failOnError => false)", "on_error => 'struct'"),
+    ("ai_query('default', note, returnType => 'INT')", "CAST what the call returns"),
+]
+TABLES = [
+    (
+        "AI.GENERATE_TABLE(MODEL m, (SELECT note AS prompt FROM people), STRUCT('a STRING' AS output_schema))",
+        (
+            "SELECT *, ai_gen(prompt, response_format => ['field']) AS answer FROM (SELECT note AS prompt FROM people)"
+            " AS asked"
+        ),
+    ),
+    ("ai_forecast(TABLE(people), horizon => '2025-01-01')", "no model here forecasts"),
+]
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """Open the small tables on the fake engine, whose answers tell prompts apart."""
+    database = small_database(tmp_path_factory.mktemp("vendors"))
+    yield database.session()
+    database.close()
+
+
+def _answers(session: Session, expression: str) -> list[object]:
+    query = f"SELECT id, {expression} AS answer FROM people ORDER BY id"
+    return [row["answer"] for row in ask(session, query).rows]
+
+
+@pytest.mark.parametrize(("pasted", "ours"), [*SNOWFLAKE, *BIGQUERY, *DATABRICKS])
+def test_does_what_ours_does(session: Session, pasted: str, ours: str) -> None:
+    """A vendor's spelling gives each row the answer that ours gives, NULL where its text is NULL."""
+    found = _answers(session, pasted)
+    assert found == _answers(session, ours)
+    assert any(answer is not None for answer in found)
+    assert found[3] is None  # its note is
+
+
+@pytest.mark.parametrize(("pasted", "line"), REFUSED)
+def test_refused_with_the_line(session: Session, pasted: str, line: str) -> None:
+    """What would give other values is refused, at its place, with what to write."""
+    with pytest.raises(FlightLLMError) as error:
+        session.execute(f"SELECT id,\n  {pasted} FROM people")
+    assert line in str(error.value)
+    assert " at 2:3" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "line", sorted({line for _, line in REFUSED if line[-1] == ")" and line[:4] in {"ai_g", "ai_s", "ai_c"}})
+)
+def test_lines_run(session: Session, line: str) -> None:
+    """The line that a refusal names runs as it stands."""
+    aggregate = "string_agg" in line
+    found = ask(session, f"SELECT {line} AS a FROM people {'GROUP BY name' if aggregate else ''}").rows
+    assert len(found) == (6 if aggregate else 9)
+
+
+@pytest.mark.parametrize(("pasted", "line"), TABLES)
+def test_refused_in_from(session: Session, pasted: str, line: str) -> None:
+    """Functions that make tables are refused with what to write."""
+    with pytest.raises(FlightLLMError) as error:
+        session.execute(f"SELECT * FROM {pasted}")
+    assert line in str(error.value)
+    if line.startswith("SELECT"):
+        assert len(ask(session, line).rows) == 9
+
+
+@pytest.mark.parametrize(
+    "pasted", ["AI.GENERATE(('Sum up: ', note)).result", "AI_CLASSIFY(note, ['a', 'b']):labels[0]"]
+)
+def test_kept_in_views_and_changes(session: Session, pasted: str) -> None:
+    """A view, a table and an UPDATE take vendors' spellings too."""
+    session.update(f"CREATE OR REPLACE VIEW v AS SELECT id, {pasted} AS a FROM people")
+    session.update(f"CREATE OR REPLACE TABLE kept AS SELECT id, note, {pasted} AS a FROM people")
+    expected = _answers(session, pasted)
+    for table in ("v", "kept"):
+        assert [row["a"] for row in ask(session, f"SELECT a FROM {table} ORDER BY id").rows] == expected
+    session.update("UPDATE kept SET a = NULL")
+    session.update(f"UPDATE kept SET a = {pasted}")
+    assert [row["a"] for row in ask(session, "SELECT a FROM kept ORDER BY id").rows] == expected
+
+
+def test_errors_keep_their_place(session: Session) -> None:
+    """An error after a rewritten call says where it is in the text as sent."""
+    sql = "SELECT AI.IF(prompt => ('Is it tea? ', note), connection_id => 'us.x'), ai_nothing(1) FROM people"
+    with pytest.raises(SqlError, match=f"1:{sql.index('ai_nothing') + 1} "):
+        session.execute(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "INSERT INTO ai.score (a, b) VALUES (1, 2)",
+        "CREATE VECTOR INDEX i ON ai.score (body)",
+        "CREATE TABLE ai.score (a INT)",
+        "SELECT ai.score FROM ai WHERE ai.score > (1)",
+        "SELECT ai_filter('Is it? {a}', a) FROM t",
+        "SELECT 'AI.IF((1, 2))', \"AI.IF\" FROM t",
+        "SELECT ai_classify(t, ['a', 'b'])['x'] FROM t",
+        "SELECT [AI_ONE:1]",
+    ],
+)
+def test_leaves_alone(sql: str) -> None:
+    """Tables and columns of such names, and our own spelling, stay as they are."""
+    assert rewrite(sql, EMPTY).text == sql
