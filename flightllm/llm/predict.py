@@ -250,8 +250,8 @@ class PredictingEngine:
             alike = sorted(self._learned.alike(asked))
             return salt, _one_of(alike or parameters.constraint.options), self._reported_tokens
         if parameters.constraint is None:
-            mean = self._learned.length(asked[0], parameters.max_tokens)
-            length = parameters.max_tokens if mean is None else max(1, round(mean))
+            usual = self._learned.length(asked[0], parameters.max_tokens)
+            length = parameters.max_tokens if usual is None else max(1, round(usual))
             return salt, answerer(None), lambda _: length
         return salt, answerer(parameters.constraint), lambda text: self._engine.count_tokens(text) + 1
 
