@@ -132,7 +132,7 @@ FORMATS: Final[Mapping[str, PromptFormat]] = {
     )
 }
 """The formats by name."""
-INSTRUCT: Final = FORMATS["fenced"]
+INSTRUCT: Final = FORMATS["system"]
 """The format for instruct models, see `bench.prompts`."""
 
 
