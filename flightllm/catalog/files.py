@@ -32,7 +32,7 @@ FORMATS = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
-_SEPARATORS = (";", "\t", "|")
+_SEPARATORS = (";", "\t", "|", ",")
 _NO_FILES = "Cannot infer schema from an empty location"
 
 
@@ -58,6 +58,18 @@ class FileTable:
         """Return what seems to separate columns that are read as one, if these are CSV files; None as a rule."""
         only = self.stored.names[0] if len(self.stored) == 1 else ""
         return next((mark for mark in _SEPARATORS if mark in only), None)
+
+    def check_separator(self, csv: CsvOptions) -> None:
+        """Refuse CSV files that are read as one column, unless `csv` says what separates the columns.
+
+        Raises:
+            InvalidInputError: something seems to separate the columns.
+        """
+        if csv.delimiter is None and self.separator is not None:
+            raise InvalidInputError(
+                f"its one column is {self.schema.names[0]!r}: {self.separator!r} seems to separate the columns; name"
+                " the delimiter by the option delimiter"
+            )
 
 
 def open_file(name: str, path: Path) -> FileTable:

@@ -2,7 +2,7 @@
 
 import csv
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from itertools import product
@@ -55,21 +55,28 @@ def dialect_of(sample: str, known: CsvOptions, *, whole: bool) -> Dialect:
 
 
 def _score(dialect: Dialect, sample: str, *, whole: bool) -> tuple[float, int]:
-    """Return the share of rows as wide as the first one, and that width."""
-    widths = list[int]()
+    """Return the share of rows that fit the first one, and its width without an empty cell at its end."""
+    first, fitting = list[str](), list[bool]()
     rows, valid = dialect.rows(StringIO(sample, newline="")), True
     try:
         for row in rows:
+            first = first or row
             if row:
-                widths.append(len(row) - (len(row) > 1 and not row[-1]))
-            if len(widths) == _MOST_ROWS:
+                fitting.append(row_fits(row, first))
+            if len(fitting) == _MOST_ROWS:
                 break
     except csv.Error as error:
         valid = not whole and UNENDED in str(error)  # the sample ends inside quotes
     else:
-        if not whole and len(widths) < _MOST_ROWS:
-            widths = widths[:-1]  # cut off
-    if not widths or widths[0] == 1:
+        if not whole and len(fitting) < _MOST_ROWS:
+            fitting = fitting[:-1]  # cut off
+    if not fitting or len(first) == 1:
         return (_ONE_COLUMN, 1)
-    share = sum(width == widths[0] for width in widths) / len(widths)
-    return (share if valid else share / 4, widths[0])
+    share = sum(fitting) / len(fitting)
+    return (share if valid else share / 4, len(first) - (not first[-1]))
+
+
+def row_fits(row: Sequence[str], first: Sequence[str]) -> bool:
+    """Tell whether a row is as wide as the first one, but for a delimiter at the end of either line."""
+    more = len(row) - len(first)
+    return not more or (more == 1 and not row[-1]) or (more == -1 and bool("".join(row).strip()) and not first[-1])

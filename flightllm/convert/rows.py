@@ -11,7 +11,7 @@ from typing import Self
 import pyarrow as pa
 
 from flightllm.convert.compressed import ending, open_bytes
-from flightllm.convert.dialects import SAMPLE, UNENDED, Dialect, dialect_of
+from flightllm.convert.dialects import SAMPLE, UNENDED, Dialect, dialect_of, row_fits
 from flightllm.convert.encodings import encoding_of
 from flightllm.convert.options import CsvOptions
 from flightllm.errors import InvalidInputError
@@ -92,7 +92,7 @@ class CsvRows:
         width, nulls = len(self.first), self.nulls
         start = self._reader.line_num + 1
         for row in self._rows():
-            if len(row) != width and not self._fit(row, width):
+            if len(row) != width and not self._fit(row):
                 raise InvalidInputError(
                     f"line {start} has {_count(len(row), 'column')} where the first line has {width}"
                     f" ({self._separated}): quote values that hold {self.dialect.delimiter!r} or line breaks"
@@ -101,13 +101,11 @@ class CsvRows:
                 yield [None if value in nulls else value for value in row]
             start = self._reader.line_num + 1
 
-    @staticmethod
-    def _fit(row: list[str], width: int) -> bool:
+    def _fit(self, row: list[str]) -> bool:
         """Tell whether a row holds nothing beyond its width, or nothing at all; mends it."""
-        if len(row) == width + 1 and not row[-1]:  # a delimiter at the end of the line
-            row.pop()
-        elif not row and width == 1:  # the only column is NULL
-            row.append("")
+        width = len(self.first)
+        if row_fits(row, self.first) or (not row and width == 1):  # a delimiter ends one line; the only column is NULL
+            row[width:] = [""] * (width - len(row))
         elif len(row) <= 1 and not "".join(row).strip():
             row.clear()
         else:

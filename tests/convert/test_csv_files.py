@@ -40,6 +40,8 @@ def converted(path: Path, content: str | bytes, encoding: str = "utf-8", **optio
         ('a,b\n1,5" pipe\n', [{"a": 1, "b": '5" pipe'}]),
         ("a;b;\n1;2;\n", [{"a": 1, "b": 2}]),
         ("a;b\n1;2;\n", [{"a": 1, "b": 2}]),
+        ("a;b;\n1;2\n", [{"a": 1, "b": 2}]),
+        ("a;b;\n1;2;\n3;4\n", [{"a": 1, "b": 2}, {"a": 3, "b": 4}]),
         ("a,b\n1,2\n\n  \n3,4\n", [{"a": 1, "b": 2}, {"a": 3, "b": 4}]),
         ("a,b\n1,NULL\nNA,\n", [{"a": "1", "b": "NULL"}, {"a": "NA", "b": None}]),
         ("a,b\nx\x0by\u2028z\x85,1\n", [{"a": "x\x0by\u2028z\x85", "b": 1}]),
@@ -54,6 +56,14 @@ def converted(path: Path, content: str | bytes, encoding: str = "utf-8", **optio
 def test_dialects(tmp_path: Path, content: str, rows: list[dict[str, Any]]) -> None:
     """Delimiters, quotes, line ends, headers and NULLs are found by looking."""
     assert converted(tmp_path / "t.csv", content)[0].to_pylist() == rows
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_an_empty_last_column(tmp_path: Path, delimiter: str) -> None:
+    """A column whose cells are all empty is one, so that the others stay apart."""
+    content = "id,name,comment\n" + "".join(f"{number},x,\n" for number in range(30))
+    table, _ = converted(tmp_path / "t.csv", content.replace(",", delimiter))
+    assert table.to_pydict() == {"id": [*range(30)], "name": ["x"] * 30, "comment": [None] * 30}
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252"])
