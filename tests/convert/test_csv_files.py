@@ -83,6 +83,23 @@ def test_other_alphabets(tmp_path: Path, text: str, encoding: str) -> None:
     assert f"read as {encoding}" in notes[0]
 
 
+@pytest.mark.parametrize(("end", "byte"), [(b"9,\xff\n1,x\n", "0xff"), (b"9,M\xc3", "0xc3")])
+def test_a_wrong_byte(tmp_path: Path, end: bytes, byte: str) -> None:
+    """UTF-8 with one wrong byte is refused with the line, and read in the encoding that an option names."""
+    content = b"id,name\n" + "1,Müller Łódź\n".encode() * 200_000 + end
+    with pytest.raises(InvalidInputError, match=f"line 200002 has the byte {byte}.* by the option encoding"):
+        converted(tmp_path / "t.csv", content)
+    convert_csv([tmp_path / "t.csv"], CsvOptions.of({"encoding": "latin-1"}), tmp_path / "rows.parquet")
+    assert pq.read_table(tmp_path / "rows.parquet")["name"][0].as_py().startswith("MÃ¼ller")
+
+
+def test_a_wrong_byte_far_behind(tmp_path: Path) -> None:
+    """Umlauts of UTF-8 count wherever a chunk of the file ends, also where one is cut there."""
+    content = b"t\n" + b"x" * ((1 << 20) - 3) + "ü\n".encode() + b"x\n" * 10 + b"\xff\n"
+    with pytest.raises(InvalidInputError, match="line 13 has the byte 0xff"):
+        converted(tmp_path / "t.csv", content)
+
+
 def test_types(tmp_path: Path) -> None:
     """A column has the narrowest type of all values; codes, telephone numbers and long numbers stay texts."""
     header = "zip,day,at,fine,zone,long,real,ok,phone,mixed\n"
