@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flightllm.convert.columns import column_names, numbered
+from flightllm.convert.headers import is_header
 from flightllm.convert.kinds import ColumnKinds, cast
 from flightllm.convert.options import CsvOptions
 from flightllm.convert.rows import CsvRows
@@ -84,9 +85,11 @@ class _Texts:
         self._kinds = [ColumnKinds() for _ in rows.first]
         first = _row(rows.first, rows.nulls)
         self._writer = pa.ipc.new_stream(sink, first.schema)
+        below = None
         for chunk in _chunks(rows):
             self._put(chunk)
-        self._header = _is_header(first, self._kinds) if self._known.header is None else self._known.header
+            below = below or chunk
+        self._header = is_header(first, self._kinds, below) if self._known.header is None else self._known.header
         if self._header:
             return
         self._late = first
@@ -139,19 +142,6 @@ class _Texts:
         ):
             for batch in chain([] if self._late is None else [self._late], stream):
                 writer.write_batch(_typed(batch, left, schema))
-
-
-def _is_header(first: pa.RecordBatch, kinds: Sequence[ColumnKinds]) -> bool:
-    """Tell whether a first row is one of names: its cells do not have the types of their columns, or these are texts.
-
-    Without another row it is one unless each of its cells has a type.
-    """
-    alone = [ColumnKinds() for _ in kinds]
-    for kind, column in zip(alone, first.columns, strict=True):
-        kind.see(column)
-    others = any(kind.filled for kind in kinds)
-    typed = [place for place, kind in enumerate(kinds) if kind.type != pa.string() or not others]
-    return not typed or any(alone[place].type == pa.string() for place in typed)
 
 
 def _typed(batch: pa.RecordBatch, left: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
