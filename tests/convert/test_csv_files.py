@@ -120,6 +120,44 @@ def test_types(tmp_path: Path) -> None:
     assert table["mixed"].to_pylist() == [1, None]
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["12345678901234567.89", "1.5"],
+        ["-0.0123456789012345678", "1.5"],
+        ["1.5", "1234567890123456"],
+        ["1.5", "1.2345678901234567e-99999999999999999999"],
+        ["10E5", "20E3"],
+        ["10e5", "1.5"],
+        ["123e4567", "1"],
+        ["1.5", "1.0e400"],
+        ["1.5", "1e+400"],
+        ["Nan", "Inf"],
+        ["nan", "nan"],
+    ],
+)
+def test_numbers_that_are_texts(tmp_path: Path, cells: list[str]) -> None:
+    """Numbers that a DOUBLE would change, codes with an E, and names such as Nan stay texts."""
+    table, _ = converted(tmp_path / "t.csv", "key;value\n" + "".join(f"k;{cell}\n" for cell in cells))
+    assert table["value"].to_pylist() == cells
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["1.5e5", "1e-3"],
+        ["1e+5", "2"],
+        ["nan", "-inf", "1.5"],
+        ["0.00000012345678901234", "123456789012.345"],
+        ["0.30000000000000004", "0.10000000000000001", "1.000000000000000056e-01", "-1.2345678901234568e-05"],
+    ],
+)
+def test_numbers(tmp_path: Path, cells: list[str]) -> None:
+    """NaN beside numbers, DOUBLEs as programs write them, and exponents with a dot or a sign are numbers."""
+    table, _ = converted(tmp_path / "t.csv", "key;value\n" + "".join(f"k;{cell}\n" for cell in cells))
+    assert list(map(repr, table["value"].to_pylist())) == list(map(repr, map(float, cells)))
+
+
 def test_a_text_far_down(tmp_path: Path) -> None:
     """A text after thousands of numbers makes the column one of texts; no row is lost, and none is changed."""
     values = [*map(str, range(5_000)), "n/a", *map(str, range(20_000))]
