@@ -50,7 +50,7 @@ class CsvRows:
         except UnicodeError as error:
             raise self._not_text(error) from error
         if start and known.delimiter is None and ending(path) == ".tsv":
-            self.dialect = Dialect("\t", known.quote or '"', known.escape)
+            self.dialect = Dialect("\t", '"' if known.quote is None else known.quote, known.escape)
         else:
             self.dialect = dialect_of(start, known, whole=len(start) < SAMPLE)
         self._reader = self.dialect.rows(chain(self._rest_of_line(start), self._file))
@@ -117,6 +117,13 @@ class CsvRows:
         found = "; the option delimiter says another" if self.dialect.guessed else ""
         return f"{self.dialect.delimiter!r} separates them{found}"
 
+    @property
+    def _requoted(self) -> str:
+        mark = self.dialect.quote
+        if not mark:
+            return "write an escape twice where it stands at the end"
+        return f"double each {mark} inside quotes, or say quote '' if {mark} quotes nothing"
+
     def _rows(self) -> Iterator[list[str]]:
         start = self._reader.line_num + 1
         try:
@@ -125,7 +132,7 @@ class CsvRows:
                 start = self._reader.line_num + 1
         except csv.Error as error:
             wrong = "a quote is never closed" if UNENDED in str(error) else f"quotes are wrong ({error})"
-            raise InvalidInputError(f"line {start}: {wrong}; double each {self.dialect.quote} inside quotes") from error
+            raise InvalidInputError(f"line {start}: {wrong}; {self._requoted}") from error
         except UnicodeError as error:
             raise self._not_text(error) from error
         except DAMAGED as error:

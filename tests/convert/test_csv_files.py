@@ -212,6 +212,46 @@ def test_options_go_before_looking(tmp_path: Path) -> None:
     assert table.to_pydict() == {"1": [2, 3], "NA": [None, None]}
 
 
+def test_no_quotes(tmp_path: Path) -> None:
+    """An empty quote says that each quote is a letter, whatever the delimiter and the name's ending."""
+    for name, delimiter in (("t.csv", ","), ("t.tsv", "\t")):
+        content = 'a,b\n"1,"x\n2,y"\n'.replace(",", delimiter)
+        assert converted(tmp_path / name, content, quote="")[0].to_pydict() == {"a": ['"1', "2"], "b": ['"x', 'y"']}
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        ("a,b\n1,'tis the season\n2,'x'\n3,'y, z\n", None),
+        ("a,b\r1,'x, it''s'\r2,y\r", ["x, it's", "y"]),
+        ("a,b\n1,'x\n2,y'\n", ["'x", "y'"]),
+        ("a,b\n1,\"x\"\n2,'y'\n", ["x", "'y'"]),
+        ('a,b\n1,"he said \\"hi\\", ok"\n2,"C:\\new"\n3,\\N\n', ['he said "hi", ok', "C:\\new", "\\N"]),
+        ('a,b\n1,"C:\\"\n2,D:\\\n', ["C:\\", "D:\\"]),
+        ('b\n"say \\"hi\\""\n', ['say "hi"']),
+    ],
+)
+def test_quotes_and_escapes(tmp_path: Path, content: str, texts: list[str] | None) -> None:
+    """A single quote quotes whole cells alone, and a backslash escapes quotes alone, and only if it must."""
+    if texts is None:
+        with pytest.raises(InvalidInputError, match="line 4 has 3 columns"):
+            converted(tmp_path / "t.csv", content)
+    else:
+        assert converted(tmp_path / "t.csv", content)[0]["b"].to_pylist() == texts
+
+
+def test_one_backslash_in_a_long_file(tmp_path: Path) -> None:
+    """A backslash at the end of a quoted cell is no escape because a row far behind has another width."""
+    content = 'a,b\n1,"C:\\"\n' + "2,y\n" * 100 + "3\n" + "4,z\n" * 100_000
+    with pytest.raises(InvalidInputError, match="line 103 has 1 column where"):
+        converted(tmp_path / "t.csv", content)
+
+
+def test_an_escape_that_is_the_quote(tmp_path: Path) -> None:
+    """An escape that is the quote itself says that quotes are doubled."""
+    assert converted(tmp_path / "t.csv", 'a,b\n1,"x""y"\n', escape='"')[0]["b"].to_pylist() == ['x"y']
+
+
 _TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
 
 
