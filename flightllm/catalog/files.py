@@ -229,7 +229,7 @@ def _csv_options(suffix: str, schema: pa.Schema | None, csv: CsvOptions) -> CsvR
     Raises:
         UnsupportedError: it cannot.
     """
-    if csv.encoding not in {None, "utf-8"}:
+    if csv.encoding not in {None, "utf-8", "utf-8-sig"}:
         raise UnsupportedError("CSV files in an object store are read as UTF-8: copy the files, or write them anew")
     if csv.quote == "":
         raise UnsupportedError("CSV files in an object store are read with quotes: name a character, or copy the files")

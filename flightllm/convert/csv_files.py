@@ -66,18 +66,24 @@ class _Texts:
     def add(self, path: Path, sink: pa.NativeFile) -> None:
         """Add the rows of a file."""
         with CsvRows(path, self._known) as rows:
-            if not any(cell.strip() for cell in rows.first):
-                raise InvalidInputError("it holds no columns: its first line is empty")
-            if self._known.encoding is None and not rows.encoding.startswith("utf"):
-                self._note(f"read as {rows.encoding}; if letters are wrong, the option encoding says another")
-            if self._writer is None:
-                self._begin(rows, sink)
-                return
-            order = self._order(rows.first)
-            if not self._header:
-                self._put(_row(rows.first, rows.nulls))
-            for chunk in _chunks(rows):
-                self._put(pa.RecordBatch.from_arrays([chunk.column(place) for place in order], schema=chunk.schema))
+            try:
+                self._add(rows, sink)
+            except UnicodeError as error:  # half a character, which some encodings let through
+                raise rows.not_text(error) from error
+
+    def _add(self, rows: CsvRows, sink: pa.NativeFile) -> None:
+        if not any(cell.strip() for cell in rows.first):
+            raise InvalidInputError("it holds no columns: its first line is empty")
+        if self._known.encoding is None and not rows.encoding.startswith("utf"):
+            self._note(f"read as {rows.encoding}; if letters are wrong, the option encoding says another")
+        if self._writer is None:
+            self._begin(rows, sink)
+            return
+        order = self._order(rows.first)
+        if not self._header:
+            self._put(_row(rows.first, rows.nulls))
+        for chunk in _chunks(rows):
+            self._put(pa.RecordBatch.from_arrays([chunk.column(place) for place in order], schema=chunk.schema))
 
     def _begin(self, rows: CsvRows, sink: pa.NativeFile) -> None:
         """Take the columns of the first file, and decide whether its first row has their names."""

@@ -86,7 +86,7 @@ def _encoding(given: Mapping[str, str]) -> str | None:
         raise InvalidInputError(
             f"encoding: {given['encoding']!r} is unknown; write utf-8, utf-16, latin-1, cp1252 or another one of Python"
         ) from error
-    return found.name
+    return "utf-8-sig" if found.name == "utf-8" else found.name
 
 
 def _truth(given: Mapping[str, str], name: str) -> bool | None:

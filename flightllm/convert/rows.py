@@ -16,6 +16,7 @@ from flightllm.convert.encodings import encoding_of
 from flightllm.convert.options import CsvOptions
 from flightllm.errors import InvalidInputError
 
+_MARK = "\ufeff"
 DAMAGED = (OSError, EOFError, lzma.LZMAError, pa.ArrowException)
 """What reading a compressed file raises that is damaged."""
 
@@ -48,11 +49,13 @@ class CsvRows:
         except DAMAGED as error:
             raise InvalidInputError(f"it is damaged: {error}") from error
         except UnicodeError as error:
-            raise self._not_text(error) from error
+            raise self.not_text(error) from error
+        whole = len(start) < SAMPLE
+        start = start.removeprefix(_MARK)  # in UTF-16 whose byte order is known, say
         if start and known.delimiter is None and ending(path) == ".tsv":
             self.dialect = Dialect("\t", '"' if known.quote is None else known.quote, known.escape)
         else:
-            self.dialect = dialect_of(start, known, whole=len(start) < SAMPLE)
+            self.dialect = dialect_of(start, known, whole=whole)
         self._reader = self.dialect.rows(chain(self._rest_of_line(start), self._file))
         self.nulls = {"", *known.null}
         self.first = next(self._rows(), [])
@@ -69,10 +72,11 @@ class CsvRows:
         yield from lines
         yield last + (self._file.readline() if not last.endswith("\n") else "")
 
-    def _not_text(self, error: UnicodeError) -> InvalidInputError:
+    def not_text(self, error: UnicodeError) -> InvalidInputError:
+        """Return the error to raise where bytes are no text in the encoding."""
+        reason = error.reason if isinstance(error, UnicodeDecodeError | UnicodeEncodeError) else error
         return InvalidInputError(
-            f"it is no text in {self.encoding}: {error.reason if isinstance(error, UnicodeDecodeError) else error};"
-            " name its encoding by the option encoding"
+            f"it is no text in {self.encoding}: {reason}; name its encoding by the option encoding"
         )
 
     def __enter__(self) -> Self:
@@ -134,7 +138,7 @@ class CsvRows:
             wrong = "a quote is never closed" if UNENDED in str(error) else f"quotes are wrong ({error})"
             raise InvalidInputError(f"line {start}: {wrong}; {self._requoted}") from error
         except UnicodeError as error:
-            raise self._not_text(error) from error
+            raise self.not_text(error) from error
         except DAMAGED as error:
             raise InvalidInputError(f"it is damaged after line {start - 1}: {error}") from error
 

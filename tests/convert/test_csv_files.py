@@ -240,6 +240,22 @@ def test_quotes_and_escapes(tmp_path: Path, content: str, texts: list[str] | Non
         assert converted(tmp_path / "t.csv", content)[0]["b"].to_pylist() == texts
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "UTF8", "utf-16", "utf-16-le", "utf-32-be"])
+def test_a_mark_with_an_encoding(tmp_path: Path, encoding: str) -> None:
+    """The mark at a file's start is no part of a name where an option says the encoding."""
+    (tmp_path / "t.csv").write_bytes('\ufeff"a;b";größe\nx;1\n'.encode(encoding))
+    convert_csv([tmp_path / "t.csv"], CsvOptions.of({"encoding": encoding}), tmp_path / "rows.parquet")
+    assert pq.read_table(tmp_path / "rows.parquet").to_pydict() == {"a;b": ["x"], "größe": [1]}
+
+
+@pytest.mark.parametrize("content", [b"a,b\n1,\\ud800\n", b"a,\\ud800\n1,2\n"])
+def test_half_a_character(tmp_path: Path, content: bytes) -> None:
+    """Half a character, which an encoding lets through, is refused with what to write."""
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(InvalidInputError, match=r"t.csv: it is no text in unicode.escape: .* name its encoding"):
+        convert_csv([tmp_path / "t.csv"], CsvOptions.of({"encoding": "unicode_escape"}), tmp_path / "rows.parquet")
+
+
 def test_one_backslash_in_a_long_file(tmp_path: Path) -> None:
     """A backslash at the end of a quoted cell is no escape because a row far behind has another width."""
     content = 'a,b\n1,"C:\\"\n' + "2,y\n" * 100 + "3\n" + "4,z\n" * 100_000
