@@ -85,8 +85,8 @@ class _Utf8:
             try:
                 self._decoder.decode(chunk, last)
             except UnicodeDecodeError as error:  # its object begins with what the last chunk left over: no line end
-                self._wrong = self._lines + error.object.count(b"\n", 0, error.start), error.object[error.start]
-            self._lines += chunk.count(b"\n")
+                self._wrong = self._lines + _line_ends(error.object[: error.start]), error.object[error.start]
+            self._lines += _line_ends(chunk)
         # a line that two chunks share comes together again, as nothing is put between them
         if len(self.sample) < _SAMPLE and not chunk.isascii():
             self.sample += b"\n".join(line for line in chunk.split(b"\n") if not line.isascii())
@@ -108,6 +108,10 @@ class _Utf8:
             f"line {line} has the byte 0x{byte:02x}, which is wrong in UTF-8, but most of the file is UTF-8: mend the"
             " line, or name the file's encoding by the option encoding"
         )
+
+
+def _line_ends(chunk: bytes) -> int:
+    return chunk.count(b"\n") or chunk.count(b"\r")
 
 
 def _guessed(sample: bytes) -> str:

@@ -70,7 +70,13 @@ class CsvRows:
         lines = list(io.StringIO(start, newline=""))
         last = lines.pop() if lines else ""
         yield from lines
-        yield last + (self._file.readline() if not last.endswith("\n") else "")
+        if last.endswith("\r"):  # the end of a line, of which a line feed can be a part
+            after = self._file.read(1)
+            yield last + "\n" * (after == "\n")
+            if after.strip("\n"):
+                yield from self._rest_of_line(after)
+        else:
+            yield last + (self._file.readline() if not last.endswith("\n") else "")
 
     def not_text(self, error: UnicodeError) -> InvalidInputError:
         """Return the error to raise where bytes are no text in the encoding."""

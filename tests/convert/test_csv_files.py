@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flightllm.convert.csv_files import convert_csv
+from flightllm.convert.dialects import SAMPLE
 from flightllm.convert.options import CsvOptions
 from flightllm.errors import InvalidInputError
 
@@ -177,6 +178,8 @@ def test_long_fields(tmp_path: Path) -> None:
     [
         ("", "it holds no columns: its first line is empty"),
         ("\n\n", "it holds no columns"),
+        ("\na,b\n1,2\n", "it holds no columns: .* delete empty lines before the names"),
+        ("a,ö\r1,2\r".encode() + b"1,\xff\r", "line 3 has the byte 0xff"),
         ('a,b,c\n1,"x\ny",2\n3,4\n', r"line 4 has 2 columns where the first line has 3 \(',' separates them"),
         ('a,b\n1,"x\ny"\n3,4,5\n', "line 4 has 3 columns where the first line has 2"),
         ('a,b\n1,"abc\n2,z\n3,k\n', 'line 2: a quote is never closed; double each "'),
@@ -246,6 +249,15 @@ def test_a_mark_with_an_encoding(tmp_path: Path, encoding: str) -> None:
     (tmp_path / "t.csv").write_bytes('\ufeff"a;b";größe\nx;1\n'.encode(encoding))
     convert_csv([tmp_path / "t.csv"], CsvOptions.of({"encoding": encoding}), tmp_path / "rows.parquet")
     assert pq.read_table(tmp_path / "rows.parquet").to_pydict() == {"a;b": ["x"], "größe": [1]}
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+@pytest.mark.parametrize("moved", range(6))
+def test_lines_at_the_end_of_the_sample(tmp_path: Path, end: str, moved: int) -> None:
+    """No row changes where the sample for guessing ends in or between lines, whatever ends these."""
+    lines = ["a" * (moved + 1) + ",b", *["1,2"] * (SAMPLE // 4 + 10)]
+    table, _ = converted(tmp_path / "t.csv", end.join([*lines, ""]))
+    assert (table.num_rows, table.schema.types) == (len(lines) - 1, [pa.int64(), pa.int64()])
 
 
 @pytest.mark.parametrize("content", [b"a,b\n1,\\ud800\n", b"a,\\ud800\n1,2\n"])
