@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flightllm.catalog.converted import converted_table, is_converted
+from flightllm.convert.excel import ENDINGS as SHEETS
 from flightllm.convert.options import CsvOptions
 from flightllm.errors import InvalidInputError, SqlError, UnsupportedError
 from flightllm.limits import over_limit
@@ -100,6 +101,8 @@ def _rows(location: str, csv: CsvOptions, services: Services) -> pa.Table:
     found = converted_table(place, csv, "", store.folder)
     target = Path(found.source.location if found.source else "")
     try:
+        if not place.name.lower().endswith(SHEETS):
+            found.check_separator(csv)
         _check_size(target, services)
         return pq.read_table(target)
     finally:

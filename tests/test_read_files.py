@@ -71,6 +71,10 @@ def test_what_is_refused(tmp_path: Path, folder: Path, database: Database) -> No
     ):
         with pytest.raises(FlightLLMError, match=message):
             rows(session, f"SELECT * FROM {place}")
+    (folder / "one.csv").write_text("a, b and c\n" + "x\n" * 30)
+    with pytest.raises(FlightLLMError, match="',' seems to separate the columns; name the delimiter by the option"):
+        rows(session, f"SELECT * FROM '{folder}/one.csv'")
+    assert len(rows(session, f"SELECT * FROM read_csv('{folder}/one.csv', delim => ';')")) == 30
     database.access.store.add_user(User("ann", "user"))
     for place in (f"read_csv('{x}')", f"'{x}'"):
         with pytest.raises(PermissionDeniedError, match="reading a file in FROM is for admins"):

@@ -30,11 +30,8 @@ def create_external(store: TableStore, statement: Statement, owner: str) -> None
         given |= {"path": place, "provider": found.table, "source": found.source}
     if found.needs_cast:
         raise InvalidInputError("its columns are dictionaries, views, or large texts or lists: write them as Parquet")
-    if wanted == "csv" and (separator := found.separator):
-        raise InvalidInputError(
-            f"its one column is {found.schema.names[0]!r}: {separator!r} seems to separate the columns; write the files"
-            " with commas, or with tabs as .tsv"
-        )
+    if wanted == "csv":
+        found.check_separator(csv)
     location = f"{place}/" if isinstance(place, Path) and place.is_dir() else str(place)
     entry = Entry(name, "external", found.schema, owner=owner, location=location, format=suffix, **given)
     with store.lock:

@@ -32,7 +32,7 @@ FORMATS = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
-_SEPARATORS = (";", "\t", "|")
+_SEPARATORS = (";", "\t", "|", ",")
 _NO_FILES = "Cannot infer schema from an empty location"
 
 
@@ -58,6 +58,18 @@ class FileTable:
         """Return what seems to separate columns that are read as one, if these are CSV files; None as a rule."""
         only = self.stored.names[0] if len(self.stored) == 1 else ""
         return next((mark for mark in _SEPARATORS if mark in only), None)
+
+    def check_separator(self, csv: CsvOptions) -> None:
+        """Refuse CSV files that are read as one column, unless `csv` says what separates the columns.
+
+        Raises:
+            InvalidInputError: something seems to separate the columns.
+        """
+        if csv.delimiter is None and self.separator is not None:
+            raise InvalidInputError(
+                f"its one column is {self.schema.names[0]!r}: {self.separator!r} seems to separate the columns; name"
+                " the delimiter by the option delimiter"
+            )
 
 
 def open_file(name: str, path: Path) -> FileTable:
@@ -217,8 +229,10 @@ def _csv_options(suffix: str, schema: pa.Schema | None, csv: CsvOptions) -> CsvR
     Raises:
         UnsupportedError: it cannot.
     """
-    if csv.encoding not in {None, "utf-8"}:
+    if csv.encoding not in {None, "utf-8", "utf-8-sig"}:
         raise UnsupportedError("CSV files in an object store are read as UTF-8: copy the files, or write them anew")
+    if csv.quote == "":
+        raise UnsupportedError("CSV files in an object store are read with quotes: name a character, or copy the files")
     return CsvReadOptions(
         has_header=csv.header is not False,
         delimiter=csv.delimiter or ("\t" if suffix.lower() == ".tsv" else ","),

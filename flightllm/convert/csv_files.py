@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flightllm.convert.columns import column_names, numbered
+from flightllm.convert.headers import is_header
 from flightllm.convert.kinds import ColumnKinds, cast
 from flightllm.convert.options import CsvOptions
 from flightllm.convert.rows import CsvRows
@@ -65,18 +66,26 @@ class _Texts:
     def add(self, path: Path, sink: pa.NativeFile) -> None:
         """Add the rows of a file."""
         with CsvRows(path, self._known) as rows:
-            if not any(cell.strip() for cell in rows.first):
-                raise InvalidInputError("it holds no columns: its first line is empty")
-            if self._known.encoding is None and not rows.encoding.startswith("utf"):
-                self._note(f"read as {rows.encoding}; if letters are wrong, the option encoding says another")
-            if self._writer is None:
-                self._begin(rows, sink)
-                return
-            order = self._order(rows.first)
-            if not self._header:
-                self._put(_row(rows.first, rows.nulls))
-            for chunk in _chunks(rows):
-                self._put(pa.RecordBatch.from_arrays([chunk.column(place) for place in order], schema=chunk.schema))
+            try:
+                self._add(rows, sink)
+            except UnicodeError as error:  # half a character, which some encodings let through
+                raise rows.not_text(error) from error
+
+    def _add(self, rows: CsvRows, sink: pa.NativeFile) -> None:
+        if not any(cell.strip() for cell in rows.first):
+            raise InvalidInputError(
+                "it holds no columns: its first line is empty; delete empty lines before the names of the columns"
+            )
+        if self._known.encoding is None and not rows.encoding.startswith("utf"):
+            self._note(f"read as {rows.encoding}; if letters are wrong, the option encoding says another")
+        if self._writer is None:
+            self._begin(rows, sink)
+            return
+        order = self._order(rows.first)
+        if not self._header:
+            self._put(_row(rows.first, rows.nulls))
+        for chunk in _chunks(rows):
+            self._put(pa.RecordBatch.from_arrays([chunk.column(place) for place in order], schema=chunk.schema))
 
     def _begin(self, rows: CsvRows, sink: pa.NativeFile) -> None:
         """Take the columns of the first file, and decide whether its first row has their names."""
@@ -84,9 +93,11 @@ class _Texts:
         self._kinds = [ColumnKinds() for _ in rows.first]
         first = _row(rows.first, rows.nulls)
         self._writer = pa.ipc.new_stream(sink, first.schema)
+        below = None
         for chunk in _chunks(rows):
             self._put(chunk)
-        self._header = _is_header(first, self._kinds) if self._known.header is None else self._known.header
+            below = below or chunk
+        self._header = is_header(first, self._kinds, below) if self._known.header is None else self._known.header
         if self._header:
             return
         self._late = first
@@ -139,19 +150,6 @@ class _Texts:
         ):
             for batch in chain([] if self._late is None else [self._late], stream):
                 writer.write_batch(_typed(batch, left, schema))
-
-
-def _is_header(first: pa.RecordBatch, kinds: Sequence[ColumnKinds]) -> bool:
-    """Tell whether a first row is one of names: its cells do not have the types of their columns, or these are texts.
-
-    Without another row it is one unless each of its cells has a type.
-    """
-    alone = [ColumnKinds() for _ in kinds]
-    for kind, column in zip(alone, first.columns, strict=True):
-        kind.see(column)
-    others = any(kind.filled for kind in kinds)
-    typed = [place for place, kind in enumerate(kinds) if kind.type != pa.string() or not others]
-    return not typed or any(alone[place].type == pa.string() for place in typed)
 
 
 def _typed(batch: pa.RecordBatch, left: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:

@@ -19,6 +19,7 @@ class CsvOptions:
 
     delimiter: str | None = None
     quote: str | None = None
+    """The empty text says that no character quotes cells."""
     escape: str | None = None
     null: tuple[str, ...] = ()
     """Texts that stand for NULL, beside the empty one."""
@@ -44,7 +45,7 @@ class CsvOptions:
                 raise InvalidInputError(f"{name!r} is no option of CSV files; write one of {known}")
         return cls(
             delimiter=_character(named, "delimiter"),
-            quote=_character(named, "quote"),
+            quote="" if named.get("quote") == "" else _character(named, "quote"),
             escape=_character(named, "escape"),
             null=tuple(part.strip() for part in named["null"].split(",")) if "null" in named else (),
             encoding=_encoding(named),
@@ -85,7 +86,7 @@ def _encoding(given: Mapping[str, str]) -> str | None:
         raise InvalidInputError(
             f"encoding: {given['encoding']!r} is unknown; write utf-8, utf-16, latin-1, cp1252 or another one of Python"
         ) from error
-    return found.name
+    return "utf-8-sig" if found.name == "utf-8" else found.name
 
 
 def _truth(given: Mapping[str, str], name: str) -> bool | None:

@@ -11,11 +11,12 @@ from typing import Self
 import pyarrow as pa
 
 from flightllm.convert.compressed import ending, open_bytes
-from flightllm.convert.dialects import SAMPLE, UNENDED, Dialect, dialect_of
+from flightllm.convert.dialects import SAMPLE, UNENDED, Dialect, dialect_of, row_fits
 from flightllm.convert.encodings import encoding_of
 from flightllm.convert.options import CsvOptions
 from flightllm.errors import InvalidInputError
 
+_MARK = "\ufeff"
 DAMAGED = (OSError, EOFError, lzma.LZMAError, pa.ArrowException)
 """What reading a compressed file raises that is damaged."""
 
@@ -48,11 +49,13 @@ class CsvRows:
         except DAMAGED as error:
             raise InvalidInputError(f"it is damaged: {error}") from error
         except UnicodeError as error:
-            raise self._not_text(error) from error
+            raise self.not_text(error) from error
+        whole = len(start) < SAMPLE
+        start = start.removeprefix(_MARK)  # in UTF-16 whose byte order is known, say
         if start and known.delimiter is None and ending(path) == ".tsv":
-            self.dialect = Dialect("\t", known.quote or '"', known.escape)
+            self.dialect = Dialect("\t", '"' if known.quote is None else known.quote, known.escape)
         else:
-            self.dialect = dialect_of(start, known, whole=len(start) < SAMPLE)
+            self.dialect = dialect_of(start, known, whole=whole)
         self._reader = self.dialect.rows(chain(self._rest_of_line(start), self._file))
         self.nulls = {"", *known.null}
         self.first = next(self._rows(), [])
@@ -67,12 +70,19 @@ class CsvRows:
         lines = list(io.StringIO(start, newline=""))
         last = lines.pop() if lines else ""
         yield from lines
-        yield last + (self._file.readline() if not last.endswith("\n") else "")
+        if last.endswith("\r"):  # the end of a line, of which a line feed can be a part
+            after = self._file.read(1)
+            yield last + "\n" * (after == "\n")
+            if after.strip("\n"):
+                yield from self._rest_of_line(after)
+        else:
+            yield last + (self._file.readline() if not last.endswith("\n") else "")
 
-    def _not_text(self, error: UnicodeError) -> InvalidInputError:
+    def not_text(self, error: UnicodeError) -> InvalidInputError:
+        """Return the error to raise where bytes are no text in the encoding."""
+        reason = error.reason if isinstance(error, UnicodeDecodeError | UnicodeEncodeError) else error
         return InvalidInputError(
-            f"it is no text in {self.encoding}: {error.reason if isinstance(error, UnicodeDecodeError) else error};"
-            " name its encoding by the option encoding"
+            f"it is no text in {self.encoding}: {reason}; name its encoding by the option encoding"
         )
 
     def __enter__(self) -> Self:
@@ -92,7 +102,7 @@ class CsvRows:
         width, nulls = len(self.first), self.nulls
         start = self._reader.line_num + 1
         for row in self._rows():
-            if len(row) != width and not self._fit(row, width):
+            if len(row) != width and not self._fit(row):
                 raise InvalidInputError(
                     f"line {start} has {_count(len(row), 'column')} where the first line has {width}"
                     f" ({self._separated}): quote values that hold {self.dialect.delimiter!r} or line breaks"
@@ -101,13 +111,11 @@ class CsvRows:
                 yield [None if value in nulls else value for value in row]
             start = self._reader.line_num + 1
 
-    @staticmethod
-    def _fit(row: list[str], width: int) -> bool:
+    def _fit(self, row: list[str]) -> bool:
         """Tell whether a row holds nothing beyond its width, or nothing at all; mends it."""
-        if len(row) == width + 1 and not row[-1]:  # a delimiter at the end of the line
-            row.pop()
-        elif not row and width == 1:  # the only column is NULL
-            row.append("")
+        width = len(self.first)
+        if row_fits(row, self.first) or (not row and width == 1):  # a delimiter ends one line; the only column is NULL
+            row[width:] = [""] * (width - len(row))
         elif len(row) <= 1 and not "".join(row).strip():
             row.clear()
         else:
@@ -119,6 +127,13 @@ class CsvRows:
         found = "; the option delimiter says another" if self.dialect.guessed else ""
         return f"{self.dialect.delimiter!r} separates them{found}"
 
+    @property
+    def _requoted(self) -> str:
+        mark = self.dialect.quote
+        if not mark:
+            return "write an escape twice where it stands at the end"
+        return f"double each {mark} inside quotes, or say quote '' if {mark} quotes nothing"
+
     def _rows(self) -> Iterator[list[str]]:
         start = self._reader.line_num + 1
         try:
@@ -127,9 +142,9 @@ class CsvRows:
                 start = self._reader.line_num + 1
         except csv.Error as error:
             wrong = "a quote is never closed" if UNENDED in str(error) else f"quotes are wrong ({error})"
-            raise InvalidInputError(f"line {start}: {wrong}; double each {self.dialect.quote} inside quotes") from error
+            raise InvalidInputError(f"line {start}: {wrong}; {self._requoted}") from error
         except UnicodeError as error:
-            raise self._not_text(error) from error
+            raise self.not_text(error) from error
         except DAMAGED as error:
             raise InvalidInputError(f"it is damaged after line {start - 1}: {error}") from error
 

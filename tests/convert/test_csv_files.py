@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flightllm.convert.csv_files import convert_csv
+from flightllm.convert.dialects import SAMPLE
 from flightllm.convert.options import CsvOptions
 from flightllm.errors import InvalidInputError
 
@@ -40,6 +41,8 @@ def converted(path: Path, content: str | bytes, encoding: str = "utf-8", **optio
         ('a,b\n1,5" pipe\n', [{"a": 1, "b": '5" pipe'}]),
         ("a;b;\n1;2;\n", [{"a": 1, "b": 2}]),
         ("a;b\n1;2;\n", [{"a": 1, "b": 2}]),
+        ("a;b;\n1;2\n", [{"a": 1, "b": 2}]),
+        ("a;b;\n1;2;\n3;4\n", [{"a": 1, "b": 2}, {"a": 3, "b": 4}]),
         ("a,b\n1,2\n\n  \n3,4\n", [{"a": 1, "b": 2}, {"a": 3, "b": 4}]),
         ("a,b\n1,NULL\nNA,\n", [{"a": "1", "b": "NULL"}, {"a": "NA", "b": None}]),
         ("a,b\nx\x0by\u2028z\x85,1\n", [{"a": "x\x0by\u2028z\x85", "b": 1}]),
@@ -54,6 +57,14 @@ def converted(path: Path, content: str | bytes, encoding: str = "utf-8", **optio
 def test_dialects(tmp_path: Path, content: str, rows: list[dict[str, Any]]) -> None:
     """Delimiters, quotes, line ends, headers and NULLs are found by looking."""
     assert converted(tmp_path / "t.csv", content)[0].to_pylist() == rows
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_an_empty_last_column(tmp_path: Path, delimiter: str) -> None:
+    """A column whose cells are all empty is one, so that the others stay apart."""
+    content = "id,name,comment\n" + "".join(f"{number},x,\n" for number in range(30))
+    table, _ = converted(tmp_path / "t.csv", content.replace(",", delimiter))
+    assert table.to_pydict() == {"id": [*range(30)], "name": ["x"] * 30, "comment": [None] * 30}
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "latin-1", "cp1252"])
@@ -71,6 +82,23 @@ def test_other_alphabets(tmp_path: Path, text: str, encoding: str) -> None:
     table, notes = converted(tmp_path / "t.csv", f"id;text\n1;{text}\n2;{text}\n", encoding)
     assert table["text"].to_pylist() == [text, text]
     assert f"read as {encoding}" in notes[0]
+
+
+@pytest.mark.parametrize(("end", "byte"), [(b"9,\xff\n1,x\n", "0xff"), (b"9,M\xc3", "0xc3")])
+def test_a_wrong_byte(tmp_path: Path, end: bytes, byte: str) -> None:
+    """UTF-8 with one wrong byte is refused with the line, and read in the encoding that an option names."""
+    content = b"id,name\n" + "1,Müller Łódź\n".encode() * 200_000 + end
+    with pytest.raises(InvalidInputError, match=f"line 200002 has the byte {byte}.* by the option encoding"):
+        converted(tmp_path / "t.csv", content)
+    convert_csv([tmp_path / "t.csv"], CsvOptions.of({"encoding": "latin-1"}), tmp_path / "rows.parquet")
+    assert pq.read_table(tmp_path / "rows.parquet")["name"][0].as_py().startswith("MÃ¼ller")
+
+
+def test_a_wrong_byte_far_behind(tmp_path: Path) -> None:
+    """Umlauts of UTF-8 count wherever a chunk of the file ends, also where one is cut there."""
+    content = b"t\n" + b"x" * ((1 << 20) - 3) + "ü\n".encode() + b"x\n" * 10 + b"\xff\n"
+    with pytest.raises(InvalidInputError, match="line 13 has the byte 0xff"):
+        converted(tmp_path / "t.csv", content)
 
 
 def test_types(tmp_path: Path) -> None:
@@ -93,6 +121,44 @@ def test_types(tmp_path: Path) -> None:
     assert table["mixed"].to_pylist() == [1, None]
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["12345678901234567.89", "1.5"],
+        ["-0.0123456789012345678", "1.5"],
+        ["1.5", "1234567890123456"],
+        ["1.5", "1.2345678901234567e-99999999999999999999"],
+        ["10E5", "20E3"],
+        ["10e5", "1.5"],
+        ["123e4567", "1"],
+        ["1.5", "1.0e400"],
+        ["1.5", "1e+400"],
+        ["Nan", "Inf"],
+        ["nan", "nan"],
+    ],
+)
+def test_numbers_that_are_texts(tmp_path: Path, cells: list[str]) -> None:
+    """Numbers that a DOUBLE would change, codes with an E, and names such as Nan stay texts."""
+    table, _ = converted(tmp_path / "t.csv", "key;value\n" + "".join(f"k;{cell}\n" for cell in cells))
+    assert table["value"].to_pylist() == cells
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["1.5e5", "1e-3"],
+        ["1e+5", "2"],
+        ["nan", "-inf", "1.5"],
+        ["0.00000012345678901234", "123456789012.345"],
+        ["0.30000000000000004", "0.10000000000000001", "1.000000000000000056e-01", "-1.2345678901234568e-05"],
+    ],
+)
+def test_numbers(tmp_path: Path, cells: list[str]) -> None:
+    """NaN beside numbers, DOUBLEs as programs write them, and exponents with a dot or a sign are numbers."""
+    table, _ = converted(tmp_path / "t.csv", "key;value\n" + "".join(f"k;{cell}\n" for cell in cells))
+    assert list(map(repr, table["value"].to_pylist())) == list(map(repr, map(float, cells)))
+
+
 def test_a_text_far_down(tmp_path: Path) -> None:
     """A text after thousands of numbers makes the column one of texts; no row is lost, and none is changed."""
     values = [*map(str, range(5_000)), "n/a", *map(str, range(20_000))]
@@ -112,6 +178,8 @@ def test_long_fields(tmp_path: Path) -> None:
     [
         ("", "it holds no columns: its first line is empty"),
         ("\n\n", "it holds no columns"),
+        ("\na,b\n1,2\n", "it holds no columns: .* delete empty lines before the names"),
+        ("a,ö\r1,2\r".encode() + b"1,\xff\r", "line 3 has the byte 0xff"),
         ('a,b,c\n1,"x\ny",2\n3,4\n', r"line 4 has 2 columns where the first line has 3 \(',' separates them"),
         ('a,b\n1,"x\ny"\n3,4,5\n', "line 4 has 3 columns where the first line has 2"),
         ('a,b\n1,"abc\n2,z\n3,k\n', 'line 2: a quote is never closed; double each "'),
@@ -145,6 +213,71 @@ def test_options_go_before_looking(tmp_path: Path) -> None:
     """What an option says is not looked for, and NULL has the names that it gives, beside the empty text."""
     table, _ = converted(tmp_path / "t.csv", "1!NA\n2!-\n3!\n", delimiter="!", null="NA,-", header="true")
     assert table.to_pydict() == {"1": [2, 3], "NA": [None, None]}
+
+
+def test_no_quotes(tmp_path: Path) -> None:
+    """An empty quote says that each quote is a letter, whatever the delimiter and the name's ending."""
+    for name, delimiter in (("t.csv", ","), ("t.tsv", "\t")):
+        content = 'a,b\n"1,"x\n2,y"\n'.replace(",", delimiter)
+        assert converted(tmp_path / name, content, quote="")[0].to_pydict() == {"a": ['"1', "2"], "b": ['"x', 'y"']}
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        ("a,b\n1,'tis the season\n2,'x'\n3,'y, z\n", None),
+        ("a,b\r1,'x, it''s'\r2,y\r", ["x, it's", "y"]),
+        ("a,b\n1,'x\n2,y'\n", ["'x", "y'"]),
+        ("a,b\n1,\"x\"\n2,'y'\n", ["x", "'y'"]),
+        ('a,b\n1,"he said \\"hi\\", ok"\n2,"C:\\new"\n3,\\N\n', ['he said "hi", ok', "C:\\new", "\\N"]),
+        ('a,b\n1,"C:\\"\n2,D:\\\n', ["C:\\", "D:\\"]),
+        ('b\n"say \\"hi\\""\n', ['say "hi"']),
+    ],
+)
+def test_quotes_and_escapes(tmp_path: Path, content: str, texts: list[str] | None) -> None:
+    """A single quote quotes whole cells alone, and a backslash escapes quotes alone, and only if it must."""
+    if texts is None:
+        with pytest.raises(InvalidInputError, match="line 4 has 3 columns"):
+            converted(tmp_path / "t.csv", content)
+    else:
+        assert converted(tmp_path / "t.csv", content)[0]["b"].to_pylist() == texts
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "UTF8", "utf-16", "utf-16-le", "utf-32-be"])
+def test_a_mark_with_an_encoding(tmp_path: Path, encoding: str) -> None:
+    """The mark at a file's start is no part of a name where an option says the encoding."""
+    (tmp_path / "t.csv").write_bytes('\ufeff"a;b";größe\nx;1\n'.encode(encoding))
+    convert_csv([tmp_path / "t.csv"], CsvOptions.of({"encoding": encoding}), tmp_path / "rows.parquet")
+    assert pq.read_table(tmp_path / "rows.parquet").to_pydict() == {"a;b": ["x"], "größe": [1]}
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+@pytest.mark.parametrize("moved", range(6))
+def test_lines_at_the_end_of_the_sample(tmp_path: Path, end: str, moved: int) -> None:
+    """No row changes where the sample for guessing ends in or between lines, whatever ends these."""
+    lines = ["a" * (moved + 1) + ",b", *["1,2"] * (SAMPLE // 4 + 10)]
+    table, _ = converted(tmp_path / "t.csv", end.join([*lines, ""]))
+    assert (table.num_rows, table.schema.types) == (len(lines) - 1, [pa.int64(), pa.int64()])
+
+
+@pytest.mark.parametrize("content", [b"a,b\n1,\\ud800\n", b"a,\\ud800\n1,2\n"])
+def test_half_a_character(tmp_path: Path, content: bytes) -> None:
+    """Half a character, which an encoding lets through, is refused with what to write."""
+    (tmp_path / "t.csv").write_bytes(content)
+    with pytest.raises(InvalidInputError, match=r"t.csv: it is no text in unicode.escape: .* name its encoding"):
+        convert_csv([tmp_path / "t.csv"], CsvOptions.of({"encoding": "unicode_escape"}), tmp_path / "rows.parquet")
+
+
+def test_one_backslash_in_a_long_file(tmp_path: Path) -> None:
+    """A backslash at the end of a quoted cell is no escape because a row far behind has another width."""
+    content = 'a,b\n1,"C:\\"\n' + "2,y\n" * 100 + "3\n" + "4,z\n" * 100_000
+    with pytest.raises(InvalidInputError, match="line 103 has 1 column where"):
+        converted(tmp_path / "t.csv", content)
+
+
+def test_an_escape_that_is_the_quote(tmp_path: Path) -> None:
+    """An escape that is the quote itself says that quotes are doubled."""
+    assert converted(tmp_path / "t.csv", 'a,b\n1,"x""y"\n', escape='"')[0]["b"].to_pylist() == ['x"y']
 
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=12)
