@@ -1,6 +1,5 @@
 """CSV files, folders of these, and sheets as tables: a Parquet file of the server's own stands for each."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -51,12 +50,6 @@ def converted_table(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolde
             return found
         folder.readers.retire(Path(found.source.location).parent if found.source else path)
     raise InvalidInputError("it changes all the time while it is read: put a finished file in its place")
-
-
-def converted(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolder) -> tuple[FileTable, Sequence[str]]:
-    """Return `converted_table`, and notes on it."""
-    found = converted_table(path, csv, sheet, folder)
-    return found, found.notes
 
 
 def _converted(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolder, revision: str) -> FileTable:

@@ -16,7 +16,7 @@ from datafusion.catalog import SchemaProvider
 
 from flightllm.access.grants import ObjectKind
 from flightllm.catalog.contexts import Memory, shared_context
-from flightllm.catalog.converted import converted
+from flightllm.catalog.converted import converted_table
 from flightllm.catalog.entries import (
     Entry,
     Planned,
@@ -26,7 +26,7 @@ from flightllm.catalog.entries import (
     SystemTables,
     TableInfo,
 )
-from flightllm.catalog.files import files_revision
+from flightllm.catalog.files import FileTable, files_revision, unreachable
 from flightllm.catalog.manifest import KEPT, Manifest, entry_json
 from flightllm.catalog.opening import opened
 from flightllm.catalog.planning import ViewPlans
@@ -264,7 +264,7 @@ class TableStore:
             return entry.rows.revision
         if entry.location:
             return self._run
-        files = [files_revision(other.path) for other in entries.values() if other.path is not None]
+        files = [_seen(other)[0] for other in entries.values() if other.path is not None]
         return " ".join([self._kept.revision, *files])
 
     def refresh(self) -> None:
@@ -273,35 +273,31 @@ class TableStore:
         A source that cannot be read as it is now makes its table unreadable, until it has changed again.
         """
         for entry in self._entries.values():
-            if entry.source is not None and self._changed(entry):
+            if entry.source is not None and _seen(entry)[0] != entry.source.revision:
                 with self._refreshing:
                     self._read_source(entry.name)
 
-    @staticmethod
-    def _changed(entry: Entry) -> bool:
-        """Tell whether the files of an entry with a source are others than those it was read from.
-
-        A folder without files is another one; a path that is gone is told of where the table is looked up.
-        """
-        if entry.path is None or entry.source is None or not entry.path.exists():
-            return False
-        return files_revision(entry.path) != entry.source.revision
-
     def _read_source(self, name: TableName) -> None:
-        """Put an entry in place whose rows are those of its source now."""
+        """Put an entry in place whose rows are those of its source now, or that says why these cannot be read."""
         entry = self._entries.get(name)
-        if entry is None or entry.path is None or entry.source is None or not self._changed(entry):
+        if entry is None or entry.path is None or entry.source is None:
             return
-        revision = files_revision(entry.path)
+        revision, problem = _seen(entry)
+        if revision == entry.source.revision:
+            return
+        found: FileTable | None = None
         try:
             if entry.kind == "external":
                 self.places.checked(entry.location)
-            found, notes = converted(entry.path, entry.csv, entry.source.sheet, self.folder)
-        except (FlightLLMError, OSError) as error:
-            _log.warning("a file has changed and cannot be read", table=name.display, error=str(error))
-            fresh = replace(entry, source=replace(entry.source, revision=revision, problem=str(error)))
+            if not problem:
+                found = converted_table(entry.path, entry.csv, entry.source.sheet, self.folder)
+        except Exception as error:  # noqa: BLE001 - whatever reading one file raises, other tables can still be read
+            problem = _problem(error)
+            _log.warning("a file has changed and cannot be read", table=name.display, error=repr(error))
+        if found is None:
+            fresh = replace(entry, source=replace(entry.source, revision=revision, problem=problem))
         else:
-            _log.info("a file was read", table=name.display, columns=len(found.schema), notes=notes)
+            _log.info("a file was read", table=name.display, columns=len(found.schema), notes=found.notes)
             fresh = replace(entry, schema=found.schema, provider=found.table, source=found.source)
         with self.lock:
             if self._entries.get(name) is entry:
@@ -425,6 +421,33 @@ def _folder_of(entry: Entry) -> Path | None:
     if entry.source is not None and entry.source.location:
         return Path(entry.source.location).parent
     return entry.rows.folder if entry.rows else None
+
+
+def _seen(entry: Entry) -> tuple[str, str]:
+    """Return the revision of the files of an entry now, and why the server cannot reach them, if that is so.
+
+    A folder without files is another one. A path that is gone keeps its revision: looking the table up tells of it.
+    """
+    if entry.path is None:
+        return "", ""
+    try:
+        if entry.source is not None and not entry.path.exists():
+            return entry.source.revision, entry.source.problem
+        return files_revision(entry.path), ""
+    except OSError as error:
+        problem = str(unreachable(error))
+    except InvalidInputError as error:
+        problem = str(error)
+    return f"unreachable: {problem}", problem
+
+
+def _problem(error: Exception) -> str:
+    """Return what clients can know of why a file cannot be read: no path of the server's."""
+    if isinstance(error, FlightLLMError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return str(unreachable(error))
+    return f"it is damaged ({type(error).__name__}); the server's log says more"
 
 
 def _temporary_files(entries: Mapping[TableName, Entry]) -> set[str]:

@@ -5,14 +5,16 @@ import gzip
 import lzma
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import ZipFile
 
 import pyarrow as pa
 import pytest
 from datafusion.substrait import Consumer, Producer
+from openpyxl import Workbook
 from structlog.testing import capture_logs
 
 from flightllm.catalog import Catalog
-from flightllm.errors import ConfigError, PermissionDeniedError
+from flightllm.errors import ConfigError, FlightLLMError, PermissionDeniedError
 from tests.catalogs import ENCODED, ROWS, frame, ingest, read, run, write
 
 LARGE = pa.large_list(pa.int8())
@@ -213,3 +215,41 @@ def test_a_file_that_is_gone_is_an_error(catalog: Catalog, tmp_path: Path, suffi
     with pytest.raises(Exception, match=r"the file of the table 'one' is gone") as raised:
         read(catalog, "SELECT count(*) FROM one")
     assert str(tmp_path) not in str(raised.value)
+
+
+def _spreadsheet(path: Path, *, whole: bool) -> bytes:
+    """Return a spreadsheet of one column; one that is not whole has a sheet that ends early."""
+    book = Workbook()
+    for row in (["a"], [1]):
+        book.active.append(row)
+    book.save(path)
+    if not whole:
+        with ZipFile(path) as packed:
+            parts = {name: packed.read(name) for name in packed.namelist()}
+        with ZipFile(path, "w") as packed:
+            for name, content in parts.items():
+                packed.writestr(name, content[:-60] if "sheet1" in name else content)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("why", ["unreachable", "damaged"])
+def test_one_bad_file_leaves_other_tables_alone(catalog: Catalog, tmp_path: Path, why: str) -> None:
+    """A file out of reach, or a damaged spreadsheet, is an error of its table alone, until it is mended."""
+    path = tmp_path / ("t.csv" if why == "unreachable" else "t.xlsx")
+    good = b"a\n1\n" if why == "unreachable" else _spreadsheet(path, whole=True)
+    path.write_bytes(good)
+    catalog.register_file("t", path)
+    path.unlink()
+    if why == "unreachable":
+        path.symlink_to("x" * 300)  # each look at it fails: the name is too long
+    else:
+        path.write_bytes(_spreadsheet(path, whole=False))
+    for _ in range(2):
+        assert read(catalog, "SELECT 1 AS one") == [{"one": 1}]
+        assert "t" in [info.name.name for info in catalog.tables()]
+        with pytest.raises(FlightLLMError, match="the file of the table 't'") as raised:
+            read(catalog, "SELECT a FROM t")
+        assert str(tmp_path) not in str(raised.value)
+    path.unlink()
+    path.write_bytes(good)
+    assert read(catalog, "SELECT a FROM t") == [{"a": 1}]
