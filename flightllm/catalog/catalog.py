@@ -1,7 +1,7 @@
 """One server's catalog: registers tables, answers metadata, and runs the statements that change tables."""
 
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -79,15 +79,23 @@ class Catalog:
         """Give the folder free. Idempotent."""
         self._close()
 
-    def reading(self) -> Reader:
+    def reading(self, text: str | None = None, stopped: Callable[[], bool] = lambda: False) -> Reader:
         """Say that tables are read from now on: as long as the reader is open, none is taken from under a query.
 
-        Files that have changed are read anew first, where a Parquet file stands for them.
+        Files that have changed are read anew first, where a Parquet file stands for them: those of the tables that
+        `text` can name, or all.
 
         Whoever plans and runs queries holds one from before the first look-up on.
+
+        Raises:
+            CancelledError: `stopped()` turned true while a file was read.
         """
         reader = self.store.folder.readers.open()
-        self.store.refresh()
+        try:
+            self.store.refresh(text, stopped)
+        except BaseException:
+            reader.close()
+            raise
         return reader
 
     def check_unrestricted(self, name: TableName) -> None:
@@ -130,7 +138,7 @@ class Catalog:
         Raises:
             NotFoundError: there is no such table; names the ones there are.
         """
-        with self.reading():
+        with self.reading(name if isinstance(name, str) else name.name):
             entries = self.entries
             wanted = self.store.named(name, entries)
             if entry := entries.get(wanted):

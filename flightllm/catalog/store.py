@@ -1,11 +1,14 @@
 """The mapping of names to tables that all contexts of a server look up."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from concurrent.futures import wait as await_futures
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from threading import Lock, RLock, local
+from threading import Lock, RLock, Thread, local
 from typing import cast
 from uuid import uuid4
 
@@ -30,10 +33,10 @@ from flightllm.catalog.files import FileTable, files_revision, unreachable
 from flightllm.catalog.manifest import KEPT, Manifest, entry_json
 from flightllm.catalog.opening import opened
 from flightllm.catalog.planning import ViewPlans
-from flightllm.catalog.reading import readers_of
+from flightllm.catalog.reading import named_in, readers_of
 from flightllm.catalog.sizes import TableSize, table_size
 from flightllm.config import LimitsConfig
-from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
+from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
 from flightllm.sql.names import (
     DEFAULT_SCHEMA,
     RESERVED,
@@ -48,6 +51,10 @@ from flightllm.storage.folder import TablesFolder
 from flightllm.storage.places import Places
 
 _log = structlog.get_logger(__name__)
+_WORD = re.compile(r"\w+")
+_LISTING = frozenset({"information_schema", "show", "index"})
+"""Words of statements that are about tables which their text does not name."""
+_POLL_SECONDS = 0.1
 _WHAT = {
     "file": "registered by the server's configuration",
     "external": "an external table",
@@ -73,7 +80,10 @@ class TableStore:
         self.places = places
         self._memory = Memory(limits)
         self.lock = RLock()
-        self._refreshing = Lock()
+        self._starting = Lock()
+        """Held by whoever begins or ends to read a source."""
+        self._readings: dict[TableName, Future[None]] = {}
+        """The tables whose sources are being read, each in a thread of its own."""
         self._asked = local()
         self.forget: Callable[[ObjectKind, str, str], None] = lambda *_: None
         """Told what is about to be dropped: a schema, or a table or view in one."""
@@ -267,15 +277,51 @@ class TableStore:
         files = [_seen(other)[0] for other in entries.values() if other.path is not None]
         return " ".join([self._kept.revision, *files])
 
-    def refresh(self) -> None:
-        """Read the sources anew that have changed since they were read last; who asks meanwhile waits.
+    def refresh(self, text: str | None = None, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Read the sources anew that have changed since: those of the tables that a text can name, or all.
 
-        A source that cannot be read as it is now makes its table unreadable, until it has changed again.
+        Who asks for the same table meanwhile waits too. A source that cannot be read as it is now makes its table
+        unreadable, until the source has changed again.
+
+        Raises:
+            CancelledError: `stopped()` turned true; a source that is being read then becomes a table all the same.
         """
-        for entry in self._entries.values():
+        entries = self._entries
+        if all(entry.source is None for entry in entries.values()):
+            return
+        everything = text is None or not _LISTING.isdisjoint(_WORD.findall(text.lower()))
+        for entry in entries.values() if everything or text is None else named_in(text, entries):
             if entry.source is not None and _seen(entry)[0] != entry.source.revision:
-                with self._refreshing:
-                    self._read_source(entry.name)
+                self._read_anew(entry.name, stopped)
+
+    def _read_anew(self, name: TableName, stopped: Callable[[], bool]) -> None:
+        """Wait until a source has been read, by a reading that began after this call."""
+        mine = False
+        while not mine:
+            with self._starting:
+                reading = self._readings.get(name)
+                mine = reading is None
+                if reading is None:
+                    reading = self._readings[name] = Future()
+                    Thread(target=self._read, args=(name, reading), name="flightllm-files", daemon=True).start()
+            while not await_futures([reading], _POLL_SECONDS).done:
+                if stopped():
+                    raise CancelledError("the statement was cancelled while a file was read")
+            if mine:
+                reading.result()
+
+    def _read(self, name: TableName, reading: "Future[None]") -> None:
+        error: BaseException | None = None
+        try:
+            self._read_source(name)
+        except BaseException as raised:  # noqa: BLE001 - whatever it is, the waiting thread raises it
+            error = raised
+        with self._starting:
+            del self._readings[name]
+        if error is None:
+            reading.set_result(None)
+        else:
+            reading.set_exception(error)
 
     def _read_source(self, name: TableName) -> None:
         """Put an entry in place whose rows are those of its source now, or that says why these cannot be read."""

@@ -14,7 +14,8 @@ from openpyxl import Workbook
 from structlog.testing import capture_logs
 
 from flightllm.catalog import Catalog
-from flightllm.errors import ConfigError, FlightLLMError, PermissionDeniedError
+from flightllm.errors import CancelledError, ConfigError, FlightLLMError, PermissionDeniedError
+from flightllm.sql.names import TableName
 from tests.catalogs import ENCODED, ROWS, frame, ingest, read, run, write
 
 LARGE = pa.large_list(pa.int8())
@@ -253,3 +254,32 @@ def test_one_bad_file_leaves_other_tables_alone(catalog: Catalog, tmp_path: Path
     path.unlink()
     path.write_bytes(good)
     assert read(catalog, "SELECT a FROM t") == [{"a": 1}]
+
+
+def test_only_named_files_are_read_anew(catalog: Catalog, tmp_path: Path) -> None:
+    """A statement reads changed files anew for the tables that it names, through views too, and for lists of tables."""
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text("x\n1\n")
+        catalog.register_file(name, tmp_path / f"{name}.csv")
+    run(catalog, "CREATE VIEW v AS SELECT x FROM b")
+    columns = "x"
+    for text in ("SELECT * FROM v", 'SELECT * FROM public."b"', "SELECT * FROM information_schema.columns", None):
+        columns += ",y"
+        (tmp_path / "b.csv").write_text(f"{columns}\n{columns}\n")
+        before = catalog.entries
+        catalog.reading("SELECT * FROM a").close()
+        assert catalog.entries is before
+        catalog.reading(text).close()
+        assert len(catalog.entries[TableName("public", "b")].schema) == len(columns.split(","))
+
+
+def test_a_statement_can_be_stopped_while_a_file_is_read(catalog: Catalog, tmp_path: Path) -> None:
+    """Who is stopped waits no longer for a large file; others read their tables, and that file's table comes too."""
+    (tmp_path / "t.csv").write_text("a,b\n1,x\n")
+    catalog.register_file("t", tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text("a,b\n" + "1,x\n" * 400_000)
+    with pytest.raises(CancelledError):
+        catalog.reading("SELECT * FROM t", lambda: True)
+    with catalog.reading("SELECT 1"):
+        assert frame(catalog, "SELECT 1 AS one").to_pydict() == {"one": [1]}
+    assert read(catalog, "SELECT count(*) AS n FROM t") == [{"n": 400_000}]
