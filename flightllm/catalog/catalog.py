@@ -15,7 +15,7 @@ from datafusion.catalog import Table
 
 from flightllm.access.principal import LOCAL
 from flightllm.catalog import external, files, statements, uploads, views
-from flightllm.catalog.converted import converted_table, is_converted, sheet_of
+from flightllm.catalog.converted import converted_table, is_converted, kept_if_taken, sheet_of
 from flightllm.catalog.entries import Entry, SystemTables, TableInfo, system_rows
 from flightllm.catalog.insertion import Insertion, planned_rows
 from flightllm.catalog.reading import check_query
@@ -180,7 +180,7 @@ class Catalog:
             given = {"location": path, "format": suffix}
         elif opened.source is not None:
             given["path"] = sheet_of(path)[0]
-        with self.store.lock:
+        with kept_if_taken(opened, self.store.folder) as copy, self.store.lock:
             taken = self.store.entries.get(table)
             if taken is not None and taken.kind != "file":
                 raise ConfigError(
@@ -191,6 +191,7 @@ class Catalog:
                 raise ConfigError(f"table {name!r}: the name is taken")
             self.store.add_schema(table.schema)
             self.store.put(self._cast(Entry(table, "file", opened.stored, opened.table, **given), opened))
+            copy.take()
         if opened.separator is not None:
             _log.warning("a table of one column: commas separate CSV, and tabs .tsv", column=opened.schema.names[0])
         for note in opened.notes:

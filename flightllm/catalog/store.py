@@ -19,7 +19,7 @@ from datafusion.catalog import SchemaProvider
 
 from flightllm.access.grants import ObjectKind
 from flightllm.catalog.contexts import Memory, shared_context
-from flightllm.catalog.converted import converted_table
+from flightllm.catalog.converted import converted_table, kept_if_taken
 from flightllm.catalog.entries import (
     Entry,
     Planned,
@@ -341,13 +341,21 @@ class TableStore:
             problem = _problem(error)
             _log.warning("a file has changed and cannot be read", table=name.display, error=repr(error))
         if found is None:
-            fresh = replace(entry, source=replace(entry.source, revision=revision, problem=problem))
-        else:
-            _log.info("a file was read", table=name.display, columns=len(found.schema), notes=found.notes)
+            self._exchange(entry, replace(entry, source=replace(entry.source, revision=revision, problem=problem)))
+            return
+        _log.info("a file was read", table=name.display, columns=len(found.schema), notes=found.notes)
+        with kept_if_taken(found, self.folder) as copy:
             fresh = replace(entry, schema=found.schema, provider=found.table, source=found.source)
+            if self._exchange(entry, fresh):
+                copy.take()
+
+    def _exchange(self, entry: Entry, fresh: Entry) -> bool:
+        """Put another entry in the place of one; False where that is not there any more."""
         with self.lock:
-            if self._entries.get(name) is entry:
-                self._change({**self._entries, name: fresh})
+            if self._entries.get(entry.name) is not entry:
+                return False
+            self._change({**self._entries, entry.name: fresh})
+        return True
 
     def rewriting(self, rows: StoredRows) -> Lock:
         """Return the lock to hold while some of a table's files are replaced by others."""

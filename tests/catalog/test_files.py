@@ -14,9 +14,12 @@ from openpyxl import Workbook
 from structlog.testing import capture_logs
 
 from flightllm.catalog import Catalog
-from flightllm.errors import CancelledError, ConfigError, FlightLLMError, PermissionDeniedError
+from flightllm.config import LimitsConfig, StorageConfig
+from flightllm.errors import CancelledError, ConfigError, FlightLLMError, InvalidInputError, PermissionDeniedError
+from flightllm.sql.classify import classify
 from flightllm.sql.names import TableName
 from tests.catalogs import ENCODED, ROWS, frame, ingest, read, run, write
+from tests.servers import await_true
 
 LARGE = pa.large_list(pa.int8())
 
@@ -277,9 +280,36 @@ def test_a_statement_can_be_stopped_while_a_file_is_read(catalog: Catalog, tmp_p
     """Who is stopped waits no longer for a large file; others read their tables, and that file's table comes too."""
     (tmp_path / "t.csv").write_text("a,b\n1,x\n")
     catalog.register_file("t", tmp_path / "t.csv")
-    (tmp_path / "t.csv").write_text("a,b\n" + "1,x\n" * 400_000)
+    (tmp_path / "t.csv").write_text("a;b\n" + "1;x\n" * 150_000)
     with pytest.raises(CancelledError):
         catalog.reading("SELECT * FROM t", lambda: True)
     with catalog.reading("SELECT 1"):
         assert frame(catalog, "SELECT 1 AS one").to_pydict() == {"one": [1]}
-    assert read(catalog, "SELECT count(*) AS n FROM t") == [{"n": 400_000}]
+    assert read(catalog, "SELECT count(*) AS n FROM t") == [{"n": 150_000}]
+
+
+def test_no_copy_stays_behind(tmp_path: Path) -> None:
+    """A CSV file's Parquet file goes where no table takes it: the name is taken, or the table was dropped meanwhile."""
+    catalog = Catalog(LimitsConfig(), folder=tmp_path / "home", storage=StorageConfig((tmp_path,)))
+
+    def copies() -> list[Path]:
+        return list((tmp_path / "home" / "reading").iterdir())
+
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    (tmp_path / "odd.csv").write_text("a;b\n1;x\n")
+    catalog.register_file("t", tmp_path / "t.csv")
+    assert len(copies()) == 1
+    with pytest.raises(ConfigError, match="taken"):
+        catalog.register_file("t", tmp_path / "odd.csv")
+    assert len(copies()) == 1
+    create = f"CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '{tmp_path}/odd.csv'"
+    with pytest.raises(InvalidInputError, match="separate"):
+        catalog.create_external(classify(f"{create} OPTIONS (delimiter ',')"))
+    assert len(copies()) == 1
+    catalog.create_external(classify(create))
+    (tmp_path / "odd.csv").write_text("a;b\n" + "1;x\n" * 150_000)
+    with pytest.raises(CancelledError):
+        catalog.reading("SELECT * FROM e", lambda: True)
+    run(catalog, "DROP TABLE e")
+    await_true(lambda: len(copies()) == 1)
+    catalog.close()
