@@ -17,6 +17,7 @@ from flightllm.llm.base import Parameters
 from flightllm.operators.cache import AnswerCache, Keys, _set_aside
 from tests.databases import ask, small_database
 from tests.disks import small_disk
+from tests.servers import await_true
 
 
 @pytest.fixture
@@ -236,7 +237,8 @@ def test_damaged_while_running(path: Path, cache: AnswerCache) -> None:
         cache.put(key, "x" * 5000)
     cache.flush()
     assert cache._database is not None
-    cache._database.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    database = cache._database
+    await_true(lambda: database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0)
     with path.open("r+b") as file:
         file.write(b"\xff" * path.stat().st_size)
     assert len(cache.get(keys)) < 3000

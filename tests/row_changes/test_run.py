@@ -1,8 +1,9 @@
 """UPDATE, DELETE, MERGE and INSERT … ON CONFLICT with AI calls: budgets, cancel, concurrency, rights, EXPLAIN."""
 
+import asyncio
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,6 +23,8 @@ from flightllm.errors import (
     UnknownTableError,
     UnsupportedError,
 )
+from flightllm.llm.base import Completion, Request
+from flightllm.llm.fake import FakeEngine
 from flightllm.records import Stop
 from flightllm.session import Session
 from tests.databases import ask, explained, rows, small_database
@@ -143,8 +146,19 @@ def test_cancelled_while_it_asks(database: Database, session: Session) -> None:
     assert rows(session, "SELECT count(*) AS n FROM numbers WHERE v = 'x'") == [{"n": 5_000}]
 
 
-def test_others_change_the_table_meanwhile(database: Database, session: Session) -> None:
+def test_others_change_the_table_meanwhile(
+    database: Database, session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What others do to a table while a change asks the model is not lost, and the change is about it too."""
+    begun, go_on, answer_late = threading.Event(), threading.Event(), FakeEngine._answer_late
+
+    async def halting(self: FakeEngine, chunk: Sequence[Request]) -> list[Completion]:
+        if begun.is_set():
+            await asyncio.to_thread(go_on.wait, MOST_SECONDS)
+        begun.set()
+        return await answer_late(self, chunk)
+
+    monkeypatch.setattr(FakeEngine, "_answer_late", halting)
     session.update("CREATE TABLE numbers AS SELECT value AS n, 'x' AS v FROM generate_series(1, 400)")
     thread = threading.Thread(target=session.update, args=("UPDATE numbers SET v = ai_gen('x', n), n = n + 1000",))
     thread.start()
@@ -154,6 +168,7 @@ def test_others_change_the_table_meanwhile(database: Database, session: Session)
     other = database.session()
     assert other.update("INSERT INTO numbers VALUES (5000, 'new')") == 1
     assert other.update("DELETE FROM numbers WHERE n = 7") == 1
+    go_on.set()
     thread.join(MOST_SECONDS)
     found = rows(
         session, "SELECT count(*) AS c, min(n) AS low, max(n) AS high FROM numbers WHERE v <> 'x' AND v <> 'new'"
