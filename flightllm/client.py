@@ -178,12 +178,19 @@ class Client:
         return Spent(calls, prompts, answers, row.get("cost"))
 
     def _running_id(self) -> str | None:
-        """Return the id of the statement that was sent and has not answered yet, the latest of its text."""
+        """Return the id of the statement that was sent and has not answered yet, the latest of its text.
+
+        Other clients can run the same text: the session is that of a query which this client sends now.
+        """
         if self._asking is None:
             return None
         literal = self._asking.strip().replace("'", "''")
+        sent = self._info(f"{BOOKKEEPING}SELECT 1")
+        list(self._batches(sent))
+        own = sent.app_metadata.decode()
         text = (
             f"{BOOKKEEPING}SELECT query_id FROM system.queries WHERE status = 'running' AND trim(sql) = '{literal}'"
+            f" AND session_id IN (SELECT session_id FROM system.queries WHERE query_id = '{own}')"
             " ORDER BY started_at DESC LIMIT 1"
         )
         rows = [row for batch in self._batches(self._info(text)) for row in batch.to_pylist()]

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flightllm.catalog.converted import converted_table, is_converted
+from flightllm.catalog.memory import plain_schema
 from flightllm.convert.excel import ENDINGS as SHEETS
 from flightllm.convert.options import CsvOptions
 from flightllm.errors import InvalidInputError, SqlError, UnsupportedError
@@ -15,16 +16,14 @@ from flightllm.limits import over_limit
 from flightllm.services import Services
 from flightllm.sql.arguments import split_arguments
 from flightllm.sql.names import identifier, quoted
-from flightllm.sql.scopes import Scopes, read_scopes
+from flightllm.sql.scopes import NO_ALIAS, Scopes, read_scopes
 from flightllm.sql.tokens import Kind, Token, position, tokenize
 
 _FUNCTIONS = ("read_csv", "read_csv_auto")
 _MAY_BE = re.compile(r"\bread_csv|\b(?:from|join)\s*'|,\s*'[^']*\.(?:csv|tsv|parquet)", re.IGNORECASE)
 _EXAMPLE = "write read_csv('/folder/file.csv', delim => ';', header => true)"
-_NO_ALIAS = (
-    *("where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", "union", "intersect"),
-    *("except", "on", "using", "inner", "left", "right", "full", "cross", "natural", "join"),
-)
+_BATCH_ROWS = 1_024
+"""Rows that are read before their bytes are counted."""
 
 
 def replace_files(sql: str, services: Services, keep: Callable[[pa.Table], str]) -> str:
@@ -96,25 +95,36 @@ def _rows(location: str, csv: CsvOptions, services: Services) -> pa.Table:
             raise InvalidInputError(
                 "in FROM only CSV and Parquet files that are there can be read: for others write CREATE EXTERNAL TABLE"
             )
-        _check_size(place, services)
-        return pq.read_table(place)
+        return _read(place, place.name, services)
     found = converted_table(place, csv, "", store.folder)
     target = Path(found.source.location if found.source else "")
     try:
         if not place.name.lower().endswith(SHEETS):
             found.check_separator(csv)
-        _check_size(target, services)
-        return pq.read_table(target)
+        return _read(target, place.name, services)
     finally:
         store.folder.readers.retire(target.parent)
 
 
-def _check_size(file: Path, services: Services) -> None:
-    """Refuse a Parquet file whose rows would take more memory than an upload can."""
-    footer, most = pq.read_metadata(file), services.config.limits.upload_bytes
-    size = sum(footer.row_group(number).total_byte_size for number in range(footer.num_row_groups))
-    if size > most:
-        raise over_limit("upload_bytes", most, f"the file's rows come to {size:,} bytes", "use CREATE EXTERNAL TABLE")
+def _read(file: Path, name: str, services: Services) -> pa.Table:
+    """Return the rows of a Parquet file; they are refused once they take more memory than an upload can.
+
+    They are counted as they are read: a file can have a value once that many rows share.
+    """
+    most, size, batches = services.config.limits.upload_bytes, 0, list[pa.RecordBatch]()
+    try:
+        with pq.ParquetFile(file) as opened:
+            schema = plain_schema(opened.schema_arrow)
+            for coded in opened.iter_batches(_BATCH_ROWS):
+                batch = coded if coded.schema.types == schema.types else coded.cast(schema)
+                size += batch.nbytes
+                if size > most:
+                    found = f"the rows of {name} take more than {most:,} bytes"
+                    raise over_limit("upload_bytes", most, found, "use CREATE EXTERNAL TABLE")
+                batches.append(batch)
+    except (OSError, pa.ArrowException) as error:
+        raise InvalidInputError(f"{name} is no Parquet file that can be read: {error}") from error
+    return pa.Table.from_batches(batches, batches[0].schema if batches else schema)
 
 
 def _alias(location: str) -> str:
@@ -125,4 +135,4 @@ def _has_alias(tokens: Sequence[Token], index: int) -> bool:
     if index >= len(tokens):
         return False
     token = tokens[index]
-    return token.kind in {Kind.QUOTED, Kind.WORD} and not token.is_word(*_NO_ALIAS)
+    return token.kind in {Kind.QUOTED, Kind.WORD} and not token.is_word(*NO_ALIAS)

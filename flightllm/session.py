@@ -39,6 +39,7 @@ from flightllm.sql.keys import NO_KEYS, Keys
 from flightllm.sql.names import TableName
 from flightllm.sql.parameters import bind
 from flightllm.sql.statement import Statement
+from flightllm.stops import stopped
 from flightllm.storage.readers import Reader
 from flightllm.system import QueryLog
 from flightllm.transactions import Transactions
@@ -204,8 +205,8 @@ class Session:
         bound = sql if parameters is None else bind(sql, parameters)
         if bound != sql:
             check_bound(bound, self._all.config.limits)
-        circumstances = self._circumstances(self._settings)
-        reader, keeps, plans = self._all.catalog.reading(), False, list[KeptPlan]()
+        circumstances = self._circumstances(self._settings, bound)
+        reader, keeps, plans = self._reading(bound, circumstances.rights), False, list[KeptPlan]()
         with panics_mapped(), self._all.watch.planning(bound, circumstances.rights.blamed):
             services = self._services_of(circumstances.rights)
 
@@ -226,11 +227,15 @@ class Session:
                 if not keeps:
                     reader.close()
 
-    def _circumstances(self, settings: Settings) -> Circumstances:
-        """Return what plans depend on, as it is now."""
-        store, place = self._all.catalog.store, self._place.standing
-        store.refresh()  # a file that has changed makes other tables
-        return Circumstances(store.entries, self._all.objects.revision, self.rights, settings, place)
+    def _circumstances(self, settings: Settings, sql: str) -> Circumstances:
+        """Return what the plan of a statement depends on, as it is now."""
+        store, place, rights = self._all.catalog.store, self._place.standing, self.rights
+        store.refresh(_with_policies(sql, rights), stopped)  # a file that has changed makes other tables
+        return Circumstances(store.entries, self._all.objects.revision, rights, settings, place)
+
+    def _reading(self, sql: str, rights: Rights, is_stopped: Callable[[], bool] = stopped) -> Reader:
+        """Say that a statement reads tables from now on; see `Catalog.reading`."""
+        return self._all.catalog.reading(_with_policies(sql, rights), is_stopped)
 
     def _check(self, statement: Statement, services: Services) -> pa.Schema:
         match statement.kind:
@@ -274,8 +279,10 @@ class Session:
                     raise UnsupportedError(f"{kind} … RETURNING changes rows: call update_returning")
                 raise UnsupportedError(f"{kind} returns no rows: send it as an update")
             if no_rows:
-                return self._started(statement.kind, sql, bound, lambda _: EmptyQuery(self._described(sql).schema))
-            return self._started(statement.kind, sql, bound, lambda services: _plan(statement, services, chosen))
+                return self._started(
+                    statement.kind, sql, bound, lambda _: EmptyQuery(self._described(sql).schema), bound
+                )
+            return self._started(statement.kind, sql, bound, lambda services: _plan(statement, services, chosen), bound)
 
     def execute_planned(
         self, plan: KeptPlan, sql: str, settings: Mapping[str, str] = MappingProxyType({})
@@ -285,7 +292,7 @@ class Session:
         Raises:
             InvalidInputError: one of `settings` is no setting, or cannot have this value.
         """
-        since, circumstances = time.time_ns(), self._circumstances(self._settings.with_values(settings))
+        since, circumstances = time.time_ns(), self._circumstances(self._settings.with_values(settings), sql)
         taken = plan.take(circumstances)
         if taken is None:
             return None
@@ -312,13 +319,18 @@ class Session:
         text = _shown_plan(plan)
         with self._failures_noted(text):
             chosen = self._settings.with_values(settings)
-            return self._started("query", text, _told_apart(plan), lambda found: plan_substrait(plan, found, chosen))
+            return self._started("query", text, _told_apart(plan), lambda of: plan_substrait(plan, of, chosen), None)
 
-    def _started(self, kind: str, text: str, noted: str, plan: Callable[[Services], Query]) -> QueryResult:
-        """Plan a query; `noted` tells it from others should the server die of it."""
+    def _started(
+        self, kind: str, text: str, noted: str, plan: Callable[[Services], Query], reads: str | None
+    ) -> QueryResult:
+        """Plan a query; `noted` tells it from others should the server die of it.
+
+        `reads` is a text that names the tables it reads, None where there is no such text.
+        """
         since, watch, rights = time.time_ns(), self._all.watch, self.rights
         with self._statement(), watch.planning(noted, rights.blamed):
-            reader = self._all.catalog.reading()
+            reader = self._all.catalog.reading(None if reads is None else _with_policies(reads, rights), stopped)
             query = plan(self._services_of(rights))
         return self._running(query, reader, kind, text, noted, since, rights)
 
@@ -417,7 +429,8 @@ class Session:
         record = self._began(sql, cancelled, statement.kind)
         try:
             noted = self._all.watch.changing(bound, record.query_id, self.rights.blamed)
-            with self._statement(), record.bound(), noted, self._all.catalog.reading():
+            stop = record.cancelled.is_set
+            with self._statement(), record.bound(), noted, self._reading(bound, self.rights, stop):
                 changed = change(statement, record, lambda: self._services, settings.for_storing(), more)
         except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
             mapped = mapped_error(error)
@@ -539,6 +552,11 @@ def _keys(table: TableName, catalog: Catalog) -> Keys:
     with suppress(NotFoundError):
         return catalog.table(table).keys
     return NO_KEYS
+
+
+def _with_policies(sql: str, rights: Rights) -> str:
+    """Return a text that names what a statement can read under somebody's rights: row filters and masks read too."""
+    return " ".join([sql, *(policy.expression for policy in rights.policies)])
 
 
 def _sum_of(affected: list[int]) -> int:

@@ -59,6 +59,7 @@ def test_what_is_refused(tmp_path: Path, folder: Path, database: Database) -> No
     """Another folder, a wrong argument, another format and another user are refused with what to write."""
     session = database.session()
     x = f"{folder}/x.csv"
+    (folder / "bad.parquet").write_bytes(b"PAR1 is not enough PAR1")
     for place, message in (
         (f"read_csv('{tmp_path}/closed.csv')", "in no folder that"),
         (f"'{folder}/../closed.csv'", "in no folder that"),
@@ -68,6 +69,9 @@ def test_what_is_refused(tmp_path: Path, folder: Path, database: Database) -> No
         ("read_csv()", "a path"),
         (f"'{folder}/none.parquet'", "only CSV and Parquet files that are there"),
         (f"read_csv('{folder}/none.csv')", "there is no file of this name"),
+        (f"'{folder}/bad.parquet'", r"bad\.parquet is no Parquet file that can be read"),
+        (f"'{folder}/x\0.csv'", "a character NUL"),
+        (f"'file://{folder}/x%00.csv'", "a character NUL"),
     ):
         with pytest.raises(FlightLLMError, match=message):
             rows(session, f"SELECT * FROM {place}")
@@ -92,4 +96,20 @@ def test_a_file_that_is_too_large(tmp_path: Path, folder: Path) -> None:
         with pytest.raises(LimitExceededError, match="use CREATE EXTERNAL TABLE"):
             rows(database.session(), f"SELECT * FROM '{folder}/{name}'")
     assert list((tmp_path / "data" / "tables" / "reading").iterdir()) == []
+    database.close()
+
+
+@pytest.mark.parametrize("as_dictionary", [False, True])
+def test_a_small_file_with_large_rows(tmp_path: Path, folder: Path, *, as_dictionary: bool) -> None:
+    """A file whose rows share one long value is refused by what its rows take, not by how small it is itself."""
+    shared = pa.DictionaryArray.from_arrays(pa.array([0] * 20_000, pa.int32()), pa.array(["x" * 10_000]))
+    pq.write_table(pa.table({"a": shared}), folder / "d.parquet", store_schema=as_dictionary)
+    assert (folder / "d.parquet").stat().st_size < 100_000
+    limits = LimitsConfig(upload_bytes=20_000_000)
+    config = Config(
+        engine=EngineConfig("fake"), limits=limits, data_folder=tmp_path / "data", storage=StorageConfig((folder,))
+    )
+    database = Database.open(config)
+    with pytest.raises(LimitExceededError, match=r"the rows of d\.parquet take more than 20,000,000 bytes"):
+        rows(database.session(), f"SELECT count(*) FROM '{folder}/d.parquet'")
     database.close()

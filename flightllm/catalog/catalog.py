@@ -1,7 +1,7 @@
 """One server's catalog: registers tables, answers metadata, and runs the statements that change tables."""
 
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from datafusion.catalog import Table
 
 from flightllm.access.principal import LOCAL
 from flightllm.catalog import external, files, statements, uploads, views
-from flightllm.catalog.converted import converted_table, is_converted, sheet_of
+from flightllm.catalog.converted import converted_table, is_converted, kept_if_taken, sheet_of
 from flightllm.catalog.entries import Entry, SystemTables, TableInfo, system_rows
 from flightllm.catalog.insertion import Insertion, planned_rows
 from flightllm.catalog.reading import check_query
@@ -79,15 +79,23 @@ class Catalog:
         """Give the folder free. Idempotent."""
         self._close()
 
-    def reading(self) -> Reader:
+    def reading(self, text: str | None = None, stopped: Callable[[], bool] = lambda: False) -> Reader:
         """Say that tables are read from now on: as long as the reader is open, none is taken from under a query.
 
-        Files that have changed are read anew first, where a Parquet file stands for them.
+        Files that have changed are read anew first, where a Parquet file stands for them: those of the tables that
+        `text` can name, or all.
 
         Whoever plans and runs queries holds one from before the first look-up on.
+
+        Raises:
+            CancelledError: `stopped()` turned true while a file was read.
         """
         reader = self.store.folder.readers.open()
-        self.store.refresh()
+        try:
+            self.store.refresh(text, stopped)
+        except BaseException:
+            reader.close()
+            raise
         return reader
 
     def check_unrestricted(self, name: TableName) -> None:
@@ -130,7 +138,7 @@ class Catalog:
         Raises:
             NotFoundError: there is no such table; names the ones there are.
         """
-        with self.reading():
+        with self.reading(name if isinstance(name, str) else name.name):
             entries = self.entries
             wanted = self.store.named(name, entries)
             if entry := entries.get(wanted):
@@ -172,7 +180,7 @@ class Catalog:
             given = {"location": path, "format": suffix}
         elif opened.source is not None:
             given["path"] = sheet_of(path)[0]
-        with self.store.lock:
+        with kept_if_taken(opened, self.store.folder) as copy, self.store.lock:
             taken = self.store.entries.get(table)
             if taken is not None and taken.kind != "file":
                 raise ConfigError(
@@ -183,6 +191,7 @@ class Catalog:
                 raise ConfigError(f"table {name!r}: the name is taken")
             self.store.add_schema(table.schema)
             self.store.put(self._cast(Entry(table, "file", opened.stored, opened.table, **given), opened))
+            copy.take()
         if opened.separator is not None:
             _log.warning("a table of one column: commas separate CSV, and tabs .tsv", column=opened.schema.names[0])
         for note in opened.notes:

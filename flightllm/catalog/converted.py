@@ -1,6 +1,7 @@
 """CSV files, folders of these, and sheets as tables: a Parquet file of the server's own stands for each."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -46,17 +47,34 @@ def converted_table(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolde
         revision = files_revision(path)
         if not revision:
             raise InvalidInputError("there is no file of this name, or none in the folder")
-        found = _converted(path, csv, sheet, folder, revision)
-        if files_revision(path) == revision:
-            return found
-        folder.readers.retire(Path(found.source.location).parent if found.source else path)
+        with kept_if_taken(_converted(path, csv, sheet, folder, revision), folder) as copy:
+            if files_revision(path) == revision:
+                return copy.take()
     raise InvalidInputError("it changes all the time while it is read: put a finished file in its place")
 
 
-def converted(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolder) -> tuple[FileTable, Sequence[str]]:
-    """Return `converted_table`, and notes on it."""
-    found = converted_table(path, csv, sheet, folder)
-    return found, found.notes
+class Copy:
+    """A table that was just read, until somebody takes it."""
+
+    def __init__(self, table: FileTable) -> None:
+        self.table = table
+        self.taken = False
+
+    def take(self) -> FileTable:
+        """Return the table, which stays."""
+        self.taken = True
+        return self.table
+
+
+@contextmanager
+def kept_if_taken(table: FileTable, folder: TablesFolder) -> Iterator[Copy]:
+    """Remove the Parquet file that stands for a table, if it has one, unless somebody takes the table inside."""
+    copy = Copy(table)
+    try:
+        yield copy
+    finally:
+        if table.source is not None and not copy.taken:
+            folder.readers.retire(Path(table.source.location).parent)
 
 
 def _converted(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolder, revision: str) -> FileTable:
@@ -67,10 +85,10 @@ def _converted(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolder, re
             notes = convert_sheet(path, sheet, target)
         else:
             notes = convert_csv(data_files(path) if path.is_dir() else [path], csv, target)
+        schema = pq.read_schema(target)
     except BaseException:
         folder.readers.retire(place)
         raise
-    schema = pq.read_schema(target)
     context = scratch_context()
     context.register_parquet("t", str(target), file_extension=".parquet", schema=schema)
     table = context.catalog().schema("public").table("t")

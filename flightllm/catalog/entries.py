@@ -211,7 +211,7 @@ def check_files(entry: Entry) -> None:
     Raises:
         NotFoundError: the file of a table is gone.
         PermissionDeniedError: an external table lies where none may any more.
-        InvalidInputError: the file of a table has changed, and cannot be read as it is now.
+        InvalidInputError: the file of a table cannot be reached, or not be read as it is now.
         InternalError: a file of a table that clients made is gone or cut short.
     """
     if entry.kind == "external" and entry.provider is None:
@@ -219,7 +219,13 @@ def check_files(entry: Entry) -> None:
             f"the external table {entry.name.display!r} lies in no place that [storage] in the server's configuration"
             " lists any more"
         )
-    if entry.path is not None and not entry.path.exists():
+    try:
+        gone = entry.path is not None and not entry.path.exists()
+    except OSError as error:
+        raise InvalidInputError(
+            f"the file of the table {entry.name.display!r} cannot be reached: {error.strerror or type(error).__name__}"
+        ) from error
+    if gone:
         raise NotFoundError(f"the file of the table {entry.name.display!r} is gone from the server's disk")
     if entry.source is not None and entry.source.problem:
         raise InvalidInputError(f"the file of the table {entry.name.display!r} cannot be read: {entry.source.problem}")

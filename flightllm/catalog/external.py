@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from flightllm.catalog.converted import converted_table, is_converted
+from flightllm.catalog.converted import converted_table, is_converted, kept_if_taken
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.files import FORMATS, FileTable, file_suffix, open_address, opened_file
 from flightllm.catalog.statements import check_create, target_of
@@ -11,6 +11,7 @@ from flightllm.catalog.store import TableStore
 from flightllm.convert.options import CsvOptions
 from flightllm.errors import InvalidInputError
 from flightllm.sql.external_tables import OPTION
+from flightllm.sql.names import TableName
 from flightllm.sql.statement import Statement
 
 
@@ -25,6 +26,22 @@ def create_external(store: TableStore, statement: Statement, owner: str) -> None
         raise InvalidInputError(f"OPTIONS is for CSV files; of {wanted} files there is nothing to say: leave it out")
     csv = CsvOptions.of(written)
     found, suffix = _found(store, place, wanted, csv)
+    with kept_if_taken(found, store.folder) as copy:
+        entry = _entry(name, place, wanted, csv, found, suffix, owner)
+        with store.lock:
+            if check_create(store, statement):
+                store.put(entry)
+                copy.take()
+
+
+def _entry(
+    name: TableName, place: Path | str, wanted: str, csv: CsvOptions, found: FileTable, suffix: str, owner: str
+) -> Entry:
+    """Return the entry of an external table.
+
+    Raises:
+        InvalidInputError: its columns cannot be read as they are.
+    """
     given: dict[str, Any] = {"provider": None, "csv": csv}
     if isinstance(place, Path) and wanted == "csv":
         given |= {"path": place, "provider": found.table, "source": found.source}
@@ -33,10 +50,7 @@ def create_external(store: TableStore, statement: Statement, owner: str) -> None
     if wanted == "csv":
         found.check_separator(csv)
     location = f"{place}/" if isinstance(place, Path) and place.is_dir() else str(place)
-    entry = Entry(name, "external", found.schema, owner=owner, location=location, format=suffix, **given)
-    with store.lock:
-        if check_create(store, statement):
-            store.put(entry)
+    return Entry(name, "external", found.schema, owner=owner, location=location, format=suffix, **given)
 
 
 def _found(store: TableStore, place: Path | str, wanted: str, csv: CsvOptions) -> tuple[FileTable, str]:

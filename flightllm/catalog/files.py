@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path, PurePosixPath
+from stat import S_ISREG
 
 import pyarrow as pa
 from datafusion import SessionContext
@@ -138,13 +140,27 @@ def known_table(
 
 
 def files_revision(path: Path) -> str:
-    """Return a text that changes whenever a file, or one of a folder, is written anew; empty where it is gone."""
-    files = sorted(file for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file())
-    digest = blake2b(digest_size=16)
-    for file in files:
-        status = file.stat()
-        digest.update(f"{file.relative_to(path)}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
-    return digest.hexdigest() if files else ""
+    """Return a text that changes whenever a file, or a data file of a folder, is written anew; empty where it is gone.
+
+    Raises:
+        InvalidInputError: the server cannot reach it.
+    """
+    digest, found = blake2b(digest_size=16), False
+    try:
+        for file in data_files(path) if path.is_dir() else [path]:
+            with suppress(FileNotFoundError):  # it is gone, or went meanwhile
+                status = file.stat()
+                if S_ISREG(status.st_mode):
+                    found = True
+                    digest.update(f"{file.relative_to(path)}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+    except OSError as error:
+        raise unreachable(error) from error
+    return digest.hexdigest() if found else ""
+
+
+def unreachable(error: OSError) -> InvalidInputError:
+    """Return the error that the server cannot reach a file; it does not name the path, which is the server's own."""
+    return InvalidInputError(f"the server cannot reach it: {error.strerror or type(error).__name__}")
 
 
 def file_suffix(path: Path) -> str:

@@ -28,7 +28,7 @@ class TableSize:
     """The file with most rows."""
 
     def distinct(self, column: str) -> float:
-        """Guess how many different values a column would have, were each as frequent, by a part of its largest file.
+        """Guess how many different values a column would have, were each as frequent, by parts of its largest file.
 
         Infinite where no value is there twice, or nothing is known. NULL is no value, as no join finds it.
         """
@@ -50,8 +50,11 @@ def table_size(entry: Entry) -> TableSize | None:
         return _summed([Path(entry.source.location)])
     if entry.path is None:
         return None
-    paths = sorted(path for path in entry.path.rglob("*") if path.is_file()) if entry.path.is_dir() else [entry.path]
-    return _summed(paths)
+    try:
+        whole = entry.path.is_dir()
+        return _summed(sorted(p for p in entry.path.rglob("*") if p.is_file()) if whole else [entry.path])
+    except OSError:
+        return None
 
 
 def _summed(paths: list[Path]) -> TableSize | None:
@@ -87,19 +90,36 @@ def _footer(path: Path, changed: int, inode: int) -> TableSize:
 
 @lru_cache(4_096)
 def _distinct(path: Path, changed: int, inode: int, column: str) -> float:
-    """Return the inverse of how likely two rows in the middle of a Parquet file have the same value; see `_footer`."""
+    """Return the inverse of how likely two rows of a Parquet file have the same value; see `_footer`.
+
+    It is told by the first, the middle and the last row group. Two rows are of one group as often as there are groups,
+    and of two otherwise: a value of a sorted column is in one group alone.
+    """
     del changed, inode
     with pq.ParquetFile(path) as file:
-        metadata = file.metadata
-        if not metadata.num_row_groups:
+        metadata, parts = file.metadata, list[pa.ChunkedArray]()
+        groups = metadata.num_row_groups
+        if not groups:
             return inf
-        middle = metadata.num_row_groups // 2
-        group = metadata.row_group(middle)
-        chunks = (group.column(index) for index in range(group.num_columns))
-        if sum(c.total_uncompressed_size for c in chunks if c.path_in_schema == column) > _SAMPLE_BYTES:
-            return inf
-        values = file.read_row_group(middle, columns=[column]).column(column).drop_null()
-        rows = group.num_rows
-    counts = pc.cast(values.value_counts().field("counts"), pa.float64())
-    same = pc.sum(pc.multiply(counts, pc.subtract(counts, 1.0))).as_py() or 0.0
-    return max(1.0, rows * (rows - 1) / same) if same else inf
+        for number in sorted({0, groups // 2, groups - 1}):
+            group = metadata.row_group(number)
+            chunks = (group.column(index) for index in range(group.num_columns))
+            if sum(c.total_uncompressed_size for c in chunks if c.path_in_schema == column) > _SAMPLE_BYTES:
+                return inf
+            parts.append(file.read_row_group(number, columns=[column]).column(column))
+    whole = pa.chunked_array([chunk for part in parts for chunk in part.chunks], parts[0].type)
+    within, pairs_within = sum(map(_same, parts)), sum(map(_pairs, parts))
+    across, pairs_across = _same(whole) - within, _pairs(whole) - pairs_within
+    same = within / pairs_within / groups if pairs_within else 0.0
+    same += across / pairs_across * (1 - 1 / groups) if pairs_across else 0.0
+    return max(1.0, 1 / same) if same else inf
+
+
+def _same(values: pa.ChunkedArray) -> float:
+    """Return how many pairs of different rows have the same value."""
+    counts = pc.cast(values.drop_null().value_counts().field("counts"), pa.float64())
+    return float(pc.sum(pc.multiply(counts, pc.subtract(counts, 1.0))).as_py() or 0.0)
+
+
+def _pairs(values: pa.ChunkedArray) -> float:
+    return len(values) * (len(values) - 1.0)

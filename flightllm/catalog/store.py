@@ -1,11 +1,14 @@
 """The mapping of names to tables that all contexts of a server look up."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from concurrent.futures import wait as await_futures
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from threading import Lock, RLock, local
+from threading import Lock, RLock, Thread, local
 from typing import cast
 from uuid import uuid4
 
@@ -16,7 +19,7 @@ from datafusion.catalog import SchemaProvider
 
 from flightllm.access.grants import ObjectKind
 from flightllm.catalog.contexts import Memory, shared_context
-from flightllm.catalog.converted import converted
+from flightllm.catalog.converted import converted_table, kept_if_taken
 from flightllm.catalog.entries import (
     Entry,
     Planned,
@@ -26,14 +29,14 @@ from flightllm.catalog.entries import (
     SystemTables,
     TableInfo,
 )
-from flightllm.catalog.files import files_revision
+from flightllm.catalog.files import FileTable, files_revision, unreachable
 from flightllm.catalog.manifest import KEPT, Manifest, entry_json
 from flightllm.catalog.opening import opened
 from flightllm.catalog.planning import ViewPlans
-from flightllm.catalog.reading import readers_of
+from flightllm.catalog.reading import named_in, readers_of
 from flightllm.catalog.sizes import TableSize, table_size
 from flightllm.config import LimitsConfig
-from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
+from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
 from flightllm.sql.names import (
     DEFAULT_SCHEMA,
     RESERVED,
@@ -48,6 +51,10 @@ from flightllm.storage.folder import TablesFolder
 from flightllm.storage.places import Places
 
 _log = structlog.get_logger(__name__)
+_WORD = re.compile(r"\w+")
+_LISTING = frozenset({"information_schema", "show", "index"})
+"""Words of statements that are about tables which their text does not name."""
+_POLL_SECONDS = 0.1
 _WHAT = {
     "file": "registered by the server's configuration",
     "external": "an external table",
@@ -73,7 +80,10 @@ class TableStore:
         self.places = places
         self._memory = Memory(limits)
         self.lock = RLock()
-        self._refreshing = Lock()
+        self._starting = Lock()
+        """Held by whoever begins or ends to read a source."""
+        self._readings: dict[TableName, Future[None]] = {}
+        """The tables whose sources are being read, each in a thread of its own."""
         self._asked = local()
         self.forget: Callable[[ObjectKind, str, str], None] = lambda *_: None
         """Told what is about to be dropped: a schema, or a table or view in one."""
@@ -264,48 +274,88 @@ class TableStore:
             return entry.rows.revision
         if entry.location:
             return self._run
-        files = [files_revision(other.path) for other in entries.values() if other.path is not None]
+        files = [_seen(other)[0] for other in entries.values() if other.path is not None]
         return " ".join([self._kept.revision, *files])
 
-    def refresh(self) -> None:
-        """Read the sources anew that have changed since they were read last; who asks meanwhile waits.
+    def refresh(self, text: str | None = None, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Read the sources anew that have changed since: those of the tables that a text can name, or all.
 
-        A source that cannot be read as it is now makes its table unreadable, until it has changed again.
+        Who asks for the same table meanwhile waits too. A source that cannot be read as it is now makes its table
+        unreadable, until the source has changed again.
+
+        Raises:
+            CancelledError: `stopped()` turned true; a source that is being read then becomes a table all the same.
         """
-        for entry in self._entries.values():
-            if entry.source is not None and self._changed(entry):
-                with self._refreshing:
-                    self._read_source(entry.name)
+        entries = self._entries
+        if all(entry.source is None for entry in entries.values()):
+            return
+        everything = text is None or not _LISTING.isdisjoint(_WORD.findall(text.lower()))
+        for entry in entries.values() if everything or text is None else named_in(text, entries):
+            if entry.source is not None and _seen(entry)[0] != entry.source.revision:
+                self._read_anew(entry.name, stopped)
 
-    @staticmethod
-    def _changed(entry: Entry) -> bool:
-        """Tell whether the files of an entry with a source are others than those it was read from.
+    def _read_anew(self, name: TableName, stopped: Callable[[], bool]) -> None:
+        """Wait until a source has been read, by a reading that began after this call."""
+        mine = False
+        while not mine:
+            with self._starting:
+                reading = self._readings.get(name)
+                mine = reading is None
+                if reading is None:
+                    reading = self._readings[name] = Future()
+                    Thread(target=self._read, args=(name, reading), name="flightllm-files", daemon=True).start()
+            while not await_futures([reading], _POLL_SECONDS).done:
+                if stopped():
+                    raise CancelledError("the statement was cancelled while a file was read")
+            if mine:
+                reading.result()
 
-        A folder without files is another one; a path that is gone is told of where the table is looked up.
-        """
-        if entry.path is None or entry.source is None or not entry.path.exists():
-            return False
-        return files_revision(entry.path) != entry.source.revision
+    def _read(self, name: TableName, reading: "Future[None]") -> None:
+        error: BaseException | None = None
+        try:
+            self._read_source(name)
+        except BaseException as raised:  # noqa: BLE001 - whatever it is, the waiting thread raises it
+            error = raised
+        with self._starting:
+            del self._readings[name]
+        if error is None:
+            reading.set_result(None)
+        else:
+            reading.set_exception(error)
 
     def _read_source(self, name: TableName) -> None:
-        """Put an entry in place whose rows are those of its source now."""
+        """Put an entry in place whose rows are those of its source now, or that says why these cannot be read."""
         entry = self._entries.get(name)
-        if entry is None or entry.path is None or entry.source is None or not self._changed(entry):
+        if entry is None or entry.path is None or entry.source is None:
             return
-        revision = files_revision(entry.path)
+        revision, problem = _seen(entry)
+        if revision == entry.source.revision:
+            return
+        found: FileTable | None = None
         try:
             if entry.kind == "external":
                 self.places.checked(entry.location)
-            found, notes = converted(entry.path, entry.csv, entry.source.sheet, self.folder)
-        except (FlightLLMError, OSError) as error:
-            _log.warning("a file has changed and cannot be read", table=name.display, error=str(error))
-            fresh = replace(entry, source=replace(entry.source, revision=revision, problem=str(error)))
-        else:
-            _log.info("a file was read", table=name.display, columns=len(found.schema), notes=notes)
+            if not problem:
+                found = converted_table(entry.path, entry.csv, entry.source.sheet, self.folder)
+        except Exception as error:  # noqa: BLE001 - whatever reading one file raises, other tables can still be read
+            problem = _problem(error)
+            _log.warning("a file has changed and cannot be read", table=name.display, error=repr(error))
+        if found is None:
+            self._exchange(entry, replace(entry, source=replace(entry.source, revision=revision, problem=problem)))
+            return
+        _log.info("a file was read", table=name.display, columns=len(found.schema), notes=found.notes)
+        with kept_if_taken(found, self.folder) as copy:
             fresh = replace(entry, schema=found.schema, provider=found.table, source=found.source)
+            if self._exchange(entry, fresh):
+                copy.take()
+
+    def _exchange(self, entry: Entry, fresh: Entry) -> bool:
+        """Put another entry in the place of one; False where that is not there any more."""
         with self.lock:
-            if self._entries.get(name) is entry:
-                self._change({**self._entries, name: fresh})
+            if self._entries.get(entry.name) is not entry:
+                return False
+            self._change({**self._entries, entry.name: fresh})
+        return True
 
     def rewriting(self, rows: StoredRows) -> Lock:
         """Return the lock to hold while some of a table's files are replaced by others."""
@@ -425,6 +475,33 @@ def _folder_of(entry: Entry) -> Path | None:
     if entry.source is not None and entry.source.location:
         return Path(entry.source.location).parent
     return entry.rows.folder if entry.rows else None
+
+
+def _seen(entry: Entry) -> tuple[str, str]:
+    """Return the revision of the files of an entry now, and why the server cannot reach them, if that is so.
+
+    A folder without files is another one. A path that is gone keeps its revision: looking the table up tells of it.
+    """
+    if entry.path is None:
+        return "", ""
+    try:
+        if entry.source is not None and not entry.path.exists():
+            return entry.source.revision, entry.source.problem
+        return files_revision(entry.path), ""
+    except OSError as error:
+        problem = str(unreachable(error))
+    except InvalidInputError as error:
+        problem = str(error)
+    return f"unreachable: {problem}", problem
+
+
+def _problem(error: Exception) -> str:
+    """Return what clients can know of why a file cannot be read: no path of the server's."""
+    if isinstance(error, FlightLLMError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return str(unreachable(error))
+    return f"it is damaged ({type(error).__name__}); the server's log says more"
 
 
 def _temporary_files(entries: Mapping[TableName, Entry]) -> set[str]:

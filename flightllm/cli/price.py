@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import click
 
+from flightllm.cli.running import interruptible
 from flightllm.client import BOOKKEEPING, Client
 from flightllm.errors import FlightLLMError
 
@@ -47,8 +48,18 @@ def forecast(client: Client, sql: str) -> Forecast | None:
 
 
 def confirmed(client: Client, sql: str, above: float) -> bool:
-    """Tell whether a statement is to run: a person is asked where it is predicted to cost more than `above` dollars."""
-    found = forecast(client, sql)
+    """Tell whether a statement is to run: a person is asked where it is predicted to cost more than `above` dollars.
+
+    Ctrl-C at the question means no.
+
+    Raises:
+        Interrupted: Ctrl-C was pressed while the server predicted.
+    """
+    found = interruptible(client, lambda: forecast(client, sql))
     if found is None or found.price <= above:
         return True
-    return click.confirm(f"{found}. Run it?", err=True)
+    try:
+        return click.confirm(f"{found}. Run it?", err=True)
+    except click.Abort:
+        click.echo(err=True)
+        return False

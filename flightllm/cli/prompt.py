@@ -17,6 +17,7 @@ from flightllm.client import BOOKKEEPING, Client
 from flightllm.config import default_data_folder
 from flightllm.errors import FlightLLMError
 from flightllm.files import make_private
+from flightllm.sql.names import quoted
 
 _HISTORY = "shell_history"
 _NAMES = f"""{BOOKKEEPING}SELECT table_schema AS s, table_name AS t, column_name AS c FROM information_schema.columns
@@ -61,7 +62,7 @@ class Names(Completer):
 
 def _written(name: str) -> str:
     """Return a column as SQL reads it: in quotes where it is not all lower case."""
-    return name if name.isidentifier() and name == name.lower() else '"' + name.replace('"', '""') + '"'
+    return name if name.isidentifier() and name == name.lower() else quoted(name)
 
 
 def function_names() -> list[str]:

@@ -1,6 +1,6 @@
 """CSV files, one or several of the same columns, as one Parquet file."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing
 from itertools import chain, islice
 from pathlib import Path
@@ -18,6 +18,9 @@ from flightllm.errors import InvalidInputError
 _CHUNK_ROWS = 4_096
 _CHUNK_CHARACTERS = 1 << 24
 """A chunk ends with the row that reaches one of these."""
+_GROUP_ROWS = 100_000
+_GROUP_BYTES = 1 << 26
+"""A row group ends with the chunk that reaches one of these."""
 
 
 def convert_csv(paths: Sequence[Path], known: CsvOptions, target: Path) -> list[str]:
@@ -148,8 +151,22 @@ class _Texts:
             pa.memory_map(str(texts)) as source,
             pa.ipc.open_stream(source) as stream,
         ):
-            for batch in chain([] if self._late is None else [self._late], stream):
-                writer.write_batch(_typed(batch, left, schema))
+            batches = chain([] if self._late is None else [self._late], stream)
+            for group in _groups(_typed(batch, left, schema) for batch in batches):
+                writer.write_table(pa.Table.from_batches(group, schema))
+
+
+def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """Yield batches together, as many as make a row group."""
+    group, rows, size = list[pa.RecordBatch](), 0, 0
+    for batch in batches:
+        group.append(batch)
+        rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
+            yield group
+            group, rows, size = [], 0, 0
+    if group:
+        yield group
 
 
 def _typed(batch: pa.RecordBatch, left: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:

@@ -11,7 +11,8 @@ _STATE, _SWITCHES = "State:", "voluntary_ctxt_switches:"
 def running_kernels() -> Mapping[int, int]:
     """Return DataFusion's threads that run now, and how often each has rested so far; none where /proc has no such.
 
-    A thread rests between two parts of its work once nothing is left to do, and never within one part.
+    A thread rests once nothing is left to do. A page fault or a wait for a lock within a part of its work counts as a
+    rest too, so that it can seem to have ended early.
     """
     found = {}
     for thread in _threads():

@@ -3,6 +3,7 @@
 import asyncio
 import concurrent.futures
 import threading
+import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import TypeAlias
@@ -18,6 +19,8 @@ from flightllm.operators.kernels import running_kernels, still_running
 
 _POLL_SECONDS = 0.1
 _STOP_SECONDS = 5.0
+_REST_SECONDS = 60.0
+"""How long a cancelled join keeps its place at most."""
 _SCANS = ("Projection:", "TableScan:", "SubqueryAlias:", "Limit:")
 _TRUE = ("Filter: Boolean(true)", "Filter: Int64(1) = Int64(1)")
 """Conditions that tools write where there is none."""
@@ -57,7 +60,7 @@ class Loop:
         that come straight from a table are waited for in DataFusion itself, which costs less.
 
         A join of two batches runs to its end, which is waited for where `cancelled()` is true: whoever closes the
-        iterator keeps its place until then.
+        iterator keeps its place until then, for a minute at most.
 
         Raises:
             CancelledError: `cancelled()` turned true; seen within 100 ms while a batch is slow to come.
@@ -91,9 +94,12 @@ class Loop:
                 self._await_rest()
 
     def _await_rest(self) -> None:
-        """Wait until DataFusion's threads that run now have done what they cannot leave half done."""
-        kernels = running_kernels()
-        while kernels and not self._closing.wait(_POLL_SECONDS):
+        """Wait until DataFusion's threads that run now have done what they cannot leave half done, up to a minute.
+
+        They can go on for longer with work of others, so that they do not rest.
+        """
+        kernels, end = running_kernels(), time.monotonic() + _REST_SECONDS
+        while kernels and time.monotonic() < end and not self._closing.wait(_POLL_SECONDS):
             kernels = still_running(kernels)
 
     def _step(self, stream: RecordBatchStream) -> _Step:

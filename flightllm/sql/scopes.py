@@ -12,10 +12,11 @@ _CLAUSES = (
     *(*_TABLE_CLAUSES, "select", "where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify"),
     *("union", "intersect", "except", "on", "using", "values", "set", "returning"),
 )
-_NO_ALIAS = (
+NO_ALIAS = (
     *(*_CLAUSES, "inner", "left", "right", "full", "cross", "natural", "outer", "lateral", "semi", "anti"),
     "tablesample",
 )
+"""Words after a table that are no alias of it."""
 _PAIRS = {"(": ")", "[": "]", "{": "}"}
 
 
@@ -186,7 +187,7 @@ class _Reader:
         last = end
         if self._is_word(end, "as"):
             end += 1
-        alias = None if self._is_word(end, *_NO_ALIAS) else self._name(end)
+        alias = None if self._is_word(end, *NO_ALIAS) else self._name(end)
         if alias or parts:
             after = end + 1
             columns = (after, self._closing[after]) if self._is_symbol(after, "(") and after in self._closing else None

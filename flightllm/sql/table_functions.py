@@ -8,13 +8,9 @@ from flightllm.errors import AICallError
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.sql.arguments import split_arguments
 from flightllm.sql.names import identifier
-from flightllm.sql.scopes import Scopes, read_scopes
+from flightllm.sql.scopes import NO_ALIAS, Scopes, read_scopes
 from flightllm.sql.tokens import Kind, Token, position, tokenize
 
-_NO_ALIAS = (
-    *("where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", "union", "intersect"),
-    *("except", "on", "using", "inner", "left", "right", "full", "cross", "natural", "join", "tablesample"),
-)
 _CONSTANT_WORDS = ("null", "true", "false", "array", "make_array")
 
 
@@ -73,4 +69,4 @@ def _has_alias(tokens: Sequence[Token], index: int) -> bool:
     if index >= len(tokens):
         return False
     token = tokens[index]
-    return token.kind is Kind.QUOTED or (token.kind is Kind.WORD and not token.is_word(*_NO_ALIAS))
+    return token.kind is Kind.QUOTED or (token.kind is Kind.WORD and not token.is_word(*NO_ALIAS))

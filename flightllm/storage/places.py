@@ -4,7 +4,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from flightllm.config.storage import StorageConfig
-from flightllm.errors import PermissionDeniedError
+from flightllm.errors import InvalidInputError, PermissionDeniedError
 from flightllm.storage.objects import ObjectStores, is_address
 
 
@@ -24,6 +24,7 @@ class Places:
         """Return a location as a path without links in it, or as an address in an object store.
 
         Raises:
+            InvalidInputError: it is no path.
             PermissionDeniedError: it is in no place that the configuration lists, or leads out of it by a link.
         """
         if is_address(location):
@@ -33,6 +34,8 @@ class Places:
                 "the address is in no object store that [storage.object_stores] in the server's configuration lists"
             )
         path = Path(unquote(urlsplit(location).path) if location.startswith("file://") else location)
+        if "\0" in str(path):
+            raise InvalidInputError("the location has a character NUL, which no path has: leave it out")
         allowed = [folder.resolve() for folder in self._folders]
         real = path.resolve()
         inside = path.is_absolute() and any(real.is_relative_to(folder) for folder in allowed)

@@ -5,15 +5,21 @@ import gzip
 import lzma
 from collections.abc import Callable
 from pathlib import Path
+from zipfile import ZipFile
 
 import pyarrow as pa
 import pytest
 from datafusion.substrait import Consumer, Producer
+from openpyxl import Workbook
 from structlog.testing import capture_logs
 
 from flightllm.catalog import Catalog
-from flightllm.errors import ConfigError, PermissionDeniedError
+from flightllm.config import LimitsConfig, StorageConfig
+from flightllm.errors import CancelledError, ConfigError, FlightLLMError, InvalidInputError, PermissionDeniedError
+from flightllm.sql.classify import classify
+from flightllm.sql.names import TableName
 from tests.catalogs import ENCODED, ROWS, frame, ingest, read, run, write
+from tests.servers import await_true
 
 LARGE = pa.large_list(pa.int8())
 
@@ -213,3 +219,97 @@ def test_a_file_that_is_gone_is_an_error(catalog: Catalog, tmp_path: Path, suffi
     with pytest.raises(Exception, match=r"the file of the table 'one' is gone") as raised:
         read(catalog, "SELECT count(*) FROM one")
     assert str(tmp_path) not in str(raised.value)
+
+
+def _spreadsheet(path: Path, *, whole: bool) -> bytes:
+    """Return a spreadsheet of one column; one that is not whole has a sheet that ends early."""
+    book = Workbook()
+    for row in (["a"], [1]):
+        book.active.append(row)
+    book.save(path)
+    if not whole:
+        with ZipFile(path) as packed:
+            parts = {name: packed.read(name) for name in packed.namelist()}
+        with ZipFile(path, "w") as packed:
+            for name, content in parts.items():
+                packed.writestr(name, content[:-60] if "sheet1" in name else content)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("why", ["unreachable", "damaged"])
+def test_one_bad_file_leaves_other_tables_alone(catalog: Catalog, tmp_path: Path, why: str) -> None:
+    """A file out of reach, or a damaged spreadsheet, is an error of its table alone, until it is mended."""
+    path = tmp_path / ("t.csv" if why == "unreachable" else "t.xlsx")
+    good = b"a\n1\n" if why == "unreachable" else _spreadsheet(path, whole=True)
+    path.write_bytes(good)
+    catalog.register_file("t", path)
+    path.unlink()
+    if why == "unreachable":
+        path.symlink_to("x" * 300)  # each look at it fails: the name is too long
+    else:
+        path.write_bytes(_spreadsheet(path, whole=False))
+    for _ in range(2):
+        assert read(catalog, "SELECT 1 AS one") == [{"one": 1}]
+        assert "t" in [info.name.name for info in catalog.tables()]
+        with pytest.raises(FlightLLMError, match="the file of the table 't'") as raised:
+            read(catalog, "SELECT a FROM t")
+        assert str(tmp_path) not in str(raised.value)
+    path.unlink()
+    path.write_bytes(good)
+    assert read(catalog, "SELECT a FROM t") == [{"a": 1}]
+
+
+def test_only_named_files_are_read_anew(catalog: Catalog, tmp_path: Path) -> None:
+    """A statement reads changed files anew for the tables that it names, through views too, and for lists of tables."""
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.csv").write_text("x\n1\n")
+        catalog.register_file(name, tmp_path / f"{name}.csv")
+    run(catalog, "CREATE VIEW v AS SELECT x FROM b")
+    columns = "x"
+    for text in ("SELECT * FROM v", 'SELECT * FROM public."b"', "SELECT * FROM information_schema.columns", None):
+        columns += ",y"
+        (tmp_path / "b.csv").write_text(f"{columns}\n{columns}\n")
+        before = catalog.entries
+        catalog.reading("SELECT * FROM a").close()
+        assert catalog.entries is before
+        catalog.reading(text).close()
+        assert len(catalog.entries[TableName("public", "b")].schema) == len(columns.split(","))
+
+
+def test_a_statement_can_be_stopped_while_a_file_is_read(catalog: Catalog, tmp_path: Path) -> None:
+    """Who is stopped waits no longer for a large file; others read their tables, and that file's table comes too."""
+    (tmp_path / "t.csv").write_text("a,b\n1,x\n")
+    catalog.register_file("t", tmp_path / "t.csv")
+    (tmp_path / "t.csv").write_text("a;b\n" + "1;x\n" * 150_000)
+    with pytest.raises(CancelledError):
+        catalog.reading("SELECT * FROM t", lambda: True)
+    with catalog.reading("SELECT 1"):
+        assert frame(catalog, "SELECT 1 AS one").to_pydict() == {"one": [1]}
+    assert read(catalog, "SELECT count(*) AS n FROM t") == [{"n": 150_000}]
+
+
+def test_no_copy_stays_behind(tmp_path: Path) -> None:
+    """A CSV file's Parquet file goes where no table takes it: the name is taken, or the table was dropped meanwhile."""
+    catalog = Catalog(LimitsConfig(), folder=tmp_path / "home", storage=StorageConfig((tmp_path,)))
+
+    def copies() -> list[Path]:
+        return list((tmp_path / "home" / "reading").iterdir())
+
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    (tmp_path / "odd.csv").write_text("a;b\n1;x\n")
+    catalog.register_file("t", tmp_path / "t.csv")
+    assert len(copies()) == 1
+    with pytest.raises(ConfigError, match="taken"):
+        catalog.register_file("t", tmp_path / "odd.csv")
+    assert len(copies()) == 1
+    create = f"CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '{tmp_path}/odd.csv'"
+    with pytest.raises(InvalidInputError, match="separate"):
+        catalog.create_external(classify(f"{create} OPTIONS (delimiter ',')"))
+    assert len(copies()) == 1
+    catalog.create_external(classify(create))
+    (tmp_path / "odd.csv").write_text("a;b\n" + "1;x\n" * 150_000)
+    with pytest.raises(CancelledError):
+        catalog.reading("SELECT * FROM e", lambda: True)
+    run(catalog, "DROP TABLE e")
+    await_true(lambda: len(copies()) == 1)
+    catalog.close()

@@ -62,3 +62,14 @@ def test_files_that_went(size: TableSize) -> None:
     size.largest.unlink()
     assert size.distinct("few") == inf
     assert TableSize(10).distinct("few") == inf
+
+
+@pytest.mark.parametrize(("groups", "days"), [(1, 100), (2, 100), (10, 100), (50, 100)])
+def test_a_sorted_column(tmp_path: Path, groups: int, days: int) -> None:
+    """A column sorted by day has as many values however few of them a row group has; one of two values has two."""
+    day = pa.array([n * days // ROWS for n in range(ROWS)])
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"day": day, "two": [n % 2 for n in range(ROWS)]}), path, row_group_size=ROWS // groups)
+    found = TableSize(ROWS, {}, path)
+    assert found.distinct("day") == pytest.approx(days, rel=0.1)
+    assert found.distinct("two") == pytest.approx(2, rel=0.1)

@@ -1,7 +1,9 @@
 """The shell: what is typed reaches a real server; names are completed, and dear statements asked about."""
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from click.testing import CliRunner
@@ -18,6 +20,8 @@ from flightllm.cli.prompt import Names, is_whole
 from flightllm.cli.shell import shell
 from flightllm.client import Client
 from flightllm.config import Config, EngineConfig
+from flightllm.errors import CancelledError
+from tests.servers import await_true
 
 DEAR = "SELECT count(ai_filter('Big? {body}', body)) FROM tickets"
 
@@ -106,6 +110,44 @@ def test_a_dear_statement_is_asked_about(client: Client, monkeypatch: pytest.Mon
     assert asked == [f"predicted: 2 model calls, {found.tokens:,} tokens, $2.00. Run it?"]
     assert forecast(client, "SELECT count(*) FROM tickets") is None
     assert forecast(client, "SELECT ai_filter(") is None
+
+
+def test_ctrl_c_at_the_question_means_no(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C where a person is asked ends the statement alone, so that the shell goes on."""
+
+    def interrupted(*_: object, **__: object) -> str:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("click.termui.visible_prompt_func", interrupted)
+    assert not confirmed(client, DEAR, above=1.0)
+
+
+def test_stopping_leaves_other_clients_alone(tmp_path: Path) -> None:
+    """A client stops its own statement, though another client has started one of the same text since."""
+    (tmp_path / "t.csv").write_text("a\n1\n2\n")
+    slow = EngineConfig("fake", options={"latency_ms": 3_600_000})
+    config = Config(engine=slow, tables={"t": tmp_path / "t.csv"}, data_folder=tmp_path / "home")
+    sql = "CREATE TABLE IF NOT EXISTS k AS SELECT ai_filter('Big? {a}', a) AS big FROM t"
+    with opened_server(config) as uri, Client(uri) as first, Client(uri) as second, Client(uri) as watching:
+
+        def states() -> list[str]:
+            text = f"SELECT status FROM system.queries WHERE sql LIKE '{sql[:30]}%' ORDER BY started_at"
+            return [row["status"] for batch in watching.query(text)[1] for row in batch.to_pylist()]
+
+        def run(client: Client) -> None:
+            with suppress(CancelledError):
+                client.query(sql)
+
+        threads = [Thread(target=run, args=(client,)) for client in (first, second)]
+        for number, thread in enumerate(threads, 1):
+            thread.start()
+            await_true(lambda number=number: states() == ["running"] * number)  # type: ignore[misc]
+        first.stop()
+        await_true(lambda: states() == ["cancelled", "running"])
+        second.stop()
+        for thread in threads:
+            thread.join()
+        assert states() == ["cancelled", "cancelled"]
 
 
 def test_without_a_terminal() -> None:

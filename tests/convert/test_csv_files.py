@@ -300,3 +300,13 @@ def test_any_text_comes_back(
     folder = tmp_path_factory.mktemp("any")
     table, _ = converted(folder / "t.csv", content, quote='"', delimiter=delimiter)
     assert [list(row.values()) for row in table.to_pylist()] == [[cell or None for cell in line] for line in lines[1:]]
+
+
+def test_row_groups_are_large(tmp_path: Path) -> None:
+    """A row group has at least 100,000 rows, but for the last."""
+    (tmp_path / "t.csv").write_text("a\n" + "1\n" * 150_000)
+    convert_csv([tmp_path / "t.csv"], CsvOptions(), tmp_path / "t.parquet")
+    footer = pq.read_metadata(tmp_path / "t.parquet")
+    assert footer.num_rows == 150_000
+    assert footer.num_row_groups == 2
+    assert footer.row_group(0).num_rows >= 100_000
