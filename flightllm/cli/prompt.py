@@ -1,6 +1,5 @@
 """What is typed at the shell's prompt: completed, kept in a history, and told where a statement ends."""
 
-import sys
 from collections.abc import Iterable, Iterator
 
 import click
@@ -76,8 +75,7 @@ def statements(client: Client) -> Iterator[str]:
     """Yield what is typed, until the end of input."""
     names = Names(client)
     session = _session(names)
-    if sys.stdin.isatty():
-        click.echo(r"FlightLLM: end statements with ;  \? shows help, \q leaves.")
+    click.echo(r"FlightLLM: end statements with ;  \? shows help, \q leaves.")
     for _ in client.query(f"{BOOKKEEPING}SELECT 1")[1]:  # says at once where no server answers
         pass
     while True:

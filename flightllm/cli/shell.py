@@ -1,5 +1,6 @@
 """`flightllm` without a command, on a terminal: a shell for SQL."""
 
+import sys
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from flightllm.cli.price import ASK_ABOVE, confirmed
 from flightllm.cli.query import run_text
 from flightllm.cli.running import Interrupted, interruptible
 from flightllm.cli.sources import named_tables, tell
+from flightllm.cli.statements import split_statements
 from flightllm.client import Client
 from flightllm.errors import FlightLLMError
 
@@ -58,13 +60,12 @@ def shell(  # noqa: PLR0913 - one argument for each option
     """Ask a server, or files, from a prompt.
 
     `flightllm` alone does the same. Tab completes tables, columns and functions; a semicolon ends a statement. Ctrl-C
-    cancels the statement that runs. \\? shows the commands of the shell.
+    cancels the statement that runs. \\? shows the commands of the shell. Input that is no terminal is run, up to the
+    first statement that fails.
 
     \b
     flightllm shell --open tickets.csv
     """
-    from flightllm.cli.prompt import statements  # slow to import
-
     with ExitStack() as stack:
         if sources:
             config = load_config(config_file, engine, model, tables=named_tables(sources, tell))
@@ -72,17 +73,25 @@ def shell(  # noqa: PLR0913 - one argument for each option
         elif config_file or engine or model:
             raise click.UsageError("--config, --engine and --model are for --open: a server has its own.")
         client = stack.enter_context(connect(server, dict(settings)))
-        for text in statements(client):
-            _run(client, text, None if yes else ask_above)
+        above = None if yes else ask_above
+        if sys.stdin.isatty():
+            from flightllm.cli.prompt import statements  # slow to import
+
+            for text in statements(client):
+                for statement in [text] if text.startswith("\\") else split_statements(text):
+                    _run(client, statement, above)
+        elif not all(_run(client, text, None) for text in split_statements(sys.stdin.read())):
+            stack.close()
+            sys.exit(1)
 
 
-def _run(client: Client, text: str, ask_above: float | None) -> None:
-    """Run a statement or a command of the shell; what is wrong with it is printed."""
+def _run(client: Client, text: str, ask_above: float | None) -> bool:
+    """Run a statement or a command of the shell, and tell whether it went well; what is wrong is printed."""
     if text.startswith("\\"):
         command, _, name = text.rstrip("; ").partition(" ")
         statement = _statement_of(command, name.strip())
         if statement is None:
-            return
+            return True
         text = statement
     try:
         sql = text.rstrip().rstrip(";")
@@ -91,6 +100,8 @@ def _run(client: Client, text: str, ask_above: float | None) -> None:
     except (FlightLLMError, Interrupted) as error:
         message = error.format_message() if isinstance(error, Interrupted) else f"error: {error}"
         click.echo(message, err=True)
+        return False
+    return True
 
 
 def _statement_of(command: str, name: str) -> str | None:

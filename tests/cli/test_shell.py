@@ -40,16 +40,21 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
 def test_typed_statements_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """A statement over two lines, commands and a wrong statement give their answers, and the history is kept."""
+    """Statements over two lines or pasted, commands and a wrong statement have answers, and the history is kept."""
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
     monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
     path = tmp_path / "tickets.csv"
     path.write_text("id;body\n1;a\n2;b\n")
     typed = ["SELECT count(*) AS rows_there\rFROM tickets;\r", "\\d tickets\r", "SELECT nope FROM tickets;\r", "\\x\r"]
+    typed.append("SELECT 1 AS first; SELECT 2 AS second;\r")
     with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
         pipe.send_text("".join([*typed, "\\q\r"]))
         shell.main(["--engine", "fake", "--open", str(path)], standalone_mode=False)
     said = capfd.readouterr()
-    assert said.out.split()[:3] == ["rows_there", *said.out.split()[1:2], "2"]
+    words = said.out.split()
+    assert words[words.index("rows_there") + 2] == "2"
+    assert words[words.index("first") + 2] == "1"
+    assert words[words.index("second") + 2] == "2"
     assert "body" in said.out
     assert "error: " in said.err
     assert "nope" in said.err
@@ -148,6 +153,21 @@ def test_stopping_leaves_other_clients_alone(tmp_path: Path) -> None:
         for thread in threads:
             thread.join()
         assert states() == ["cancelled", "cancelled"]
+
+
+def test_a_file_of_statements(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Statements that come from a file run one after the other; the first that fails ends the shell with an error."""
+    path = tmp_path / "tickets.csv"
+    path.write_text("id;body\n1;a\n2;b\n")
+    command = ["--engine", "fake", "--open", str(path)]
+    good = CliRunner().invoke(shell, command, input="SELECT count(*) AS rows_there FROM tickets;\nSELECT 7 AS n;")
+    assert good.exit_code == 0
+    assert "rows_there" in good.output
+    assert "7" in good.output
+    bad = CliRunner().invoke(shell, command, input="SELECT nope FROM tickets; SELECT 7 AS n")
+    assert bad.exit_code == 1
+    assert "7" not in bad.stdout
+    capfd.readouterr()
 
 
 def test_without_a_terminal() -> None:
