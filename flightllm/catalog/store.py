@@ -302,8 +302,9 @@ class TableStore:
                 reading = self._readings.get(name)
                 mine = reading is None
                 if reading is None:
-                    reading = self._readings[name] = Future()
+                    reading = Future()
                     Thread(target=self._read, args=(name, reading), name="flightllm-files", daemon=True).start()
+                    self._readings[name] = reading  # which the thread takes out under the same lock
             while not await_futures([reading], _POLL_SECONDS).done:
                 if stopped():
                     raise CancelledError("the statement was cancelled while a file was read")
