@@ -92,7 +92,7 @@ def _is_expression(source: Source, index: int) -> bool:
 def _case(call: _Call) -> Iterator[Edit]:
     if len(call.ranges) == 3:
         yield call.opened("(CASE WHEN ")
-        yield from call.commas(" THEN", " ELSE")
+        yield from call.commas(" THEN ", " ELSE ")
         yield call.closed(" END)")
 
 

@@ -32,6 +32,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     ("expression", "ours"),
     [
         ("iff(flag, 'y', 'n')", "CASE WHEN flag THEN 'y' ELSE 'n' END"),
+        ("iff(flag,id,length(name))", "CASE WHEN flag THEN id ELSE length(name) END"),
         ("IF(flag, 1, iff(score > 2, 2, 3))::text", "CASE WHEN flag THEN '1' WHEN score > 2 THEN '2' ELSE '3' END"),
         ("count_if(flag) OVER (PARTITION BY name)", "count(*) FILTER (WHERE flag) OVER (PARTITION BY name)"),
         ("nvl(name, '-')", "coalesce(name, '-')"),
