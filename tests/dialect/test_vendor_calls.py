@@ -78,6 +78,7 @@ SNOWFLAKE = [
     ),
     ("AI_EXTRACT(note, ['thing']):response", "ai_extract(note, ['thing'])"),
     ("AI_TRANSLATE(note, 'fr', 'en')", "ai_translate(note, 'en')"),
+    ("AI_TRANSLATE(note, NULL, 'en')", "ai_translate(note, 'en')"),
     ("AI_SENTIMENT(note):categories[0].sentiment::varchar", "ai_sentiment(note)"),
     ("SNOWFLAKE.CORTEX.COMPLETE('default', 'Sum up: ' || note)", "ai_gen('Sum up: ' || note)"),
     ("SNOWFLAKE.CORTEX.TRY_COMPLETE('default', 'Sum up: ' || note)", "ai_gen('Sum up: ' || note)"),
@@ -90,6 +91,11 @@ SNOWFLAKE = [
 BIGQUERY = [
     ("AI.IF(('Is it tea? ', note))", "ai_if('Is it tea? ' || note)"),
     ("AI.IF(prompt => ('Is it tea? ', note), connection_id => 'us.c')", "ai_if('Is it tea? ' || note)"),
+    ("AI.IF(connection_id => 'us.c', prompt => ('Is it tea? ', note))", "ai_if('Is it tea? ' || note)"),
+    (
+        "AI.IF(connection_id => AI.GENERATE('x').result, request_type => 'shared', prompt => ('Is it? ', note))",
+        "ai_if('Is it? ' || note)",
+    ),
     ("AI.IF(STRUCT('Is it tea? ', note))", "ai_if('Is it tea? ' || note)"),
     ("AI.IF((name, ' is glad: ', upper(note), id + 1))", "ai_if(name || ' is glad: ' || upper(note) || (id + 1))"),
     ("AI.IF((id, score, ' is a lot'))", "ai_if('' || id || score || ' is a lot')"),
@@ -159,6 +165,8 @@ REFUSED = [
     ("AI_CLASSIFY(note, ['a', 'b']):label", ":label leads nowhere"),
     ("AI_CLASSIFY(note, ['a', 'b'], {'colour': 'red'})", "the option 'colour' is not known here"),
     ("AI_COMPLETE('default', note, {'guardrails': TRUE})", "the option 'guardrails' is not known here"),
+    ("AI_TRANSLATE(note, name, 'fr')", "write ai_translate(note, 'fr')"),
+    ("AI_TRANSLATE(note, AI.GENERATE('x').result, 'fr')", "write ai_translate(note, 'fr')"),
     ("AI_EMBED('e5', note)", "ai_embed(note)"),
     ("AI_COUNT_TOKENS('ai_complete', 'llama', note)", "ai_count_tokens(note)"),
     ("SNOWFLAKE.CORTEX.SENTIMENT(note)", "ai_score('How positive is it?', note, low => -1, high => 1)"),
