@@ -9,7 +9,8 @@ from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.vendor_calls import vendor_calls
 from flightllm.errors import SqlError, UnsupportedError
-from flightllm.sql.tokens import Kind, position
+from flightllm.sql.literals import text_literal
+from flightllm.sql.tokens import Kind, position, tokenize
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -22,8 +23,8 @@ _FIRST_MATCHES = {"duckdb": 0, "spark": 1, "databricks": 1}
 _JOINED_CLOSELY = ("snowflake", "databricks", "spark")
 """Whose LISTAGG puts nothing between texts unless it is told."""
 _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?(?:verbose\s+)?", re.IGNORECASE)
-_TEXT = "\ufdd2"
-"""Begins what stands for a text literal that this server would read otherwise, and ends it."""
+_SIGN = "\ufdd2"
+"""Begins what stands for a text literal while sqlglot reads, and ends it; twice or more where a text has it."""
 
 
 def transpile(sql: str, dialect: str, place: Place) -> Rewritten:
@@ -35,16 +36,19 @@ def transpile(sql: str, dialect: str, place: Place) -> Rewritten:
     """
     explained = _EXPLAIN.match(sql)
     head = explained.end() if explained else 0
-    masked, literals = _masked(sql, head, dialect)
-    source = Source(masked, place)
+    plain = _with_plain_texts(sql, head, dialect)
+    source = Source(plain.text, place)
     start = _start(source)
     if start is None:
         return Rewritten(sql, sql)
     if sum(token.kind is Kind.PLACEHOLDER and token.text == "?" for token in source.tokens) > 1:
         raise UnsupportedError("parameters of a text in another dialect are numbered: write $1, $2 in place of ?")
-    ours = Rewritten(masked, masked).with_edits(vendor_calls(source))
+    try:
+        ours = plain.with_edits(vendor_calls(source))
+    except (SqlError, UnsupportedError) as error:
+        raise type(error)(plain.said(str(error))) from error
     begin = source.tokens[start].start
-    written = _written(ours, ours.text[begin:], begin, dialect, literals)
+    written = _written(ours, begin, dialect)
     text = sql[:begin] + written
     return Rewritten(sql, text, ((Edit(begin, len(sql), written),),), read_from=dialect)
 
@@ -64,8 +68,8 @@ def _start(source: Source) -> int | None:
     return first if source.is_word(opened, *_STATEMENTS) else None
 
 
-def _masked(sql: str, head: int, dialect: str) -> tuple[str, list[str]]:
-    """Put marks in place of texts after `head` that are quoted otherwise than here; return these texts."""
+def _with_plain_texts(sql: str, head: int, dialect: str) -> Rewritten:
+    """Write texts after `head` that are quoted otherwise than here as literals of ours."""
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
     from sqlglot.tokenizer_core import TokenType
@@ -74,26 +78,42 @@ def _masked(sql: str, head: int, dialect: str) -> tuple[str, list[str]]:
         tokens = Dialect.get_or_raise(dialect).tokenize(sql[head:])
     except SqlglotError as error:
         raise SqlError(f"the text cannot be read as {dialect}: {error}") from error
+    whole = Rewritten(sql, sql)
     if any(token.token_type == TokenType.COMMAND for token in tokens):
-        return sql, []  # a statement whose rest sqlglot keeps as one text
-    parts, literals, at = list[str](), list[str](), 0
+        return whole  # a statement whose rest sqlglot keeps as one text
+    edits = list[Edit]()
     for token in tokens:
         start, end = head + token.start, head + token.end + 1
         written = sql[start:end]
         if token.token_type in {TokenType.STRING, TokenType.RAW_STRING} and (written[:1] != "'" or "\\" in written):
-            mark = f"'{_TEXT}{len(literals)}{_TEXT}'"
-            literals.append(token.text)
-            parts += (sql[at:start], mark)
-            at = end
-    return "".join([*parts, sql[at:]]), literals
+            edits.append(Edit(start, end, text_literal(token.text)))
+    return whole.with_edits(edits)
 
 
-def _written(ours: Rewritten, text: str, begin: int, dialect: str, literals: list[str]) -> str:
-    """Return a text of a dialect as DataFusion reads it."""
+def _masked(ours: Rewritten, begin: int) -> tuple[Rewritten, dict[str, str]]:
+    """Put marks in place of literals of ours that a dialect can read otherwise; return the texts by their marks."""
+    sign = _SIGN
+    while sign in ours.text:
+        sign += _SIGN
+    marks = dict[str, str]()
+    edits = list[Edit]()
+    for token in tokenize(ours.text):
+        quoted = token.kind is Kind.STRING and token.start >= begin and ours.text[token.start] == "'"
+        if quoted and ("'" in token.text or "\\" in token.text):
+            mark = f"{sign}{len(marks)}{sign}"
+            marks[mark] = token.text
+            edits.append(Edit(token.start, token.end, f"'{mark}'"))
+    return ours.with_edits(edits), marks
+
+
+def _written(ours: Rewritten, begin: int, dialect: str) -> str:
+    """Return a text of a dialect, whose texts are literals of ours, as DataFusion reads it."""
     from sqlglot import ErrorLevel, exp, parse
     from sqlglot.errors import ParseError, SqlglotError
     from sqlglot.errors import UnsupportedError as NoCounterpart
 
+    marked, marks = _masked(ours, begin)
+    text = marked.text[begin:]
     try:
         statements = [one for one in parse(text, read=dialect, error_level=ErrorLevel.RAISE) if one is not None]
         if len(statements) != 1:
@@ -102,15 +122,14 @@ def _written(ours: Rewritten, text: str, begin: int, dialect: str, literals: lis
         if isinstance(tree, exp.Command):
             raise SqlError(f"the text cannot be read as {dialect}")
         for literal in tree.find_all(exp.Literal):
-            value = str(literal.this)
-            if literal.is_string and value.startswith(_TEXT) and value.endswith(_TEXT):
-                literal.set("this", literals[int(value[1:-1])])
+            if literal.is_string and (value := marks.get(str(literal.this))) is not None:
+                literal.set("this", value)
         _make_exact(tree, dialect)
         return str(_ours().generate(tree, unsupported_level=ErrorLevel.RAISE))
     except ParseError as error:
         said = error.errors[0] if error.errors else {}
         raise SqlError(
-            f"the text cannot be read as {dialect}{_place(ours, begin, text, said)}: {_reason(said)}"
+            f"the text cannot be read as {dialect}{_place(marked, begin, text, said)}: {_reason(said)}"
         ) from error
     except NoCounterpart as error:
         raise UnsupportedError(f"a part of the text in {dialect} has no counterpart here: {error}") from error

@@ -60,6 +60,17 @@ PAIRS = [
             " ORDER BY score DESC NULLS LAST, id"
         ),
     ),
+    (
+        "bigquery",
+        """SELECT AI.CLASSIFY(note, ["it's", 'b\\n'], output_mode => "multi") AS x FROM people ORDER BY id""",
+        "SELECT ai_classify(note, ['it''s', E'b\\n'], multi => true) AS x FROM people ORDER BY id",
+    ),
+    (
+        "bigquery",
+        "SELECT '\ufdd25\ufdd2' AS a, \"\ufdd20\ufdd2\" AS b, 'd\\\\e' AS d",
+        "SELECT '\ufdd25\ufdd2' AS a, '\ufdd20\ufdd2' AS b, 'd\\e' AS d",
+    ),
+    ("duckdb", "SELECT '\ufdd25\ufdd2' AS a, 'it''s\\n' AS b", "SELECT '\ufdd25\ufdd2' AS a, 'it''s\\n' AS b"),
     ("bigquery", "SELECT [10, 20][OFFSET(0)] AS x, SAFE_CAST('a' AS INT64) AS y", "SELECT 10 AS x, NULL::bigint AS y"),
     (
         "databricks",
@@ -131,6 +142,10 @@ def test_setting(session: Session) -> None:
         ("bigquery", "SELECT REGEXP_EXTRACT(note, 'a') FROM people", "regexp_match(text, pattern)[1]"),
         ("snowflake", "SELECT 1; SELECT 2", "one statement at a time"),
         ("snowflake", "SELECT AI_AGG(note, 'what') FROM people", "AI_AGG at 1:8: there is no aggregate"),
+        ("bigquery", 'SELECT AI.SCORE(("Rate from 1 to 5: ", note)) FROM people', "low => 1, high => 5"),
+        ("bigquery", 'SELECT AI.AGG(note, "it\\\'s?") FROM people', "write ai_gen('it''s?', texts"),
+        ("bigquery", 'SELECT """a\nb""" AS x, AI.EMBED(note) FROM people', "AI.EMBED at 2:12:"),
+        ("bigquery", "SELECT 'a\\\\b' AS x, (1 + FROM", "as bigquery at 1:26: "),
         ("duckdb", "SUMMARIZE people", "write DESCRIBE t"),
         ("duckdb", "PIVOT people ON name USING count(*)", "sum(c) FILTER (WHERE a = 'x')"),
         ("spark", "SELECT id FROM people WHERE id = ? AND name = ?", "write $1, $2"),
