@@ -129,11 +129,9 @@ def _operand(source: Source, opening: Mapping[int, int], last: int) -> int | Non
 
 def _functions(source: Source) -> Iterator[Edit]:
     for index, token in enumerate(source.tokens):
-        if token.kind is not Kind.WORD or (name := _NAMES.get(token.text.lower())) is None:
+        if token.text.lower() not in _NAMES or (called := source.called(index)) is None:
             continue
-        closing = source.closing.get(index + 1)
-        if closing is None or source.scopes.names_table[index] or source.is_symbol(index - 1, "."):
-            continue
+        name, closing = _NAMES[called], source.closing[index + 1]
         ranges = list(split_arguments(source.tokens, index + 2, closing, source.closing))
         keys = [_key(source, first) for first, _ in ranges[1:]]
         literal = all(key is not None and key[1] == last for key, (_, last) in zip(keys, ranges[1:], strict=True))

@@ -1,6 +1,7 @@
 """AI functions as vendors spell them do what ours do; what would do something else names the line to write."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -279,8 +280,21 @@ def test_errors_keep_their_place(session: Session) -> None:
         "SELECT 'AI.IF((1, 2))', \"AI.IF\" FROM t",
         "SELECT ai_classify(t, ['a', 'b'])['x'] FROM t",
         "SELECT [AI_ONE:1]",
+        "WITH ai_agg(a) AS (SELECT 1) SELECT * FROM ai_agg",
+        "WITH RECURSIVE b AS (SELECT 1), ai_agg(a) AS MATERIALIZED (SELECT 1) SELECT * FROM ai_agg",
+        "SELECT * FROM (SELECT 1) ai_redact(b)",
+        "SELECT * FROM t AS ai_agg(b), t ai_redact(c)",
     ],
 )
 def test_leaves_alone(sql: str) -> None:
     """Tables and columns of such names, and our own spelling, stay as they are."""
     assert rewrite(sql, EMPTY).text == sql
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT ai_redact(a), ai_agg(a) FROM t", "SELECT list(a), json_query(a, '$.b') FROM t"]
+)
+def test_leaves_own_functions_alone(sql: str) -> None:
+    """A function of a configured folder is called by its name, whatever vendors call so."""
+    own = replace(EMPTY, own_functions=frozenset({"ai_redact", "ai_agg", "list", "json_query"}))
+    assert rewrite(sql, own).text == sql
