@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 DIALECTS = ("snowflake", "bigquery", "databricks", "duckdb", "postgres", "spark")
 _STATEMENTS = ("select", "with", "from", "values", "pivot", "insert", "update", "delete")
 _MADE = ("table", "view")
+_COPIED = ("div0", "div0null", "zeroifnull", "nullifzero", "sort_array")
+"""Functions whose arguments sqlglot copies while it reads a text."""
+_MOST_COPIED = 5
+"""How deep calls of these can be nested."""
+_MOST_PARTS, _MOST_COPIES = 50_000, 20
+"""How many parts sqlglot can write for a text of few, and for each part of a text of many."""
 _FIRST_MATCHES = {"duckdb": 0, "spark": 1, "databricks": 1}
 """By dialect: the group that `regexp_extract` takes unless it is told."""
 _JOINED_CLOSELY = ("snowflake", "databricks", "spark")
@@ -43,6 +49,7 @@ def transpile(sql: str, dialect: str, place: Place) -> Rewritten:
         return Rewritten(sql, sql)
     if sum(token.kind is Kind.PLACEHOLDER and token.text == "?" for token in source.tokens) > 1:
         raise UnsupportedError("parameters of a text in another dialect are numbered: write $1, $2 in place of ?")
+    _check_nesting(plain, source, dialect)
     try:
         ours = plain.with_edits(vendor_calls(source))
     except (SqlError, UnsupportedError) as error:
@@ -66,6 +73,28 @@ def _start(source: Source) -> int | None:
     while source.is_symbol(opened, "("):
         opened += 1
     return first if source.is_word(opened, *_STATEMENTS) else None
+
+
+def _check_nesting(plain: Rewritten, source: Source, dialect: str) -> None:
+    """Raise an error where calls whose arguments are copied while sqlglot reads are nested too deep."""
+    around: list[int] = []
+    for index, token in enumerate(source.tokens):
+        while around and around[-1] < index:
+            around.pop()
+        closing = source.closing.get(index + 1)
+        if closing is None or not token.is_word(*_COPIED):
+            continue
+        around.append(closing)
+        if len(around) > _MOST_COPIED:
+            place = position(plain.sent, plain.sent_at(token.start))
+            raise UnsupportedError(f"{token.text} at {place} {_too_deep(dialect)}")
+
+
+def _too_deep(dialect: str) -> str:
+    return (
+        f"is nested too deep: what stands for such a function of {dialect} repeats its arguments; compute the inner"
+        " calls in a subquery"
+    )
 
 
 def _with_plain_texts(sql: str, head: int, dialect: str) -> Rewritten:
@@ -125,7 +154,11 @@ def _written(ours: Rewritten, begin: int, dialect: str) -> str:
             if literal.is_string and (value := marks.get(str(literal.this))) is not None:
                 literal.set("this", value)
         _make_exact(tree, dialect)
-        return str(_ours().generate(tree, unsupported_level=ErrorLevel.RAISE))
+        generator = _ours().generator(unsupported_level=ErrorLevel.RAISE)
+        generator.left = _MOST_PARTS + _MOST_COPIES * sum(1 for _ in tree.walk())
+        return str(generator.generate(tree))
+    except _TooLongError as error:
+        raise UnsupportedError(f"a call in the text {_too_deep(dialect)}") from error
     except ParseError as error:
         said = error.errors[0] if error.errors else {}
         raise SqlError(
@@ -175,6 +208,10 @@ def _reason(said: dict[str, Any]) -> str:
     return str(said.get("description") or "it is no statement").rstrip(".")
 
 
+class _TooLongError(Exception):
+    """What sqlglot writes is many times as long as what it read."""
+
+
 @cache
 def _ours() -> Any:
     """Return the dialect in which DataFusion reads what sqlglot writes."""
@@ -200,7 +237,9 @@ def _ours() -> Any:
         SAFE_DIVISION = False
 
         class Generator(DuckDBGenerator):
-            """Writes functions that DataFusion has under its own names."""
+            """Writes functions that DataFusion has under its own names, at most `left` parts of a text."""
+
+            left = 0
 
             TRANSFORMS = {  # noqa: RUF012 - as sqlglot declares it
                 **DuckDBGenerator.TRANSFORMS,
@@ -208,5 +247,12 @@ def _ours() -> Any:
                 exp.RegexpExtract: extracted,
                 exp.ToChar: lambda generator, found: generator.func("TO_CHAR", found.this, found.args.get("format")),
             }
+
+            def sql(self, *args: Any, **options: Any) -> str:
+                """Write one part."""
+                self.left -= 1
+                if self.left < 0:
+                    raise _TooLongError
+                return str(super().sql(*args, **options))
 
     return FlightLLM()

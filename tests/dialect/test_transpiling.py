@@ -205,3 +205,32 @@ def test_parameters_keep_their_order(session: Session) -> None:
     """Parameters that would change places are refused."""
     with pytest.raises(UnsupportedError, match=r"write \$1"):
         session.describe("FROM people SELECT id + ? WHERE id = ?")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "call"),
+    [
+        ("snowflake", "GREATEST({}, 1)"),
+        ("snowflake", "DIV0({}, 2)"),
+        ("snowflake", "DIV0NULL(2, {})"),
+        ("snowflake", "ZEROIFNULL({})"),
+        ("snowflake", "SPLIT_PART({}, 'a', 1)"),
+        ("bigquery", "GREATEST({}, 1)"),
+    ],
+)
+def test_copied_arguments(session: Session, dialect: str, call: str) -> None:
+    """Functions whose arguments are copied can be nested, but not so deep that their text has no end."""
+    text = deep = "name" if call.startswith("SPLIT") else "id"
+    for depth in range(16):
+        text = text if depth > 2 else call.format(text)
+        deep = call.format(deep)
+    assert len(ask(session, f"SELECT {text} AS x FROM people", dialect=dialect).rows) == 9
+    with pytest.raises(UnsupportedError, match="nested too deep"):
+        ask(session, f"SELECT {deep} AS x FROM people", dialect=dialect)
+
+
+def test_many_rows_have_no_bound(session: Session) -> None:
+    """A long text that is not nested is read whole."""
+    rows = ", ".join(f"({number}, 'it''s')" for number in range(4000))
+    found = ask(session, f"SELECT count(*) AS n FROM (VALUES {rows}) AS t (a, b)", dialect="postgres").rows
+    assert found == [{"n": 4000}]
