@@ -4,6 +4,7 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from flightllm.dialect.integer_casts import ROUNDING, round_integer_casts
 from flightllm.dialect.place import Place
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit, Rewritten
@@ -186,6 +187,33 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
             )
         if found.args.get("group") is None:
             found.set("group", exp.Literal.number(_FIRST_MATCHES[dialect]))
+    if dialect == "bigquery":
+        _make_weeks_exact(tree)
+    if dialect in ROUNDING:
+        round_integer_casts(tree, dialect)
+    _make_joins_exact(tree, dialect)
+
+
+def _make_weeks_exact(tree: "exp.Expr") -> None:
+    """`EXTRACT(ISOWEEK FROM day)` → `EXTRACT(WEEK FROM day)`, whose weeks begin on Mondays.
+
+    Raises:
+        UnsupportedError: the weeks begin on another day.
+    """
+    from sqlglot import exp
+
+    for found in tree.find_all(exp.Extract):
+        unit = found.this.name.upper()
+        if isinstance(found.this, exp.WeekStart) or unit == "WEEK":
+            raise UnsupportedError("weeks of bigquery begin on Sundays, and those here on Mondays: write ISOWEEK")
+        if unit == "ISOWEEK":
+            found.set("this", exp.Var(this="WEEK"))
+
+
+def _make_joins_exact(tree: "exp.Expr", dialect: str) -> None:
+    """Write out what LISTAGG puts between texts, and what it returns for none."""
+    from sqlglot import exp
+
     for joined in tree.find_all(exp.GroupConcat):
         if dialect in _JOINED_CLOSELY and joined.args.get("separator") is None:
             joined.set("separator", exp.Literal.string(""))

@@ -97,6 +97,31 @@ PAIRS = [
         "SELECT regexp_extract(note, '(\\w+) (\\w+)') AS x FROM people ORDER BY score DESC, id",
         "SELECT regexp_extract(note, '(\\w+) (\\w+)', 0) AS x FROM people ORDER BY score DESC NULLS LAST, id",
     ),
+    (
+        "bigquery",
+        "SELECT CAST(2.7 AS INT64) AS x, CAST(-2.7 AS INT64) AS y, CAST('2' AS INT64) AS z",
+        "SELECT 3 x, -3 y, 2 z",
+    ),
+    ("bigquery", "SELECT EXTRACT(ISOWEEK FROM t) AS x FROM one", "SELECT date_part('week', t)::int AS x FROM one"),
+    *(
+        (
+            dialect,
+            (
+                "SELECT 2.7::int AS x, flag::int AS f, (score * 1.5)::int AS s, (a.id + 9007199254740992)::bigint AS b,"
+                " avg(score) OVER ()::int AS v FROM people AS a ORDER BY id"
+            ),
+            (
+                "SELECT 3::int AS x, flag::int AS f, round(score * 1.5)::int AS s, id + 9007199254740992 AS b,"
+                " round(avg(score) OVER ())::int AS v FROM people ORDER BY id"
+            ),
+        )
+        for dialect in ("postgres", "snowflake", "duckdb")
+    ),
+    (
+        "snowflake",
+        "SELECT TRY_CAST('a' AS INT) AS x, ai_filter('?', note)::int AS y FROM people ORDER BY id",
+        "SELECT NULL::int AS x, ai_filter('?', note)::int AS y FROM people ORDER BY id",
+    ),
     ("postgres", "SELECT j->'a'->>'b' AS x FROM one", "SELECT '[1, 2]' AS x"),
     (
         "postgres",
@@ -146,6 +171,9 @@ def test_setting(session: Session) -> None:
         ("bigquery", 'SELECT AI.AGG(note, "it\\\'s?") FROM people', "write ai_gen('it''s?', texts"),
         ("bigquery", 'SELECT """a\nb""" AS x, AI.EMBED(note) FROM people', "AI.EMBED at 2:12:"),
         ("bigquery", "SELECT 'a\\\\b' AS x, (1 + FROM", "as bigquery at 1:26: "),
+        ("bigquery", "SELECT EXTRACT(WEEK FROM day) FROM people", "write ISOWEEK"),
+        ("bigquery", "SELECT EXTRACT(WEEK(MONDAY) FROM day) FROM people", "write ISOWEEK"),
+        ("postgres", f"SELECT ({' + '.join(['id'] * 200)})::int FROM people", "write round() inside"),
         ("duckdb", "SUMMARIZE people", "write DESCRIBE t"),
         ("duckdb", "PIVOT people ON name USING count(*)", "sum(c) FILTER (WHERE a = 'x')"),
         ("spark", "SELECT id FROM people WHERE id = ? AND name = ?", "write $1, $2"),
