@@ -286,6 +286,13 @@ def check_bound(sql: str, limits: LimitsConfig) -> None:
         raise over_limit("sql_terms", limits.sql_terms, found, "keep one in a table with CREATE TABLE … AS")
 
 
+_OPENING = (
+    *("select", "distinct", "all", "where", "on", "having", "qualify", "by", "and", "or", "not", "in", "like", "is"),
+    *("case", "when", "then", "else", "between", "from", "join", "lateral", "as", "values", "limit", "offset", "set"),
+)
+"""Words after which `sample` names a function, a column or a table."""
+
+
 @dataclass(frozen=True, slots=True)
 class Weight:
     """What a text weighs: along its deepest path, and altogether."""
@@ -308,6 +315,11 @@ def _check_names(sql: str, tokens: Sequence[Token]) -> None:
             raise UnsupportedError(
                 f"TABLESAMPLE at {position(sql, token.start)} is not supported: write WHERE random() < 0.1 for a tenth"
             )
+    for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if token.is_word("sample") and _ends_table(before) and _tells_size(after, sql):
+            raise UnsupportedError(
+                f"SAMPLE at {position(sql, token.start)} is not supported: write WHERE random() < 0.1 for a tenth"
+            )
     for token in tokens:
         if STORED_SUFFIX in token.text:  # in single quotes too, which DataFusion takes for a name in FROM
             raise PermissionDeniedError(f"{token.text!r} is a name of the server's own: read the table by its name")
@@ -315,6 +327,20 @@ def _check_names(sql: str, tokens: Sequence[Token]) -> None:
             raise UnsupportedError("input_file_name() is not supported: the server's files are its own")
     if any(token.is_word(*_ARROW_CASTS) for token in tokens):
         _check_arrow_types(tokens)
+
+
+def _ends_table(token: Token) -> bool:
+    """Tell whether a table of FROM can end here: at its name, its alias or the bracket of a subquery."""
+    return (
+        token.kind is Kind.QUOTED or token.is_symbol(")") or (token.kind is Kind.WORD and not token.is_word(*_OPENING))
+    )
+
+
+def _tells_size(token: Token, sql: str) -> bool:
+    """Tell whether a sample's size begins here: `10`, `(10 ROWS)`, `BERNOULLI (5)`. Other brackets hold columns."""
+    if token.is_symbol("("):
+        return sql[token.end :].lstrip()[:1].isdigit()
+    return token.kind is Kind.NUMBER or token.is_word("bernoulli", "system", "block", "row")
 
 
 def _check_table_functions(sql: str, tokens: Sequence[Token]) -> None:

@@ -170,6 +170,28 @@ def test_tablesample_is_refused() -> None:
     check_sql('SELECT t.tablesample, "tablesample" FROM t', LimitsConfig())
 
 
+@pytest.mark.parametrize("size", ["5", "(10 ROWS)", "( 1 )", "BERNOULLI (5)", "SYSTEM (5)"])
+@pytest.mark.parametrize("table", ["t", '"t"', "t AS u", "(SELECT 1)"])
+def test_sample_is_refused(table: str, size: str) -> None:
+    """SAMPLE, which DataFusion parses and ignores too, is refused wherever a table ends."""
+    with pytest.raises(UnsupportedError, match=r"SAMPLE at 1:\d+.*random\(\)"):
+        check_sql(f"SELECT * FROM {table} SAMPLE {size}", LimitsConfig())
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT sample, t.sample FROM t ORDER BY sample",
+        "SELECT sample(5), 1 + sample(5), max(n) sample FROM t WHERE sample(5) > 1",
+        "WITH sample(a) AS (SELECT 1) SELECT a FROM sample",
+        "SELECT * FROM t sample(a, b) JOIN sample ON sample.a = 5",
+    ],
+)
+def test_other_samples_pass(sql: str) -> None:
+    """A column, function, alias or query of that name is no sample."""
+    check_sql(sql, LimitsConfig())
+
+
 @pytest.mark.parametrize(
     ("call", "size"),
     [

@@ -1,0 +1,25 @@
+"""Several statements in one text, as they are pasted or come from a file."""
+
+from collections.abc import Iterator
+
+from flightllm.errors import SqlError
+from flightllm.sql.tokens import tokenize
+
+
+def split_statements(text: str) -> Iterator[str]:
+    """Yield the statements that semicolons part, without those. One that cannot be read goes on to the text's end."""
+    start, comments_alone = 0, True
+    try:
+        tokens = tokenize(text)
+    except SqlError:  # an open quote: the server says where
+        yield text.strip()
+        return
+    for token in tokens:
+        if not token.is_symbol(";"):
+            comments_alone = False
+            continue
+        if not comments_alone:
+            yield text[start : token.start].strip()
+        start, comments_alone = token.end, True
+    if not comments_alone:
+        yield text[start:].strip()
