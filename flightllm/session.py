@@ -83,7 +83,9 @@ class Session:
         self._queries = queries
         self._sessions = sessions
         self._settings = Settings()
-        self._place = SessionPlace(services.catalog.store, lambda: self._services.catalog, principal.name)
+        self._place = SessionPlace(
+            services.catalog.store, lambda: self._services.catalog, principal.name, services.functions.own_names
+        )
         self._transactions = Transactions()
         self._record = sessions.open(self._changed, principal.name, peer)
         self.id = self._record.session_id

@@ -19,12 +19,18 @@ _TEMPORARY = ("temp", "temporary")
 
 
 class SessionPlace:
-    """One session's search path and temporary schema; `catalog` returns what its user sees. Thread-safe."""
+    """One session's search path and temporary schema; `catalog` returns what its user sees.
 
-    def __init__(self, store: TableStore, catalog: Callable[[], Catalog], user: str) -> None:
+    `own_functions` has the names of functions in configured folders. Thread-safe.
+    """
+
+    def __init__(
+        self, store: TableStore, catalog: Callable[[], Catalog], user: str, own_functions: frozenset[str]
+    ) -> None:
         self._store = store
         self._catalog = catalog
         self._user = user
+        self._own_functions = own_functions
         self._path: tuple[str, ...] = (DEFAULT_SCHEMA,)
         self._own = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
         """A name that nobody else can say."""
@@ -63,6 +69,7 @@ class SessionPlace:
             has_temporary=self._opened,
             user=self._user,
             version=VERSION,
+            own_functions=self._own_functions,
         )
 
     def _columns_of(self, name: TableName) -> Sequence[str]:

@@ -67,11 +67,16 @@ def _part(text: str, part: str, *, small: bool) -> str:
             written, at = f"{written}T", at + 1  # as in YYYY-MM-DDTHH24
             continue
         meant = _LETTERS.get(found[0], "") if found else ""
-        if not found or not meant:
+        if not found or not meant or _goes_on(letters, found):
             raise ValueError(_advice(text, part[at:]))
         written += "%P" if small and meant == "%p" else meant
         at = found.end()
     return written
+
+
+def _goes_on(letters: str, found: re.Match[str]) -> bool:
+    """Tell whether more of one letter follow, as in SSSS, the seconds of a day."""
+    return len(set(found[0])) == 1 and letters[found.end() : found.end() + 1] == found[0][0]
 
 
 def _advice(text: str, letters: str) -> str:

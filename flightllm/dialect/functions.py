@@ -9,7 +9,6 @@ from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import SqlError
 from flightllm.sql.arguments import split_arguments
-from flightllm.sql.calls import EXPRESSION_FOLLOWS
 from flightllm.sql.literals import text_literal
 from flightllm.sql.tokens import Kind, position
 
@@ -69,30 +68,18 @@ def functions(source: Source) -> Iterator[Edit]:
     if source.words.isdisjoint(_RULES) or not (source.is_word(0, *_STATEMENTS) or source.is_symbol(0, "(")):
         return
     for index, token in enumerate(source.tokens):
-        if token.kind is not Kind.WORD or (rule := _RULES.get(token.text.lower())) is None:
+        if token.text.lower() not in _RULES or (name := source.called(index)) is None:
             continue
-        closing = source.closing.get(index + 1)
-        if closing is None or not source.is_symbol(index + 1, "(") or not _is_expression(source, index):
-            continue
+        closing, rule = source.closing[index + 1], _RULES[name]
         ranges = tuple(split_arguments(source.tokens, index + 2, closing, source.closing))
         if all(first < last for first, last in ranges):
             yield from rule(_Call(source, index, closing, ranges))
 
 
-def _is_expression(source: Source, index: int) -> bool:
-    """Tell whether an expression begins at a token, not a table or its alias."""
-    if source.scopes.names_table[index]:
-        return False
-    before = source.tokens[index - 1] if index else None
-    if before is None or before.kind is Kind.SYMBOL:
-        return before is not None and before.text not in {".", ")", "]"}
-    return before.is_word(*EXPRESSION_FOLLOWS)
-
-
 def _case(call: _Call) -> Iterator[Edit]:
     if len(call.ranges) == 3:
         yield call.opened("(CASE WHEN ")
-        yield from call.commas(" THEN", " ELSE")
+        yield from call.commas(" THEN ", " ELSE ")
         yield call.closed(" END)")
 
 

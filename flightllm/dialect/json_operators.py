@@ -129,11 +129,9 @@ def _operand(source: Source, opening: Mapping[int, int], last: int) -> int | Non
 
 def _functions(source: Source) -> Iterator[Edit]:
     for index, token in enumerate(source.tokens):
-        if token.kind is not Kind.WORD or (name := _NAMES.get(token.text.lower())) is None:
+        if token.text.lower() not in _NAMES or (called := source.called(index)) is None:
             continue
-        closing = source.closing.get(index + 1)
-        if closing is None or source.scopes.names_table[index] or source.is_symbol(index - 1, "."):
-            continue
+        name, closing = _NAMES[called], source.closing[index + 1]
         ranges = list(split_arguments(source.tokens, index + 2, closing, source.closing))
         keys = [_key(source, first) for first, _ in ranges[1:]]
         literal = all(key is not None and key[1] == last for key, (_, last) in zip(keys, ranges[1:], strict=True))
@@ -145,7 +143,7 @@ def _functions(source: Source) -> Iterator[Edit]:
         _check(source, index, steps)
         if token.text.lower() in _BY_PATH and isinstance(steps[0], str):
             continue
-        if len(steps) > 1 or isinstance(steps[0], int) or (name in {_JSON, _TEXT} and steps[0].startswith("$")):
+        if len(steps) > 1 or isinstance(steps[0], int) or (name in {_JSON, _TEXT} and steps[0].startswith(("$", "/"))):
             path = text_literal(written_path(tuple(steps)))
             yield Edit(source.tokens[ranges[1][0]].start, source.tokens[ranges[-1][1] - 1].end, path)
 
@@ -154,7 +152,7 @@ def _check(source: Source, index: int, steps: list[Step]) -> None:
     """Check the keys of a call.
 
     Raises:
-        SqlError: a path cannot be read, or a number in quotes can be a name or a place.
+        SqlError: a path cannot be read, or a number in quotes can be a name or a place, or a text a name or a path.
     """
     name = source.tokens[index].text
     place = f"{name} at {position(source.sql, source.tokens[index].start)}"
@@ -163,6 +161,12 @@ def _check(source: Source, index: int, steps: list[Step]) -> None:
             read_path(steps[0])
         except SqlError as error:
             raise SqlError(f"{place}: {error}") from error
+    single = steps[0] if len(steps) == 1 and name.lower() == "json_extract_path_text" else None
+    if isinstance(single, str) and any(one in single for one in ".["):
+        raise SqlError(
+            f"{place}: '{single}' can be a name or a path: write ->> '{single}' for the name, or"
+            f" json_extract_string(text, '$.{single.removeprefix('$.')}') for the path"
+        )
     number = next((step for step in steps if isinstance(step, str) and step.isdecimal()), None)
     if number is not None and name.lower().startswith("json_extract_path"):
         raise SqlError(f"{place}: '{number}' can be a name or a place in a list: write -> '{number}' or -> {number}")

@@ -27,6 +27,8 @@ class Place:
     user: str = ""
     version: str = ""
     catalog: str = CATALOG
+    own_functions: frozenset[str] = frozenset()
+    """Names, in lower case, of the functions in the configuration's folders: rules leave calls of these alone."""
 
     @property
     def usual(self) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from flightllm.dialect.place import Place
+from flightllm.sql.calls import EXPRESSION_FOLLOWS
 from flightllm.sql.scopes import Scopes, read_scopes
 from flightllm.sql.tokens import Kind, Token, tokenize
 
@@ -110,3 +111,23 @@ class Source(Parsed):
     def __init__(self, sql: str, place: Place) -> None:
         super().__init__(sql)
         self.place = place
+
+    def begins_expression(self, index: int) -> bool:
+        """Tell whether an expression begins at a name, not a table, its alias or the name of a CTE."""
+        before = self.tokens[index - 1] if index else None
+        if before is None or self.scopes.names_table[index]:
+            return False
+        if before.kind is Kind.SYMBOL:
+            return before.text not in {".", ")", "]"}
+        return before.is_word(*EXPRESSION_FOLLOWS)
+
+    def called(self, index: int) -> str | None:
+        """Return the lower-case name of a function that an expression calls at a token.
+
+        None for a function of the server's own folders, whose name means that function alone.
+        """
+        token = self.tokens[index]
+        if token.kind is not Kind.WORD or not self.is_symbol(index + 1, "(") or index + 1 not in self.closing:
+            return None
+        name = token.text.lower()
+        return name if name not in self.place.own_functions and self.begins_expression(index) else None

@@ -4,6 +4,9 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from flightllm.errors import SqlError
+from flightllm.sql.tokens import position
+
 _PLACES = (
     re.compile(r"(?P<before> at Line: )(?P<line>\d{1,9})(?P<between>, Column: )(?P<column>\d{1,9})"),
     re.compile(r"(?P<before> at )(?P<line>\d{1,9})(?P<between>:)(?P<column>\d{1,9})"),
@@ -33,12 +36,19 @@ class Rewritten:
     """The dialect that all of it was written in, where it was: its places are no more those of `sent`."""
 
     def with_edits(self, edits: Iterable[Edit]) -> "Rewritten":
-        """Return the text with some more places changed, which do not overlap."""
+        """Return the text with some more places changed.
+
+        Raises:
+            SqlError: two changes overlap; says where in what was sent.
+        """
         ordered = tuple(sorted(set(edits)))
         if not ordered:
             return self
         parts, at = list[str](), 0
         for edit in ordered:
+            if edit.start < at:
+                place = position(self.sent, self.sent_at(edit.start))
+                raise SqlError(f"the text at {place} cannot be read in another server's way: write it in plain SQL")
             parts += [self.text[at : edit.start], edit.text]
             at = edit.end
         return replace(self, text="".join([*parts, self.text[at:]]), edits=(*self.edits, ordered))

@@ -4,12 +4,14 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from flightllm.dialect.integer_casts import ROUNDING, round_integer_casts
 from flightllm.dialect.place import Place
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.vendor_calls import vendor_calls
 from flightllm.errors import SqlError, UnsupportedError
-from flightllm.sql.tokens import Kind, position
+from flightllm.sql.literals import text_literal
+from flightllm.sql.tokens import Kind, position, tokenize
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -17,13 +19,19 @@ if TYPE_CHECKING:
 DIALECTS = ("snowflake", "bigquery", "databricks", "duckdb", "postgres", "spark")
 _STATEMENTS = ("select", "with", "from", "values", "pivot", "insert", "update", "delete")
 _MADE = ("table", "view")
+_COPIED = ("div0", "div0null", "zeroifnull", "nullifzero", "sort_array")
+"""Functions whose arguments sqlglot copies while it reads a text."""
+_MOST_COPIED = 5
+"""How deep calls of these can be nested."""
+_MOST_PARTS, _MOST_COPIES = 50_000, 20
+"""How many parts sqlglot can write for a text of few, and for each part of a text of many."""
 _FIRST_MATCHES = {"duckdb": 0, "spark": 1, "databricks": 1}
 """By dialect: the group that `regexp_extract` takes unless it is told."""
 _JOINED_CLOSELY = ("snowflake", "databricks", "spark")
 """Whose LISTAGG puts nothing between texts unless it is told."""
 _EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?(?:verbose\s+)?", re.IGNORECASE)
-_TEXT = "\ufdd2"
-"""Begins what stands for a text literal that this server would read otherwise, and ends it."""
+_SIGN = "\ufdd2"
+"""Begins what stands for a text literal while sqlglot reads, and ends it; twice or more where a text has it."""
 
 
 def transpile(sql: str, dialect: str, place: Place) -> Rewritten:
@@ -35,16 +43,20 @@ def transpile(sql: str, dialect: str, place: Place) -> Rewritten:
     """
     explained = _EXPLAIN.match(sql)
     head = explained.end() if explained else 0
-    masked, literals = _masked(sql, head, dialect)
-    source = Source(masked, place)
+    plain = _with_plain_texts(sql, head, dialect)
+    source = Source(plain.text, place)
     start = _start(source)
     if start is None:
         return Rewritten(sql, sql)
     if sum(token.kind is Kind.PLACEHOLDER and token.text == "?" for token in source.tokens) > 1:
         raise UnsupportedError("parameters of a text in another dialect are numbered: write $1, $2 in place of ?")
-    ours = Rewritten(masked, masked).with_edits(vendor_calls(source))
+    _check_nesting(plain, source, dialect)
+    try:
+        ours = plain.with_edits(vendor_calls(source))
+    except (SqlError, UnsupportedError) as error:
+        raise type(error)(plain.said(str(error))) from error
     begin = source.tokens[start].start
-    written = _written(ours, ours.text[begin:], begin, dialect, literals)
+    written = _written(ours, begin, dialect)
     text = sql[:begin] + written
     return Rewritten(sql, text, ((Edit(begin, len(sql), written),),), read_from=dialect)
 
@@ -64,8 +76,30 @@ def _start(source: Source) -> int | None:
     return first if source.is_word(opened, *_STATEMENTS) else None
 
 
-def _masked(sql: str, head: int, dialect: str) -> tuple[str, list[str]]:
-    """Put marks in place of texts after `head` that are quoted otherwise than here; return these texts."""
+def _check_nesting(plain: Rewritten, source: Source, dialect: str) -> None:
+    """Raise an error where calls whose arguments are copied while sqlglot reads are nested too deep."""
+    around: list[int] = []
+    for index, token in enumerate(source.tokens):
+        while around and around[-1] < index:
+            around.pop()
+        closing = source.closing.get(index + 1)
+        if closing is None or not token.is_word(*_COPIED):
+            continue
+        around.append(closing)
+        if len(around) > _MOST_COPIED:
+            place = position(plain.sent, plain.sent_at(token.start))
+            raise UnsupportedError(f"{token.text} at {place} {_too_deep(dialect)}")
+
+
+def _too_deep(dialect: str) -> str:
+    return (
+        f"is nested too deep: what stands for such a function of {dialect} repeats its arguments; compute the inner"
+        " calls in a subquery"
+    )
+
+
+def _with_plain_texts(sql: str, head: int, dialect: str) -> Rewritten:
+    """Write texts after `head` that are quoted otherwise than here as literals of ours."""
     from sqlglot.dialects.dialect import Dialect
     from sqlglot.errors import SqlglotError
     from sqlglot.tokenizer_core import TokenType
@@ -74,26 +108,42 @@ def _masked(sql: str, head: int, dialect: str) -> tuple[str, list[str]]:
         tokens = Dialect.get_or_raise(dialect).tokenize(sql[head:])
     except SqlglotError as error:
         raise SqlError(f"the text cannot be read as {dialect}: {error}") from error
+    whole = Rewritten(sql, sql)
     if any(token.token_type == TokenType.COMMAND for token in tokens):
-        return sql, []  # a statement whose rest sqlglot keeps as one text
-    parts, literals, at = list[str](), list[str](), 0
+        return whole  # a statement whose rest sqlglot keeps as one text
+    edits = list[Edit]()
     for token in tokens:
         start, end = head + token.start, head + token.end + 1
         written = sql[start:end]
         if token.token_type in {TokenType.STRING, TokenType.RAW_STRING} and (written[:1] != "'" or "\\" in written):
-            mark = f"'{_TEXT}{len(literals)}{_TEXT}'"
-            literals.append(token.text)
-            parts += (sql[at:start], mark)
-            at = end
-    return "".join([*parts, sql[at:]]), literals
+            edits.append(Edit(start, end, text_literal(token.text)))
+    return whole.with_edits(edits)
 
 
-def _written(ours: Rewritten, text: str, begin: int, dialect: str, literals: list[str]) -> str:
-    """Return a text of a dialect as DataFusion reads it."""
+def _masked(ours: Rewritten, begin: int) -> tuple[Rewritten, dict[str, str]]:
+    """Put marks in place of literals of ours that a dialect can read otherwise; return the texts by their marks."""
+    sign = _SIGN
+    while sign in ours.text:
+        sign += _SIGN
+    marks = dict[str, str]()
+    edits = list[Edit]()
+    for token in tokenize(ours.text):
+        quoted = token.kind is Kind.STRING and token.start >= begin and ours.text[token.start] == "'"
+        if quoted and ("'" in token.text or "\\" in token.text):
+            mark = f"{sign}{len(marks)}{sign}"
+            marks[mark] = token.text
+            edits.append(Edit(token.start, token.end, f"'{mark}'"))
+    return ours.with_edits(edits), marks
+
+
+def _written(ours: Rewritten, begin: int, dialect: str) -> str:
+    """Return a text of a dialect, whose texts are literals of ours, as DataFusion reads it."""
     from sqlglot import ErrorLevel, exp, parse
     from sqlglot.errors import ParseError, SqlglotError
     from sqlglot.errors import UnsupportedError as NoCounterpart
 
+    marked, marks = _masked(ours, begin)
+    text = marked.text[begin:]
     try:
         statements = [one for one in parse(text, read=dialect, error_level=ErrorLevel.RAISE) if one is not None]
         if len(statements) != 1:
@@ -102,15 +152,18 @@ def _written(ours: Rewritten, text: str, begin: int, dialect: str, literals: lis
         if isinstance(tree, exp.Command):
             raise SqlError(f"the text cannot be read as {dialect}")
         for literal in tree.find_all(exp.Literal):
-            value = str(literal.this)
-            if literal.is_string and value.startswith(_TEXT) and value.endswith(_TEXT):
-                literal.set("this", literals[int(value[1:-1])])
+            if literal.is_string and (value := marks.get(str(literal.this))) is not None:
+                literal.set("this", value)
         _make_exact(tree, dialect)
-        return str(_ours().generate(tree, unsupported_level=ErrorLevel.RAISE))
+        generator = _ours().generator(unsupported_level=ErrorLevel.RAISE)
+        generator.left = _MOST_PARTS + _MOST_COPIES * sum(1 for _ in tree.walk())
+        return str(generator.generate(tree))
+    except _TooLongError as error:
+        raise UnsupportedError(f"a call in the text {_too_deep(dialect)}") from error
     except ParseError as error:
         said = error.errors[0] if error.errors else {}
         raise SqlError(
-            f"the text cannot be read as {dialect}{_place(ours, begin, text, said)}: {_reason(said)}"
+            f"the text cannot be read as {dialect}{_place(marked, begin, text, said)}: {_reason(said)}"
         ) from error
     except NoCounterpart as error:
         raise UnsupportedError(f"a part of the text in {dialect} has no counterpart here: {error}") from error
@@ -134,6 +187,33 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
             )
         if found.args.get("group") is None:
             found.set("group", exp.Literal.number(_FIRST_MATCHES[dialect]))
+    if dialect == "bigquery":
+        _make_weeks_exact(tree)
+    if dialect in ROUNDING:
+        round_integer_casts(tree, dialect)
+    _make_joins_exact(tree, dialect)
+
+
+def _make_weeks_exact(tree: "exp.Expr") -> None:
+    """`EXTRACT(ISOWEEK FROM day)` → `EXTRACT(WEEK FROM day)`, whose weeks begin on Mondays.
+
+    Raises:
+        UnsupportedError: the weeks begin on another day.
+    """
+    from sqlglot import exp
+
+    for found in tree.find_all(exp.Extract):
+        unit = found.this.name.upper()
+        if isinstance(found.this, exp.WeekStart) or unit == "WEEK":
+            raise UnsupportedError("weeks of bigquery begin on Sundays, and those here on Mondays: write ISOWEEK")
+        if unit == "ISOWEEK":
+            found.set("this", exp.Var(this="WEEK"))
+
+
+def _make_joins_exact(tree: "exp.Expr", dialect: str) -> None:
+    """Write out what LISTAGG puts between texts, and what it returns for none."""
+    from sqlglot import exp
+
     for joined in tree.find_all(exp.GroupConcat):
         if dialect in _JOINED_CLOSELY and joined.args.get("separator") is None:
             joined.set("separator", exp.Literal.string(""))
@@ -154,6 +234,10 @@ def _place(ours: Rewritten, begin: int, text: str, said: dict[str, Any]) -> str:
 
 def _reason(said: dict[str, Any]) -> str:
     return str(said.get("description") or "it is no statement").rstrip(".")
+
+
+class _TooLongError(Exception):
+    """What sqlglot writes is many times as long as what it read."""
 
 
 @cache
@@ -181,7 +265,9 @@ def _ours() -> Any:
         SAFE_DIVISION = False
 
         class Generator(DuckDBGenerator):
-            """Writes functions that DataFusion has under its own names."""
+            """Writes functions that DataFusion has under its own names, at most `left` parts of a text."""
+
+            left = 0
 
             TRANSFORMS = {  # noqa: RUF012 - as sqlglot declares it
                 **DuckDBGenerator.TRANSFORMS,
@@ -189,5 +275,12 @@ def _ours() -> Any:
                 exp.RegexpExtract: extracted,
                 exp.ToChar: lambda generator, found: generator.func("TO_CHAR", found.this, found.args.get("format")),
             }
+
+            def sql(self, *args: Any, **options: Any) -> str:
+                """Write one part."""
+                self.left -= 1
+                if self.left < 0:
+                    raise _TooLongError
+                return str(super().sql(*args, **options))
 
     return FlightLLM()

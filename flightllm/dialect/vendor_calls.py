@@ -17,8 +17,13 @@ def vendor_calls(source: Source) -> Iterator[Edit]:
     Raises:
         SqlError: a call would give other values than its vendor's; says what to write.
     """
+    dropped: list[Edit] = []
     for call in find_calls(source):
+        if any(edit.start <= call.start < edit.end for edit in dropped):
+            continue
         refuse(call)
-        yield from arguments(call)
+        given = list(arguments(call))
+        dropped += [edit for edit in given if not edit.text]
+        yield from given
         yield from path(call)
         yield from named(call)

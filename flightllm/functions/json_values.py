@@ -20,17 +20,22 @@ _STEP = re.compile(
     | \[\s*\#-(?P<last>\d{1,9})\s*\] | \[\s*'(?P<single>[^']*)'\s*\] | \[\s*"(?P<double>(?:[^"\\]|\\.)*)"\s*\]""",
     re.VERBOSE,
 )
+_PLACE = re.compile(r"0|[1-9][0-9]{0,8}")
 _INTEGER = re.compile(rb"-?\d{1,19}\Z")
 _MOST = 2**63
 
 
 @lru_cache(maxsize=1024)
 def read_path(path: str) -> tuple[Step, ...]:
-    """Return the steps of `$.a[0]."b c"`; a text that does not begin with `$` is one name, as in DuckDB.
+    """Return the steps of `$.a[0]."b c"` or of the JSON pointer `/a/0/b c`; any other text is one name, as in DuckDB.
+
+    A number in a pointer is a place in a list.
 
     Raises:
         SqlError: the path has wildcards or filters, or cannot be read.
     """
+    if path.startswith("/"):
+        return tuple(map(_pointed, path[1:].split("/")))
     if not path.startswith("$"):
         return (path,)
     steps: list[Step] = []
@@ -45,6 +50,11 @@ def read_path(path: str) -> tuple[Step, ...]:
         steps.append(_step(found))
         at = found.end()
     return tuple(steps)
+
+
+def _pointed(part: str) -> Step:
+    """Return the step of a part of a JSON pointer (RFC 6901)."""
+    return int(part) if _PLACE.fullmatch(part) else part.replace("~1", "/").replace("~0", "~")
 
 
 def _step(found: re.Match[str]) -> Step:

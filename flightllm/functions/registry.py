@@ -17,7 +17,11 @@ from flightllm.resources import packaged_folder
 class FunctionRegistry:
     """Functions by lower-case name and alias. Immutable; safe to share between threads."""
 
-    def __init__(self, functions: Mapping[str, AIFunction | ScalarFunction]) -> None:
+    def __init__(
+        self, functions: Mapping[str, AIFunction | ScalarFunction], own_names: frozenset[str] = frozenset()
+    ) -> None:
+        self.own_names = own_names
+        """Names and aliases of the functions in the folders that config names."""
         self._by_name = dict(functions)
         self._mention = re.compile("|".join(["ai_", *map(re.escape, functions)]), re.IGNORECASE)
 
@@ -25,22 +29,26 @@ class FunctionRegistry:
     def load(cls, folders: Sequence[Path] = ()) -> "FunctionRegistry":
         """Read the shipped functions, then every `*.py` of the folders that does not begin with `_`.
 
+        A function of the folders stands in place of a shipped `json_…` one of its name.
+
         Raises:
             ConfigError: a folder is missing, a file cannot be imported or declares no `FUNCTION`, or a name is taken;
                 names the file.
         """
         found: dict[str, AIFunction | ScalarFunction] = {}
         origin: dict[str, Path] = {}
-        for path in (path for folder in (packaged_folder("udfs"), *folders) for path in _files(folder)):
+        shipped = packaged_folder("udfs")
+        for path in (path for folder in (shipped, *folders) for path in _files(folder)):
             function = _read(path)
             for name in function.names:
                 if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
                     raise ConfigError(f"{path}: {name!r} is no function name: lower-case letters, digits and _")
-                if name in origin:
-                    raise ConfigError(f"{path}: function {name} is already defined in {origin[name]}")
+                taken = origin.get(name)
+                if taken is not None and not (taken.parent == shipped and _gives_way(found[name])):
+                    raise ConfigError(f"{path}: function {name} is already defined in {taken}")
                 origin[name] = path
                 found[name] = function
-        return cls(found)
+        return cls(found, frozenset(name for name, path in origin.items() if path.parent != shipped))
 
     def get(self, name: str) -> AIFunction | None:
         """Return the AI function of this name or alias, in any case; None if there is none."""
@@ -75,6 +83,11 @@ class FunctionRegistry:
 
     def __iter__(self) -> Iterator[AIFunction | ScalarFunction]:
         return iter({function.name: function for function in self._by_name.values()}.values())
+
+
+def _gives_way(function: AIFunction | ScalarFunction) -> bool:
+    """Tell whether a folder's own function can stand in place of a shipped one."""
+    return isinstance(function, ScalarFunction) and function.name.startswith("json_")
 
 
 def _files(folder: Path) -> list[Path]:

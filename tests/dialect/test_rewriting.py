@@ -10,6 +10,7 @@ from flightllm.catalog import Catalog
 from flightllm.config import LimitsConfig
 from flightllm.dialect import Place, rewrite
 from flightllm.dialect.duplicates import shown_names, with_equal_calls_apart, without_marks
+from flightllm.dialect.text import Edit, Rewritten
 from flightllm.errors import NotFoundError, SqlError, UnsupportedError
 from flightllm.sql.names import TableName
 from tests.catalogs import frame, ingest
@@ -320,3 +321,11 @@ def test_no_statement(catalog: Catalog, sql: str) -> None:
 def test_equal_calls(written: str, stubbed: str, named: str) -> None:
     """Items that became one text get the names that they were written with; one with an alias keeps that."""
     assert with_equal_calls_apart(written, stubbed).replace("\ufdd1", "¤") == named
+
+
+def test_changes_do_not_overlap() -> None:
+    """Two changes of one place are an error there, never a text of halves; an insertion beside a change is none."""
+    whole = Rewritten("SELECT\nabc", "SELECT\nabc")
+    assert whole.with_edits([Edit(7, 9, "x"), Edit(7, 7, "("), Edit(9, 9, ")")]).text == "SELECT\n(x)c"
+    with pytest.raises(SqlError, match="at 2:2 "):
+        whole.with_edits([Edit(7, 9, "x"), Edit(8, 10, "y")])

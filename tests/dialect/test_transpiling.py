@@ -60,6 +60,17 @@ PAIRS = [
             " ORDER BY score DESC NULLS LAST, id"
         ),
     ),
+    (
+        "bigquery",
+        """SELECT AI.CLASSIFY(note, ["it's", 'b\\n'], output_mode => "multi") AS x FROM people ORDER BY id""",
+        "SELECT ai_classify(note, ['it''s', E'b\\n'], multi => true) AS x FROM people ORDER BY id",
+    ),
+    (
+        "bigquery",
+        "SELECT '\ufdd25\ufdd2' AS a, \"\ufdd20\ufdd2\" AS b, 'd\\\\e' AS d",
+        "SELECT '\ufdd25\ufdd2' AS a, '\ufdd20\ufdd2' AS b, 'd\\e' AS d",
+    ),
+    ("duckdb", "SELECT '\ufdd25\ufdd2' AS a, 'it''s\\n' AS b", "SELECT '\ufdd25\ufdd2' AS a, 'it''s\\n' AS b"),
     ("bigquery", "SELECT [10, 20][OFFSET(0)] AS x, SAFE_CAST('a' AS INT64) AS y", "SELECT 10 AS x, NULL::bigint AS y"),
     (
         "databricks",
@@ -85,6 +96,31 @@ PAIRS = [
         "duckdb",
         "SELECT regexp_extract(note, '(\\w+) (\\w+)') AS x FROM people ORDER BY score DESC, id",
         "SELECT regexp_extract(note, '(\\w+) (\\w+)', 0) AS x FROM people ORDER BY score DESC NULLS LAST, id",
+    ),
+    (
+        "bigquery",
+        "SELECT CAST(2.7 AS INT64) AS x, CAST(-2.7 AS INT64) AS y, CAST('2' AS INT64) AS z",
+        "SELECT 3 x, -3 y, 2 z",
+    ),
+    ("bigquery", "SELECT EXTRACT(ISOWEEK FROM t) AS x FROM one", "SELECT date_part('week', t)::int AS x FROM one"),
+    *(
+        (
+            dialect,
+            (
+                "SELECT 2.7::int AS x, flag::int AS f, (score * 1.5)::int AS s, (a.id + 9007199254740992)::bigint AS b,"
+                " avg(score) OVER ()::int AS v FROM people AS a ORDER BY id"
+            ),
+            (
+                "SELECT 3::int AS x, flag::int AS f, round(score * 1.5)::int AS s, id + 9007199254740992 AS b,"
+                " round(avg(score) OVER ())::int AS v FROM people ORDER BY id"
+            ),
+        )
+        for dialect in ("postgres", "snowflake", "duckdb")
+    ),
+    (
+        "snowflake",
+        "SELECT TRY_CAST('a' AS INT) AS x, ai_filter('?', note)::int AS y FROM people ORDER BY id",
+        "SELECT NULL::int AS x, ai_filter('?', note)::int AS y FROM people ORDER BY id",
     ),
     ("postgres", "SELECT j->'a'->>'b' AS x FROM one", "SELECT '[1, 2]' AS x"),
     (
@@ -131,6 +167,13 @@ def test_setting(session: Session) -> None:
         ("bigquery", "SELECT REGEXP_EXTRACT(note, 'a') FROM people", "regexp_match(text, pattern)[1]"),
         ("snowflake", "SELECT 1; SELECT 2", "one statement at a time"),
         ("snowflake", "SELECT AI_AGG(note, 'what') FROM people", "AI_AGG at 1:8: there is no aggregate"),
+        ("bigquery", 'SELECT AI.SCORE(("Rate from 1 to 5: ", note)) FROM people', "low => 1, high => 5"),
+        ("bigquery", 'SELECT AI.AGG(note, "it\\\'s?") FROM people', "write ai_gen('it''s?', texts"),
+        ("bigquery", 'SELECT """a\nb""" AS x, AI.EMBED(note) FROM people', "AI.EMBED at 2:12:"),
+        ("bigquery", "SELECT 'a\\\\b' AS x, (1 + FROM", "as bigquery at 1:26: "),
+        ("bigquery", "SELECT EXTRACT(WEEK FROM day) FROM people", "write ISOWEEK"),
+        ("bigquery", "SELECT EXTRACT(WEEK(MONDAY) FROM day) FROM people", "write ISOWEEK"),
+        ("postgres", f"SELECT ({' + '.join(['id'] * 200)})::int FROM people", "write round() inside"),
         ("duckdb", "SUMMARIZE people", "write DESCRIBE t"),
         ("duckdb", "PIVOT people ON name USING count(*)", "sum(c) FILTER (WHERE a = 'x')"),
         ("spark", "SELECT id FROM people WHERE id = ? AND name = ?", "write $1, $2"),
@@ -190,3 +233,32 @@ def test_parameters_keep_their_order(session: Session) -> None:
     """Parameters that would change places are refused."""
     with pytest.raises(UnsupportedError, match=r"write \$1"):
         session.describe("FROM people SELECT id + ? WHERE id = ?")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "call"),
+    [
+        ("snowflake", "GREATEST({}, 1)"),
+        ("snowflake", "DIV0({}, 2)"),
+        ("snowflake", "DIV0NULL(2, {})"),
+        ("snowflake", "ZEROIFNULL({})"),
+        ("snowflake", "SPLIT_PART({}, 'a', 1)"),
+        ("bigquery", "GREATEST({}, 1)"),
+    ],
+)
+def test_copied_arguments(session: Session, dialect: str, call: str) -> None:
+    """Functions whose arguments are copied can be nested, but not so deep that their text has no end."""
+    text = deep = "name" if call.startswith("SPLIT") else "id"
+    for depth in range(16):
+        text = text if depth > 2 else call.format(text)
+        deep = call.format(deep)
+    assert len(ask(session, f"SELECT {text} AS x FROM people", dialect=dialect).rows) == 9
+    with pytest.raises(UnsupportedError, match="nested too deep"):
+        ask(session, f"SELECT {deep} AS x FROM people", dialect=dialect)
+
+
+def test_many_rows_have_no_bound(session: Session) -> None:
+    """A long text that is not nested is read whole."""
+    rows = ", ".join(f"({number}, 'it''s')" for number in range(4000))
+    found = ask(session, f"SELECT count(*) AS n FROM (VALUES {rows}) AS t (a, b)", dialect="postgres").rows
+    assert found == [{"n": 4000}]

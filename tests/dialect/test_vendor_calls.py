@@ -1,6 +1,7 @@
 """AI functions as vendors spell them do what ours do; what would do something else names the line to write."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -78,6 +79,7 @@ SNOWFLAKE = [
     ),
     ("AI_EXTRACT(note, ['thing']):response", "ai_extract(note, ['thing'])"),
     ("AI_TRANSLATE(note, 'fr', 'en')", "ai_translate(note, 'en')"),
+    ("AI_TRANSLATE(note, NULL, 'en')", "ai_translate(note, 'en')"),
     ("AI_SENTIMENT(note):categories[0].sentiment::varchar", "ai_sentiment(note)"),
     ("SNOWFLAKE.CORTEX.COMPLETE('default', 'Sum up: ' || note)", "ai_gen('Sum up: ' || note)"),
     ("SNOWFLAKE.CORTEX.TRY_COMPLETE('default', 'Sum up: ' || note)", "ai_gen('Sum up: ' || note)"),
@@ -90,6 +92,11 @@ SNOWFLAKE = [
 BIGQUERY = [
     ("AI.IF(('Is it tea? ', note))", "ai_if('Is it tea? ' || note)"),
     ("AI.IF(prompt => ('Is it tea? ', note), connection_id => 'us.c')", "ai_if('Is it tea? ' || note)"),
+    ("AI.IF(connection_id => 'us.c', prompt => ('Is it tea? ', note))", "ai_if('Is it tea? ' || note)"),
+    (
+        "AI.IF(connection_id => AI.GENERATE('x').result, request_type => 'shared', prompt => ('Is it? ', note))",
+        "ai_if('Is it? ' || note)",
+    ),
     ("AI.IF(STRUCT('Is it tea? ', note))", "ai_if('Is it tea? ' || note)"),
     ("AI.IF((name, ' is glad: ', upper(note), id + 1))", "ai_if(name || ' is glad: ' || upper(note) || (id + 1))"),
     ("AI.IF((id, score, ' is a lot'))", "ai_if('' || id || score || ' is a lot')"),
@@ -159,6 +166,8 @@ REFUSED = [
     ("AI_CLASSIFY(note, ['a', 'b']):label", ":label leads nowhere"),
     ("AI_CLASSIFY(note, ['a', 'b'], {'colour': 'red'})", "the option 'colour' is not known here"),
     ("AI_COMPLETE('default', note, {'guardrails': TRUE})", "the option 'guardrails' is not known here"),
+    ("AI_TRANSLATE(note, name, 'fr')", "write ai_translate(note, 'fr')"),
+    ("AI_TRANSLATE(note, AI.GENERATE('x').result, 'fr')", "write ai_translate(note, 'fr')"),
     ("AI_EMBED('e5', note)", "ai_embed(note)"),
     ("AI_COUNT_TOKENS('ai_complete', 'llama', note)", "ai_count_tokens(note)"),
     ("SNOWFLAKE.CORTEX.SENTIMENT(note)", "ai_score('How positive is it?', note, low => -1, high => 1)"),
@@ -166,6 +175,9 @@ REFUSED = [
     ("SNOWFLAKE.CORTEX.EMBED_TEXT_768('e5', note)", "ai_embed(note)"),
     ("SNOWFLAKE.CORTEX.COUNT_TOKENS('llama', note)", "ai_count_tokens(note)"),
     ("AI.SCORE(('How glad, from 1 to 5? ', note))", "low => 1, high => 5"),
+    ("AI.SCORE(('How glad, from -1 to 1? ', note))", "low => -1, high => 1"),
+    ("AI.SCORE(('How glad, 0.5 - 2.5? ', note))", "low => 0.5, high => 2.5"),
+    ("AI.SCORE(('Rate it out of 5: ', note))", "low => 0, high => 5"),
     ("AI.GENERATE(('Sum up: ', note)).full_response", "leave it out"),
     ("AI.GENERATE(('Sum up: ', note), output_schema => 'thing')", "response_format => with a JSON Schema"),
     ("AI.GENERATE(('Sum up: ', note), model_params => JSON '{}').result", "temperature =>"),
@@ -271,8 +283,21 @@ def test_errors_keep_their_place(session: Session) -> None:
         "SELECT 'AI.IF((1, 2))', \"AI.IF\" FROM t",
         "SELECT ai_classify(t, ['a', 'b'])['x'] FROM t",
         "SELECT [AI_ONE:1]",
+        "WITH ai_agg(a) AS (SELECT 1) SELECT * FROM ai_agg",
+        "WITH RECURSIVE b AS (SELECT 1), ai_agg(a) AS MATERIALIZED (SELECT 1) SELECT * FROM ai_agg",
+        "SELECT * FROM (SELECT 1) ai_redact(b)",
+        "SELECT * FROM t AS ai_agg(b), t ai_redact(c)",
     ],
 )
 def test_leaves_alone(sql: str) -> None:
     """Tables and columns of such names, and our own spelling, stay as they are."""
     assert rewrite(sql, EMPTY).text == sql
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT ai_redact(a), ai_agg(a) FROM t", "SELECT list(a), json_query(a, '$.b') FROM t"]
+)
+def test_leaves_own_functions_alone(sql: str) -> None:
+    """A function of a configured folder is called by its name, whatever vendors call so."""
+    own = replace(EMPTY, own_functions=frozenset({"ai_redact", "ai_agg", "list", "json_query"}))
+    assert rewrite(sql, own).text == sql

@@ -87,3 +87,27 @@ def test_a_faulty_build_is_named(tmp_path: Path, build: str, message: str) -> No
     registry = FunctionRegistry.load([tmp_path])
     with pytest.raises(AICallError, match=f"ai_faulty at 1:8.*{message}"):
         extract_calls("SELECT ai_faulty(a) FROM t", registry, lambda _: ["a"], names=AnyNames())
+
+
+OWN_JSON = """
+import pyarrow as pa
+from flightllm.functions import ScalarFunction
+
+FUNCTION = ScalarFunction(
+    name="json_extract", summary="s", returns="text", arguments=(pa.string(),), output=pa.string(),
+    bind=lambda _: lambda texts: texts,
+)
+"""
+
+
+def test_own_names_and_json(tmp_path: Path) -> None:
+    """The registry tells which names are a folder's own; one of these can be that of a shipped json function."""
+    (tmp_path / "headline.py").write_text(HEADLINE)
+    (tmp_path / "json_extract.py").write_text(OWN_JSON)
+    registry = FunctionRegistry.load([tmp_path])
+    assert registry.own_names == {"headline", "ai_headline", "json_extract"}
+    assert [len(one.arguments) for one in registry.scalars() if one.name == "json_extract"] == [1]
+    (tmp_path / "again.py").write_text(OWN_JSON)
+    with pytest.raises(ConfigError, match=r"already defined in .*again\.py"):
+        FunctionRegistry.load([tmp_path])
+    assert not FunctionRegistry.load().own_names

@@ -64,18 +64,29 @@ def arguments(call: Call) -> Iterator[Edit]:
     """
     name = call.name.removeprefix("cortex.") if call.name.startswith("cortex.ai_") else call.name
     yield from _prompt(call, name)
-    unnamed = 0
+    unnamed = kept = 0
     for place, given in enumerate(call.arguments):
         written = _argument(call, name, given, unnamed)
         unnamed += given.name is None
-        if written == "" and place:
-            yield Edit(_end(call, call.arguments[place - 1]), _end(call, given), "")
-        elif written is not None:
+        if written == "":
+            yield _dropped(call, place, first=not kept)
+            continue
+        kept += 1
+        if written is not None:
             yield Edit(call.source.tokens[given.start].start, _end(call, given), written)
         elif given.name is not None and (ours := _NAMES.get(name, {}).get(given.name)):
             token = call.source.tokens[given.start]
             yield Edit(token.start, token.end, ours)
     yield from _added(call, name, unnamed)
+
+
+def _dropped(call: Call, place: int, *, first: bool) -> Edit:
+    """Leave an argument out, with the comma before it; with the one after it where none before it stays."""
+    given, following = call.arguments[place], call.arguments[place + 1 : place + 2]
+    if not first:
+        return Edit(_end(call, call.arguments[place - 1]), _end(call, given), "")
+    end = call.source.tokens[following[0].start].start if following else _end(call, given)
+    return Edit(call.source.tokens[given.start].start, end, "")
 
 
 def _end(call: Call, given: Given) -> int:
@@ -103,8 +114,14 @@ def _argument(call: Call, name: str, given: Given, place: int) -> str | None:
 def _unnamed(call: Call, name: str, given: Given, place: int) -> str | None:
     """Return what stands for the argument at a place."""
     constant = _constant(call, given)
-    if name in {"ai_translate", "cortex.translate"} and place == 1 and call.positional(2) is not None:
-        return ""  # the language of the text, which a model knows
+    if name in {"ai_translate", "cortex.translate"} and place == 1 and (target := call.positional(2)) is not None:
+        if not _is_text_or_null(call, given):
+            text = call.text(call.arguments[0])
+            raise call.error(
+                f"its second argument of three is the language of the text, a text literal or NULL: write"
+                f" ai_translate({text}, {call.text(target)}), as the model knows that language"
+            )
+        return ""
     if name == "ai_summarize" and place == 1 and isinstance(constant, int):
         return f"max_words => {constant}" if constant else ""
     if name not in _OBJECTS or not call.source.is_symbol(given.first, "{"):
@@ -130,6 +147,11 @@ def _plumbing(call: Call, name: str) -> str | None:
 def _constant(call: Call, given: Given) -> Literal:
     found = read_constant(call.source.tokens[given.first : given.last])
     return None if found is None else found.value
+
+
+def _is_text_or_null(call: Call, given: Given) -> bool:
+    found = read_constant(call.source.tokens[given.first : given.last])
+    return found is not None and (found.value is None or isinstance(found.value, str))
 
 
 def _object(call: Call, value: Literal) -> str:

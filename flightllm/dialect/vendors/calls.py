@@ -95,8 +95,19 @@ def _is_named(source: Source, first: int, opening: int, prefix: tuple[str, ...])
         return False
     if tuple(word.text.lower() for word in words[:-1]) != prefix:
         return False
-    table = source.scopes.names_table[first]
-    return not table or source.is_word(first - 1, "from", "join") or source.is_symbol(first - 1, ",")
+    if not prefix and words[0].text.lower() in source.place.own_functions:
+        return False
+    return source.begins_expression(first) or _is_table_function(source, first, opening)
+
+
+def _is_table_function(source: Source, first: int, opening: int) -> bool:
+    """Tell whether a name in FROM is that of a function, not of a CTE, whose columns AS and its query follow."""
+    after = source.closing[opening] + 1
+    common = source.is_word(after, "as") and (
+        source.is_symbol(after + 1, "(") or source.is_word(after + 1, "materialized", "not")
+    )
+    follows = source.is_word(first - 1, "from", "join") or source.is_symbol(first - 1, ",")
+    return source.scopes.names_table[first] and follows and not common
 
 
 def _arguments(source: Source, opening: int, closing: int) -> Iterator[Given]:

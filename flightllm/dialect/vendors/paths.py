@@ -55,7 +55,7 @@ def _after(call: Call) -> int:
 
 
 def _calls(call: Call, index: int) -> bool:
-    """Tell whether the parenthesis after a token may be that of a function."""
+    """Tell whether the parenthesis after a token can be that of a function."""
     token = call.source.tokens[index] if index >= 0 else None
     return token is not None and token.kind in _WORDS and not token.is_word("select", "by", "and", "or", "where", "on")
 

@@ -7,7 +7,11 @@ from flightllm.dialect.vendors.calls import Call
 from flightllm.errors import UnsupportedError
 from flightllm.sql.tokens import Kind, position
 
-_SCALE = re.compile(r"(?P<low>\d+)\s*(?:to|and|through|-|–)\s*(?P<high>\d+)", re.IGNORECASE)
+_SCALE = re.compile(
+    r"(?<![\w.])(?P<low>-?\d+(?:\.\d+)?)\s*(?:to|and|through|-|–)\s*(?P<high>-?\d+(?:\.\d+)?)"
+    r"|\bout\s+of\s+(?P<most>\d+(?:\.\d+)?)",
+    re.IGNORECASE,
+)
 _MOODS = "['positive', 'negative', 'neutral', 'mixed']"
 
 
@@ -109,7 +113,7 @@ def _score(call: Call) -> str | None:
         return None
     return (
         "the prompt names a scale, and the scale here is 0 to 10 unless the call says otherwise: write"
-        f" low => {scale['low']}, high => {scale['high']} after the prompt"
+        f" low => {scale['low'] or 0}, high => {scale['high'] or scale['most']} after the prompt"
     )
 
 

@@ -1,0 +1,55 @@
+"""Casts to whole numbers, which other servers round and DataFusion cuts off."""
+
+from typing import TYPE_CHECKING
+
+from flightllm.errors import UnsupportedError
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+ROUNDING = ("bigquery", "duckdb", "postgres", "snowflake")
+"""Dialects whose casts round."""
+_MOST_PARTS = 100
+"""Of an operand that is written three times."""
+
+
+def round_integer_casts(tree: "exp.Expr", dialect: str) -> None:
+    """`CAST(2.7 AS BIGINT)` → `CAST(ROUND(2.7) AS BIGINT)`, in place; a half goes away from zero.
+
+    An operand of unknown type can be a boolean or a large whole number, which ROUND refuses or makes inexact: what is
+    cut off of it is rounded and added. Calls of unknown functions stay.
+
+    Raises:
+        UnsupportedError: an operand of unknown type is too long for that.
+    """
+    from sqlglot import exp
+    from sqlglot.optimizer.annotate_types import annotate_types
+
+    casts = [cast for cast in tree.find_all(exp.Cast) if cast.to.this in exp.DataType.INTEGER_TYPES]
+    if not casts:
+        return
+    known = annotate_types(tree.copy(), dialect=dialect)
+    typed = [cast for cast in known.find_all(exp.Cast) if cast.to.this in exp.DataType.INTEGER_TYPES]
+    for cast, twin in reversed(list(zip(casts, typed, strict=True))):  # those inside of others first
+        kind = twin.this.type.this if twin.this.type is not None else exp.DType.UNKNOWN
+        operand = cast.this
+        if kind in exp.DataType.REAL_TYPES:
+            cast.set("this", exp.Round(this=operand.copy()))
+        elif kind == exp.DType.UNKNOWN and not operand.find(exp.Anonymous, exp.Query, exp.JSONExtract, exp.Placeholder):
+            if sum(1 for _ in operand.walk()) > _MOST_PARTS:
+                raise UnsupportedError(
+                    f"a cast to a whole number rounds in {dialect}: write round() inside of the cast"
+                )
+            cast.set("this", _rounded(cast, operand))
+
+
+def _rounded(cast: "exp.Cast", operand: "exp.Expr") -> "exp.Expr":
+    """Return the whole part of an operand and its rounded rest."""
+    from sqlglot import exp
+
+    def as_type(value: "exp.Expr", name: str) -> "exp.Expr":
+        return type(cast)(this=value.copy(), to=exp.DataType.build(name))
+
+    whole = as_type(operand, "BIGINT")
+    rest = exp.Sub(this=as_type(operand, "DOUBLE"), expression=as_type(whole, "DOUBLE"))
+    return exp.Paren(this=exp.Add(this=whole, expression=as_type(exp.Round(this=rest), "BIGINT")))
