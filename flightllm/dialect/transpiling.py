@@ -257,6 +257,10 @@ def _ours() -> Any:
     def extracted(generator: Any, found: "exp.RegexpExtract") -> str:
         return str(generator.func("REGEXP_EXTRACT", found.this, found.expression, found.args.get("group")))
 
+    def read_as_text(generator: Any, found: "exp.JSONExtractScalar") -> str:
+        name = "JSON_VALUE" if found.args.get("scalar_only") else "JSON_EXTRACT_STRING"
+        return str(generator.func(name, found.this, found.expression))
+
     class FlightLLM(DuckDB):
         """As DuckDB, with PostgreSQL's order of NULLs and division of whole numbers."""
 
@@ -272,6 +276,8 @@ def _ours() -> Any:
             TRANSFORMS = {  # noqa: RUF012 - as sqlglot declares it
                 **DuckDBGenerator.TRANSFORMS,
                 exp.GroupConcat: aggregated,
+                exp.JSONExtractScalar: read_as_text,
+                exp.ParseJSON: lambda generator, found: f"({generator.sql(found, 'this')})::JSON",
                 exp.RegexpExtract: extracted,
                 exp.ToChar: lambda generator, found: generator.func("TO_CHAR", found.this, found.args.get("format")),
             }

@@ -21,6 +21,22 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
 
 PAIRS = [
     (
+        "bigquery",
+        "SELECT JSON_VALUE(j, '$.a.b[1]') AS x, JSON_VALUE(j, '$.a') AS y FROM one",
+        "SELECT '2' AS x, NULL AS y",
+    ),
+    ("bigquery", "SELECT JSON_EXTRACT_SCALAR(PARSE_JSON(j), '$.a.b[0]') AS x FROM one", "SELECT '1' AS x"),
+    (
+        "snowflake",
+        "SELECT PARSE_JSON(j):a.b[0]::string AS x, GET_PATH(PARSE_JSON(j), 'a.b[1]')::int AS y FROM one",
+        "SELECT '1' AS x, 2 AS y",
+    ),
+    (
+        "duckdb",
+        "SELECT j ->> '$.a.b[1]' AS x, json_extract_string(j, '$.a') AS y FROM one",
+        """SELECT '2' AS x, '{"b": [1, 2]}' AS y""",
+    ),
+    (
         "snowflake",
         "SELECT AI_CLASSIFY(note, ['a', 'b']):labels[0]::string AS x, IFF(flag, 1, 2) AS y FROM people ORDER BY id",
         "SELECT ai_classify(note, ['a', 'b']) AS x, CASE WHEN flag THEN 1 ELSE 2 END AS y FROM people ORDER BY id",
