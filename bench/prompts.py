@@ -1,6 +1,7 @@
 """Which prompt format suits a model?
 
     python -m bench.prompts --model FOLDER [--rows 60] [--best-rows 150] [--out FILE.json] [--functions filter …]
+        [--tasks films …]
 
 Each format of `flightllm.llm.formats` puts the same calls to one model, with the instruction first, on labelled rows
 of three tasks: film reviews, product reviews, and whether a paragraph answers a question. `filter` asks a question,
@@ -45,6 +46,7 @@ from flightllm.llm.predict import tokenizing
 COMPARED: Final = ("filter", "statement", "classify", "score")
 """The functions for which every format is measured."""
 FUNCTIONS: Final = (*COMPARED, "sentiment", "extract")
+TASKS: Final = ("films", "products", "paragraphs")
 _BEST: Final = 2
 _INJECTIONS: Final = 20
 """Negative rows of each task with an instruction in them."""
@@ -108,6 +110,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--rows", type=int, default=60, help="of each task, for every format (default %(default)s)")
     parser.add_argument("--best-rows", type=int, default=150, help="for the two best (default %(default)s)")
     parser.add_argument("--functions", nargs="+", default=FUNCTIONS, choices=FUNCTIONS)
+    parser.add_argument("--tasks", nargs="+", default=TASKS, choices=TASKS)
     parser.add_argument("--formats", nargs="+", default=tuple(FORMATS), choices=tuple(FORMATS))
     parser.add_argument("--out", type=Path, default=None, help="a JSON file that is read first and then written")
     parser.add_argument("--json", action="store_true", help="print one JSON object on the last line")
@@ -123,7 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for rows, names in rounds:
                 chosen = names or results.best(function, given.rows)
                 for task in _tasks(function, rows):
-                    for name in chosen:
+                    for name in chosen if task.name in given.tasks else ():
                         _measure(engine, results, function, FORMATS[name], task)
             print(_table(results, function), flush=True)
     finally:
