@@ -11,7 +11,7 @@ from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError, EngineUnavailableError, MissingExtraError
 from flightllm.llm import check_engine, create_engine
 from flightllm.llm.base import Choice, Parameters, Request
-from flightllm.llm.formats import format_of
+from flightllm.llm.formats import INSTRUCT, format_of
 from flightllm.llm.gguf_files import converted_folder, has_chat_template
 from flightllm.llm.models import check_model, model_folder
 
@@ -99,7 +99,7 @@ def test_converted_once(gguf_file: Path) -> None:
 def test_a_check_converts_nothing(gguf_file: Path, tmp_path: Path) -> None:
     """Checking a configuration takes no time: the file only has to be there."""
     check_engine(EngineConfig("local", str(gguf_file)))
-    assert format_of(EngineConfig("local", str(gguf_file))).name == "fenced"
+    assert format_of(EngineConfig("local", str(gguf_file))) is INSTRUCT
     bare = gguf_file.with_name("bare.gguf")
     bare.write_bytes(gguf_file.read_bytes().replace(b"tokenizer.chat_template", b"tokenizer.chat_tumblate"))
     assert format_of(EngineConfig("local", str(bare))).name == "cued"
