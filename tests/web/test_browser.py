@@ -169,7 +169,7 @@ def test_names_are_completed(browser: Browser) -> None:
 
 def test_bars_and_csv(browser: Browser, tmp_path: Path) -> None:
     """A result of labels and numbers is drawn as bars, and its rows are written to a CSV file."""
-    browser.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})  # type: ignore[no-untyped-call]
+    browser.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
     browser.sign_in("root")
     browser.run("SELECT * FROM (VALUES ('say \"a\"', 4), ('', -2), (NULL, NULL)) AS made(label, n)")
     browser.await_text("3 rows")
