@@ -131,7 +131,7 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--ask-above", type=click.FloatRange(0), default=ASK_ABOVE, show_default=True, metavar="DOLLARS",
                      help="On a terminal, ask before a statement that is predicted to cost more."),
     ]  # fmt: skip
-    opened = click.option("--open", "sources", multiple=True, metavar="FILE|FOLDER",
+    opened = click.option("--open", "sources", multiple=True, metavar="FILE|FOLDER|URL",
                           help="Ask files without a server; each becomes a table of its name. Repeatable.")  # fmt: skip
     return opened(config_options(dear[0](dear[1](with_files))))
 

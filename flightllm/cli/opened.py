@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from flightllm.cli.common import Files, Server, load_config
-from flightllm.cli.sources import named_tables, tell
+from flightllm.cli.sources import DEMONSTRATION, named_tables, tell
 from flightllm.config import Config, ServerConfig
 from flightllm.errors import FlightLLMError
 from flightllm.log import configure_logging
@@ -24,11 +24,16 @@ def asked_server(files: Files, server: Server, sql: str | None = None) -> Iterat
     Raises:
         UsageError: a configuration is given without files.
     """
+    from flightllm.functions.registry import FunctionRegistry
+
     files.check()
     if not files.sources:
         yield server
         return
     config = load_config(files.config_file, files.engine, files.model, tables=named_tables(files.sources, tell))
+    nothing_said = not (files.config_file or files.engine or files.model)
+    if nothing_said and (sql is None or FunctionRegistry.load(config.functions.folders).may_be_in(sql)):
+        tell(DEMONSTRATION)
     with opened_server(config, sql) as uri:
         yield Server(uri)
 

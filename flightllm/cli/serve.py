@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from flightllm.cli.common import TableParameter, config_options, load_config
-from flightllm.cli.sources import named_tables, tell
+from flightllm.cli.sources import DEMONSTRATION, named_tables, tell
 from flightllm.log import configure_logging
 
 _WEB = "127.0.0.1:8080"
@@ -52,7 +52,8 @@ def serve(  # noqa: PLR0913 - one argument for each option
     model's endpoint is not there, refuses the key, has no such model or no quota left.
 
     Each FILE becomes a table of its name. So does each file of a FOLDER, unless all have the same columns: then the
-    folder is one table. A URL is s3://…, in an object store that the configuration lists.
+    folder is one table. A URL is http(s)://…, which is downloaded into this folder, or s3://…, in an object store that
+    the configuration lists.
 
     \b
     flightllm serve tickets.csv reviews.parquet
@@ -64,6 +65,8 @@ def serve(  # noqa: PLR0913 - one argument for each option
     if web is not None and not _ADDRESS.fullmatch(web):  # it is the first file: the page has its usual address
         web, sources = _WEB, (web, *sources)
     config = load_config(config_file, engine, model, listen, [*tables, *named_tables(sources, tell)])
+    if sources and not (config_file or engine or model):
+        tell(DEMONSTRATION)
     if web is not None:
         listen_page = (config.http.listen or web) if web == _WEB else web
         config = replace(config, http=replace(config.http, listen=listen_page, page=True))
