@@ -39,7 +39,7 @@ STOPS = (
         """SELECT m.title, regexp_match(r.review_content, '[^. ][^.]*acting[^.]*[.]')[1] AS what_it_says_of_the_acting
 FROM reviews r JOIN movies m USING (movie_id)
 WHERE m.genre = 'Comedy' AND ai_filter('Does the review praise the acting? {review_content}', r.review_content)""",
-        "the sentence that praises an actor in the text",
+        "the sentence that praises an actor in the text; an answer of no counts too",
         """SELECT count(*), count(*) FILTER (WHERE praised = (review_content LIKE '%never felt more real%')) FROM (
 SELECT r.review_content, ai_filter('Does the review praise the acting? {review_content}', r.review_content) AS praised
 FROM reviews r JOIN movies m USING (movie_id) WHERE m.genre = 'Comedy' AND r.review_content IS NOT NULL)""",
@@ -177,7 +177,7 @@ def cost_line(cost: Mapping[str, Any]) -> str:
     known = f", {cost['cache_hits']:,} answers known already" if cost["cache_hits"] else ""
     failed = f", {cost['failed_rows']:,} rows without a usable answer" if cost["failed_rows"] else ""
     return (
-        f"  {cost['calls']:,} model calls for {cost['distinct_prompts']:,} distinct prompts{known}; "
+        f"  {cost['calls']:,} model calls, as equal prompts are asked once{known}; "
         f"{prompt:,} prompt tokens, {cached:,} of them cached{share}; "
         f"{cost['completion_tokens']:,} tokens written{failed}; {cost['seconds']:.1f} s"
     )
