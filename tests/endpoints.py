@@ -25,6 +25,8 @@ class Endpoint:
     headers: list[dict[str, str]] = field(default_factory=list)
     models: list[Body] | None = None
     """What GET of `/models` lists; None: there is no such list."""
+    pages: dict[str, Body] = field(default_factory=dict)
+    """What GET of other paths returns."""
 
 
 def answer(path: str, body: Body) -> Reply:
@@ -63,8 +65,10 @@ def endpoint_of(behave: Callable[[str, Body, int], Reply]) -> Iterator[Endpoint]
             self._reply(*endpoint.behave(self.path, body, number))
 
         def do_GET(self) -> None:
+            if self.path in endpoint.pages:
+                return self._reply(200, endpoint.pages[self.path], {})
             listed = endpoint.models if self.path.partition("?")[0].endswith("/models") else None
-            self._reply(404 if listed is None else 200, {"object": "list", "data": listed or []}, {})
+            return self._reply(404 if listed is None else 200, {"object": "list", "data": listed or []}, {})
 
         def _reply(self, status: int, reply: Body, headers: dict[str, str]) -> None:
             data = json.dumps(reply).encode()

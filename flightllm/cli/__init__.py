@@ -12,6 +12,7 @@ from flightllm.cli.demo import demo
 from flightllm.cli.doctor import doctor
 from flightllm.cli.grant import grant, revoke
 from flightllm.cli.index import index
+from flightllm.cli.init import init
 from flightllm.cli.inspect import cancel, functions, queries, tables
 from flightllm.cli.kvstore import kvstore
 from flightllm.cli.query import query
@@ -22,8 +23,8 @@ from flightllm.cli.stats import stats
 from flightllm.cli.user import token, user
 
 COMMANDS = (
-    serve, query, shell, demo, tables, functions, queries, stats, index, cancel, user, token, grant, revoke, backup,
-    drain, quarantine, cluster, kvstore, doctor,
+    init, serve, query, shell, demo, tables, functions, queries, stats, index, cancel, user, token, grant, revoke,
+    backup, drain, quarantine, cluster, kvstore, doctor,
 )  # fmt: skip
 
 
@@ -35,6 +36,7 @@ def main(context: click.Context) -> None:
 
     \b
     flightllm demo                                   see it work on sample tables
+    flightllm init                                   choose a model
     flightllm serve movies.parquet                   start a server
     flightllm query "SELECT count(*) FROM movies"    ask it
     flightllm                                        ask it from a prompt

@@ -17,6 +17,8 @@ from flightllm.errors import ConfigError, FlightLLMError, SqlError
 
 DEFAULT_URI = "grpc://127.0.0.1:31337"
 PASSWORD = "FLIGHTLLM_PASSWORD"  # noqa: S105 - the name of a variable
+ASK_ABOVE = 1.0
+"""Dollars from which a person is asked, where nothing else is said."""
 
 
 class Failure(click.ClickException):
@@ -83,6 +85,55 @@ def config_options(command: Callable[..., Any]) -> Callable[..., Any]:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """What is asked without a server: sources as they were given, and the configuration that they are opened with."""
+
+    sources: tuple[str, ...] = ()
+    config_file: Path | None = None
+    engine: str | None = None
+    model: str | None = None
+
+    def check(self) -> None:
+        """Check that nothing configures a server of its own where another one is asked.
+
+        Raises:
+            UsageError: there are no sources, and yet a configuration.
+        """
+        if not self.sources and (self.config_file or self.engine or self.model):
+            raise click.UsageError("--config, --engine and --model are for --open: a server has its own.")
+
+
+def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that ask files without a server, passed on as `files`, and those about dear statements.
+
+    The command gets `ask_above`: the dollars from which a person is asked, None for never.
+    """
+
+    @wraps(command)
+    def with_files(
+        *args: Any,
+        sources: tuple[str, ...],
+        config_file: Path | None,
+        engine: str | None,
+        model: str | None,
+        yes: bool,
+        ask_above: float,
+        **given: Any,
+    ) -> Any:
+        files = Files(sources, config_file, engine, model)
+        return command(*args, files=files, ask_above=None if yes else ask_above, **given)
+
+    dear = [
+        click.option("--yes", is_flag=True, help="Never ask before a statement that is predicted to be dear."),
+        click.option("--ask-above", type=click.FloatRange(0), default=ASK_ABOVE, show_default=True, metavar="DOLLARS",
+                     help="On a terminal, ask before a statement that is predicted to cost more."),
+    ]  # fmt: skip
+    opened = click.option("--open", "sources", multiple=True, metavar="FILE|FOLDER|URL",
+                          help="Ask files without a server; each becomes a table of its name. Repeatable.")  # fmt: skip
+    return opened(config_options(dear[0](dear[1](with_files))))
 
 
 def data_folder_option(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,13 +7,35 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from flightllm.cli.sources import tell
+from flightllm.cli.common import Files, Server, load_config
+from flightllm.cli.sources import DEMONSTRATION, named_tables, tell
 from flightllm.config import Config, ServerConfig
 from flightllm.errors import FlightLLMError
 from flightllm.log import configure_logging
 
 if TYPE_CHECKING:
     from flightllm.database import Database
+
+
+@contextmanager
+def asked_server(files: Files, server: Server, sql: str | None = None) -> Iterator[Server]:
+    """Give the server to ask: one of the files where there are any, else `server`; see `opened_server`.
+
+    Raises:
+        UsageError: a configuration is given without files.
+    """
+    from flightllm.functions.registry import FunctionRegistry
+
+    files.check()
+    if not files.sources:
+        yield server
+        return
+    config = load_config(files.config_file, files.engine, files.model, tables=named_tables(files.sources, tell))
+    nothing_said = not (files.config_file or files.engine or files.model)
+    if nothing_said and (sql is None or FunctionRegistry.load(config.functions.folders).may_be_in(sql)):
+        tell(DEMONSTRATION)
+    with opened_server(config, sql) as uri:
+        yield Server(uri)
 
 
 @contextmanager

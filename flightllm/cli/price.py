@@ -12,8 +12,6 @@ from flightllm.errors import FlightLLMError
 
 _AI = re.compile(r"\b(?:ai_\w+|llm\w*|prompt)\s*\(", re.IGNORECASE)
 _QUERY = re.compile(r"\s*(?:select|with|insert|create|update|delete|merge|values|from)\b", re.IGNORECASE)
-ASK_ABOVE = 1.0
-"""Dollars from which a person is asked, where nothing else is said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +45,16 @@ def forecast(client: Client, sql: str) -> Forecast | None:
     return None if price is None else Forecast(int(found["calls"]), tokens, float(price))
 
 
-def confirmed(client: Client, sql: str, above: float) -> bool:
+def confirmed(client: Client, sql: str, above: float | None) -> bool:
     """Tell whether a statement is to run: a person is asked where it is predicted to cost more than `above` dollars.
 
-    Ctrl-C at the question means no.
+    Nobody is asked where `above` is None. Ctrl-C at the question means no.
 
     Raises:
         Interrupted: Ctrl-C was pressed while the server predicted.
     """
+    if above is None:
+        return True
     found = interruptible(client, lambda: forecast(client, sql))
     if found is None or found.price <= above:
         return True

@@ -13,12 +13,11 @@ import pyarrow as pa
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from flightllm.cli.common import Server, SettingParameter, config_options, connect, load_config, server_options
-from flightllm.cli.opened import opened_server
-from flightllm.cli.price import ASK_ABOVE, confirmed
+from flightllm.cli.common import Files, Server, SettingParameter, connect, file_options, server_options
+from flightllm.cli.opened import asked_server
+from flightllm.cli.price import confirmed
 from flightllm.cli.render import TABLE_ROWS, WRITERS, as_plan, as_table, first_rows, put
 from flightllm.cli.running import interruptible
-from flightllm.cli.sources import named_tables, tell
 from flightllm.client import Client, Shortfall
 from flightllm.errors import FlightLLMError
 
@@ -37,36 +36,16 @@ _POLL_SECONDS = 0.5
 )
 @click.option("--output", "-o", type=click.Path(path_type=Path), help="Write to a file instead of standard output.")
 @click.option("--set", "settings", type=SettingParameter(), multiple=True, help="Setting for this query. Repeatable.")
-@click.option(
-    "--open",
-    "sources",
-    multiple=True,
-    metavar="FILE|FOLDER",
-    help="Ask files without a server; each becomes a table of its name. Repeatable.",
-)
-@config_options
-@click.option("--yes", is_flag=True, help="Never ask before a query that is predicted to be dear.")
-@click.option(
-    "--ask-above",
-    type=click.FloatRange(0),
-    default=ASK_ABOVE,
-    show_default=True,
-    metavar="DOLLARS",
-    help="On a terminal, ask before a query that is predicted to cost more.",
-)
+@file_options
 @click.argument("sql")
-def query(  # noqa: PLR0913 - one argument for each option
+def query(
     *,
     server: Server,
     format_: str | None,
     output: Path | None,
     settings: tuple[tuple[str, str], ...],
-    sources: tuple[str, ...],
-    config_file: Path | None,
-    engine: str | None,
-    model: str | None,
-    yes: bool,
-    ask_above: float,
+    files: Files,
+    ask_above: float | None,
     sql: str,
 ) -> None:
     """Run SQL on a server, or on files.
@@ -84,13 +63,9 @@ def query(  # noqa: PLR0913 - one argument for each option
     if format_ == "parquet" and output is None and sys.stdout.isatty():
         raise click.UsageError("Parquet is binary: name a file with --output.")
     with ExitStack() as stack:
-        if sources:
-            config = load_config(config_file, engine, model, tables=named_tables(sources, tell))
-            server = Server(stack.enter_context(opened_server(config, text)))
-        elif config_file or engine or model:
-            raise click.UsageError("--config, --engine and --model are for --open: a server has its own.")
+        server = stack.enter_context(asked_server(files, server, text))
         client = stack.enter_context(connect(server, dict(settings)))
-        if not yes and sys.stdin.isatty() and not confirmed(client, text, ask_above):
+        if sys.stdin.isatty() and not confirmed(client, text, ask_above):
             return
         interruptible(client, lambda: run_text(client, text, format_, output))
     if _SETTING.match(text):

@@ -2,16 +2,14 @@
 
 import sys
 from contextlib import ExitStack
-from pathlib import Path
 
 import click
 
-from flightllm.cli.common import Server, SettingParameter, config_options, connect, load_config, server_options
-from flightllm.cli.opened import opened_server
-from flightllm.cli.price import ASK_ABOVE, confirmed
+from flightllm.cli.common import Files, Server, SettingParameter, connect, file_options, server_options
+from flightllm.cli.opened import asked_server
+from flightllm.cli.price import confirmed
 from flightllm.cli.query import run_text
 from flightllm.cli.running import Interrupted, interruptible
-from flightllm.cli.sources import named_tables, tell
 from flightllm.cli.statements import split_statements
 from flightllm.client import Client
 from flightllm.errors import FlightLLMError
@@ -29,33 +27,13 @@ WHERE table_schema <> 'information_schema' ORDER BY table_schema = 'system', 1, 
 @click.command()
 @server_options
 @click.option("--set", "settings", type=SettingParameter(), multiple=True, help="Setting for all queries. Repeatable.")
-@click.option(
-    "--open",
-    "sources",
-    multiple=True,
-    metavar="FILE|FOLDER",
-    help="Ask files without a server; each becomes a table of its name. Repeatable.",
-)
-@config_options
-@click.option("--yes", is_flag=True, help="Never ask before a statement that is predicted to be dear.")
-@click.option(
-    "--ask-above",
-    type=click.FloatRange(0),
-    default=ASK_ABOVE,
-    show_default=True,
-    metavar="DOLLARS",
-    help="Ask before a statement that is predicted to cost more.",
-)
-def shell(  # noqa: PLR0913 - one argument for each option
+@file_options
+def shell(
     *,
     server: Server,
     settings: tuple[tuple[str, str], ...],
-    sources: tuple[str, ...],
-    config_file: Path | None,
-    engine: str | None,
-    model: str | None,
-    yes: bool,
-    ask_above: float,
+    files: Files,
+    ask_above: float | None,
 ) -> None:
     """Ask a server, or files, from a prompt.
 
@@ -67,19 +45,14 @@ def shell(  # noqa: PLR0913 - one argument for each option
     flightllm shell --open tickets.csv
     """
     with ExitStack() as stack:
-        if sources:
-            config = load_config(config_file, engine, model, tables=named_tables(sources, tell))
-            server = Server(stack.enter_context(opened_server(config)))
-        elif config_file or engine or model:
-            raise click.UsageError("--config, --engine and --model are for --open: a server has its own.")
+        server = stack.enter_context(asked_server(files, server))
         client = stack.enter_context(connect(server, dict(settings)))
-        above = None if yes else ask_above
         if sys.stdin.isatty():
             from flightllm.cli.prompt import statements  # slow to import
 
             for text in statements(client):
                 for statement in split_statements(text):
-                    _run(client, statement, above)
+                    _run(client, statement, ask_above)
         elif not all(_run(client, text, None) for text in split_statements(sys.stdin.read())):
             stack.close()
             sys.exit(1)
@@ -95,7 +68,7 @@ def _run(client: Client, text: str, ask_above: float | None) -> bool:
         text = statement
     try:
         sql = text.rstrip().rstrip(";")
-        if ask_above is None or confirmed(client, sql, ask_above):
+        if confirmed(client, sql, ask_above):
             interruptible(client, lambda: run_text(client, sql, "table"))
     except (FlightLLMError, Interrupted) as error:
         message = error.format_message() if isinstance(error, Interrupted) else f"error: {error}"

@@ -32,7 +32,7 @@ def named_tables(sources: Sequence[str], note: Note) -> list[tuple[str, Place]]:
     that differ from the file's, and of files that are left out.
 
     Raises:
-        ConfigError: a source is not there, or holds nothing that can be a table.
+        ConfigError: a source is not there, cannot be downloaded, or holds nothing that can be a table.
     """
     found: dict[str, Place] = {}
     for source in sources:
@@ -50,9 +50,14 @@ def named_tables(sources: Sequence[str], note: Note) -> list[tuple[str, Place]]:
 
 def _tables(source: str, note: Note) -> Iterator[tuple[str, Place]]:
     """Yield what a source holds, with the names as the files have them."""
+    if source.lower().startswith(("http://", "https://")):
+        from flightllm.cli.download import download
+
+        yield from _in_file(download(source, Path.cwd(), note))
+        return
     if "://" in source:
         if not source.startswith("s3://"):
-            raise ConfigError(f"{source}: download the file first (curl -O {source}), and name it here")
+            raise ConfigError(f"{source}: an address begins with https://, http:// or s3://")
         yield _stem(PurePosixPath(source.rstrip("/"))), source
         return
     path = Path(source).expanduser().absolute()
@@ -155,6 +160,12 @@ def _identifier(text: str) -> str:
     if name[0].isdigit():
         name = f"t_{name}"
     return f"{name}_table" if name in _WORDS else name
+
+
+DEMONSTRATION = (
+    "no model is configured, so the demonstration model answers AI functions: it knows the questions of `flightllm"
+    " demo` and nearly nothing else. `flightllm init` chooses a model"
+)
 
 
 def tell(text: str) -> None:

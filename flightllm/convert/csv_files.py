@@ -75,7 +75,7 @@ class _Texts:
     def _add(self, rows: CsvRows, sink: pa.NativeFile) -> None:
         if not any(cell.strip() for cell in rows.first):
             raise InvalidInputError(
-                "it holds no columns: its first line is empty; delete empty lines before the names of the columns"
+                "it holds no columns: its first line is empty; begin it with the names of the columns"
             )
         if self._known.encoding is None and not rows.encoding.startswith("utf"):
             self._note(f"read as {rows.encoding}; if letters are wrong, the option encoding says another")

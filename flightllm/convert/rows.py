@@ -3,6 +3,7 @@
 import csv
 import io
 import lzma
+import re
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -17,6 +18,8 @@ from flightllm.convert.options import CsvOptions
 from flightllm.errors import InvalidInputError
 
 _MARK = "\ufeff"
+_BLANK = re.compile(r"\A(?: *(?:\r\n|\r|\n))+(?=[^\r\n])")
+"""Lines before the names of the columns, as some programs write them."""
 DAMAGED = (OSError, EOFError, lzma.LZMAError, pa.ArrowException)
 """What reading a compressed file raises that is damaged."""
 
@@ -52,6 +55,9 @@ class CsvRows:
             raise self.not_text(error) from error
         whole = len(start) < SAMPLE
         start = start.removeprefix(_MARK)  # in UTF-16 whose byte order is known, say
+        blank = _BLANK.match(start)
+        self._skipped = 0 if blank is None else len(blank[0].splitlines())
+        start = _BLANK.sub("", start)
         if start and known.delimiter is None and ending(path) == ".tsv":
             self.dialect = Dialect("\t", '"' if known.quote is None else known.quote, known.escape)
         else:
@@ -100,7 +106,7 @@ class CsvRows:
             InvalidInputError: a row has another width, or its quotes are wrong; names its line.
         """
         width, nulls = len(self.first), self.nulls
-        start = self._reader.line_num + 1
+        start = self._skipped + self._reader.line_num + 1
         for row in self._rows():
             if len(row) != width and not self._fit(row):
                 raise InvalidInputError(
@@ -109,7 +115,7 @@ class CsvRows:
                 )
             if row:
                 yield [None if value in nulls else value for value in row]
-            start = self._reader.line_num + 1
+            start = self._skipped + self._reader.line_num + 1
 
     def _fit(self, row: list[str]) -> bool:
         """Tell whether a row holds nothing beyond its width, or nothing at all; mends it."""
@@ -135,11 +141,11 @@ class CsvRows:
         return f"double each {mark} inside quotes, or say quote '' if {mark} quotes nothing"
 
     def _rows(self) -> Iterator[list[str]]:
-        start = self._reader.line_num + 1
+        start = self._skipped + self._reader.line_num + 1
         try:
             for row in self._reader:
                 yield row
-                start = self._reader.line_num + 1
+                start = self._skipped + self._reader.line_num + 1
         except csv.Error as error:
             wrong = "a quote is never closed" if UNENDED in str(error) else f"quotes are wrong ({error})"
             raise InvalidInputError(f"line {start}: {wrong}; {self._requoted}") from error

@@ -1,8 +1,6 @@
 """The tour of `flightllm demo`: AI queries over ADBC, how many answers are right, and what each query cost."""
 
 import json
-import os
-import socket
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,11 +14,9 @@ from rich.table import Table
 from rich.text import Text
 
 from flightllm.cli.render import as_table, put, rows_of
-from flightllm.llm.providers import PROVIDERS
+from flightllm.llm.offers import offers
 
 _SHOWN_ROWS = 6
-_OLLAMA = next(provider for provider in PROVIDERS if provider.name == "ollama")
-_KNOCK_SECONDS = 0.3
 _WIDTH = 88
 """Characters of a cell: a sentence stays whole."""
 
@@ -236,23 +232,7 @@ def connecting(uri: str) -> str:
 
 def own_model() -> str:
     """Return how to ask a real model about a file of one's own; a key or Ollama that is here is named, never used."""
-    keys = [(one.name, one.key_env) for one in PROVIDERS if one.key_env and os.environ.get(one.key_env)]
-    provider, key = keys[0] if keys else ("openai", "")
-    found = f"{key} is set; the demo did not use it." if key else "A real model reads a file of your own:"
-    if not key and _listens(_OLLAMA.ports[0]):
-        provider, found = "ollama", "Ollama runs on this machine."
-    if provider == "openai":
-        return f"{found}\n  flightllm serve --engine openai --model gpt-5-nano FILE.csv"
-    return (
-        f"{found} Name a model in my.toml, then serve a file of your own:\n"
-        f'  [engine]\n  kind = "openai"\n  provider = "{provider}"\n  model = "…"\n\n'
-        "  flightllm serve --config my.toml FILE.csv"
-    )
-
-
-def _listens(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), _KNOCK_SECONDS).close()
-    except OSError:
-        return False
-    return True
+    found = offers()
+    told = f"{found[0].why}; the demo did not use it." if found else "A real model reads a file of your own."
+    commands = "  flightllm init\n  flightllm serve --config flightllm.toml FILE.csv"
+    return f"{told} Choose a model, then serve your file:\n{commands}"

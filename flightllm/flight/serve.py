@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import structlog
 
+from flightllm.announcing import announce
 from flightllm.config import Config
 from flightllm.database import Database
 from flightllm.engines import check_endpoint
@@ -13,6 +14,7 @@ from flightllm.flight.server import FlightSqlServer
 from flightllm.flight.sockets import keep_alive, told_where
 from flightllm.kvcache.store.serving import open_server
 from flightllm.observe.http import HttpServer
+from flightllm.recovery.messages import Listening
 from flightllm.recovery.watch import Watch
 from flightllm.stopping import stop_by_signals
 
@@ -26,13 +28,13 @@ def serve(config: Config) -> None:
 
     Running queries may finish first, for `[recovery] drain_seconds`. A second signal stops at once.
     """
-    run(config, lambda uri: print(f"listening {uri}", flush=True))  # noqa: T201 - what a script waits for
+    run(config, lambda started: announce(started, config))
 
 
 def run(
-    config: Config, listening: Callable[[str], None], watch: Watch | None = None, *, restarted: bool = False
+    config: Config, listening: Callable[[Listening], None], watch: Watch | None = None, *, restarted: bool = False
 ) -> None:
-    """Open the database, listen, tell `listening` the address, and block until the server is told to stop.
+    """Open the database, listen, tell `listening` so, and block until the server is told to stop.
 
     After a restart the engine is opened beside, so that plain queries are answered at once.
 
@@ -56,7 +58,8 @@ def run(
             if server.certified_port is not None:
                 _log.info("listening to clients with certificates", port=server.certified_port)
             database.warm()
-            listening(server.uri)
+            page = http.uri if config.http.page else None
+            listening(Listening(server.uri, page, is_open=database.access.login.is_open))
             while not stop.wait(_SIGNAL_SECONDS):
                 pass
             seconds = config.recovery.drain_seconds

@@ -33,6 +33,7 @@ from flightllm.llm.prompts import read_tokenizer
 from flightllm.llm.providers import UNKNOWN, provider_of
 from flightllm.llm.secrets import shown_address
 from flightllm.llm.shares import Shares
+from flightllm.llm.trial import QUESTION
 from flightllm.llm.vllm_kv import Hints
 from flightllm.llm.window import LoopThread, Window
 from flightllm.texts import excerpt
@@ -66,7 +67,6 @@ _CHECK_SECONDS = 30.0
 _TOPS = (TOP, 5)
 """How many log probabilities to ask for, best first; some endpoints take fewer, some none."""
 _NAMED = 5
-_CHECK = Request(0, "Is water wet? Answer Yes or No.", Parameters(8, constraint=Choice(("Yes", "No"))), "", "", ())
 _log = structlog.get_logger(__name__)
 
 
@@ -178,8 +178,22 @@ class OpenAIEngine:
             if fault.kind in {Kind.GONE, Kind.RATE}:
                 raise EngineUnavailableError(f"the engine {self.name} {fault.text}") from exc
 
+    def models(self) -> list[str]:
+        """Return the models that the endpoint lists, which costs nothing; empty where it has no list.
+
+        Raises:
+            EngineUnavailableError: nothing answers there; says what to change.
+            EngineError: the key is wrong, or the quota is used up; says what to change.
+        """
+        return self._names()[0]
+
     def check(self) -> tuple[str, str]:
-        """Ask the endpoint for its models, and the model one short question; return what was found, and a warning.
+        """Return what `try_out` found, and a warning where the answer is an error; raises as that does."""
+        found, completion = self.try_out()
+        return found, completion.error or ""
+
+    def try_out(self) -> tuple[str, Completion]:
+        """Ask the endpoint for its models, and the model one short question; return what was found, and the answer.
 
         Raises:
             EngineUnavailableError: nothing answers there; says what to change.
@@ -189,14 +203,14 @@ class OpenAIEngine:
         names, told = self._names()
         try:
             impatient = self._quick(min(self._options.timeout, _CHECK_SECONDS))
-            completion = self._loop.run(self._answer_one(_CHECK, impatient))
+            completion = self._loop.run(self._answer_one(QUESTION, impatient))
         except EngineUnavailableError as exc:
             if isinstance(exc, _UnreachableError):
                 raise
-            return f"{place} answers{told}", str(exc)
+            return f"{place} answers{told}", Completion(QUESTION.id, None, str(exc))
         except _FaultError as exc:
             raise self._faulty(exc.fault, names) from exc
-        return f"{place} answers{told}", completion.error or ""
+        return f"{place} answers{told}", completion
 
     def _names(self) -> tuple[list[str], str]:
         """Return the models that the endpoint lists, and what that says in words."""

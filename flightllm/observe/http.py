@@ -68,7 +68,10 @@ class HttpServer:
             family = socket.AF_INET6 if ":" in host else socket.AF_INET
             listening = socket.create_server((host, port), family=family)
         except OSError as error:
-            raise ConfigError(f"[http] listen: cannot listen on {config.listen}: {error.strerror}") from error
+            raise ConfigError(
+                f"[http] listen: cannot listen on {config.listen}: {error.strerror}; name another address there, or by"
+                " --web HOST:PORT"
+            ) from error
         self.port = listening.getsockname()[1]
         self.uri = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{self.port}"
         connections = set[Any]()

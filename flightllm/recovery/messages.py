@@ -26,9 +26,11 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """To the supervisor: clients may connect."""
+    """To the supervisor: clients can connect; `page` is the web page's address, and `is_open` says that all can."""
 
     uri: str
+    page: str | None = None
+    is_open: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import structlog
 
+from flightllm.announcing import announce
 from flightllm.config import Config
 from flightllm.errors import FlightLLMError
 from flightllm.recovery.journal import Journal, create_journal
@@ -120,8 +121,8 @@ class _Supervisor:
 
         def heard(message: Message) -> None:
             match message:
-                case Listening(uri):
-                    self._began(uri)
+                case Listening():
+                    self._began(message)
                     self._have_spare(descriptor)
                 case Alive():
                     self._heard = time.monotonic()
@@ -170,14 +171,14 @@ class _Supervisor:
             if await _set_within(self._stop, _MOST_PAUSE):
                 return None
 
-    def _began(self, uri: str) -> None:
+    def _began(self, started: Listening) -> None:
         self._listening, self._heard = True, time.monotonic()
         if self._ready:
-            _log.info("server process replaced", uri=uri)
+            _log.info("server process replaced", uri=started.uri)
             return
         self._ready = True
-        self._listen = urlsplit(uri).netloc  # the next process takes the same port
-        print(f"listening {uri}", flush=True)  # noqa: T201 - what a script waits for
+        self._listen = urlsplit(started.uri).netloc  # the next process takes the same port
+        announce(started, self.config)
 
     def _have_spare(self, descriptor: int) -> None:
         """Start a spare process, unless there is one or one is being started."""

@@ -14,7 +14,7 @@ from flightllm.config import Config
 from flightllm.errors import FlightLLMError
 from flightllm.log import configure_logging
 from flightllm.recovery.journal import Journal
-from flightllm.recovery.messages import Alive, Failed, Lifted, Listening, Message, Start
+from flightllm.recovery.messages import Alive, Failed, Lifted, Message, Start
 from flightllm.recovery.quarantine import Quarantine
 
 _BEAT_SECONDS = 1.0
@@ -35,7 +35,7 @@ def main(supervisor: int, journal: int) -> None:
     try:
         run(
             replace(config, server=replace(config.server, listen=start.listen)),
-            lambda uri: link.send(Listening(uri)),
+            link.send,
             Watch(Journal(journal), Quarantine(start.refused, lambda key: link.send(Lifted(key)))),
             restarted=start.restarted,
         )

@@ -166,7 +166,11 @@ def test_folders(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("source", "message"),
-    [("none.csv", "there is no file or folder"), ("https://x.org/a.csv", "download the file first"), ("", "no file")],
+    [
+        ("none.csv", "there is no file or folder"),
+        ("ftp://x.org/a.csv", "an address begins with https://"),
+        ("", "no file"),
+    ],
 )
 def test_what_is_no_source(tmp_path: Path, source: str, message: str) -> None:
     """A source that is not there, or holds no table, is refused with what to do."""
@@ -195,3 +199,18 @@ def test_spreadsheets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         '{"id": 1, "Größe": "ä\\nö", "day": "2024-01-02", "mixed": "1", "price": 1.5}',
         '{"id": 2, "Größe": null, "day": null, "mixed": "x", "price": 1.5}',
     ]
+
+
+@pytest.mark.slow
+def test_no_model_is_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One line says that the demonstration model answers, where an AI function is called and nobody named a model."""
+    monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
+    (tmp_path / "t.csv").write_text("body\nx\n")
+    arguments = ["query", "--open", str(tmp_path / "t.csv")]
+    asking = "SELECT ai_filter('Big? {body}', body) FROM t"
+    assert CliRunner().invoke(main, [*arguments, "SELECT body FROM t"]).stderr == ""
+    assert CliRunner().invoke(main, [*arguments, "--engine", "fake", asking]).stderr == ""
+    pytest.importorskip("torch", reason="the extra 'local' is not installed")
+    said = CliRunner().invoke(main, [*arguments, asking]).stderr
+    assert said.count("note: no model is configured, so the demonstration model answers AI functions") == 1
+    assert "`flightllm init` chooses a model" in said

@@ -1,0 +1,92 @@
+"""Files at http:// and https:// addresses, downloaded into the working folder before they become tables."""
+
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from http.client import HTTPException
+from pathlib import Path, PurePosixPath
+from typing import IO
+from urllib.parse import unquote, urlsplit
+from uuid import uuid4
+
+from flightllm.catalog.files import readable
+from flightllm.errors import ConfigError
+from flightllm.llm.secrets import shown_address
+
+MOST_BYTES = 4 << 30
+_MOST_SECONDS = 1_800.0
+_WAIT_SECONDS = 30.0
+"""Without a byte."""
+_CHUNK = 1 << 20
+_HTML = (b"<!doctype html", b"<html")
+_ENDINGS = {
+    "text/csv": ".csv",
+    "text/tab-separated-values": ".tsv",
+    "application/json": ".json",
+    "application/x-ndjson": ".jsonl",
+    "application/vnd.apache.parquet": ".parquet",
+    "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet": ".xlsx",
+}
+"""What a name without an ending gets, by the type that the other server tells."""
+
+
+def download(address: str, folder: Path, note: Callable[[str], None], most_bytes: int = MOST_BYTES) -> Path:
+    """Download a file into a folder, under its own name, and return its path; `note` is told of it.
+
+    Raises:
+        ConfigError: the address is wrong, answers with an error or a web page, or gives too much; or a file of this
+            name is there already.
+    """
+    shown = shown_address(address)
+    request = urllib.request.Request(address, headers={"Accept-Encoding": "identity", "User-Agent": "flightllm"})  # noqa: S310 - the caller looked
+    try:
+        with urllib.request.urlopen(request, timeout=_WAIT_SECONDS) as answer:  # noqa: S310
+            path = folder / _name(address, answer.headers.get_content_type(), shown)
+            if path.exists():
+                raise ConfigError(f"{shown}: {path} is there already: name that file, or move it away to download anew")
+            _write(answer, path, shown, most_bytes)
+    except urllib.error.HTTPError as error:
+        raise ConfigError(f"{shown} cannot be downloaded: HTTP {error.code} {error.reason}") from error
+    except (urllib.error.URLError, HTTPException, ValueError, TimeoutError, ConnectionError) as error:
+        reason = getattr(error, "reason", None) or error
+        raise ConfigError(f"{shown} cannot be downloaded: {reason}") from error
+    note(f"{shown} is downloaded to {path}, {path.stat().st_size:,} bytes")
+    return path
+
+
+def _name(address: str, kind: str, shown: str) -> str:
+    """Return the name for a file: the last part of its address, with an ending that says what it is."""
+    if kind == "text/html":
+        raise ConfigError(f"{shown} is a web page, not a file: name the address of the file itself")
+    name = PurePosixPath(unquote(urlsplit(address).path)).name.lstrip(".") or "download"
+    name = "".join(letter for letter in name if letter.isprintable() and letter not in '/\\:*?"<>|')
+    if not readable(Path(name)):
+        name += _ENDINGS.get(kind, "")
+    if not readable(Path(name)):
+        raise ConfigError(f"{shown}: its name does not end like that of a table, and its type {kind} is no table's")
+    return name
+
+
+def _write(answer: IO[bytes], path: Path, shown: str, most_bytes: int) -> None:
+    """Write what comes to a file, which has its name once it is whole."""
+    beside = path.with_name(f".{path.name}-{uuid4().hex}")
+    ends, size = time.monotonic() + _MOST_SECONDS, 0
+    try:
+        with beside.open("wb") as file:
+            while chunk := answer.read(_CHUNK):
+                if not size and chunk.lstrip()[:20].lower().startswith(_HTML):
+                    raise ConfigError(f"{shown} is a web page, not a file: name the address of the file itself")
+                size += len(chunk)
+                if size > most_bytes or time.monotonic() > ends:
+                    raise ConfigError(
+                        f"{shown} is larger than {most_bytes:,} bytes, or takes more than {_MOST_SECONDS:,.0f} seconds:"
+                        " download it by another program, and name the file"
+                    )
+                file.write(chunk)
+        left = getattr(answer, "length", None)
+        if left:
+            raise ConfigError(f"{shown} broke off {left:,} bytes before its end: try again")
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)

@@ -1,0 +1,304 @@
+"""`flightllm init`: choose a model, ask it one question, and write a configuration."""
+
+import re
+import shutil
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+
+import click
+
+from flightllm.cli.new_config import config_text, local_model
+from flightllm.config import EngineConfig
+from flightllm.errors import ConfigError, EngineError, FlightLLMError
+from flightllm.files import write_atomically
+from flightllm.llm import check_engine, create_engine
+from flightllm.llm.offers import Offer, find_ollama, offers
+from flightllm.llm.providers import NAMES, PROVIDERS, named, provider_at
+
+_ENGINES = ("local", "vllm", "openai", "fake")
+_SHOWN = 15
+"""Models of an endpoint that are listed; any other one can be named."""
+_NO_TEXT = re.compile(
+    r"embed|whisper|tts|dall-e|image|moderation|realtime|audio|transcri|sora|rerank|ocr|davinci|babbage|guard|veo|imagen",
+    re.IGNORECASE,
+)
+"""In names of models that answer no questions."""
+_LINE = "; the line to change is [engine] "
+_DEMO = "the demonstration model, which knows the questions of `flightllm demo` and nearly nothing else"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the options say of the model; empty where they leave it open."""
+
+    engine: str = ""
+    provider: str = ""
+    base_url: str = ""
+    key_env: str = ""
+    model: str = ""
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of engine that follows; empty where it is open."""
+        return self.engine or ("openai" if self.provider or self.base_url or self.key_env else "")
+
+
+@click.command()
+@click.option("--engine", type=click.Choice(_ENGINES), help="Inference engine.")
+@click.option("--provider", type=click.Choice(NAMES), help="Who serves the model, for the engine openai.")
+@click.option("--base-url", metavar="URL", help="Address of an endpoint of your own, up to /v1.")
+@click.option("--key-env", metavar="NAME", help="Environment variable that holds the key, if not the provider's own.")
+@click.option("--model", help="Model's name; for local and vllm a folder, a GGUF file or a hub name.")
+@click.option("--output", "-o", type=click.Path(path_type=Path), default=Path("flightllm.toml"), show_default=True,
+              metavar="FILE", help="Configuration to write.")  # fmt: skip
+@click.option("--force", is_flag=True, help="Write over a file that is there.")
+@click.option("--no-check", is_flag=True, help="Write without asking the model anything.")
+@click.option("--yes", is_flag=True, help="Ask nothing: the options say it all, and the key that they name is used.")
+def init(  # noqa: PLR0913 - one argument for each option
+    engine: str | None,
+    provider: str | None,
+    base_url: str | None,
+    key_env: str | None,
+    model: str | None,
+    output: Path,
+    *,
+    force: bool,
+    no_check: bool,
+    yes: bool,
+) -> None:
+    """Choose a model, and write a configuration for it.
+
+    Looks for keys in the environment and for Ollama, and asks which model to take. Sends it one short question and
+    says what that cost. The key itself is never written, only the name of its variable.
+
+    \b
+    flightllm init
+    flightllm init --provider anthropic --model claude-haiku-4-5 --yes
+    flightllm init --provider ollama --model qwen3:4b --yes
+    flightllm init --base-url http://127.0.0.1:8000/v1 --yes
+    """
+    wanted = Wanted(engine or "", provider or "", base_url or "", key_env or "", model or "")
+    if wanted.kind != "openai" and (provider or base_url or key_env):
+        raise click.UsageError("--provider, --base-url and --key-env are for the engine openai.")
+    asks = not yes
+    if asks and not sys.stdin.isatty():
+        raise click.UsageError(_what_to_write(offers()))
+    if output.exists() and not force and not (asks and click.confirm(f"{output} is there. Write over it?")):
+        raise ConfigError(f"{output} is there: write over it by --force, or name another file by --output")
+    found = _engine(wanted, asks=asks)
+    checked = "not checked" if no_check else _check(found, asks=asks)
+    _write(output, found, checked)
+    click.echo(f"\nNext, with a file of yours:\n  flightllm serve --config {_quoted(output)} tickets.csv")
+
+
+def _what_to_write(found: Sequence[Offer]) -> str:
+    """Return what to write where nobody can be asked."""
+    lines = [("--engine local --model demo", _DEMO)]
+    for one in reversed(found):
+        model = one.models[0] if one.models else "NAME"
+        address = f" --base-url {one.base_url}" if one.base_url else ""
+        lines.insert(0, (f"--provider {one.provider}{address} --model {model}", one.why))
+    told = "\n".join(f"  flightllm init --yes {options}\n      {why}" for options, why in lines)
+    return f"there is no terminal to ask on. Say which model to take and --yes, for example:\n{told}"
+
+
+def _engine(wanted: Wanted, *, asks: bool) -> EngineConfig:
+    """Return the engine that the options name, or that is chosen."""
+    models: tuple[str, ...] = ()
+    if not wanted.kind:
+        if not asks:
+            raise click.UsageError("--yes asks nothing: say which model by --provider or --engine, and --model.")
+        wanted, models = _asked()
+    elif wanted.provider == "ollama" and not wanted.base_url:
+        ollama = find_ollama()
+        if ollama is not None:
+            wanted, models = replace(wanted, base_url=ollama.base_url), ollama.models
+    if wanted.kind != "openai":
+        model = wanted.model or ("demo" if wanted.kind in {"local", "fake"} else "")
+        if not model:
+            model = _text("Model (a folder, a GGUF file or a hub name OWNER/NAME)", "--model", asks=asks)
+        found = EngineConfig(wanted.kind, local_model(model))
+        check_engine(found)
+        return found
+    return _endpoint(wanted, models, asks=asks)
+
+
+def _asked() -> tuple[Wanted, tuple[str, ...]]:
+    """Ask who is to answer; return that, and the models that are known already."""
+    found = offers()
+    if not found:
+        keys = ", ".join(one.key_env for one in PROVIDERS if one.key_env)
+        click.echo(f"No key is set in the environment ({keys}), and no Ollama answers here.\n")
+    click.echo("Who is to answer?")
+    listed = [f"{one.provider}: {one.why}{_some(one.models)}" for one in found]
+    listed += [
+        "another endpoint that speaks OpenAI's protocol",
+        "a model on this machine: a folder, or a GGUF file",
+        "a model of the Hugging Face hub, which is downloaded",
+        _DEMO,
+    ]
+    for number, words in enumerate(listed, 1):
+        click.echo(f"  {number}  {words}")
+    number = click.prompt("Number", type=click.IntRange(1, len(listed)), default=1 if found else None)
+    if number <= len(found):
+        one = found[number - 1]
+        if one.provider == "openai" and one.base_url:  # some other endpoint that goes by OpenAI's variables
+            return Wanted("openai", base_url=one.base_url, key_env="OPENAI_API_KEY"), ()
+        return Wanted("openai", one.provider, one.base_url), one.models
+    match number - len(found):
+        case 1:
+            address = click.prompt("Address, up to /v1, such as http://127.0.0.1:8000/v1")
+            key = click.prompt("Environment variable that holds its key, if it has one", default="", show_default=False)
+            return Wanted("openai", base_url=address, key_env=key), ()
+        case 2:
+            return Wanted(_own_engine(), model=click.prompt("Folder or file")), ()
+        case 3:
+            return Wanted(_own_engine(), model=click.prompt("Name on the hub, OWNER/NAME")), ()
+        case _:
+            return Wanted("local", model="demo"), ()
+
+
+def _some(models: Sequence[str]) -> str:
+    shown = ", ".join(models[:3])
+    return f", with {shown}{' and more' if len(models) > 3 else ''}" if models else ""
+
+
+def _own_engine() -> str:
+    """Return the engine for a model of this machine: vLLM where it and a GPU are there."""
+    return "vllm" if find_spec("vllm") and shutil.which("nvidia-smi") else "local"
+
+
+def _text(what: str, option: str, *, asks: bool) -> str:
+    if not asks:
+        raise click.UsageError(f"{option} is missing.")
+    return str(click.prompt(what))
+
+
+def _endpoint(wanted: Wanted, models: Sequence[str], *, asks: bool) -> EngineConfig:
+    """Return an endpoint with its model; where that is open, the endpoint is asked for its list."""
+    provider = named(wanted.provider or ("" if wanted.base_url else "openai")) or provider_at(wanted.base_url)
+    base_url = wanted.base_url
+    if provider.name == "azure" and not base_url:
+        base_url = _text("Address of your Azure resource, https://….openai.azure.com", "--base-url", asks=asks)
+    options: dict[str, object] = {"provider": provider.name} if wanted.provider else {}
+    if base_url:
+        options["base_url"] = base_url
+    key = wanted.key_env or provider.key_env
+    if key:
+        options["api_key"] = f"env:{key}"
+    found = EngineConfig("openai", wanted.model or "any model", options=MappingProxyType(options))
+    check_engine(found)  # the key is there, and the address is one
+    return found if wanted.model else replace(found, model=_model(found, models, asks=asks))
+
+
+def _model(endpoint: EngineConfig, models: Sequence[str], *, asks: bool) -> str:
+    """Return the model to take: the only one, or the one that is chosen."""
+    names = [name for name in models or _listed(endpoint) if not _NO_TEXT.search(name)]
+    if len(names) == 1:
+        return names[0]
+    if not asks:
+        shown = f"; there are {', '.join(names[:_SHOWN])}" if names else ""
+        raise click.UsageError(f"--model is missing{shown}.")
+    prices = _prices(endpoint, names)
+    names.sort(key=lambda name: sum(prices.get(name, (1e9,))))
+    click.echo(f"\nWhich model?{' The cheapest stand first, dollars are for a million tokens.' if prices else ''}")
+    width = max(map(len, names[:_SHOWN]), default=0)
+    for number, name in enumerate(names[:_SHOWN], 1):
+        price = prices.get(name)
+        money = f"   ${price[0]:g} for prompts, ${price[1]:g} for answers" if price else ""
+        click.echo(f"  {number:>2}  {name:<{width}}{money}".rstrip())
+    if len(names) > _SHOWN:
+        click.echo(f"      and {len(names) - _SHOWN} more")
+    said = str(click.prompt("Number or name" if names else "Name of the model")).strip()
+    return names[int(said) - 1] if said.isdecimal() and 0 < int(said) <= min(len(names), _SHOWN) else said
+
+
+def _listed(endpoint: EngineConfig) -> list[str]:
+    from flightllm.llm.openai import create
+
+    with _told(endpoint), closing(create(endpoint)) as engine:
+        return engine.models()
+
+
+def _prices(endpoint: EngineConfig, names: Sequence[str]) -> Mapping[str, tuple[float, float]]:
+    """Return what is known of prices, of prompts and of answers."""
+    from flightllm.llm.openai_prices import prices_of
+
+    found = {name: prices_of(replace(endpoint, model=name)) for name in names}
+    return {name: (one.input, one.output) for name, one in found.items() if one is not None}
+
+
+def _check(found: EngineConfig, *, asks: bool) -> str:
+    """Ask the model one question, and return what to write of that beside its name.
+
+    Raises:
+        FlightLLMError: it does not answer, and the file is not wanted all the same.
+    """
+    if asks and not click.confirm(f"\nAsk {found.model} one short question, of about 50 tokens?", default=True):
+        return "not checked"
+    try:
+        return _tried(found)
+    except FlightLLMError as error:
+        if not asks:
+            raise EngineError(f"{error}. Nothing is written; --no-check writes without asking") from error
+        click.echo(f"error: {error}", err=True)
+        if click.confirm("Write the configuration all the same?"):
+            return "did not answer yet"
+        raise EngineError("nothing is written") from error
+
+
+def _tried(found: EngineConfig) -> str:
+    from flightllm.llm.cost import Costs
+    from flightllm.llm.openai_prices import prices_of
+    from flightllm.llm.trial import QUESTION, try_out
+
+    with _told(found), closing(create_engine(found)) as engine:
+        where, answer = try_out(engine)
+    if answer.text is None:
+        raise EngineError(answer.error or f"{where}, but gave no answer")
+    counts = {
+        "calls": 1,
+        **{key: getattr(answer, key) for key in ("prompt_tokens", "cached_tokens", "completion_tokens")},
+    }
+    cost = Costs(prices_of(found)).counted(counts)
+    spent = f"1 call, {answer.prompt_tokens:,} tokens of prompt and {answer.completion_tokens:,} of answer"
+    click.echo(f"{where}. It was asked {QUESTION.prompt!r} and said {answer.text!r}.")
+    click.echo(f"That cost {spent}{'' if cost is None else f', ${cost:.6f}'}.")
+    return "answered when this file was made"
+
+
+def _write(output: Path, found: EngineConfig, checked: str) -> None:
+    text = config_text(found, _quoted(output), checked)
+    try:
+        write_atomically(output, text.encode())
+    except OSError as error:
+        raise ConfigError(f"cannot write {output}: {error.strerror}") from error
+    click.echo(f"{output} is written.")
+
+
+def _quoted(output: Path) -> str:
+    return f'"{output}"' if " " in str(output) else str(output)
+
+
+@contextmanager
+def _told(endpoint: EngineConfig) -> Iterator[None]:
+    """Say what to change by the options of this command, where an error names a line of a file: there is none yet."""
+    try:
+        yield
+    except FlightLLMError as error:
+        said, found, line = str(error).partition(_LINE)
+        if not found:
+            raise
+        key = str(endpoint.options.get("api_key", "")).removeprefix("env:")
+        if line.startswith("api_key"):
+            change = f"set {key or 'the variable of the key'} anew, or name another by --key-env"
+        elif line.startswith("model"):
+            change = "name another by --model"
+        else:
+            change = "--base-url names another address"
+        raise EngineError(f"{said}; {change}") from error

@@ -1,0 +1,67 @@
+"""The configuration that `flightllm init` writes: an engine, and comments on what to add."""
+
+import json
+from pathlib import Path
+
+from flightllm.config import EngineConfig
+from flightllm.errors import ConfigError
+
+_KINDS = {
+    "openai": "an endpoint that speaks OpenAI's protocol, over HTTP",
+    "local": "in the server, by PyTorch",
+    "vllm": "in the server, by vLLM on a GPU",
+    "fake": "made up, for tests",
+}
+_COMMENTS = {
+    "api_key": "where the key is; the key itself is never in this file",
+    "provider": "gives base_url and the key's variable their defaults",
+}
+_LIMITS = """# requests_per_minute = 500        # stay below the account's limits
+# tokens_per_minute = 200_000
+# price_input = 0.15               # per million tokens: for EXPLAIN and the setting max_cost, where no price is known
+# price_output = 0.60
+"""
+
+
+def config_text(engine: EngineConfig, name: str, checked: str) -> str:
+    """Return a configuration as TOML; `name` is its file's, and `checked` says what was found out about the model.
+
+    Raises:
+        ConfigError: a value cannot be written in TOML.
+    """
+    keys = {"kind": engine.kind, "model": engine.model, **engine.options}
+    comments = {"kind": _KINDS.get(engine.kind, ""), "model": checked, **_COMMENTS}
+    lines = [_line(key, value, comments.get(key, "")) for key, value in keys.items()]
+    return f"""# Made by `flightllm init`. It is used where it is named:
+#   flightllm serve --config {name} tickets.csv
+#   flightllm query --config {name} --open tickets.csv "SELECT count(*) FROM tickets"
+# docs/reference/configuration.md lists all keys.
+
+[engine]
+{"".join(lines)}max_in_flight = {engine.max_in_flight:<18} # prompts that are asked at once
+{_LIMITS if engine.kind == "openai" else ""}
+[server]
+listen = "127.0.0.1:31337"         # this machine alone; other machines need TLS and users, see docs/how-to/secure.md
+
+[tables]
+# tickets = "tickets.csv"          # name = "file or folder"; relative paths start at the folder of this file
+"""
+
+
+def _line(key: str, value: object, comment: str) -> str:
+    text = f"{key} = {_toml(key, value)}"
+    return f"{text:<34} # {comment}\n" if comment else f"{text}\n"
+
+
+def _toml(key: str, value: object) -> str:
+    """Return a value in TOML, whose strings are those of JSON but for one control character."""
+    text = json.dumps(value, ensure_ascii=False)
+    if "\x7f" in text or text.encode(errors="replace").decode() != text:  # half a character: no UTF-8 has it
+        raise ConfigError(f"{key}: {value!r} has a character that a configuration cannot hold")
+    return text
+
+
+def local_model(name: str) -> str:
+    """Return a model's name that means the same from every folder: paths become absolute."""
+    path = Path(name).expanduser()
+    return str(path.absolute()) if path.exists() else name

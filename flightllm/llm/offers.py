@@ -1,0 +1,98 @@
+"""Models that can be asked from here without more to say: keys in the environment, and Ollama on this machine."""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from urllib.parse import urlsplit
+
+from flightllm.llm.providers import PROVIDERS, named
+
+_OLLAMA_PORT = 11434
+_KNOCK_SECONDS = 1.0
+_LIST_BYTES = 4 << 20
+_EMBEDS = "bert"
+"""In the families of models that only embed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A provider that can be asked; `base_url` is empty at its usual address, `models` where a key must ask for them.
+
+    `why` says in words what was found.
+    """
+
+    provider: str
+    why: str
+    base_url: str = ""
+    models: tuple[str, ...] = ()
+
+
+def offers(environment: Mapping[str, str] = os.environ) -> list[Offer]:
+    """Return what can be asked, hosted providers first; no key is used, and only Ollama is asked for its models."""
+    found = [
+        Offer(one.name, f"{one.key_env} is set", _own_address(one.name, environment))
+        for one in PROVIDERS
+        if one.key_env and environment.get(one.key_env)
+    ]
+    ollama = find_ollama(environment)
+    return found if ollama is None else [*found, ollama]
+
+
+def _own_address(provider: str, environment: Mapping[str, str]) -> str:
+    """Return the address that the provider's own programs take from the environment; empty without one."""
+    variable = {"openai": "OPENAI_BASE_URL", "azure": "AZURE_OPENAI_ENDPOINT"}.get(provider, "")
+    return environment.get(variable, "")
+
+
+def find_ollama(environment: Mapping[str, str] = os.environ) -> Offer | None:
+    """Return the Ollama of this machine, or the one that OLLAMA_HOST names, with its models; None where it is not."""
+    address = ollama_address(environment.get("OLLAMA_HOST", ""))
+    parts = urlsplit(address)
+    secure = parts.scheme == "https"
+    connect = HTTPSConnection if secure else HTTPConnection
+    try:
+        connection = connect(parts.hostname or "", parts.port or (443 if secure else 80), timeout=_KNOCK_SECONDS)
+        try:
+            connection.request("GET", f"{parts.path}/api/tags")
+            answer = connection.getresponse()
+            listed = json.loads(answer.read(_LIST_BYTES))["models"] if answer.status == 200 else None
+            names = None if listed is None else tuple(str(one["name"]) for one in listed if not _embeds(one))
+        finally:
+            connection.close()
+    except (
+        OSError,
+        HTTPException,
+        ValueError,
+        TypeError,
+        AttributeError,
+        LookupError,
+    ):  # nothing there, or nothing of Ollama's
+        return None
+    if names is None:
+        return None
+    provider = named("ollama")
+    usual = provider is not None and provider.base_url == f"{address}/v1"
+    where = "on this machine" if parts.hostname in {"127.0.0.1", "localhost", "::1"} else f"at {address}"
+    return Offer("ollama", f"Ollama runs {where}", "" if usual else f"{address}/v1", names)
+
+
+def ollama_address(host: str) -> str:
+    """Return an address for what Ollama's own variable OLLAMA_HOST can hold: a host, a port, both, or an address."""
+    host = host.strip().rstrip("/")
+    schemed = "://" in host
+    try:
+        parts = urlsplit(host if schemed else f"http://{host}")
+        name, port = parts.hostname or "127.0.0.1", parts.port
+    except ValueError:
+        return f"http://127.0.0.1:{_OLLAMA_PORT}"
+    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)  # noqa: S104 - where it listens is no place to ask
+    name = f"[{name}]" if ":" in name else name
+    usual = {"https": 443, "http": 80}.get(parts.scheme, _OLLAMA_PORT) if schemed else _OLLAMA_PORT
+    return f"{parts.scheme}://{name}:{port or usual}{parts.path}"
+
+
+def _embeds(model: Mapping[str, object]) -> bool:
+    details = model.get("details")
+    return isinstance(details, Mapping) and _EMBEDS in str(details.get("family", ""))

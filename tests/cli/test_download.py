@@ -1,0 +1,111 @@
+"""Files at addresses: downloaded from a real server on this machine, or refused with what is wrong."""
+
+import gzip
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from flightllm.cli import main
+from flightllm.cli.download import download
+from flightllm.cli.sources import named_tables
+from flightllm.errors import ConfigError
+
+CSV = b"id;body\n1;a\n2;b\n"
+PAGES = {
+    "/My%20Tickets.csv": ("text/csv", CSV),
+    "/packed.csv.gz": ("application/gzip", gzip.compress(CSV)),
+    "/export": ("text/csv; charset=utf-8", CSV),
+    "/page.csv": ("text/html; charset=utf-8", b"<html>"),
+    "/blob.csv": ("text/plain", b"  <!DOCTYPE html><html>Sign in</html>"),
+    "/program.exe": ("application/octet-stream", b"MZ"),
+}
+
+
+class Site(BaseHTTPRequestHandler):
+    """Answers with `PAGES`; what it does not have is 404, and `short.csv` breaks off."""
+
+    def do_GET(self) -> None:
+        """Answer."""
+        if self.path.startswith("/moved.csv"):
+            self.send_response(302)
+            self.send_header("Location", "/export")
+            self.end_headers()
+            return
+        kind, content = PAGES.get(self.path.partition("?")[0], ("text/csv", CSV if "short" in self.path else b""))
+        self.send_response(200 if content else 404)
+        self.send_header("Content-Type", kind)
+        self.send_header("Content-Length", str(len(content) + 5 * ("short" in self.path)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
+        """Keep quiet."""
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Return the address of a site; the test runs in a folder of its own."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), Site) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_ask_an_address(site: str, tmp_path: Path) -> None:
+    """A file at an address is a table; its copy has its name, lies in the working folder, and is told of."""
+    result = CliRunner().invoke(main, ["query", "--engine", "fake", "--open", f"{site}/My%20Tickets.csv?key=secret",
+                                       "--format", "csv", "SELECT sum(id) AS s FROM my_tickets"])  # fmt: skip
+    assert result.stdout.split() == ['"s"', "3"]
+    path = tmp_path / "My Tickets.csv"
+    assert f"is downloaded to {path}, 16 bytes" in result.stderr
+    assert "secret" not in result.stderr
+    assert path.read_bytes() == CSV
+
+
+def test_names_and_redirects(site: str) -> None:
+    """Compressed files keep their endings, and a type stands in for an ending; redirects are followed."""
+    found = named_tables([f"{site}/packed.csv.gz", f"{site}/export"], lambda _: None)
+    assert [(name, Path(place).name) for name, place in found] == [
+        ("packed", "packed.csv.gz"),
+        ("export", "export.csv"),
+    ]
+    assert download(f"{site}/moved.csv", Path.cwd(), lambda _: None).read_bytes() == CSV
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/none.csv", "cannot be downloaded: HTTP 404 Not Found"),
+        ("/page.csv", "is a web page, not a file"),
+        ("/blob.csv", "is a web page, not a file"),
+        ("/program.exe", "its name does not end like that of a table"),
+        ("/short.csv", "broke off|cannot be downloaded"),
+    ],
+)
+def test_what_is_no_file(site: str, path: str, message: str, tmp_path: Path) -> None:
+    """What is no whole file of a table is refused, and nothing stays of it."""
+    with pytest.raises(ConfigError, match=message):
+        named_tables([f"{site}{path}"], lambda _: None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nobody_answers() -> None:
+    """A host where nothing listens is told."""
+    with pytest.raises(ConfigError, match=r"cannot be downloaded: .*refused"):
+        named_tables(["http://127.0.0.1:1/a.csv"], lambda _: None)
+
+
+def test_limits(site: str, tmp_path: Path) -> None:
+    """A file beyond the limit is refused, and one that is there already is never written over."""
+    with pytest.raises(ConfigError, match="is larger than 15 bytes"):
+        download(f"{site}/export", tmp_path, lambda _: None, most_bytes=15)
+    (tmp_path / "export.csv").write_text("mine")
+    with pytest.raises(ConfigError, match="is there already: name that file"):
+        download(f"{site}/export", tmp_path, lambda _: None)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]

@@ -1,0 +1,270 @@
+"""`flightllm init`: each way to choose a model ends in a configuration that works, or in nothing written."""
+
+import os
+import pty
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from flightllm.cli import main
+from flightllm.cli.new_config import config_text
+from flightllm.config import Config, EngineConfig
+from flightllm.errors import ConfigError
+from flightllm.llm.offers import find_ollama, offers, ollama_address
+from flightllm.llm.providers import PROVIDERS
+from tests.cli.test_serve_check import CASES, behave
+from tests.endpoints import Body, Endpoint, Reply, endpoint_of
+
+pytest.importorskip("openai", reason="the extra 'openai' is not installed")
+
+KEY = "sk-secret-0123456789"
+
+
+def answer(path: str, body: Body, number: int) -> Reply:
+    """Say yes to every question; fail as the model's name says."""
+    status, said, headers = behave(path, body, number)
+    if status == 200:
+        said["choices"][0]["message"]["content"] = "Yes"
+    return status, said, headers
+
+
+@pytest.fixture
+def endpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Endpoint]:
+    """Return an endpoint with two models, which is this machine's Ollama too; the test runs in a folder of its own."""
+    for variable in [*(one.key_env for one in PROVIDERS if one.key_env), "OPENAI_BASE_URL"]:
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    with endpoint_of(answer) as opened:
+        opened.models = [{"id": "small"}, {"id": "text-embedding-3-small"}]
+        opened.pages["/api/tags"] = {
+            "models": [
+                {"name": "qwen3:4b", "details": {"family": "qwen3"}},
+                {"name": "nomic-embed-text:latest", "details": {"family": "nomic-bert"}},
+                {"name": "gemma3:1b", "details": {"family": "gemma3"}},
+            ]
+        }
+        monkeypatch.setenv("OLLAMA_HOST", opened.url.removesuffix("/v1"))
+        yield opened
+
+
+def init(*arguments: str) -> Result:
+    """Run `flightllm init` where there is no terminal."""
+    return CliRunner().invoke(main, ["init", *arguments])
+
+
+def typed(*lines: str, options: tuple[str, ...] = ()) -> tuple[int, str]:
+    """Run `flightllm init` on a terminal, where a person types lines; return the exit code, and all that is said."""
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, "".join(f"{line}\n" for line in lines).encode())
+        done = subprocess.run([sys.executable, "-m", "flightllm", "init", *options], stdin=theirs, text=True,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)  # fmt: skip
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    return done.returncode, done.stdout
+
+
+def test_three_commands(endpoint: Endpoint, tmp_path: Path) -> None:
+    """What is written asks the endpoint about a file; the only model is taken, and the call's tokens are told."""
+    result = init("--base-url", endpoint.url, "--yes")
+    assert result.exit_code == 0, result.output
+    assert "and said 'Yes'" in result.output
+    assert "That cost 1 call, 10 tokens of prompt and 2 of answer." in result.output
+    assert "flightllm serve --config flightllm.toml tickets.csv" in result.output
+    assert Config.load(Path("flightllm.toml")).engine.model == "small"
+    (tmp_path / "tickets.csv").write_text("body\nMoney back!\n")
+    asked = ["query", "--config", "flightllm.toml", "--open", "tickets.csv", "--format", "csv",
+             "SELECT ai_filter('Refund? {body}', body) AS refund FROM tickets"]  # fmt: skip
+    assert CliRunner().invoke(main, asked).stdout.split() == ['"refund"', "true"]
+    assert any("Money back!" in str(body["messages"]) for body in endpoint.bodies)
+
+
+def test_a_key_is_referred_to(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The file names the variable of a key that the endpoint got, and never holds the key."""
+    monkeypatch.setenv("MY_KEY", KEY)
+    assert init("--base-url", endpoint.url, "--key-env", "MY_KEY", "--model", "any", "--yes").exit_code == 0
+    assert endpoint.keys == [f"Bearer {KEY}"]
+    text = Path("flightllm.toml").read_text()
+    assert KEY not in text
+    assert tomllib.loads(text)["engine"]["api_key"] == "env:MY_KEY"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_nothing_is_written_where_the_model_fails(
+    case: tuple[str, str, str], endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A wrong key, host or model and an empty account are told with the option to change; `--no-check` writes."""
+    model, _, said = case
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    url = "http://127.0.0.1:1/v1" if model == "host" else endpoint.url
+    options = ["--provider", "openai", "--base-url", url, "--model", model, "--yes"]
+    result = init(*options)
+    assert result.exit_code == 1
+    assert said in result.output
+    option = {"wrong": "--model", "host": "--base-url"}.get(model, "set OPENAI_API_KEY anew")
+    assert option in result.output
+    assert "Nothing is written; --no-check writes without asking" in result.output
+    assert KEY not in result.output
+    assert not Path("flightllm.toml").exists()
+    assert init(*options, "--no-check").exit_code == 0
+    assert Config.load(Path("flightllm.toml")).engine.options["base_url"] == url
+
+
+def test_a_file_that_is_there_stays(endpoint: Endpoint) -> None:
+    """Only `--force` writes over a file, and before that the model is asked nothing."""
+    Path("flightllm.toml").write_text("# mine")
+    result = init("--base-url", endpoint.url, "--model", "any", "--yes")
+    assert (result.exit_code, result.output) == (
+        1, "error: flightllm.toml is there: write over it by --force, or name another file by --output\n",
+    )  # fmt: skip
+    assert Path("flightllm.toml").read_text() == "# mine"
+    assert endpoint.bodies == []
+    assert init("--base-url", endpoint.url, "--model", "any", "--yes", "--force").exit_code == 0
+    assert Config.load(Path("flightllm.toml")).engine.model == "any"
+
+
+def test_without_a_terminal(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a terminal and `--yes` the error says what to write for each model that was found."""
+    monkeypatch.setenv("MISTRAL_API_KEY", KEY)
+    result = init()
+    assert result.exit_code == 2
+    assert "flightllm init --yes --provider mistral --model NAME\n      MISTRAL_API_KEY is set" in result.output
+    assert f"--provider ollama --base-url {endpoint.url} --model qwen3:4b" in result.output
+    assert "--engine local --model demo" in result.output
+    assert KEY not in result.output
+    assert endpoint.bodies == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--yes",), "--yes asks nothing: say which model by --provider or --engine"),
+        (("--engine", "local", "--key-env", "KEY", "--yes"), "--key-env are for the engine openai"),
+        (("--engine", "vllm", "--yes"), "--model is missing"),
+        (("--provider", "ollama", "--yes"), "--model is missing; there are qwen3:4b, gemma3:1b"),
+        (("--provider", "groq", "--model", "x", "--yes"), "set the environment variable GROQ_API_KEY"),
+        (("--provider", "azure", "--model", "x", "--yes"), "--base-url is missing"),
+        (("--engine", "local", "--model", "nowhere.gguf", "--yes"), "there is no file 'nowhere.gguf'"),
+        (
+            ("--base-url", "nowhere", "--model", "x", "--yes"),
+            "base_url: expected http(s)://HOST:PORT/v1, got 'nowhere'",
+        ),
+    ],
+)
+def test_options_that_do_not_do(endpoint: Endpoint, arguments: tuple[str, ...], said: str) -> None:
+    """What is missing or wrong is told before anything is asked or written."""
+    result = init(*arguments)
+    assert result.exit_code in {1, 2}
+    assert said in result.output
+    assert endpoint.bodies == []
+    assert not Path("flightllm.toml").exists()
+
+
+def test_choose_ollama(endpoint: Endpoint) -> None:
+    """A person chooses Ollama and one of its models by numbers; models that only embed are not offered."""
+    code, said = typed("1", "2", "y", options=("--output", "my own.toml"))
+    assert code == 0, said
+    assert "1  ollama: Ollama runs on this machine, with qwen3:4b, gemma3:1b\n" in said
+    assert "nomic" not in said
+    assert 'flightllm serve --config "my own.toml" tickets.csv' in said
+    engine = Config.load(Path("my own.toml")).engine
+    assert (engine.kind, engine.model) == ("openai", "gemma3:1b")
+    assert dict(engine.options) == {"provider": "ollama", "base_url": endpoint.url}
+    assert [body["model"] for body in endpoint.bodies] == ["gemma3:1b"]
+
+
+def test_choose_by_price(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models of a provider are listed by price; any can be named, and after a failed check a no writes nothing."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    endpoint.models = [{"id": name} for name in ("gpt-4o", "gpt-4o-mini", "whisper-1", "my-tune")]
+    options = ("--provider", "openai", "--base-url", endpoint.url)
+    code, said = typed("wrong", "y", "n", options=options)
+    assert code == 1
+    assert "1  gpt-4o-mini   $0.15 for prompts, $0.6 for answers\n   2  gpt-4o        $2.5" in said
+    assert "3  my-tune\n" in said
+    assert "whisper" not in said.partition("Number or name")[0]
+    assert "has no model 'wrong' (HTTP 404)" in said
+    assert not Path("flightllm.toml").exists()
+
+
+def test_answers_on_a_terminal(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A yes writes over a file, and a no to the question writes without asking the model; hosted calls have a price."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    options = ("--provider", "openai", "--base-url", endpoint.url, "--model", "gpt-4o-mini")
+    assert "10 tokens of prompt and 2 of answer, $0.000002." in init(*options, "--yes").output
+    code, said = typed("y", "n", options=options)
+    assert code == 0
+    assert "flightllm.toml is there. Write over it?" in said
+    assert "# not checked" in Path("flightllm.toml").read_text()
+    assert len(endpoint.bodies) == 1
+
+
+def test_choose_an_endpoint(endpoint: Endpoint) -> None:
+    """A person names an address, whose only model is taken; without a key none is written."""
+    code, said = typed("2", endpoint.url, "", "y")
+    assert code == 0, said
+    assert dict(Config.load(Path("flightllm.toml")).engine.options) == {"base_url": endpoint.url}
+
+
+def test_offers(endpoint: Endpoint) -> None:
+    """Keys come in the order of the providers, with addresses of their own; an Ollama that is not there is none."""
+    nowhere = {"OLLAMA_HOST": "127.0.0.1:1"}
+    assert offers(nowhere) == []
+    found = offers({"GROQ_API_KEY": KEY, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://x/v1", **nowhere})
+    assert [(one.provider, one.base_url) for one in found] == [("openai", "http://x/v1"), ("groq", "")]
+    pages: list[Body] = [{}, {"models": None}, {"models": ["a"]}, {"models": [{}]}]
+    for page in pages:
+        endpoint.pages["/api/tags"] = page
+        assert find_ollama({"OLLAMA_HOST": endpoint.url.removesuffix("/v1")}) is None
+
+
+@pytest.mark.parametrize(
+    ("host", "address"),
+    [
+        ("", "http://127.0.0.1:11434"),
+        ("0.0.0.0", "http://127.0.0.1:11434"),  # noqa: S104 - what people write
+        (":8000", "http://127.0.0.1:8000"),
+        ("gpu.lan:8000", "http://gpu.lan:8000"),
+        ("[::]:8000", "http://[::1]:8000"),
+        ("https://llm.example.com/ollama/", "https://llm.example.com:443/ollama"),
+        ("host:nonsense", "http://127.0.0.1:11434"),
+    ],
+)
+def test_ollama_address(host: str, address: str) -> None:
+    """OLLAMA_HOST is read as Ollama's own programs do."""
+    assert ollama_address(host) == address
+
+
+@pytest.mark.parametrize("name", ['a "quoted" \\ name', "modèle 🚀", "a\nb"])
+def test_names_in_toml(tmp_path: Path, name: str) -> None:
+    """Any name of a model comes back from the file as it was."""
+    path = tmp_path / "c.toml"
+    path.write_text(config_text(EngineConfig("openai", name), "c.toml", "not checked"), encoding="utf-8")
+    assert Config.load(path).engine == EngineConfig("openai", name)
+
+
+@pytest.mark.parametrize("name", ["a\x7f", "a\udc80"])
+def test_names_that_toml_does_not_hold(name: str) -> None:
+    """A character that TOML or UTF-8 lacks is refused."""
+    with pytest.raises(ConfigError, match="has a character that a configuration cannot hold"):
+        config_text(EngineConfig("openai", name), "c.toml", "")
+
+
+def test_the_demonstration_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The embedded model is asked in this process, and a model's folder is written as an absolute path."""
+    pytest.importorskip("torch", reason="the extra 'local' is not installed")
+    from flightllm.resources import demo_model
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "model").symlink_to(demo_model())
+    result = init("--engine", "local", "--model", "model", "--yes", "--output", "local.toml")
+    assert result.exit_code == 0, result.output
+    assert "1 call, 20 tokens of prompt" in result.output
+    assert Config.load(Path("local.toml")).engine.model == str(tmp_path / "model")
