@@ -16,7 +16,7 @@ _STEPS: Final = (
     ("Answers", ("are checked, kept,", "streamed as Arrow")),
 )
 _COLUMNS, _WIDTH, _HEIGHT, _GAP, _EDGE = 3, 196, 92, 34, 12
-_STYLE: Final = (
+STYLE: Final = (
     "svg{font-family:system-ui,sans-serif}"
     ".box{fill:#eef3fb;stroke:#4477aa}.title{fill:#112233;font-weight:600;font-size:17px}"
     ".text{fill:#334455;font-size:15px}.arrow{stroke:#4477aa;stroke-width:2;fill:none}.head{fill:#4477aa}"
@@ -42,7 +42,7 @@ def _order() -> str:
     width, height, bar = 680, 172, 30
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">',
-        f"<title>Prompts in two orders</title><style>{_STYLE}</style>",
+        f"<title>Prompts in two orders</title><style>{STYLE}</style>",
     ]
     for column, (title, rows) in enumerate(_ROWS.items()):
         left = _EDGE + column * width // 2
@@ -65,7 +65,7 @@ def _plan() -> str:
     height = rows * (_HEIGHT + _GAP) - _GAP + 2 * _EDGE
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">',
-        f"<title>The way of a query</title><style>{_STYLE}</style>",
+        f"<title>The way of a query</title><style>{STYLE}</style>",
     ]
     for number, (title, lines) in enumerate(_STEPS):
         left, top = _corner(number)
