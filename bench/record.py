@@ -21,12 +21,12 @@ from typing import Any, Final
 RESULTS: Final = Path(__file__).parent / "results"
 RECORDS: Final[Mapping[str, str]] = {
     "sql_rules": "llm_queries --engine fake --queries two,latest",
-    "prompt_order": "llm_queries --model demo --topic movies --rows 300 --cache-blocks 48",
+    "prompt_order": "llm_queries --model demo --topic movies --rows 200 --cache-blocks 32",
     "prompt_formats": "prompts --model qwen15 --out bench/prompts.json --best-rows 60 --tasks films products"
     " --functions filter statement classify score",
-    "eviction": "eviction_sim --workload '2 queries' --rows 1000",
+    "eviction": "eviction_sim --workload '2 queries' --rows 1000 --seed 2",
     "kv_quality": "kv_quality --repeats 30 --texts 5",
-    "routing": "router_sim --workload tools --seeds 3 --prompts 500",
+    "routing": "router_sim --workload tools --first-seed 5000 --seeds 3 --prompts 500",
     "vector": "vector --vectors 100000 --types flat,ivf,hnsw",
     "hostile": "hostile --seconds 1",
     "recovery": "recovery",

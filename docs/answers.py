@@ -30,7 +30,7 @@ def _less(before: float, after: float) -> str:
     return percent(1 - after / before, 0)
 
 
-RULES: Final = {"two": "two AI filters", "latest": "a filter and a projection, LIMIT 20"}
+RULES: Final = {"two": "two AI filters", "latest": "filter, projection, LIMIT 20"}
 """What the queries of `bench.suite` are, by name."""
 
 

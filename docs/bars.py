@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 
 from docs.picture import STYLE
 
-_WIDTH, _EDGE, _BAR, _BETWEEN, _LETTER = 680, 12, 20, 14, 7.6
+_WIDTH, _EDGE, _BAR, _BETWEEN, _LETTER = 680, 12, 20, 14, 8.4
 _VALUE_WIDTH: Final = 74
 _COLOURS: Final = (("#9aa5b1", "#6b7785"), ("#4477aa", "#7aa7d9"), ("#ccbb44", "#ccbb44"), ("#228833", "#55aa66"))
 """Of the first kind of bar, the second, …: on a light page, and on a dark one."""
