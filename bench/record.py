@@ -25,7 +25,7 @@ RECORDS: Final[Mapping[str, str]] = {
     "prompt_formats": "prompts --model qwen15 --out bench/prompts.json --best-rows 60 --tasks films products"
     " --functions filter statement classify score",
     "eviction": "eviction_sim --workload '2 queries' --rows 1000 --seed 2",
-    "kv_quality": "kv_quality --repeats 30 --texts 5",
+    "kv_quality": "kv_quality --quick",
     "routing": "router_sim --workload tools --first-seed 5000 --seeds 3 --prompts 500",
     "vector": "vector --vectors 100000 --types flat,ivf,hnsw",
     "hostile": "hostile --seconds 1",

@@ -125,8 +125,8 @@ def kv_quality(figures: Figures) -> Part:
     outcomes = figures["outcomes"]
     plain, kept = outcomes["raw"], outcomes["cachegen-2"]
     answer = (
-        f"With {kept['bits']:.1f} instead of {plain['bits']:.0f} bits a number, the model finds "
-        f"{percent(kept['needle'])} of the facts instead of {percent(plain['needle'])}."
+        f"With {kept['bits']:.1f} instead of {plain['bits']:.0f} bits a number, the perplexity of right answers is "
+        f"{kept['perplexity']:.2f} instead of {plain['perplexity']:.2f}."
     )
     rows = [
         (
@@ -217,7 +217,7 @@ def prompt_formats(figures: Figures) -> Part:
 
 
 def _mean(tasks: Mapping[str, Figures], name: str) -> float:
-    return statistics.mean(one[name] for one in tasks.values())
+    return float(statistics.mean(one[name] for one in tasks.values()))
 
 
 def _turned(tasks: Mapping[str, Figures]) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 from xml.sax.saxutils import escape
 
-from docs.picture import STYLE
+from docs.pictures.drawing import STYLE
 
 _WIDTH, _EDGE, _BAR, _BETWEEN, _LETTER = 680, 12, 20, 14, 8.4
 _VALUE_WIDTH: Final = 74
@@ -70,4 +70,4 @@ def _legend(kinds: tuple[str, ...]) -> list[str]:
 
 
 def _text(left: int, bottom: int, kind: str, text: str) -> str:
-    return f'<text class="{kind} left" x="{left}" y="{bottom}">{escape(text)}</text>'
+    return f'<text class="{kind}" x="{left}" y="{bottom}">{escape(text)}</text>'
