@@ -125,8 +125,8 @@ def kv_quality(figures: Figures) -> Part:
     outcomes = figures["outcomes"]
     plain, kept = outcomes["raw"], outcomes["cachegen-2"]
     answer = (
-        f"The default codec takes {kept['bits']:.1f} instead of {plain['bits']:.0f} bits a number. The perplexity of right "
-        f"answers is {kept['perplexity']:.2f}, with exact numbers {plain['perplexity']:.2f} (a small run)."
+        f"The default codec takes {kept['bits']:.1f} instead of {plain['bits']:.0f} bits a number. The perplexity of "
+        f"right answers is {kept['perplexity']:.2f}, with exact numbers {plain['perplexity']:.2f} (a small run)."
     )
     rows = [
         (

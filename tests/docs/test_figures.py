@@ -21,7 +21,7 @@ from docs.answers import ANSWERS
 from docs.bars import Bars, draw
 from tests.docs.pages import ROOT, sentences
 
-_FIGURE = re.compile(r"\d\s?%|\d[.,]\d|\d{3}")
+_FIGURE = re.compile(r"\d\s?%|\d[.,]\d|\b\d{3}")
 _OWN = sorted(name for name in RECORDS if SCRIPTS.get(RECORDS[name].split()[0]))
 """Records of scripts whose smallest form is known."""
 
