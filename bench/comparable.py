@@ -92,6 +92,7 @@ SCRIPTS: Final[Mapping[str, Script]] = {
 APART: Final[Mapping[str, str]] = {
     "hostile": "attacks a server, and fails by its own limits",
     "regress": "compares the others",
+    "record": "runs the others, and keeps what they print",
     "prompts": "measures how good answers are, with a model of one's own",
     "peers": "runs other projects' code, in environments of their own",
 }

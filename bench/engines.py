@@ -5,6 +5,7 @@ from typing import Final
 from bench.models import CONTEXT_TOKENS, Shape, model
 from flightllm.config import EngineConfig
 from flightllm.llm.base import Engine
+from flightllm.llm.supervised import SupervisedEngine
 from flightllm.llm.vllm import VllmEngine
 
 CACHE_BLOCKS: Final = 320
@@ -35,7 +36,12 @@ def engine_config(kind: str, shape: Shape, blocks: int, *, prefix_cache: bool) -
 
 def keeps_prefixes(engine: Engine) -> bool:
     """Tell whether one engine can serve several measurements, each beginning with an empty prefix cache."""
-    return isinstance(engine, VllmEngine)
+    return isinstance(_itself(engine), VllmEngine)
+
+
+def _itself(engine: Engine) -> Engine | None:
+    """Return the engine within the one that opens it again when it dies, as a database has it."""
+    return engine.inner if isinstance(engine, SupervisedEngine) else engine
 
 
 def forget_prefixes(engine: Engine) -> None:
@@ -45,8 +51,9 @@ def forget_prefixes(engine: Engine) -> None:
         RuntimeError: the engine is not idle.
         TypeError: this kind of engine cannot; see `keeps_prefixes`.
     """
-    if not isinstance(engine, VllmEngine):
+    vllm = _itself(engine)
+    if not isinstance(vllm, VllmEngine):
         raise TypeError(f"{engine.name} cannot empty its prefix cache")
-    vllm = engine._engine  # noqa: SLF001 - only benchmarks ever want an empty cache, so the engine has no method for it
-    if not engine._loop.run(vllm.reset_prefix_cache()):  # noqa: SLF001
+    # Only benchmarks ever want an empty cache, so the engine has no method for it.
+    if not vllm._loop.run(vllm._engine.reset_prefix_cache()):  # noqa: SLF001
         raise RuntimeError(f"{engine.name} is not idle")

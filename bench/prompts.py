@@ -132,7 +132,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     finally:
         engine.close()
     if given.json:
-        print(json.dumps({"bench": "prompts", "results": results.found, "machine": machine()}))
+        rows = [{name: value for name, value in one.items() if name not in ("right", "yes")} for one in results.found]
+        print(json.dumps({"bench": "prompts", "model": results.model, "results": rows, "machine": machine()}))
 
 
 class _Results:
@@ -140,7 +141,7 @@ class _Results:
 
     def __init__(self, path: Path | None, model: str) -> None:
         self._path = path
-        self._model = model
+        self.model = model
         self._all: dict[str, list[dict[str, Any]]] = {}
         if path is not None and path.is_file():
             self._all = json.loads(path.read_text("utf-8"))

@@ -95,10 +95,15 @@ def pages() -> Mapping[Path, str]:
         "errors": ("errors.md", _errors),
         "cli": ("cli.md", lambda _: "\n".join(_commands(command_line, "flightllm"))),
     }
-    return {REFERENCE / page: _filled(REFERENCE / page, name, make(meanings)) for name, (page, make) in parts.items()}
+    return {REFERENCE / page: filled(REFERENCE / page, name, make(meanings)) for name, (page, make) in parts.items()}
 
 
-def _filled(path: Path, name: str, part: str) -> str:
+def filled(path: Path, name: str, part: str) -> str:
+    """Return a page with another generated part of this name.
+
+    Raises:
+        ValueError: the page has no such part, or two.
+    """
     marks = re.compile(rf"(<!-- begin {name}:.*?-->\n).*?(<!-- end {name} -->)", re.DOTALL)
     before = path.read_text(encoding="utf-8")
     text, count = marks.subn(lambda match: f"{match[1]}\n{part.strip()}\n\n{match[2]}", before)
@@ -107,7 +112,8 @@ def _filled(path: Path, name: str, part: str) -> str:
     return text
 
 
-def _table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    """Return a Markdown table."""
     lines = [list(head), *map(list, rows)]
     lines.insert(1, ["---"] * len(lines[0]))
     return "\n".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |" for line in lines) + "\n"
@@ -152,7 +158,7 @@ def _keys(owner: type, meanings: Mapping[str, Any], section: str, names: Iterabl
         if (one.name in names if names is not None else one.name != "options")
     }
     rows = ((f"`{name}`", _written(defaults[name]), text) for name, text in _meant(meanings, section, defaults))
-    return _table(("key", "default", "meaning"), rows)
+    return table(("key", "default", "meaning"), rows)
 
 
 def _made(factory: Any) -> object:
@@ -193,7 +199,7 @@ def _settings(meanings: Mapping[str, Any]) -> str:
         (f"`{name}`", _values(kinds[name]), f"`{usual[name]}`", text)
         for name, text in _meant(meanings, "settings", kinds)
     )
-    return _table(("setting", "values", "default", "meaning"), rows)
+    return table(("setting", "values", "default", "meaning"), rows)
 
 
 def _values(kind: Any) -> str:
@@ -218,7 +224,7 @@ def _functions() -> str:
             shown = [option for option in own if option.name not in taken]
             if shown:
                 rows = ((f"`{one.name}`", _type(one), _default(one), _allowed(one)) for one in shown)
-                lines += [_table(("option", "type", "default", "values"), rows)]
+                lines += [table(("option", "type", "default", "values"), rows)]
         else:
             lines += ["```text", function.signature(), "```", "", f"Returns {function.returns}.", ""]
     return "\n".join(lines)
@@ -258,7 +264,7 @@ def _system_tables(meanings: Mapping[str, Any]) -> str:
     lines = []
     for name, text in _meant(meanings, "system tables", sorted(schemas)):
         lines += [f"## system.{name}", "", text, ""]
-        lines += [_table(("column", "type"), ((f"`{one.name}`", str(one.type)) for one in schemas[name]))]
+        lines += [table(("column", "type"), ((f"`{one.name}`", str(one.type)) for one in schemas[name]))]
     return "\n".join(lines)
 
 
@@ -269,7 +275,7 @@ def _errors(meanings: Mapping[str, Any]) -> str:
         one = classes[name]
         error = one("x", "x") if one is errors.MissingExtraError else one("x")
         rows.append((f"`{name}`", f"`{sqlstate(error)}`", _WORDS[type(to_status(error)).__name__], text))
-    return _table(("class", "SQLSTATE", "gRPC status", "when"), rows)
+    return table(("class", "SQLSTATE", "gRPC status", "when"), rows)
 
 
 def _subclasses(one: type[Any]) -> Iterator[type[Any]]:

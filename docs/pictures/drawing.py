@@ -15,7 +15,7 @@ _TITLE_TO_TEXT, _LINE, _BASELINE, _TIP = 25, 20, 5, 9
 """Pixels from a title to the text below, between lines of text, from a middle to a text's foot, of an arrow's head."""
 _COLOURS: Final = {"box": "title", "asked": "on", "shared": "on", "own": "dark", "kept": "off", "gone": "off"}
 """The text on each kind of shape."""
-_STYLE: Final = (
+STYLE: Final = (
     "svg{font-family:system-ui,sans-serif}"
     ".box{fill:#eef3fb;stroke:#4477aa}.title{fill:#112233;font-weight:600;font-size:17px}"
     ".text{fill:#334455;font-size:15px}.arrow{stroke:#4477aa;stroke-width:2;fill:none}.head{fill:#4477aa}"
@@ -97,7 +97,7 @@ def arrow(*points: tuple[int, int]) -> list[str]:
 def picture(title: str, width: int, height: int, parts: Iterable[str]) -> str:
     """Return a picture as SVG; `title` is read to those who do not see it."""
     start = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">'
-    return "\n".join([start, f"<title>{escape(title)}</title><style>{_STYLE}</style>", *parts, "</svg>", ""])
+    return "\n".join([start, f"<title>{escape(title)}</title><style>{STYLE}</style>", *parts, "</svg>", ""])
 
 
 def _sign(number: int) -> int:

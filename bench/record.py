@@ -1,0 +1,78 @@
+"""Keep what benchmarks print, for the pages of `docs/benchmarks`.
+
+    python -m bench.record [NAME …]
+
+Runs the command of each name (default: all) one after the other, and writes `bench/results/NAME.json`: the command, the
+day, the load of the machine before, whether the tables were those in `FLIGHTLLM_DATA`, and the object that the script
+printed. `python -m docs.figures` then writes the pages.
+"""
+
+import argparse
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+RESULTS: Final = Path(__file__).parent / "results"
+RECORDS: Final[Mapping[str, str]] = {
+    "sql_rules": "llm_queries --engine fake --queries two,latest",
+    "prompt_order": "llm_queries --model demo --topic movies --rows 200 --cache-blocks 32",
+    "prompt_formats": "prompts --model qwen15 --out bench/prompts.json --best-rows 60 --tasks films products"
+    " --functions filter statement classify score",
+    "eviction": "eviction_sim --workload '2 queries' --rows 1000 --seed 2",
+    "kv_quality": "kv_quality --quick",
+    "routing": "router_sim --workload tools --first-seed 5000 --seeds 3 --prompts 500",
+    "vector": "vector --vectors 100000 --types flat,ivf,hnsw",
+    "hostile": "hostile --seconds 1",
+    "recovery": "recovery",
+}
+"""The script and its arguments, by the name of the file."""
+
+
+def command(name: str) -> list[str]:
+    """Return the command whose output is kept, as one types it."""
+    script, *arguments = shlex.split(RECORDS[name])
+    return ["python", "-m", f"bench.{script}", *arguments, "--json"]
+
+
+def record(name: str) -> dict[str, Any]:
+    """Run a benchmark; return what `bench/results` keeps of it.
+
+    Raises:
+        RuntimeError: the script printed no object, with the end of what it said.
+    """
+    load = os.getloadavg()[0]
+    done = subprocess.run([sys.executable, *command(name)[1:]], capture_output=True, text=True, check=False)
+    lines = done.stdout.splitlines()
+    if not lines or not lines[-1].startswith("{"):  # some scripts end with 1 to say that a target is missed
+        raise RuntimeError(f"{name}: {(done.stderr or done.stdout).strip()[-500:] or 'no output'}")
+    return {
+        "command": shlex.join(command(name)),
+        "date": datetime.now(UTC).date().isoformat(),
+        "load": round(load, 1),
+        "own_tables": "FLIGHTLLM_DATA" in os.environ,
+        "figures": json.loads(lines[-1]),
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run from the command line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(RECORDS)} (default: all)")
+    names = parser.parse_args(arguments).names or list(RECORDS)
+    if unknown := set(names) - RECORDS.keys():
+        parser.error(f"no record {', '.join(sorted(unknown))}; there are {', '.join(RECORDS)}")
+    RESULTS.mkdir(exist_ok=True)
+    for name in names:
+        path = RESULTS / f"{name}.json"
+        path.write_text(json.dumps(record(name), indent=1) + "\n", encoding="utf-8")
+        print(path, flush=True)
+
+
+if __name__ == "__main__":
+    main()

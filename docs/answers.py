@@ -1,0 +1,280 @@
+"""What records of benchmarks say to the questions of `docs/benchmarks`: sentences, tables and bars."""
+
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from docs.bars import Bars
+from docs.generate import table
+
+Figures = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What a record says to a question: one sentence, a table, and a picture of it."""
+
+    answer: str
+    table: str
+    bars: Bars | None = None
+
+
+def percent(share: float, places: int = 1) -> str:
+    """Return a share as text."""
+    return f"{100 * share:.{places}f} %"
+
+
+def _less(before: float, after: float) -> str:
+    """Return by how much something has become less."""
+    return percent(1 - after / before, 0)
+
+
+RULES: Final = {"two": "two AI filters", "latest": "filter, projection, LIMIT 20"}
+"""What the queries of `bench.suite` are, by name."""
+
+
+def sql_rules(figures: Figures) -> Part:
+    """How many calls do queries make with the rules off and on?"""
+    rows, bars, saved = [], {}, {}
+    for topic, steps in figures["queries"].items():
+        *_, off, on = steps.values()
+        for query, words in RULES.items():
+            pair = off[query], on[query]
+            saved[topic, query] = _less(pair[0]["calls"], pair[1]["calls"])
+            bars[f"{topic}: {words}"] = pair[0]["calls"], pair[1]["calls"]
+            counts = (one[name] for name in ("calls", "computed_tokens") for one in pair)
+            rows.append((f"{topic}: {words}", *(f"{count:,}" for count in counts), saved[topic, query]))
+    two, latest = ([saved[topic, query] for topic in figures["queries"]] for query in RULES)
+    answer = f"The rules avoid {_range(two)} of the calls of two AI filters, and {_range(latest)} with LIMIT 20."
+    head = ("query", "calls, rules off", "on", "computed tokens, rules off", "on", "calls avoided")
+    return Part(answer, table(head, rows), Bars("Calls", ("rules off", "rules on"), bars))
+
+
+def _range(values: list[str]) -> str:
+    low, high = min(values), max(values)
+    return low if low == high else f"{low.removesuffix(' %')} to {high}"
+
+
+def prompt_order(figures: Figures) -> Part:
+    """How many tokens does an engine compute, step by step?"""
+    steps = next(iter(figures["totals"].values()))
+    names = list(steps)
+    _, before, *_, after = steps.values()
+    rows = [
+        (name, *(f"{one[key]:,}" for key in ("computed_tokens", "calls")), percent(one["hit_rate"]))
+        for name, one in steps.items()
+    ]
+    answer = (
+        f"Of the tokens that a prefix cache alone leaves to be computed, the optimizer saves "
+        f"{_less(before['computed_tokens'], after['computed_tokens'])}."
+    )
+    bars = {name: (one["computed_tokens"],) for name, one in steps.items()}
+    drawn = Bars("Computed tokens, four queries", ("tokens",), bars, highlighted=tuple(names[2:]))
+    return Part(answer, table(("step", "computed tokens", "calls", "prefix hits"), rows), drawn)
+
+
+def forecasts(figures: Figures) -> Part:
+    """How far is the share of hits that EXPLAIN predicts from the one that the engine finds?"""
+    topic = next(iter(figures["queries"].values()))
+    steps = {step: queries for step, queries in topic.items() if any(one["hit_rate"] for one in queries.values())}
+    off = [abs(one["predicted_hit_rate"] - one["hit_rate"]) for queries in steps.values() for one in queries.values()]
+    answer = (
+        f"The forecast was off by {100 * statistics.median(off):.1f} points in the median of {len(off)} queries, "
+        f"and by {100 * max(off):.1f} at most."
+    )
+    names = list(next(iter(steps.values())))
+    rows = [
+        (step, *(f"{percent(one['predicted_hit_rate'])} / {percent(one['hit_rate'])}" for one in queries.values()))
+        for step, queries in steps.items()
+    ]
+    last = list(steps.values())[-1]
+    bars = {name: (100 * one["predicted_hit_rate"], 100 * one["hit_rate"]) for name, one in last.items()}
+    drawn = Bars("Prefix hits with all steps, %", ("predicted by EXPLAIN", "found by the engine"), bars, "{:.1f}")
+    return Part(answer, table(("predicted / found", *names), rows), drawn)
+
+
+def eviction(figures: Figures) -> Part:
+    """Which share of blocks does each policy find?"""
+    ((name, sizes),) = figures["hits"].items()
+    policies = [one for one in next(iter(sizes.values())) if one not in ("ideal", "belady")]
+    rows = [
+        (f"`{policy}`" if policy in policies else "the optimum", *(percent(one[policy], 2) for one in sizes.values()))
+        for policy in (*policies, "belady")
+    ]
+    means = {policy: statistics.mean(one[policy] for one in sizes.values()) for policy in policies}
+    most = max(means, key=lambda policy: means[policy])
+    closed = [(one[most] - one["lru"]) / (one["belady"] - one["lru"]) for one in sizes.values()]
+    answer = (
+        f"`{most}` finds the most on average. It closes {percent(min(closed), 0)} or more of the gap "
+        "between LRU and the optimum."
+    )
+    size, found = list(sizes.items())[len(sizes) // 2]
+    shown = {("the optimum" if one == "belady" else one): (100 * found[one],) for one in (*policies, "belady")}
+    low = min(value for (value,) in shown.values())
+    drawn = Bars(
+        f"Blocks found in a cache of {int(size):,}, %", (name,), shown, "{:.1f}", start=int(low) - 1.0,
+        highlighted=(most,),
+    )  # fmt: skip
+    head = (f"policy, {name}", *(f"{int(size):,} blocks" for size in sizes))
+    return Part(answer, table(head, rows), drawn)
+
+
+def kv_quality(figures: Figures) -> Part:
+    """What does a codec cost in answers?"""
+    outcomes = figures["outcomes"]
+    plain, kept = outcomes["raw"], outcomes["cachegen-2"]
+    answer = (
+        f"The default codec takes {kept['bits']:.1f} instead of {plain['bits']:.0f} bits a number. The perplexity of "
+        f"right answers is {kept['perplexity']:.2f}, with exact numbers {plain['perplexity']:.2f} (a small run)."
+    )
+    rows = [
+        (
+            f"{name} (default)" if one is kept else name,
+            f"{one['bits']:.2f}", percent(one["needle"]), percent(one["filter"]), f"{one['perplexity']:.3f}",
+        )
+        for name, one in outcomes.items()
+    ]  # fmt: skip
+    bars = {name: (one["bits"],) for name, one in outcomes.items() if name != "raw"}
+    head = ("codec", "bits a number", "facts found", "yes or no right", "perplexity of the right answer")
+    drawn = Bars("Bits a number", ("bits",), bars, "{:.2f}", highlighted=("cachegen-2",))
+    return Part(answer, table(head, rows), drawn)
+
+
+def routing(figures: Figures) -> Part:
+    """Which share of prompts is cached where the router sends them, and how soon are answers there?"""
+    cases = {name: found for name, found in figures.items() if name.endswith("replicas")}
+    rows = [
+        (f"{name}, `{policy}`", percent(one["hit_ratio"]), f"{one['mean']:.2f}", f"{one['p99']:.2f}")
+        for name, found in cases.items()
+        for policy, one in found.items()
+    ]
+    name, found = list(cases.items())[-1]
+    best = max(found, key=lambda policy: found[policy]["hit_ratio"])
+    soonest = min(found, key=lambda policy: found[policy]["mean"])
+    answer = (
+        f"With {name.partition(', ')[2]} `{best}` finds the most cached ({percent(found[best]['hit_ratio'])}, "
+        f"`round_robin` {percent(found['round_robin']['hit_ratio'])}); `{soonest}` answers soonest."
+    )
+    bars = {policy: (100 * one["hit_ratio"],) for policy, one in found.items()}
+    drawn = Bars(f"Cached, %: {name}", ("cached",), bars, "{:.1f}", highlighted=("e2", "e2_batch"))
+    return Part(answer, table(("workload, policy", "cached", "mean, s", "p99, s"), rows), drawn)
+
+
+def hostile(figures: Figures) -> Part:
+    """What does another connection see of hostile statements?"""
+    answer = (
+        f"Beside {figures['hostile']} hostile statements, another connection's queries waited "
+        f"{1000 * figures['p99']:.0f} ms in the 99th percentile. "
+        f"{figures['failures']} of {figures['answers']:,} failed."
+    )
+    rows = [
+        ("hostile statements", f"{figures['hostile']}"),
+        ("statements that their client had to cancel", f"{figures['stalled']}"),
+        ("small queries of another connection beside them", f"{figures['answers']:,}"),
+        ("failures of these", f"{figures['failures']}"),
+        ("wait for these: median, ms", f"{1000 * figures['p50']:.0f}"),
+        ("99th percentile, ms", f"{1000 * figures['p99']:.0f}"),
+        ("most, ms", f"{1000 * figures['max']:.0f}"),
+        ("deaths of the server's process", f"{figures['deaths']}"),
+        ("most memory of the server's process, MiB", f"{figures['peak_mib']:,.0f}"),
+        ("most memory of its isolated processes, MiB", f"{figures['isolated_peak_mib']:,.0f}"),
+        ("statements that broke a limit of this benchmark", ", ".join(figures["harmful"]) or "0"),
+    ]
+    worst = sorted(figures["statements"], key=lambda one: one["p99"], reverse=True)[:6]
+    bars = {one["name"]: (1000 * one["p99"],) for one in worst}
+    drawn = Bars("The six statements that delay others most: 99th percentile, ms", ("ms",), bars)
+    return Part(answer, table(("what", "figure"), rows), drawn)
+
+
+def prompt_formats(figures: Figures) -> Part:
+    """How often does a model answer right, by the form of the prompt?"""
+    found: dict[tuple[str, str], dict[str, Figures]] = {}
+    for one in figures["results"]:
+        if _is_common(one, figures["results"]):
+            found.setdefault((one["function"], one["format"]), {})[one["task"]] = one
+    means = {key: _mean(of, "accuracy") for key, of in found.items()}
+    formats = list(dict.fromkeys(name for _, name in found))
+    overall = {name: statistics.mean(mean for (_, other), mean in means.items() if other == name) for name in formats}
+    most = max(overall, key=lambda name: overall[name])
+    answer = (
+        f"`{most}` has the best mean over all functions, {percent(overall[most])} right; "
+        f"`plain` has {percent(overall['plain'])}."
+    )
+    tasks = list(next(iter(found.values())))
+    rows = [
+        (
+            function, f"`{name}`", *(f"{of[task]['accuracy']:.2f}" for task in tasks), f"{means[function, name]:.3f}",
+            f"{_mean(of, 'tokens'):.0f}", _turned(of),
+        )
+        for (function, name), of in found.items()
+    ]  # fmt: skip
+    drawn = Bars(
+        "Right answers, %, mean over functions and tasks", ("%",),
+        {name: (100 * share,) for name, share in overall.items()}, "{:.1f}", start=50.0, highlighted=(most,),
+    )  # fmt: skip
+    return Part(answer, table(("function", "format", *tasks, "mean", "tokens", "turned"), rows), drawn)
+
+
+def _mean(tasks: Mapping[str, Figures], name: str) -> float:
+    return float(statistics.mean(one[name] for one in tasks.values()))
+
+
+def _turned(tasks: Mapping[str, Figures]) -> str:
+    shares = [one["flipped"] for one in tasks.values() if one["flipped"] is not None]
+    return percent(statistics.mean(shares), 0) if shares else ""
+
+
+def _is_common(one: Figures, results: list[Figures]) -> bool:
+    """Tell whether every format was measured on so many rows of a task."""
+    formats = {other["format"] for other in results}
+    same = {other["format"] for other in results if all(other[key] == one[key] for key in ("function", "task", "rows"))}
+    return same == formats
+
+
+def vector(figures: Figures) -> Part:
+    """What does a search in SQL take beside bare faiss?"""
+    types = figures["types"]
+    rows = [
+        (f"`{name}`", f"{one['queries_per_second']:,}", f"{one['seconds']:.3f}",
+         f"{one['faiss_seconds']:.3f}", f"{one['ratio']:.2f}", percent(one["ours_recall"]),
+         percent(one["faiss_recall"]), f"{one['build_ratio']:.2f}")
+        for name, one in types.items()
+    ]  # fmt: skip
+    quickest = max(types, key=lambda name: types[name]["queries_per_second"])
+    answer = (
+        f"`{quickest}` answers {types[quickest]['queries_per_second']:,} searches a second among "
+        f"{figures['vectors']:,} vectors, with {percent(types[quickest]['ours_recall'])} of the true neighbors."
+    )
+    bars = {name: (one["queries_per_second"],) for name, one in types.items()}
+    head = ("type", "searches a second", "SQL, s", "faiss, s", "ratio", "recall, SQL", "faiss", "building, ratio")
+    return Part(answer, table(head, rows), Bars("Searches a second, in SQL", ("searches",), bars))
+
+
+def recovery(figures: Figures) -> Part:
+    """How long until a query is answered again?"""
+    answer = (
+        f"A query is answered again {figures['seconds']:.2f} s after the process was killed, "
+        f"in the median of {figures['kills']} kills."
+    )
+    rows = [
+        ("kills", f"{figures['kills']}"),
+        ("median, s", f"{figures['seconds']:.2f}"),
+        ("longest, s", f"{figures['most_seconds']:.2f}"),
+    ]
+    return Part(answer, table(("what", "figure"), rows))
+
+
+ANSWERS: Final[Mapping[str, tuple[str, Callable[[Figures], Part]]]] = {
+    "sql-rules": ("sql_rules", sql_rules),
+    "prompt-order": ("prompt_order", prompt_order),
+    "forecasts": ("prompt_order", forecasts),
+    "prompt-formats": ("prompt_formats", prompt_formats),
+    "eviction": ("eviction", eviction),
+    "kv-quality": ("kv_quality", kv_quality),
+    "routing": ("routing", routing),
+    "vector-search": ("vector", vector),
+    "hostile-statements": ("hostile", hostile),
+    "recovery": ("recovery", recovery),
+}
+"""Each page's record and what makes its part."""

@@ -1,0 +1,90 @@
+"""Write the figures of the pages in `docs/benchmarks`, and those of README: `python -m docs.figures`.
+
+Each figure comes from a file that `python -m bench.record` wrote. A page's own words have none. With `--check` nothing
+is written, and the exit code is the number of files that differ.
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from bench.record import RESULTS
+from docs.answers import ANSWERS, RULES, Figures, percent
+from docs.bars import draw
+from docs.generate import filled, table
+
+DOCS: Final = Path(__file__).parent
+FOLDER: Final = DOCS / "benchmarks"
+README: Final = DOCS.parent / "README.md"
+
+
+def main(arguments: list[str]) -> int:
+    """Write every file; with `--check` write nothing, and return how many differ."""
+    differing = {path: text for path, text in files().items() if _read(path) != text}
+    for path, text in differing.items():
+        if "--check" not in arguments:
+            path.write_text(text, encoding="utf-8")
+        sys.stdout.write(f"{path}\n")
+    return len(differing) if "--check" in arguments else 0
+
+
+def files() -> Mapping[Path, str]:
+    """Return the text of each page and picture, as it must be."""
+    made: dict[Path, str] = {}
+    answers = []
+    for name, (source, make) in ANSWERS.items():
+        whole = json.loads((RESULTS / f"{source}.json").read_text(encoding="utf-8"))
+        part, path = make(whole["figures"]), FOLDER / f"{name}.md"
+        lines = [f"**{part.answer}**", ""]
+        if part.bars:
+            made[path.with_suffix(".svg")] = draw(part.bars)
+            lines += [f"![{part.bars.title}]({name}.svg)", ""]
+        made[path] = filled(path, "figures", "\n".join([*lines, part.table, _origin(whole)]))
+        answers.append((f"[{title(path)}]({name}.md)", part.answer))
+    made[FOLDER / "index.md"] = filled(FOLDER / "index.md", "answers", table(("question", "answer"), answers))
+    made[README] = filled(README, "savings", _savings())
+    return made
+
+
+def title(path: Path) -> str:
+    """Return a page's heading."""
+    return path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
+
+
+def _read(path: Path) -> str | None:
+    return path.read_text(encoding="utf-8") if path.exists() else None
+
+
+def _record(name: str) -> Figures:
+    figures: Figures = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))["figures"]
+    return figures
+
+
+def _origin(whole: Mapping[str, Any]) -> str:
+    """Say what was run, when, on what, and whether something else ran."""
+    machine = dict(whole["figures"]["machine"])
+    cpu, cores, python = (machine.pop(name) for name in ("cpu", "cores", "python"))
+    versions = ", ".join(f"{name} {version}" for name, version in machine.items())
+    shared = "Other work ran on the machine." if whole["load"] >= 0.5 else "Nothing else ran on the machine."
+    data = ' FLIGHTLLM_DATA="…"' if whole["own_tables"] else ""
+    command = f"```text\n{data.strip()}{' ' * bool(data)}{whole['command']}\n```\n"
+    return f"{command}\n{whole['date']}, {cores} cores of {cpu}, Python {python}, {versions}. {shared}\n"
+
+
+def _savings() -> str:
+    """Return README's table."""
+    steps = next(iter(_record("prompt_order")["totals"].values()))
+    _, before, *_, after = steps.values()
+    *_, off, on = _record("sql_rules")["queries"]["movies"].values()
+    rows = [
+        ("four queries over movies: computed tokens", *(f"{one['computed_tokens']:,}" for one in (before, after))),
+        ("the same four queries: tokens from the prefix cache", *(percent(one["hit_rate"]) for one in (before, after))),
+    ]
+    rows += [(f"{words}: calls", *(f"{one[query]['calls']:,}" for one in (off, on))) for query, words in RULES.items()]
+    return table(("what", "without", "with"), rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

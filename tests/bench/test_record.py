@@ -1,0 +1,49 @@
+"""What is kept of a benchmark: its command, and the object that it prints."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench import record as module
+from bench.record import command, main, record
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the file of a benchmark `toy`, the only one, in a folder that is the working one."""
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "__init__.py").touch()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(module, "RECORDS", {"small": "toy --rows '2 3'"})
+    monkeypatch.setattr(module, "RESULTS", tmp_path / "results")
+    return tmp_path / "bench" / "toy.py"
+
+
+def test_what_a_script_prints_is_kept(toy: Path, tmp_path: Path) -> None:
+    """The object on the last line goes to the file of the name, beside the command, also if a target is missed."""
+    toy.write_text("import json, sys\nprint('a table')\nprint(json.dumps({'given': sys.argv[1:]}))\nsys.exit(1)\n")
+    main(["small"])
+    kept = json.loads((tmp_path / "results" / "small.json").read_text(encoding="utf-8"))
+    assert kept["figures"] == {"given": ["--rows", "2 3", "--json"]}
+    assert kept["command"] == "python -m bench.toy --rows '2 3' --json"
+
+
+def test_a_script_that_fails_is_named(toy: Path) -> None:
+    """Without an object there is no record; the error has what the script said."""
+    toy.write_text("raise SystemExit('no table')\n")
+    with pytest.raises(RuntimeError, match=r"small: no table"):
+        record("small")
+
+
+@pytest.mark.usefixtures("toy")
+def test_an_unknown_name_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    """The error names what there is."""
+    with pytest.raises(SystemExit):
+        main(["large"])
+    assert "no record large; there are small" in capsys.readouterr().err
+
+
+def test_commands_are_those_of_a_person() -> None:
+    """A command names the script and its arguments, and asks for JSON."""
+    assert command("recovery") == ["python", "-m", "bench.recovery", "--json"]

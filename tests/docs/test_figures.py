@@ -1,0 +1,139 @@
+"""The benchmark pages: each figure comes from what a script printed, and the words beside the figures have none."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from fnmatch import filter as matching
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.comparable import SCRIPTS
+from bench.record import RECORDS, RESULTS, command
+from bench.regress import flat
+from docs import figures
+from docs.answers import ANSWERS
+from docs.bars import Bars, draw
+from tests.docs.pages import ROOT, sentences
+
+_FIGURE = re.compile(r"\d\s?%|\d[.,]\d|\b\d{3}")
+_OWN = sorted(name for name in RECORDS if SCRIPTS.get(RECORDS[name].split()[0]))
+"""Records of scripts whose smallest form is known."""
+
+
+def _kept(name: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    return found
+
+
+def test_pages_follow_from_the_records() -> None:
+    """`python -m docs.figures` would change no page and no picture, and makes all pictures."""
+    made = figures.files()
+    assert [path.name for path, text in made.items() if path.read_text(encoding="utf-8") != text] == []
+    assert set(figures.FOLDER.glob("*.svg")) <= set(made)
+
+
+def test_another_record_makes_another_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A changed count reaches the page, its picture, the list of answers and README."""
+    shutil.copytree(RESULTS, tmp_path, dirs_exist_ok=True)
+    path = tmp_path / "sql_rules.json"
+    whole = json.loads(path.read_text(encoding="utf-8"))
+    *_, rules_on = whole["figures"]["queries"]["movies"].values()
+    rules_on["two"]["calls"] = 1
+    path.write_text(json.dumps(whole), encoding="utf-8")
+    before = figures.files()
+    monkeypatch.setattr(figures, "RESULTS", tmp_path)
+    changed = {path.name for path, text in figures.files().items() if before[path] != text}
+    assert changed == {"sql-rules.md", "sql-rules.svg", "index.md", "README.md"}
+
+
+def test_check_tells_what_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`--check` writes nothing, and counts the files that are not as they must be."""
+    page = tmp_path / "page.md"
+    page.write_text("old", encoding="utf-8")
+    monkeypatch.setattr(figures, "files", lambda: {page: "new"})
+    assert figures.main(["--check"]) == 1
+    assert page.read_text(encoding="utf-8") == "old"
+    assert figures.main([]) == 0
+    assert page.read_text(encoding="utf-8") == "new"
+
+
+def test_every_page_has_a_question_and_a_place() -> None:
+    """The folder has a page for each answer; each page asks a question, and mkdocs.yml names it."""
+    pages = {path.stem for path in figures.FOLDER.glob("*.md")} - {"index"}
+    assert pages == set(ANSWERS)
+    navigation = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    for page in pages:
+        assert figures.title(figures.FOLDER / f"{page}.md").endswith("?")
+        assert f" benchmarks/{page}.md\n" in navigation
+
+
+def test_every_record_is_used() -> None:
+    """The folder has a file for each record, and each one answers a question."""
+    assert {path.stem for path in RESULTS.glob("*.json")} == set(RECORDS)
+    assert {record for record, _ in ANSWERS.values()} == set(RECORDS)
+
+
+@pytest.mark.parametrize("page", [*ANSWERS, "index"])
+def test_words_have_no_figures(page: str) -> None:
+    """What somebody wrote on a page repeats no percentage, no fraction and no count that a record can change."""
+    assert [one for one in sentences(figures.FOLDER / f"{page}.md") if _FIGURE.search(one)] == []
+
+
+@pytest.mark.parametrize("name", RECORDS)
+def test_records_say_where_they_come_from(name: str) -> None:
+    """A record has the command that would be run today, the day, the load, and the machine with its versions."""
+    kept = _kept(name)
+    assert list(kept) == ["command", "date", "load", "own_tables", "figures"]
+    assert shlex.split(kept["command"]) == command(name)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", kept["date"])
+    assert kept["load"] >= 0
+    assert kept["figures"]["bench"] == RECORDS[name].split()[0]
+    assert {"cpu", "cores", "python", "flightllm", "datafusion"} <= kept["figures"]["machine"].keys()
+
+
+@pytest.mark.parametrize("name", _OWN)
+def test_records_have_the_figures_that_versions_are_compared_by(name: str) -> None:
+    """A record has at least one figure of the names that `bench.comparable` expects of its script."""
+    names = [figure for figure, _ in flat(_kept(name)["figures"])]
+    assert any(matching(names, pattern) for pattern in SCRIPTS[RECORDS[name].split()[0]].figures)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("FLIGHTLLM_DATA" not in os.environ, reason="needs the real tables, in the folder FLIGHTLLM_DATA")
+@pytest.mark.parametrize("name", _OWN)
+def test_records_have_the_form_that_scripts_print(name: str) -> None:
+    """The smallest form of a record's script prints figures of the same names."""
+    script, form = RECORDS[name].split()[0], SCRIPTS[RECORDS[name].split()[0]]
+    for package in form.needs:
+        pytest.importorskip(package, reason=f"{package} is not installed")
+    smallest = form.quick if form.smallest is None else form.smallest
+    run = [sys.executable, "-m", f"bench.{script}", "--json", *smallest]
+    done = subprocess.run(run, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert _names(json.loads(done.stdout.splitlines()[-1])) == _names(_kept(name)["figures"])
+
+
+def _names(printed: dict[str, Any]) -> set[str]:
+    """Return the names of the innermost figures, without the names of workloads and steps around them."""
+    return {name.rpartition(" / ")[2] for name, _ in flat({**printed, "machine": {}})}
+
+
+def test_bars_grow_with_values() -> None:
+    """A bar twice as long as another one has twice the value, and its text beside it."""
+    svg = draw(Bars("Calls", ("off", "on"), {"a query": (200, 100)}))
+    off, on = (float(width) for width in re.findall(r'class="bar\d" x="\d+" y="\d+" width="([\d.]+)" height="17"', svg))
+    assert off == pytest.approx(2 * on, abs=0.2)
+    assert all(f">{text}</text>" in svg for text in ("Calls", "off", "on", "a query", "200", "100"))
+
+
+def test_bars_can_begin_above_nought() -> None:
+    """The title says where bars begin; the row that counts has a colour of its own."""
+    svg = draw(Bars("Hits, %", ("hits",), {"lru": (70.5,), "planned": (76.0,)}, "{:.1f}", 69.0, ("planned",)))
+    assert "bars begin at 69" in svg
+    assert re.findall(r'class="(bar\d)"', svg) == ["bar0", "bar1"]
