@@ -234,5 +234,5 @@ def _planned(
     register_parameters(context, asked)
     register_stubs(context, extracted.calls)
     frame = frame_of(context, extracted)
-    names = shown_names(frame, extracted) if statement.kind == "query" else []
+    names = shown_names(frame, extracted) if statement.kind == "query" and not statement.summarized else []
     return frame.logical_plan(), context, tuple(names)

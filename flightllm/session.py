@@ -41,6 +41,7 @@ from flightllm.sql.parameters import bind
 from flightllm.sql.statement import Statement
 from flightllm.stops import stopped
 from flightllm.storage.readers import Reader
+from flightllm.summarizing import SummarizeQuery, summary
 from flightllm.system import QueryLog
 from flightllm.transactions import Transactions
 
@@ -543,7 +544,12 @@ def _plan(statement: Statement, services: Services, settings: Settings) -> Query
         return ShowQuery(settings.show(statement.key or "all"))
     if statement.explained is not None:
         return explain_change(statement, statement.explained, services, settings)
-    query = plan(statement.query or statement.text, services, settings)
+    query: Query = plan(statement.query or statement.text, services, settings)
+    if statement.summarized and statement.query is not None:
+        columns = query.schema
+        query = plan(summary(statement.query, columns), services, settings)
+        if statement.kind == "query":
+            return SummarizeQuery(query, columns)
     if statement.kind == "query" and statement.target is not None:
         return DescribeQuery(query, _keys(statement.target, services.catalog))
     return ExplainQuery(query, statement) if statement.kind == "explain" else query

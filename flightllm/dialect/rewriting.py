@@ -14,6 +14,7 @@ from flightllm.dialect.place import Place
 from flightllm.dialect.show import show
 from flightllm.dialect.source import Source
 from flightllm.dialect.stars import stars
+from flightllm.dialect.summarize import summarize
 from flightllm.dialect.table_names import table_names
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.timestamps import timestamps
@@ -25,6 +26,7 @@ DEFAULT = "default"
 """The dialect of this server."""
 Rule = Callable[[Source], Iterable[Edit]]
 RULES: tuple[Rule, ...] = (
+    summarize,
     from_first,
     vendor_calls,
     functions,

@@ -51,7 +51,7 @@ class Statement:
 
     `query` is the text of the query itself, of the one inside EXPLAIN, CREATE TABLE AS, CREATE VIEW, or of the rows
     INSERT INTO adds; of a simple UPDATE or DELETE it counts the rows that it changes. A query with a `target` is the
-    DESCRIBE of a table.
+    DESCRIBE of a table; a `summarized` one is that of SUMMARIZE.
 
     `exists_ok` stands for IF NOT EXISTS and IF EXISTS. `key` of a setting has no `flightllm.` before it. `columns` of
     `search_path` are schemas.
@@ -64,6 +64,7 @@ class Statement:
     columns: tuple[str, ...] = ()
     or_replace: bool = False
     exists_ok: bool = False
+    summarized: bool = False
     key: str | None = None
     value: str | None = None
     analyze: bool = False
@@ -116,8 +117,6 @@ REFUSED = {
     "execute": "EXECUTE is not supported in SQL text: use the client's prepared statements",
     "deallocate": "DEALLOCATE is not supported in SQL text: use the client's prepared statements",
     "alter": "ALTER is not supported: create the table anew with CREATE OR REPLACE TABLE … AS",
-    "summarize": "SUMMARIZE is not supported: write DESCRIBE t for the columns, and SELECT count(a), min(a), max(a),"
-    " approx_distinct(a) FROM t for each",
     "pivot": "PIVOT is not supported: write SELECT b, sum(c) FILTER (WHERE a = 'x') AS x FROM t GROUP BY b, with one"
     " FILTER for each value of a",
     "unpivot": "UNPIVOT is not supported: write SELECT 'a' AS name, a AS value FROM t UNION ALL SELECT 'b', b FROM t",

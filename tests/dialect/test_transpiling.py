@@ -190,7 +190,6 @@ def test_setting(session: Session) -> None:
         ("bigquery", "SELECT EXTRACT(WEEK FROM day) FROM people", "write ISOWEEK"),
         ("bigquery", "SELECT EXTRACT(WEEK(MONDAY) FROM day) FROM people", "write ISOWEEK"),
         ("postgres", f"SELECT ({' + '.join(['id'] * 200)})::int FROM people", "write round() inside"),
-        ("duckdb", "SUMMARIZE people", "write DESCRIBE t"),
         ("duckdb", "PIVOT people ON name USING count(*)", "sum(c) FILTER (WHERE a = 'x')"),
         ("spark", "SELECT id FROM people WHERE id = ? AND name = ?", "write $1, $2"),
     ],
