@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 
-_QUERIES = ("select", "with", "values", "from", "summarize", "describe", "desc", "show", "table")
+_QUERIES = ("select", "with", "values", "from", "summarize", "describe", "desc", "show", "table", "pivot", "unpivot")
 
 
 def summarize(source: Source) -> Iterator[Edit]:

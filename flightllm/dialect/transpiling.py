@@ -191,6 +191,7 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
             found.set("group", exp.Literal.number(_FIRST_MATCHES[dialect]))
     if dialect == "bigquery":
         _make_weeks_exact(tree)
+    _name_pivots(tree, dialect)
     if dialect in ROUNDING:
         round_integer_casts(tree, dialect)
     _make_joins_exact(tree, dialect)
@@ -210,6 +211,31 @@ def _make_weeks_exact(tree: "exp.Expr") -> None:
             raise UnsupportedError("weeks of bigquery begin on Sundays, and those here on Mondays: write ISOWEEK")
         if unit == "ISOWEEK":
             found.set("this", exp.Var(this="WEEK"))
+
+
+def _name_pivots(tree: "exp.Expr", dialect: str) -> None:
+    """Write out how a dialect names the columns of PIVOT.
+
+    Raises:
+        UnsupportedError: no alias says so.
+    """
+    from sqlglot import exp
+
+    for found in tree.find_all(exp.Pivot):
+        names, aggregates, fields = found.args.get("columns"), found.expressions, found.args.get("fields")
+        if not names or found.args.get("unpivot") or len(fields or ()) != 1:
+            continue
+        if len(aggregates) > 1:
+            if dialect == "bigquery":
+                raise UnsupportedError(
+                    "PIVOT of bigquery with several aggregates names its columns otherwise: write one FILTER for each"
+                    " column, as in sum(b) FILTER (WHERE a = 'x') AS x"
+                )
+            continue
+        aggregates[0].replace(aggregates[0].unalias())
+        values = fields[0].expressions
+        for value, name in zip(list(values), names, strict=False):
+            value.replace(exp.PivotAlias(this=value.unalias().copy(), alias=exp.to_identifier(name.name, quoted=True)))
 
 
 def _make_joins_exact(tree: "exp.Expr", dialect: str) -> None:

@@ -117,9 +117,8 @@ REFUSED = {
     "execute": "EXECUTE is not supported in SQL text: use the client's prepared statements",
     "deallocate": "DEALLOCATE is not supported in SQL text: use the client's prepared statements",
     "alter": "ALTER is not supported: create the table anew with CREATE OR REPLACE TABLE … AS",
-    "pivot": "PIVOT is not supported: write SELECT b, sum(c) FILTER (WHERE a = 'x') AS x FROM t GROUP BY b, with one"
-    " FILTER for each value of a",
-    "unpivot": "UNPIVOT is not supported: write SELECT 'a' AS name, a AS value FROM t UNION ALL SELECT 'b', b FROM t",
+    "pivot": "PIVOT without ON is not supported: write PIVOT t ON a IN ('x', 'y') USING sum(c) GROUP BY b",
+    "unpivot": "UNPIVOT without ON is not supported: write UNPIVOT t ON a, b INTO NAME name VALUE value",
     "replace": "REPLACE INTO is not supported: write CREATE OR REPLACE TABLE … AS",
 }
 REFUSED_OBJECTS = {
