@@ -36,7 +36,17 @@ def _begins(source: Source, index: int) -> bool:
     )
     joined = source.is_word(index - 1, *_SETS, "all") and source.is_word(index - 2, *_SETS)
     alone = source.is_word(index - 1, *_SETS) and not source.is_word(index - 2, "distinct")
-    return first or opened or joined or alone or _follows_with(source, index)
+    return first or opened or joined or alone or _makes(source, index) or _follows_with(source, index)
+
+
+def _makes(source: Source, index: int) -> bool:
+    """Tell whether a table or view is made of the query at a token, or rows are added by it."""
+    before = range(index)
+    if any(source.is_word(at, "select", "values", "with", "from") for at in before):
+        return False
+    if source.is_word(0, "create"):
+        return source.is_word(index - 1, "as")
+    return source.is_word(0, "insert") and source.is_word(1, "into") and index > 2
 
 
 def _follows_with(source: Source, index: int) -> bool:

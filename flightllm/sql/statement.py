@@ -8,6 +8,7 @@ from typing import Literal
 from flightllm.access.grants import Grant, Policy
 from flightllm.sql.keys import NO_KEYS, Keys
 from flightllm.sql.names import TableName
+from flightllm.sql.output_names import NO_NAMES, OutputNames
 from flightllm.sql.row_change import RowChange
 
 StatementKind = Literal[
@@ -83,6 +84,8 @@ class Statement:
     """What EXPLAIN explains, where it is no query."""
     tail: str = ""
     """CREATE TABLE's column list, without its keys."""
+    names: OutputNames = NO_NAMES
+    """Of the columns of its query that have no alias."""
     keys: Keys = NO_KEYS
     """That CREATE TABLE declares; a foreign one may leave out the columns that it refers to."""
 
