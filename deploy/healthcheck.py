@@ -4,8 +4,10 @@ It asks `/readyz` at FLIGHTLLM_HTTP, by default 127.0.0.1:9090. A configuration 
 FLIGHTLLM_HTTP to nothing: then the Flight port, FLIGHTLLM_PORT, must take a connection.
 """
 
+import http.client
 import os
 import socket
+import ssl
 import sys
 import urllib.error
 import urllib.request
@@ -15,18 +17,42 @@ _SECONDS = 4
 
 def main() -> int:
     """Return 0 where the server is ready for statements, else 1; print why."""
-    http = os.environ.get("FLIGHTLLM_HTTP", "127.0.0.1:9090")
+    address = os.environ.get("FLIGHTLLM_HTTP", "127.0.0.1:9090")
     try:
-        if http:
-            with urllib.request.urlopen(f"http://{http}/readyz", timeout=_SECONDS) as answer:
-                print(answer.read(200).decode("utf-8", "replace"))
+        if address:
+            print(_ready(address))
         else:
             port = int(os.environ.get("FLIGHTLLM_PORT", "31337"))
             socket.create_connection(("127.0.0.1", port), _SECONDS).close()
-    except (OSError, urllib.error.URLError) as error:
+    except (OSError, http.client.HTTPException) as error:
         print(error)
         return 1
     return 0
+
+
+def _ready(address: str) -> str:
+    """Return the server's answer; raise OSError where it is not ready.
+
+    With a page and a certificate the server speaks TLS alone. The certificate names the host that clients use, not the
+    container's own address, so it is not verified: nothing secret is sent.
+    """
+    if "://" in address:
+        return _answer(address)
+    try:
+        return _answer(f"http://{address}")
+    except urllib.error.HTTPError:
+        raise
+    except (OSError, http.client.HTTPException):
+        return _answer(f"https://{address}")
+
+
+def _answer(address: str) -> str:
+    """Ask `/readyz` once."""
+    unverified = ssl.create_default_context()
+    unverified.check_hostname = False
+    unverified.verify_mode = ssl.CERT_NONE
+    with urllib.request.urlopen(f"{address}/readyz", timeout=_SECONDS / 2, context=unverified) as answer:
+        return str(answer.read(200).decode("utf-8", "replace"))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,7 @@ from flightllm.isolated import Isolated
 from flightllm.operators.ai_map import Runtime
 from flightllm.operators.backing import Backing
 from flightllm.operators.batch_udf import BatchFunctions
-from flightllm.operators.relational import Batches
+from flightllm.operators.relational import Batches, has_join
 from flightllm.operators.run import run
 from flightllm.operators.spool import Room
 from flightllm.operators.workers import parallel_parts
@@ -237,7 +237,7 @@ class PlainQuery:
 
     def __init__(self, services: Services, extracted: Extracted) -> None:
         self.services = services
-        self._extracted = extracted
+        self.extracted = extracted
         self._stored = _OverStoredNumbers(services, extracted, lambda found: PlainQuery(services, found))
         context = scalar_context(services, extracted)
         planned = frame_of(context, extracted)
@@ -249,7 +249,7 @@ class PlainQuery:
         """Its outer joins run right only as sort-merge joins."""
         rows = _BATCH_BYTES // max(1, sum(_width(f.type) for f in self.schema))
         # A join can be stopped between two batches alone, and has as many pairs for each row as there are equal keys.
-        if rows > _BATCH_ROWS and "Join:" not in planned.logical_plan().display_indent():
+        if rows > _BATCH_ROWS and not has_join(planned.logical_plan()):
             settings.append(f"SET datafusion.execution.batch_size = {min(rows, _MOST_BATCH_ROWS)}")
         for setting in settings:
             context.sql(setting)
@@ -261,7 +261,7 @@ class PlainQuery:
         """Stream DataFusion's batches."""
         cancelled = record.cancelled.is_set
         if self.unbounded is not None:
-            yield from named(Isolated(self.services, self._extracted).stream(self._context, cancelled), self.schema)
+            yield from named(Isolated(self.services, self.extracted).stream(self._context, cancelled), self.schema)
         elif stored := self._stored.get(cancelled):
             yield from stored.run(record)
         else:
@@ -270,10 +270,10 @@ class PlainQuery:
 
     def explain(self) -> list[tuple[str, str]]:
         """Return DataFusion's plans."""
-        lines = _index_lines(self._extracted, self.services)
+        lines = _index_lines(self.extracted, self.services)
         if self.unbounded is None:
             return [*lines, *datafusion_plans(self.frame)]
-        physical = Isolated(self.services, self._extracted).physical_plan(self._context, stopped)
+        physical = Isolated(self.services, self.extracted).physical_plan(self._context, stopped)
         return [
             *lines,
             ("isolation", f"runs in a process of its own: {self.unbounded}"),
@@ -297,7 +297,7 @@ class BatchQuery:
     def __init__(self, services: Services, settings: Settings, extracted: Extracted, reason: str) -> None:
         self.services = services
         self.settings = settings
-        self._extracted = extracted
+        self.extracted = extracted
         self._reason = reason
         self._stored = _OverStoredNumbers(
             services, extracted, lambda found: BatchQuery(services, settings, found, reason)
@@ -322,7 +322,7 @@ class BatchQuery:
 
     def _context(self) -> SessionContext:
         """Return a context whose joins run right; it keeps the order of rows where it needs no sort-merge joins."""
-        context = scalar_context(self.services, self._extracted, parallel=self.merges_joins)
+        context = scalar_context(self.services, self.extracted, parallel=self.merges_joins)
         for setting in self._join_settings:
             context.sql(setting)
         return context
@@ -355,7 +355,7 @@ class BatchQuery:
         except Exception as error:  # noqa: BLE001 - DataFusion raises this class; VALUES are evaluated while planning
             _log.debug("no physical plan without calls", error=str(error))
             return 1
-        parts, most = parallel_parts(plan, self._extracted.calls), self.services.workers.size
+        parts, most = parallel_parts(plan, self.extracted.calls), self.services.workers.size
         if parts > most:
             raise LimitExceededError(
                 f"{parts} parts of a UNION with AI calls would run at once, at most {most} may: split the query"
@@ -374,18 +374,18 @@ class BatchQuery:
             self.services.backends.searcher,
             errors,
         )
-        functions.register(context, self._extracted.calls)
-        frame = frame_of(context, self._extracted)
+        functions.register(context, self.extracted.calls)
+        frame = frame_of(context, self.extracted)
         try:
             yield from named(self.services.loop.stream(frame, record.cancelled.is_set), self.schema)
         except FlightLLMError as error:
             if errors:
                 raise errors[0] from error
-            raise type(error)(self._extracted.display_name(str(error))) from error
+            raise type(error)(self.extracted.display_name(str(error))) from error
 
     def explain(self) -> list[tuple[str, str]]:
         """Return why there is no operator, the calls, and DataFusion's plans."""
-        calls = "\n".join(call.text for call in self._extracted.calls.values())
+        calls = "\n".join(call.text for call in self.extracted.calls.values())
         how = "one call per distinct prompt of a batch" if self.settings.optimizer else "one call per row"
         title, text = "batch functions", f"{how}: {self._reason}\n{calls}"
         try:
@@ -393,8 +393,8 @@ class BatchQuery:
         except Exception as error:  # noqa: BLE001 - DataFusion raises this class; VALUES are evaluated while planning
             _log.debug("no physical plan without calls", error=str(error))
             plans = [("logical_plan", self._planned.optimized_logical_plan().display_indent())]
-        indexes = _index_lines(self._extracted, self.services)
-        return [(title, text), *indexes, *((name, self._extracted.display_name(plan)) for name, plan in plans)]
+        indexes = _index_lines(self.extracted, self.services)
+        return [(title, text), *indexes, *((name, self.extracted.display_name(plan)) for name, plan in plans)]
 
 
 class StagedQuery:
@@ -405,7 +405,7 @@ class StagedQuery:
     def __init__(self, services: Services, settings: Settings, extracted: Extracted, left_out: str = "") -> None:
         self.services = services
         self.settings = settings
-        self._extracted = extracted
+        self.extracted = extracted
         planning = scalar_context(services, extracted, planning=True)
         register_stubs(planning, extracted.calls)
         frame = frame_of(planning, extracted)
@@ -414,9 +414,9 @@ class StagedQuery:
         if settings.rules and left_out != nearest_by_index.__name__:
             planned, extracted = _by_index(planned, services, extracted)
         root, self._rules = _rewritten(planned, left_out) if settings.rules else (planned.root, ())
-        if extracted is not self._extracted:
+        if extracted is not self.extracted:
             self._rules = (nearest_by_index.__name__, *self._rules)
-            self._extracted = extracted
+            self.extracted = extracted
         self._stored = _OverStoredNumbers(
             services, extracted, lambda found: StagedQuery(services, settings, found, left_out)
         )
@@ -461,7 +461,7 @@ class StagedQuery:
                 record=record,
                 folder=Path(folder),
                 room=Room(limits.memory_bytes // 8, limits.spill_bytes),
-                elsewhere=Isolated(self.services, self._extracted),
+                elsewhere=Isolated(self.services, self.extracted),
             )
             with closing(runtime):
                 yield from named(run(self._stage, runtime), self.schema)
@@ -469,12 +469,12 @@ class StagedQuery:
     def explain(self) -> list[tuple[str, str]]:
         """Return the rules that fired, the stages and the operators."""
         rules = ("rules", ", ".join(self._rules) or "none fired")
-        indexes = _index_lines(self._extracted, self.services)
+        indexes = _index_lines(self.extracted, self.services)
         return [rules, *indexes, *explain_stages(self._stage, self._context, folded=not self.unbounded)]
 
     def variants(self, models: Mapping[str | None, Served]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
         """Yield each rule that fired, and what else saves calls or tokens, with how to plan the query without it."""
-        extracted = (self._stored.query or self)._extracted  # noqa: SLF001 - of this class
+        extracted = (self._stored.query or self).extracted
 
         def planned(settings: Settings, left_out: str = "") -> Callable[[], AskingQuery]:
             return lambda: StagedQuery(self.services, settings, extracted, left_out)
@@ -534,7 +534,7 @@ def is_lasting(query: Query) -> bool:
     """Tell whether a plan holds nothing but text and tables: no rows of a search or of a file in FROM, no index."""
     if not isinstance(query, PlainQuery | BatchQuery | StagedQuery):
         return False
-    extracted = query._extracted  # noqa: SLF001 - of this module's classes
+    extracted = query.extracted
     searches = any(call.backend in {SEARCH, EMBEDDING} for call in extracted.calls.values())
     files = any(name.startswith(_FILE) for name in extracted.tables)  # which can change
     return not (searches or files or extracted.searched or extracted.opened)

@@ -133,6 +133,17 @@ def test_text(session: Session) -> None:
     assert row.split()[:5] == ["predicted", "9", "4", "0", "4"]
     assert "price" not in header
     assert "fields in order: note (100.0 %)" in lines["calls of s0"]
+    assert "; each begins with the instruction\n" in lines["calls of s0"]
+
+
+@pytest.mark.parametrize("ordering", ["auto", "none", "fixed", "greedy"])
+@pytest.mark.parametrize("layout", ["instruction", "fields"])
+def test_text_of_each_way_of_prompts(session: Session, ordering: str, layout: str) -> None:
+    """EXPLAIN has words for each order and beginning of prompts that an operator can choose."""
+    found = ask(session, "EXPLAIN SELECT ai_gen('x', note) FROM people", ordering=ordering, layout=layout).rows
+    lines = {line["plan_type"]: line["plan"] for line in found}
+    [said] = (line for line in lines["calls of s0"].splitlines() if line.startswith("prompts: "))
+    assert said.endswith("each begins with the " + layout)
 
 
 def test_savings(session: Session) -> None:

@@ -101,7 +101,7 @@ class Source:
     revision: str = "unread"
     """Of the source when it was read."""
     problem: str = ""
-    """Why the source cannot be read as it is now."""
+    """Why the present content of the source cannot be read."""
     sheet: str = ""
 
 
@@ -210,8 +210,8 @@ def check_files(entry: Entry) -> None:
 
     Raises:
         NotFoundError: the file of a table is gone.
-        PermissionDeniedError: an external table lies where none may any more.
-        InvalidInputError: the file of a table cannot be reached, or not be read as it is now.
+        PermissionDeniedError: an external table lies in a folder that the configuration no longer lists.
+        InvalidInputError: the file of a table cannot be reached, or its content cannot be read.
         InternalError: a file of a table that clients made is gone or cut short.
     """
     if entry.kind == "external" and entry.provider is None:

@@ -185,7 +185,7 @@ def file_suffix(path: Path) -> str:
 
 
 def data_files(folder: Path) -> list[Path]:
-    """Return the files of a folder and of those in it that can be tables, by name, but for hidden ones."""
+    """Return the files of a folder and its subfolders that can be tables, sorted by path, without hidden ones."""
     found = [file for file in sorted(folder.rglob("*")) if file.is_file() and readable(file)]
     return [file for file in found if not any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)]
 

@@ -280,8 +280,8 @@ class TableStore:
     def refresh(self, text: str | None = None, stopped: Callable[[], bool] = lambda: False) -> None:
         """Read the sources anew that have changed since: those of the tables that a text can name, or all.
 
-        Who asks for the same table meanwhile waits too. A source that cannot be read as it is now makes its table
-        unreadable, until the source has changed again.
+        If another statement names a table whose source is being read, it waits for the same reading. If a source cannot
+        be read, its table is an error until the source changes again.
 
         Raises:
             CancelledError: `stopped()` turned true; a source that is being read then becomes a table all the same.

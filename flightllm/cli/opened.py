@@ -21,7 +21,8 @@ def opened_server(config: Config, sql: str | None = None) -> Iterator[str]:
     """Serve the configuration's tables on a free port of this machine; yield the address.
 
     Tables that a statement makes go with it. Answers of the model are kept where a server of this configuration keeps
-    them, so that nothing is asked twice. If `sql` is all that will be asked, and calls no model, none is started.
+    them, so that nothing is asked twice. `sql` is the only statement that will come; None: any can come. A statement
+    without AI calls starts no model.
 
     Raises:
         ConfigError: a table or a setting is wrong.

@@ -78,7 +78,7 @@ def shell(  # noqa: PLR0913 - one argument for each option
             from flightllm.cli.prompt import statements  # slow to import
 
             for text in statements(client):
-                for statement in [text] if text.startswith("\\") else split_statements(text):
+                for statement in split_statements(text):
                     _run(client, statement, above)
         elif not all(_run(client, text, None) for text in split_statements(sys.stdin.read())):
             stack.close()

@@ -7,7 +7,13 @@ from flightllm.sql.tokens import tokenize
 
 
 def split_statements(text: str) -> Iterator[str]:
-    """Yield the statements that semicolons part, without those. One that cannot be read goes on to the text's end."""
+    """Yield the statements that semicolons part, without those. One that cannot be read goes on to the text's end.
+
+    Between statements a line that begins with a backslash is a command of the shell, as in psql.
+    """
+    while (rest := text.lstrip()).startswith("\\"):
+        command, _, text = rest.partition("\n")
+        yield command.strip()
     start, comments_alone = 0, True
     try:
         tokens = tokenize(text)
@@ -21,5 +27,8 @@ def split_statements(text: str) -> Iterator[str]:
         if not comments_alone:
             yield text[start : token.start].strip()
         start, comments_alone = token.end, True
+        if text[start:].lstrip().startswith("\\"):
+            yield from split_statements(text[start:])
+            return
     if not comments_alone:
         yield text[start:].strip()

@@ -1,6 +1,6 @@
 """CSV files, one or several of the same columns, as one Parquet file."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing
 from itertools import chain, islice
 from pathlib import Path
@@ -14,13 +14,11 @@ from flightllm.convert.kinds import ColumnKinds, cast
 from flightllm.convert.options import CsvOptions
 from flightllm.convert.rows import CsvRows
 from flightllm.errors import InvalidInputError
+from flightllm.storage.rows import gathered
 
 _CHUNK_ROWS = 4_096
 _CHUNK_CHARACTERS = 1 << 24
 """A chunk ends with the row that reaches one of these."""
-_GROUP_ROWS = 100_000
-_GROUP_BYTES = 1 << 26
-"""A row group ends with the chunk that reaches one of these."""
 
 
 def convert_csv(paths: Sequence[Path], known: CsvOptions, target: Path) -> list[str]:
@@ -152,21 +150,8 @@ class _Texts:
             pa.ipc.open_stream(source) as stream,
         ):
             batches = chain([] if self._late is None else [self._late], stream)
-            for group in _groups(_typed(batch, left, schema) for batch in batches):
+            for group in gathered(_typed(batch, left, schema) for batch in batches):
                 writer.write_table(pa.Table.from_batches(group, schema))
-
-
-def _groups(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """Yield batches together, as many as make a row group."""
-    group, rows, size = list[pa.RecordBatch](), 0, 0
-    for batch in batches:
-        group.append(batch)
-        rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= _GROUP_ROWS or size >= _GROUP_BYTES:
-            yield group
-            group, rows, size = [], 0, 0
-    if group:
-        yield group
 
 
 def _typed(batch: pa.RecordBatch, left: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:

@@ -27,7 +27,7 @@ UNENDED = "unexpected end of data"
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How to read a CSV file; an empty `quote` says that none is one, and `guessed` that the delimiter was found."""
+    """How to read a CSV file; an empty `quote`: nothing quotes cells; `guessed`: the delimiter was found, not given."""
 
     delimiter: str
     quote: str = '"'

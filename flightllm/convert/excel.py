@@ -30,7 +30,7 @@ def sheets(path: Path) -> list[str]:
 
 
 def convert_sheet(path: Path, sheet: str, target: Path) -> list[str]:
-    """Write the rows of a sheet, the first one where none is named, to a Parquet file; return notes, a line each.
+    """Write the rows of a sheet to a Parquet file; return notes, a line each. An empty `sheet` is the first one.
 
     The first row that holds something has the names of the columns. A column whose values are of several types
     becomes one of texts.

@@ -1,4 +1,4 @@
-"""How a CSV file is written, as far as somebody says it; the rest is found by looking at the file."""
+"""How a CSV file is written, as far as somebody says it. The rest is found out from the file."""
 
 import codecs
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ _TAB = "\\t"
 
 @dataclass(frozen=True, slots=True)
 class CsvOptions:
-    """What is known of CSV files; None stands for what is to be found by looking."""
+    """What is known of a CSV file; None: find it out from the file."""
 
     delimiter: str | None = None
     quote: str | None = None
@@ -98,4 +98,4 @@ def _truth(given: Mapping[str, str], name: str) -> bool | None:
 
 
 NOTHING_SAID = CsvOptions()
-"""All is to be found by looking."""
+"""Nothing is known: find out all."""

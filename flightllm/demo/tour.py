@@ -19,7 +19,7 @@ from flightllm.cli.render import as_table, put, rows_of
 from flightllm.llm.providers import PROVIDERS
 
 _SHOWN_ROWS = 6
-_OLLAMA_PORT = 11434
+_OLLAMA = next(provider for provider in PROVIDERS if provider.name == "ollama")
 _KNOCK_SECONDS = 0.3
 _WIDTH = 88
 """Characters of a cell: a sentence stays whole."""
@@ -43,7 +43,7 @@ STOPS = (
         """SELECT m.title, regexp_match(r.review_content, '[^. ][^.]*acting[^.]*[.]')[1] AS what_it_says_of_the_acting
 FROM reviews r JOIN movies m USING (movie_id)
 WHERE m.genre = 'Comedy' AND ai_filter('Does the review praise the acting? {review_content}', r.review_content)""",
-        "the sentence that praises an actor in the text",
+        "the sentence that praises an actor in the text; an answer of no counts too",
         """SELECT count(*), count(*) FILTER (WHERE praised = (review_content LIKE '%never felt more real%')) FROM (
 SELECT r.review_content, ai_filter('Does the review praise the acting? {review_content}', r.review_content) AS praised
 FROM reviews r JOIN movies m USING (movie_id) WHERE m.genre = 'Comedy' AND r.review_content IS NOT NULL)""",
@@ -181,7 +181,7 @@ def cost_line(cost: Mapping[str, Any]) -> str:
     known = f", {cost['cache_hits']:,} answers known already" if cost["cache_hits"] else ""
     failed = f", {cost['failed_rows']:,} rows without a usable answer" if cost["failed_rows"] else ""
     return (
-        f"  {cost['calls']:,} model calls for {cost['distinct_prompts']:,} distinct prompts{known}; "
+        f"  {cost['calls']:,} model calls, as equal prompts are asked once{known}; "
         f"{prompt:,} prompt tokens, {cached:,} of them cached{share}; "
         f"{cost['completion_tokens']:,} tokens written{failed}; {cost['seconds']:.1f} s"
     )
@@ -239,7 +239,7 @@ def own_model() -> str:
     keys = [(one.name, one.key_env) for one in PROVIDERS if one.key_env and os.environ.get(one.key_env)]
     provider, key = keys[0] if keys else ("openai", "")
     found = f"{key} is set; the demo did not use it." if key else "A real model reads a file of your own:"
-    if not key and _listens(_OLLAMA_PORT):
+    if not key and _listens(_OLLAMA.ports[0]):
         provider, found = "ollama", "Ollama runs on this machine."
     if provider == "openai":
         return f"{found}\n  flightllm serve --engine openai --model gpt-5-nano FILE.csv"

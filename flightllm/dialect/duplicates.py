@@ -31,8 +31,8 @@ def duplicates(source: Source) -> Iterator[Edit]:
 def with_equal_calls_apart(written: str, stubbed: str) -> str:
     """Return a query with stubs of AI calls in which no two items of a SELECT have one name; `written` has the calls.
 
-    `SELECT ai_gen('x', a), llm('x', a)` asks twice the same, so that both calls have the same stub. All but the first
-    get a name, which `shown_names` turns into the item as it is written.
+    `SELECT ai_gen('x', a), llm('x', a)` asks the same twice, so both calls have the same stub. All but the first
+    get a name, which `shown_names` turns back into the item's text in the query.
     """
     before, after = Parsed(written), Parsed(stubbed)
     edits = list[Edit]()

@@ -1,6 +1,6 @@
-"""Values in JSON texts, found by a path; msgspec reads one level at a time and leaves what is inside as it is written.
+"""Values in JSON texts, found by a path; msgspec reads one level at a time and keeps nested values as text.
 
-So numbers keep each digit. A text that is no JSON has no values.
+So numbers keep each digit. A text that is not JSON has no values.
 """
 
 import re

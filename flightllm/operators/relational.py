@@ -2,6 +2,7 @@
 
 import asyncio
 import concurrent.futures
+import re
 import threading
 import time
 from collections.abc import Callable, Generator
@@ -9,7 +10,7 @@ from contextlib import suppress
 from typing import TypeAlias
 
 import pyarrow as pa
-from datafusion import DataFrame, ExecutionPlan
+from datafusion import DataFrame, ExecutionPlan, LogicalPlan
 from datafusion.record_batch import RecordBatch, RecordBatchStream
 
 from flightllm.catalog.errors import mapped_error
@@ -22,6 +23,7 @@ _STOP_SECONDS = 5.0
 _REST_SECONDS = 60.0
 """How long a cancelled join keeps its place at most."""
 _SCANS = ("Projection:", "TableScan:", "SubqueryAlias:", "Limit:")
+_JOIN = re.compile(r"^ *(?:\w+ )?Join:", re.MULTILINE)
 _TRUE = ("Filter: Boolean(true)", "Filter: Int64(1) = Int64(1)")
 """Conditions that tools write where there is none."""
 
@@ -68,7 +70,6 @@ class Loop:
         """
         try:
             direct = ahead and _is_scan(frame)
-            joins = not direct and "Join:" in frame.logical_plan().display_indent()
             stream = frame.execute_stream()
         except Exception as error:  # the physical plan is made here, and not every plan can be
             raise mapped_error(error) from error
@@ -87,10 +88,11 @@ class Loop:
             ended = True
         finally:
             self.spilled.add(spilled_bytes(frame.execution_plan()))  # the plan that runs, with its counts so far
+            joins = not ended and cancelled() and has_join(frame.logical_plan())
             if not self._loop.is_closed():
                 step.cancel()
             _let_go(frame, stream)
-            if joins and not ended and cancelled():
+            if joins:
                 self._await_rest()
 
     def _await_rest(self) -> None:
@@ -120,6 +122,11 @@ def _is_scan(frame: DataFrame) -> bool:
     """Tell whether no batch can be much slower than another: nothing filters, joins or gathers rows."""
     lines = [line.strip() for line in frame.logical_plan().display_indent().splitlines()]
     return all(line.startswith(_SCANS) or line in _TRUE for line in lines)
+
+
+def has_join(plan: LogicalPlan) -> bool:
+    """Tell whether tables are joined anywhere in a plan, also in its subqueries."""
+    return _JOIN.search(plan.display_indent()) is not None  # `inputs()` leaves subqueries out
 
 
 def spilled_bytes(plan: ExecutionPlan) -> int:

@@ -18,6 +18,15 @@ _COLUMNS = (
     "seconds",
     "price",
 )
+_ORDERINGS = {
+    "none": "in the order of the rows",
+    "fixed": "sorted, with one order of fields for all rows",
+    "greedy": "in groups of rows, each with its own order of fields",
+    "fixed, by DataFusion": "sorted by DataFusion, with one order of fields for all rows",
+}
+"""The order of the prompts, by what the operator noted."""
+_LAYOUTS = {"instruction first": "each begins with the instruction", "fields first": "each begins with the fields"}
+"""The beginning of each prompt, likewise."""
 _TEXT_WIDTH = 100
 _SHOWN_ORDERS = 3
 
@@ -43,7 +52,7 @@ def _call(call: CallFigures, actual: CallFigures | None, costs: ModelCosts) -> s
     if call.model is not None:
         lines.append(f"model: {call.model}")
     if call.notes:
-        lines.append(f"prompts: {', '.join(call.notes.values())}")
+        lines.append(f"prompts: {_ORDERINGS[call.notes['ordering']]}; {_LAYOUTS[call.notes['layout']]}")
     prompts = sum(count for _, count in call.orders)
     for order, count in call.orders[:_SHOWN_ORDERS]:
         lines.append(f"fields in order: {', '.join(order) or 'none'} ({_share(count / prompts)})")

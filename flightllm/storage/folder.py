@@ -159,9 +159,8 @@ class TablesFolder:
             LimitExceededError: the disk is full.
             InternalError: links cannot be made for another reason.
         """
-        folder = self._folder / READING / uuid4().hex
+        folder = self.new_reading()
         with disk_errors():
-            folder.mkdir()
             for index, name in enumerate(names):
                 with suppress(FileNotFoundError):
                     os.link(self.file(name), folder / link_name(index, suffix))

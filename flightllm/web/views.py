@@ -60,7 +60,7 @@ class Views:
         return {**_plain(record.row()), **calls_of(record.row()), "ai_calls": record.call_rows()}
 
     def objects(self, call: WebCall) -> dict[str, Any]:
-        """Return schemas, tables with their columns, indexes, models and prompts that the user may see."""
+        """Return AI functions, and the schemas, tables, indexes, models and prompts that the user can see."""
         catalog = self._database.catalog_of(call.principal)
         tables = [
             {
@@ -75,6 +75,7 @@ class Views:
         return {
             "schemas": list(catalog.schemas()),
             "tables": tables,
+            "functions": [function.name for function in self._database.functions],
             **{name: [_plain(row) for row in self._system(call, name)] for name in _OBJECTS},
         }
 

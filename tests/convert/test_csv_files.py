@@ -55,7 +55,7 @@ def converted(path: Path, content: str | bytes, encoding: str = "utf-8", **optio
     ],
 )
 def test_dialects(tmp_path: Path, content: str, rows: list[dict[str, Any]]) -> None:
-    """Delimiters, quotes, line ends, headers and NULLs are found by looking."""
+    """Delimiters, quotes, line ends, headers and NULLs are found out from the file."""
     assert converted(tmp_path / "t.csv", content)[0].to_pylist() == rows
 
 

@@ -31,7 +31,7 @@ def test_tour_shows_every_query_and_its_cost() -> None:
     output = _demo("fake")
     for number, stop in enumerate(STOPS, 1):
         assert f"{number}. {stop.title.split(':')[0]}" in output
-    assert output.count("model calls for") == output.count("answers are right") == len(STOPS)
+    assert output.count("model calls, as") == output.count("answers are right") == len(STOPS)
     assert re.search(r"^ +times less +│ +\d", output, re.MULTILINE)
     assert "  SELECT m.title" in output
     assert not [line for line in output.splitlines() if line != line.rstrip()]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 import yaml
 from adbc_driver_flightsql import DatabaseOptions
 from adbc_driver_flightsql import dbapi as flight_sql
@@ -60,7 +61,7 @@ def start(volume: Path, config: Path, python: Path = Path(sys.executable)) -> Co
     for line in process.stdout or ():
         printed.append(line)
         if line.startswith("{") and "uri" in (event := json.loads(line)):
-            http = str(event["uri"]).removeprefix("http://")
+            http = str(event["uri"]).partition("://")[2]
         if line.startswith("listening "):
             flight = line.split()[1]
             break
@@ -121,6 +122,21 @@ def test_health(container: Container) -> None:
     assert healthy("", FLIGHTLLM_PORT=port)
     assert not healthy("127.0.0.1:1")
     assert not healthy("", FLIGHTLLM_PORT="1")
+
+
+def test_health_of_an_encrypted_page(tmp_path: Path) -> None:
+    """A server with a page and a certificate is healthy, though the certificate names another host."""
+    trustme.CA().issue_cert("db.example.com").private_key_and_cert_chain_pem.write_to_path(tmp_path / "both.pem")
+    config = on_loopback(tmp_path)
+    named = f'[server]\ntls_certificate = "{tmp_path}/both.pem"\ntls_key = "{tmp_path}/both.pem"\n'
+    config.write_text(config.read_text().replace("[server]\n", named).replace("[http]\n", "[http]\npage = true\n"))
+    started = start(tmp_path, config)
+    try:
+        await_true(lambda: healthy(started.http))
+        with pytest.raises(OSError, match=r"closed|reset|end"):
+            urllib.request.urlopen(f"http://{started.http}/readyz", timeout=30)
+    finally:
+        started.stop()
 
 
 def test_the_dashboard_shows_what_the_server_tells(container: Container) -> None:

@@ -1,6 +1,7 @@
 """The pages of the documentation, read: code blocks, sentences, links and headings."""
 
 import re
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -55,6 +56,17 @@ def _blocks(page: Path) -> Iterator[Block]:
 def statements(block: Block) -> list[str]:
     """Return the statements of an SQL block, which end with a semicolon at the end of a line."""
     return [part for part in re.split(r";\s*(?:\n|\Z)", block.text) if part.strip()]
+
+
+def commands(text: str) -> Iterator[list[str]]:
+    """Yield what follows `flightllm` in each command of a block of `sh`."""
+    for line in text.replace("\\\n", " ").splitlines():
+        words = shlex.split(line, comments=True)
+        ends = [number for number, word in enumerate(words) if word in {"&&", "|", ";"}]
+        for start, end in zip([0, *(at + 1 for at in ends)], [*ends, len(words)], strict=True):
+            command = words[start:end]
+            if command and Path(command[0]).name == "flightllm":
+                yield command[1:]
 
 
 def sentences(page: Path) -> list[str]:

@@ -18,7 +18,7 @@ from flightllm.database import Database
 from flightllm.errors import FlightLLMError
 from flightllm.llm.options import read_options
 from tests.databases import SAMPLES
-from tests.docs.pages import ENGINES, NO_ENGINES, PAGES, ROOT, Block, blocks, statements
+from tests.docs.pages import ENGINES, NO_ENGINES, PAGES, ROOT, Block, blocks, commands, statements
 
 _SEARCHES = re.compile(r"VECTOR INDEX|vector_search|text_search|ai_similarity|ai_embed", re.IGNORECASE)
 
@@ -68,14 +68,14 @@ def test_sql_runs(database: Database, page: Path) -> None:
 def test_commands_are_read(page: Path) -> None:
     """Each `flightllm …` of a page names a command, and options that the command has."""
     for block in blocks(page, "sh"):
-        for arguments in _commands(block.text):
+        for arguments in commands(block.text):
             _read(block, arguments)
 
 
 def test_commands_are_found() -> None:
     """A command is found behind others and under a path; what pip installs is none."""
     text = "pip install 'flightllm[web]'\n.venv/bin/flightllm demo --keep && flightllm tables  # look\n"
-    assert list(_commands(text)) == [["demo", "--keep"], ["tables"]]
+    assert list(commands(text)) == [["demo", "--keep"], ["tables"]]
 
 
 def test_wrong_commands_fail() -> None:
@@ -83,17 +83,6 @@ def test_wrong_commands_fail() -> None:
     block = Block(ROOT / "README.md", 1, "sh", "", runs=True)
     with pytest.raises(pytest.fail.Exception, match="--nope"):
         _read(block, ["serve", "--nope"])
-
-
-def _commands(text: str) -> Iterator[list[str]]:
-    """Yield what follows `flightllm` in each command."""
-    for line in text.replace("\\\n", " ").splitlines():
-        words = shlex.split(line, comments=True)
-        ends = [number for number, word in enumerate(words) if word in {"&&", "|", ";"}]
-        for start, end in zip([0, *(at + 1 for at in ends)], [*ends, len(words)], strict=True):
-            command = words[start:end]
-            if command and Path(command[0]).name == "flightllm":
-                yield command[1:]
 
 
 def _read(block: Block, arguments: list[str]) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from docs import generate, picture
+from docs import generate
 from tests.docs.pages import DOCS, ENGINES, NO_ENGINES, PAGES, README, ROOT, anchors, links, sentences
 
 _MOST_WORDS = 25
@@ -58,12 +58,6 @@ def test_files_that_the_configuration_names_exist(name: str) -> None:
 def test_reference_pages_follow_from_the_code() -> None:
     """`python docs/generate.py` would change no page."""
     assert [path.name for path, text in generate.pages().items() if path.read_text(encoding="utf-8") != text] == []
-
-
-def test_pictures_follow_from_their_script() -> None:
-    """`python docs/picture.py` would change no picture, and makes all."""
-    made = {path.name: path.read_text(encoding="utf-8") for path in picture.FOLDER.glob("*.svg")}
-    assert made == picture.pictures()
 
 
 @pytest.mark.skipif(find_spec("material") is None, reason="mkdocs-material, of the extra 'docs', is not installed")

@@ -110,13 +110,16 @@ def need_vllm() -> None:
 
 
 @contextmanager
-def serving(model: Path, log: Path, *arguments: str) -> Iterator[str]:
-    """Run vLLM's API server until the block ends; yield its base URL. `arguments` are further ones of its command."""
-    with create_server(("127.0.0.1", 0)) as probe:
+def serving(model: Path, log: Path, *arguments: str, name: str = "demo", wanted_port: int = 0) -> Iterator[str]:
+    """Run vLLM's API server until the block ends; yield its base URL. `arguments` are further ones of its command.
+
+    `name` is what the server calls the model. Port 0 is any free one.
+    """
+    with create_server(("127.0.0.1", wanted_port)) as probe:
         port = probe.getsockname()[1]
     command = [
         *(sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model), "--port", str(port)),
-        *("--host", "127.0.0.1", "--served-model-name", "demo", "--enforce-eager", "--dtype", "float32", *arguments),
+        *("--host", "127.0.0.1", "--served-model-name", name, "--enforce-eager", "--dtype", "float32", *arguments),
     ]
     environment = {**os.environ, "VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "1"}
     with log.open("wb") as output, subprocess.Popen(command, stdout=output, stderr=output, env=environment) as server:

@@ -145,7 +145,7 @@ def test_parts(slow: Database, sql: str, parts: int) -> None:
     """Only what is merged runs side by side."""
     query = plan(sql, slow._services, Settings(optimizer=False))
     assert isinstance(query, BatchQuery)
-    assert parallel_parts(query._planned.execution_plan(), query._extracted.calls) == parts
+    assert parallel_parts(query._planned.execution_plan(), query.extracted.calls) == parts
 
 
 def test_too_many_parts(tmp_path: Path) -> None:

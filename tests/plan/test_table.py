@@ -1,5 +1,9 @@
 """Figures as text: aligned, without columns that say nothing."""
 
+from dataclasses import replace
+
+import pytest
+
 from flightllm.llm.cost import Costs, ModelCosts, Prices
 from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, Saving
 from flightllm.plan.table import tables
@@ -21,6 +25,20 @@ def test_columns() -> None:
         assert ("price" in header) is shown
     assert texts["calls of s0"].startswith("f('x', a)\n")
     assert "and 2 other orders of the fields" in texts["calls of s0"]
+
+
+@pytest.mark.parametrize(
+    ("ordering", "layout", "said"),
+    [
+        ("none", "instruction first", "in the order of the rows; each begins with the instruction"),
+        ("fixed", "fields first", "sorted, with one order of fields for all rows; each begins with the fields"),
+    ],
+)
+def test_how_prompts_are_made(ordering: str, layout: str, said: str) -> None:
+    """The order of the prompts and the beginning of each are said in words."""
+    call = replace(CALL, notes={"ordering": ordering, "layout": layout})
+    texts = dict(tables(Explained("operators", "fake", [], Figures(5, (call,)), None), ModelCosts({None: Costs()})))
+    assert f"prompts: {said}" in texts["calls of s0"].splitlines()
 
 
 def test_nothing_tried() -> None:

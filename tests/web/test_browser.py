@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import cast
 
 import pytest
@@ -11,6 +12,7 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.ui import Select
 
 from flightllm.database import Database
 from tests.servers import await_true
@@ -144,6 +146,41 @@ def test_sql(browser: Browser) -> None:
     browser.fill("sql", "SELECT ai_gen('Of {a}?', a) FROM open_t")
     browser.button("Explain").click()
     browser.await_text("ai operator")
+
+
+def test_names_are_completed(browser: Browser) -> None:
+    """Tab completes a column, a click writes a table's name, and an earlier statement comes back in full."""
+    browser.sign_in("root")
+    browser.await_text("open_t")
+    browser.fill("sql", "SELECT open_t.a FROM op")
+    await_true(lambda: [item.text for item in browser.all("#choices li")] == ["open_t\ntable"])
+    browser.driver.switch_to.active_element.send_keys(Keys.TAB, " WHERE a < 3", Keys.CONTROL, Keys.ENTER)
+    browser.await_text("2 rows")
+    assert [part.text for part in browser.all(".colours .keyword")] == ["SELECT", "FROM", "WHERE"]
+    next(one for one in browser.all(".names summary") if one.text == "open_t").click()
+    browser.fill("sql", "")
+    next(one for one in browser.all(".names button") if one.text == "b").click()
+    assert browser.all("#sql")[0].get_attribute("value") == "b"
+    earlier = Select(browser.all("#history")[0])
+    await_true(lambda: "SELECT open_t.a FROM open_t WHERE a < 3" in [option.text for option in earlier.options])
+    earlier.select_by_visible_text("SELECT open_t.a FROM open_t WHERE a < 3")
+    await_true(lambda: browser.all("#sql")[0].get_attribute("value") == "SELECT open_t.a FROM open_t WHERE a < 3")
+
+
+def test_bars_and_csv(browser: Browser, tmp_path: Path) -> None:
+    """A result of labels and numbers is drawn as bars, and its rows are written to a CSV file."""
+    browser.driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    browser.sign_in("root")
+    browser.run("SELECT * FROM (VALUES ('say \"a\"', 4), ('', -2), (NULL, NULL)) AS made(label, n)")
+    browser.await_text("3 rows")
+    browser.button("Chart").click()
+    widths = [bar.get_attribute("style") for bar in browser.driver.find_elements(By.CSS_SELECTOR, ".bars .bar")]
+    assert [style.replace(" ", "") for style in widths if style] == ["width:100%;", "width:50%;", "width:0px;"]
+    browser.button("Download CSV").click()
+    await_true((tmp_path / "result.csv").exists)
+    assert (tmp_path / "result.csv").read_bytes() == b'label,n\r\n"say ""a""",4\r\n"",-2\r\n,\r\n'
+    browser.run("CREATE OR REPLACE TABLE made AS SELECT 1 AS x")
+    assert not [button for button in browser.all("button") if button.text in {"Chart", "Download CSV"}]
 
 
 def test_a_slow_query(browser: Browser, database: Database) -> None:

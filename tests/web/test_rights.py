@@ -41,6 +41,7 @@ def test_objects(visit: Callable[[str], Visitor], who: str) -> None:
     names = {name for name in tables if name.endswith("_t")}
     assert names == ({"open_t", "shut_t"} if who == "root" else {"open_t"})
     assert [(c["name"], c["type"]) for c in tables["open_t"]["columns"]] == [("a", "int64"), ("b", "string")]
+    assert {"ai_gen", "ai_filter"} <= set(found["functions"])
     made = [row["name"] for kind in ("models", "prompts") for row in found[kind] if row["name"].startswith("shut")]
     assert made == (["shut_m", "shut_p"] if who == "root" else [])
 

@@ -1,5 +1,6 @@
 // Rows of a result.
 
+import { bars, canBeBars } from "./chart.js";
 import { h, replace, table } from "./dom.js";
 
 const LONG = 120;
@@ -33,16 +34,53 @@ function cell(text, column) {
     onclick: () => showAll(column, text) }, short));
 }
 
+// Write a value as CSV reads it; NULL is nothing, and an empty text is two quotes.
+function quoted(text) {
+  if (text === null) return "";
+  return text === "" || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+}
+
+function download(name, text) {
+  const link = h("a", { href: URL.createObjectURL(new Blob([text], { type: "text/csv" })), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+}
+
 export class Grid {
   constructor() {
-    this.element = h("div", { class: "result" });
+    this.chart = h("button", { type: "button", "aria-pressed": "false", onclick: () => this.turn() }, "Chart");
+    this.csv = h("button", { type: "button", onclick: () => this.save() }, "Download CSV");
+    this.tools = h("p", { class: "actions", hidden: true }, this.chart, this.csv);
+    this.shown = h("div", { class: "result" });
+    this.element = h("div", {}, this.tools, this.shown);
     this.clear();
   }
 
   clear() {
     this.columns = [];
-    this.rows = 0;
-    replace(this.element);
+    this.rows = [];
+    this.isPlan = false;
+    this.table = null;
+    this.tools.hidden = true;
+    this.chart.setAttribute("aria-pressed", "false");
+    replace(this.shown);
+  }
+
+  // Offer what can be done with all the rows.
+  end() {
+    this.tools.hidden = this.isPlan || !this.columns.length;
+    this.chart.hidden = !canBeBars(this.columns, this.rows);
+  }
+
+  turn() {
+    const asBars = this.chart.getAttribute("aria-pressed") === "false";
+    this.chart.setAttribute("aria-pressed", String(asBars));
+    replace(this.shown, asBars ? bars(this.columns, this.rows) : this.table);
+  }
+
+  save() {
+    const lines = [this.columns.map((column) => column.name), ...this.rows].map((row) => row.map(quoted).join(","));
+    download("result.csv", `${lines.join("\r\n")}\r\n`);
   }
 
   setColumns(columns) {
@@ -58,17 +96,18 @@ export class Grid {
       if (at) head.title = columns[at - 1].type;
       else head.append(h("span", { class: "hidden" }, "Row"));
     });
-    replace(this.element, shown);
+    this.table = shown;
+    replace(this.shown, shown);
   }
 
   add(rows) {
     if (this.isPlan) {
-      for (const [title, text] of rows) this.element.append(h("h3", {}, title ?? ""), h("pre", { tabindex: "0" }, text ?? ""));
+      for (const [title, text] of rows) this.shown.append(h("h3", {}, title ?? ""), h("pre", { tabindex: "0" }, text ?? ""));
       return;
     }
     const made = rows.map((row) => {
-      this.rows += 1;
-      return h("tr", {}, h("td", { class: "number at" }, String(this.rows)), row.map((text, at) => cell(text, this.columns[at])));
+      this.rows.push(row);
+      return h("tr", {}, h("td", { class: "number at" }, String(this.rows.length)), row.map((text, at) => cell(text, this.columns[at])));
     });
     this.body.append(...made);
   }

@@ -1,22 +1,27 @@
 // The SQL box.
 
-import { run } from "./api.js";
-import { h, setText } from "./dom.js";
-import { count, seconds } from "./format.js";
+import { get, run } from "./api.js";
+import { h, replace, setText } from "./dom.js";
+import { Editor } from "./editor.js";
+import { count, oneLine, seconds } from "./format.js";
 import { Grid } from "./grid.js";
+import { Names } from "./names.js";
 
 let box = null;
+let pending = null;
 
 function explained(sql) {
   return /^\s*EXPLAIN\b/i.test(sql) ? sql : `EXPLAIN ${sql}`;
 }
 
 class Box {
-  constructor() {
+  constructor(me) {
+    this.me = me;
     this.grid = new Grid();
     this.abort = null;
-    this.text = h("textarea", { id: "sql", rows: "7", spellcheck: "false", autocapitalize: "off", autocomplete: "off",
-      "aria-describedby": "sql-hint", onkeydown: (event) => this.key(event) });
+    this.text = new Editor(() => this.start(this.text.value));
+    this.names = new Names(this.text);
+    this.history = h("select", { id: "history", onchange: () => this.recall() });
     this.most = h("select", { id: "most" }, ["100", "1000", "10000"].map((rows) =>
       h("option", { value: rows, selected: rows === "1000" }, count(Number(rows)))));
     this.go = h("button", { type: "submit", class: "main" }, "Run");
@@ -30,19 +35,32 @@ class Box {
       event.preventDefault();
       this.start(this.text.value);
     } },
-      h("label", { for: "sql" }, "Statement"), this.text,
+      h("label", { for: "sql" }, "Statement"), this.text.element,
       h("div", { class: "actions" }, this.go, this.explain, this.stop,
         h("span", { class: "pair" }, h("label", { for: "most" }, "Rows shown"), this.most),
-        h("span", { id: "sql-hint", class: "hint" }, "Ctrl+Enter runs it. SET holds until you sign out.")));
-    this.element = h("div", {}, h("h1", { tabindex: "-1" }, "SQL"), form,
-      h("p", { class: "line" }, this.status, this.bar, this.link), this.error, this.grid.element);
+        h("span", { class: "pair" }, h("label", { for: "history" }, "Earlier"), this.history)),
+      h("p", { id: "sql-hint", class: "hint" },
+        "Ctrl+Enter runs it, Ctrl+Space and Tab complete a name. SET holds until you sign out."));
+    const box = h("div", { class: "box" }, form, h("p", { class: "line" }, this.status, this.bar, this.link), this.error,
+      this.grid.element);
+    this.element = h("div", {}, h("h1", { tabindex: "-1" }, "SQL"), h("div", { class: "beside" }, this.names.element, box));
   }
 
-  key(event) {
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
-      event.preventDefault();
-      this.start(this.text.value);
-    }
+  // List the user's last statements, each once.
+  async remember() {
+    const found = await get("/api/queries").catch(() => ({ running: [], ended: [] }));
+    const own = [...found.running, ...found.ended].filter((query) => query.user === this.me.user);
+    const last = [...new Map(own.map((query) => [query.sql, query]).reverse()).values()].reverse().slice(0, 50);
+    const shown = last.map((query) => h("option", { value: query.query_id }, oneLine(query.sql).slice(0, 80)));
+    replace(this.history, h("option", { value: "" }, "statements …"), shown);
+  }
+
+  async recall() {
+    if (!this.history.value) return;
+    const found = await get(`/api/queries/${this.history.value}`).catch(() => null);
+    if (found) this.text.value = found.sql;
+    this.history.value = "";
+    this.text.text.focus();
   }
 
   async start(sql) {
@@ -64,6 +82,14 @@ class Box {
     }
     this.abort = null;
     this.busy(false);
+    this.grid.end();
+    this.refresh();
+  }
+
+  // Ask the server what a statement, also another's, can have changed.
+  refresh() {
+    this.names.refresh();
+    this.remember();
   }
 
   busy(is) {
@@ -112,14 +138,16 @@ class Box {
   }
 }
 
-export function show(main) {
-  box ??= new Box();
+export function show(main, _found, context) {
+  if (box?.me.user !== context.me.user) box = new Box(context.me); // another user sees nothing of the one before
+  if (pending !== null) box.text.value = pending;
+  pending = null;
   main.replaceChildren(box.element);
+  box.refresh();
   return () => {};
 }
 
 // Put a text into the box, for another page.
 export function put(sql) {
-  box ??= new Box();
-  box.text.value = sql;
+  pending = sql;
 }

@@ -1,0 +1,34 @@
+"""The folders of the code that a query passes, and those that give the rows."""
+
+from itertools import pairwise
+from typing import Final
+
+from docs.pictures.drawing import EDGE, WIDTH, Box, arrow, picture
+
+_PATH: Final = (
+    ("flight", "speaks with clients"),
+    ("sql", "finds the AI calls"),
+    ("plan, rewrite", "place the calls"),
+    ("operators", "run the calls"),
+    ("llm", "asks the engine"),
+)
+"""In the order in which a query passes them."""
+_SIDE: Final = (("catalog, storage", "hold the tables"), ("vector", "holds the indexes"))
+_HEIGHT, _GAP, _WIDE = 62, 28, 210
+
+
+def draw() -> str:
+    """Draw the picture."""
+    boxes = [Box(EDGE, EDGE + row * (_HEIGHT + _GAP), _WIDE, _HEIGHT) for row in range(len(_PATH))]
+    parts = [part for box, (name, does) in zip(boxes, _PATH, strict=True) for part in box.titled(name, (does,))]
+    for before, box in pairwise(boxes):
+        parts.extend(arrow((before.centre, before.bottom + 2), (box.centre, box.top - 2)))
+    operators = boxes[3]
+    for number, (name, does) in enumerate(_SIDE):
+        row = boxes[2 + 2 * number]
+        side = Box(WIDTH - EDGE - _WIDE, row.top, _WIDE, _HEIGHT)
+        parts.extend(side.titled(name, (does,)))
+        end = operators.middle - 8 + 16 * number
+        edge = side.top if number else side.bottom
+        parts.extend(arrow((side.centre, edge), (side.centre, end), (operators.right + 2, end)))
+    return picture("The folders that a query passes", WIDTH, boxes[-1].bottom + EDGE, parts)

@@ -1,0 +1,53 @@
+// The tables and columns that the user may see, beside the SQL box: a click writes a name.
+
+import { get } from "./api.js";
+import { h, replace } from "./dom.js";
+
+// Return a name as SQL reads it: in quotes where it is not all lower case.
+function written(name) {
+  return /^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
+}
+
+export class Names {
+  constructor(editor) {
+    this.editor = editor;
+    this.list = h("div", {});
+    this.element = h("aside", { class: "names", "aria-label": "Tables" }, h("h2", {}, "Tables"), this.list);
+  }
+
+  // Ask the server again, as a statement can have changed what there is.
+  async refresh() {
+    let found;
+    try {
+      found = await get("/api/objects");
+    } catch {
+      return; // those that were shown stay
+    }
+    const tables = found.tables.filter((table) => table.type !== "SYSTEM TABLE");
+    const name = (table) => (table.schema === "public" ? written(table.name) : `${table.schema}.${written(table.name)}`);
+    const text = JSON.stringify([tables, found.functions]);
+    if (text === this.shown) return;
+    this.shown = text;
+    this.editor.names = [
+      ...tables.flatMap((table) => table.columns.map((column) =>
+        [written(column.name), `${column.type}, column of ${table.name}`, table.name.toLowerCase()])),
+      ...tables.map((table) => [name(table), table.type === "VIEW" ? "view" : "table"]),
+      ...found.functions.map((one) => [`${one}(`, "AI function"]),
+    ];
+    const open = new Set([...this.list.querySelectorAll("details[open]")].map((one) => one.dataset.name));
+    replace(this.list, tables.length ? tables.map((table) => this.table(table, name(table), open)) : h("p", { class: "hint" },
+      "No tables yet. CREATE EXTERNAL TABLE, or start the server with a file."));
+  }
+
+  table(table, name, open) {
+    const columns = table.columns.map((column) => h("li", {}, this.writes(written(column.name), column.name),
+      h("span", { class: "hint" }, column.type)));
+    const details = h("details", { "data-name": name, open: open.has(name) },
+      h("summary", {}, h("span", {}, name)), h("ul", {}, h("li", {}, this.writes(name, "write this name")), columns));
+    return details;
+  }
+
+  writes(text, label) {
+    return h("button", { type: "button", class: "cell", onclick: () => this.editor.insert(text) }, label);
+  }
+}
