@@ -546,7 +546,7 @@ def _plan(statement: Statement, services: Services, settings: Settings) -> Query
         return ShowQuery(settings.show(statement.key or "all"))
     if statement.explained is not None:
         return explain_change(statement, statement.explained, services, settings)
-    query: Query = plan(statement.query or statement.text, services, settings, names=statement.names)
+    query = plan(statement.query or statement.text, services, settings, names=statement.names)
     if statement.summarized and statement.query is not None:
         columns = query.schema
         query = plan(summary(statement.query, columns), services, settings)

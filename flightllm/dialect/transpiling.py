@@ -222,8 +222,8 @@ def _name_pivots(tree: "exp.Expr", dialect: str) -> None:
     from sqlglot import exp
 
     for found in tree.find_all(exp.Pivot):
-        names, aggregates, fields = found.args.get("columns"), found.expressions, found.args.get("fields")
-        if not names or found.args.get("unpivot") or len(fields or ()) != 1:
+        names, aggregates, fields = found.args.get("columns"), found.expressions, found.args.get("fields") or []
+        if not names or found.args.get("unpivot") or len(fields) != 1:
             continue
         if len(aggregates) > 1:
             if dialect == "bigquery":
