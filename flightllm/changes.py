@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from flightllm.catalog import IngestMode
 from flightllm.catalog.scope import check_policy
-from flightllm.errors import CancelledError, InternalError, UnsupportedError
+from flightllm.errors import CancelledError, FlightLLMError, InternalError, UnsupportedError
 from flightllm.functions import FunctionRegistry
 from flightllm.granting import check_there
 from flightllm.indexing import change_index, drop_indexes
@@ -77,6 +77,7 @@ def _changed(
             with closing(_rows(query.run(record), record)) as rows:
                 return catalog.insert(statement, query.schema, rows)
         case "create_view" if _is_ai_view(statement.query or "", services, settings):
+            statement = _with_names(statement, services, settings)
             catalog.create_ai_view(statement, plan(statement.query or "", services, settings).schema)
             return -1
         case "create_index" | "refresh_index" | "drop_index":
@@ -84,6 +85,8 @@ def _changed(
         case "create_model" | "drop_model" | "create_prompt" | "drop_prompt":
             return change_object(statement, services)
         case _:
+            if statement.kind == "create_view":
+                statement = _with_names(statement, services, settings)
             affected = catalog.execute(statement, partial(services.loop.stream, cancelled=record.cancelled.is_set))
             drop_indexes(statement, services)
             return affected
@@ -162,13 +165,25 @@ def _is_ai_view(query: str, services: Services, settings: Settings) -> bool:
     return any(map(functions.get, called)) or uses_ai(query, services, settings)
 
 
+def _with_names(statement: Statement, services: Services, settings: Settings) -> Statement:
+    """Return a CREATE VIEW that names its columns as its query would show them, where no star makes others later."""
+    if statement.columns or not statement.names.fixed:
+        return statement
+    try:
+        given = plan(statement.query or "", services, settings).schema.names
+    except FlightLLMError:  # making the view says what is wrong
+        return statement
+    names = statement.names.shown(given)
+    return statement if names == given or len(set(names)) < len(names) else replace(statement, columns=tuple(names))
+
+
 def _create_table_as(statement: Statement, record: QueryRecord, services: Services, settings: Settings) -> int:
     if statement.target is None:
         raise InternalError("CREATE TABLE AS without a target")
     if not services.catalog.check_create(statement):
         return 0
     mode: IngestMode = "replace" if statement.or_replace else "create"
-    query = plan(statement.query or "", services, settings)
+    query = plan(statement.query or "", services, settings, names=statement.names)
     with closing(_rows(query.run(record), record)) as rows:
         return services.catalog.ingest(statement.target, query.schema, rows, mode)
 

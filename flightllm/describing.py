@@ -19,6 +19,7 @@ from flightllm.services import Services
 from flightllm.sql.calls import Extracted
 from flightllm.sql.classify import classify
 from flightllm.sql.literals import literal
+from flightllm.sql.output_names import NO_NAMES, OutputNames
 from flightllm.sql.parameters import bind, numbered, parameter_names, with_parameters
 from flightllm.sql.statement import Statement
 
@@ -63,11 +64,15 @@ class Description:
 
 
 def describe(
-    sql: str, services: Services, schema_of: Callable[[Statement], pa.Schema], row: pa.RecordBatch | None = None
+    sql: str,
+    services: Services,
+    schema_of: Callable[[Statement], pa.Schema],
+    row: pa.RecordBatch | None = None,
+    outputs: OutputNames = NO_NAMES,
 ) -> Description:
     """Describe a statement, by the values of `row` for its parameters, or by some that stand in for them.
 
-    `schema_of` plans a statement whose parameters are bound.
+    `schema_of` plans a statement whose parameters are bound. `outputs` are the names of its columns as it was sent.
 
     Raises:
         FlightLLMError: the statement is wrong.
@@ -90,6 +95,7 @@ def describe(
             others, names = _inferred(numbered(sql, intervals), services)
             parameters = _parameters(wanted, {**types, **others, **intervals})
     if len(names) == len(schema):
+        names = tuple(outputs.shown(names))
         schema = pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
     return Description(schema, is_update=False, parameters=parameters)
 
@@ -234,5 +240,5 @@ def _planned(
     register_parameters(context, asked)
     register_stubs(context, extracted.calls)
     frame = frame_of(context, extracted)
-    names = shown_names(frame, extracted) if statement.kind == "query" else []
+    names = shown_names(frame, extracted) if statement.kind == "query" and not statement.summarized else []
     return frame.logical_plan(), context, tuple(names)

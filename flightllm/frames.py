@@ -261,8 +261,9 @@ def shown(context: SessionContext, planned: DataFrame, extracted: Extracted) -> 
 
 
 def shown_names(planned: DataFrame, extracted: Extracted) -> list[str]:
-    """Return the names of a query's columns, with AI calls as they are written."""
-    return duplicates.shown_names([extracted.display_name(name) for name in planned.schema().names])
+    """Return the names of a query's columns, with expressions as they are written."""
+    names = duplicates.shown_names([extracted.display_name(name) for name in planned.schema().names])
+    return extracted.names.shown(names)
 
 
 def named(batches: Batches, schema: pa.Schema) -> Batches:

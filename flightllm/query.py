@@ -57,6 +57,7 @@ from flightllm.settings import Settings
 from flightllm.spending import AskingQuery, real_backings
 from flightllm.sql.calls import Extracted
 from flightllm.sql.guard import check_sql
+from flightllm.sql.output_names import NO_NAMES, OutputNames
 from flightllm.sql.semantic_joins import Pairs, SemanticJoin, replace_semantic_joins
 from flightllm.sql.table_functions import TableCall, replace_table_functions
 from flightllm.sql.unique_names import SAME_NAME, with_unique_names
@@ -96,10 +97,12 @@ def plan(
     services: Services,
     settings: Settings,
     tables: Mapping[str, pa.Table | NumberedTable] = MappingProxyType({}),
+    *,
+    names: OutputNames = NO_NAMES,
 ) -> "PlainQuery | BatchQuery | StagedQuery":
     """Plan one SELECT, SHOW or DESCRIBE text whose parameters are bound.
 
-    `tables` are some that are this query's alone, by names in `SEARCH_CATALOG`.
+    `tables` are some that are this query's alone, by names in `SEARCH_CATALOG`. `names` are those of its columns.
 
     Raises:
         SqlError: the text cannot be planned; an `AICallError` where an AI call in it is wrong.
@@ -113,7 +116,7 @@ def plan(
     if services.functions.may_be_in(text):
         text, found, searched = _searched(text, services, settings)
         extracted = replace(extract(text, services, {**tables, **found}), searched=searched)
-    return plan_extracted(extracted, services, settings)
+    return plan_extracted(replace(extracted, names=names), services, settings)
 
 
 def plan_rows(sql: str, services: Services, settings: Settings) -> "PlainQuery | BatchQuery | StagedQuery":

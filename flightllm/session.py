@@ -19,6 +19,7 @@ from flightllm.changes import bound_texts, change, check, explain_change
 from flightllm.client_plans import plan_substrait
 from flightllm.describing import Description, describe
 from flightllm.dialect.duplicates import without_marks
+from flightllm.dialect.output_names import output_names
 from flightllm.error_places import explain_error
 from flightllm.errors import CancelledError, FlightLLMError, NotFoundError, SqlError, UnsupportedError
 from flightllm.kept_plans import Circumstances, KeptPlan, keep
@@ -41,6 +42,7 @@ from flightllm.sql.parameters import bind
 from flightllm.sql.statement import Statement
 from flightllm.stops import stopped
 from flightllm.storage.readers import Reader
+from flightllm.summarizing import SummarizeQuery, summary
 from flightllm.system import QueryLog
 from flightllm.transactions import Transactions
 
@@ -203,6 +205,7 @@ class Session:
 
     def _described(self, sql: str, parameters: pa.RecordBatch | None = None) -> Description:
         check_sql(sql, self._all.config.limits)
+        names = output_names(sql)
         sql = self._read(sql, self._settings)
         bound = sql if parameters is None else bind(sql, parameters)
         if bound != sql:
@@ -215,13 +218,13 @@ class Session:
             def schema_of(statement: Statement) -> pa.Schema:
                 if statement.is_update:
                     return self._check(statement, services)
-                query = _plan(statement, services, circumstances.settings)
+                query = _plan(replace(statement, names=names), services, circumstances.settings)
                 kept = keep(query, statement, services, circumstances, reader)
                 plans[:] = [kept] if kept is not None else []
                 return query.schema
 
             try:
-                found = describe(sql, services, schema_of, parameters)
+                found = describe(sql, services, schema_of, parameters, names)
                 if plans and parameters is None and not len(found.parameters):
                     keeps, found = True, replace(found, plan=plans[0])
                 return found
@@ -274,7 +277,7 @@ class Session:
             bound = read if no_rows else bind(read, parameters)
             if bound != read:
                 check_bound(bound, limits)
-            statement = classify(bound)
+            statement = replace(classify(bound), names=output_names(sql))
             if statement.is_update:
                 kind = statement.kind.replace("_", " ").upper()
                 if statement.returning:
@@ -414,7 +417,7 @@ class Session:
     ) -> Changed:
         if bound != sql:
             check_bound(bound, self._all.config.limits)
-        statement = classify(bound)
+        statement = replace(classify(bound), names=output_names(sql))
         match statement.kind:
             case "set":
                 self._settings = self._settings.with_values({statement.key or "": statement.value or ""})
@@ -543,7 +546,12 @@ def _plan(statement: Statement, services: Services, settings: Settings) -> Query
         return ShowQuery(settings.show(statement.key or "all"))
     if statement.explained is not None:
         return explain_change(statement, statement.explained, services, settings)
-    query = plan(statement.query or statement.text, services, settings)
+    query = plan(statement.query or statement.text, services, settings, names=statement.names)
+    if statement.summarized and statement.query is not None:
+        columns = query.schema
+        query = plan(summary(statement.query, columns), services, settings)
+        if statement.kind == "query":
+            return SummarizeQuery(query, columns)
     if statement.kind == "query" and statement.target is not None:
         return DescribeQuery(query, _keys(statement.target, services.catalog))
     return ExplainQuery(query, statement) if statement.kind == "explain" else query

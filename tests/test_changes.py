@@ -209,10 +209,10 @@ def test_stand_ins(session: Session, monkeypatch: pytest.MonkeyPatch, sql: str, 
     """A statement that is wrong whatever its parameters are is given up soon; any that can be planned is found."""
     count = 0
 
-    def counted(*arguments: Any) -> Any:
+    def counted(*arguments: Any, **options: Any) -> Any:
         nonlocal count
         count += 1
-        return plan(*arguments)
+        return plan(*arguments, **options)
 
     monkeypatch.setattr("flightllm.session.plan", counted)
     if plans is None:

@@ -130,9 +130,9 @@ def test_many_parameters_as_columns(session: Session) -> None:
 def test_columns_are_named_for_any_value(session: Session) -> None:
     """A column computed from a parameter is not named after a stand-in for its value."""
     schema = session.describe("SELECT ? + 1, a, ai_gen(?, b) FROM t").schema
-    assert schema.names == ["$1 + Int64(1)", "a", "ai_gen($2, b)"]
+    assert schema.names == ["$1 + 1", "a", "ai_gen($2, b)"]
     assert schema.types == [pa.int64(), INT, TEXT]
-    assert session.describe("SELECT ? + ts, d + ? FROM t").schema == pa.schema([("$1 + t.ts", WHEN), ("t.d + $2", DAY)])
+    assert session.describe("SELECT ? + ts, d + ? FROM t").schema == pa.schema([("$1 + ts", WHEN), ("d + $2", DAY)])
 
 
 def test_columns_of_any_type(session: Session) -> None:
@@ -145,9 +145,9 @@ def test_columns_of_any_type(session: Session) -> None:
     ("sql", "value", "name", "kind"),
     [
         ("SELECT ? AS x", 1, "x", pa.int64()),
-        ("SELECT a + ? FROM t", 1, "t.a + $1", pa.int64()),
-        ("SELECT coalesce(a, ?) FROM t", 1, "coalesce(t.a,$1)", pa.int64()),
-        ("SELECT x + ? FROM t", 1, "t.x + $1", pa.decimal128(23, 2)),
+        ("SELECT a + ? FROM t", 1, "a + $1", pa.int64()),
+        ("SELECT coalesce(a, ?) FROM t", 1, "coalesce(a, $1)", pa.int64()),
+        ("SELECT x + ? FROM t", 1, "x + $1", pa.decimal128(23, 2)),
         ("SELECT upper(?)", "x", "upper($1)", TEXT),
         ("SELECT ai_gen('Why?', b), ? AS g FROM t", 1.5, "g", pa.float64()),
     ],

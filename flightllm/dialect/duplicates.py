@@ -16,7 +16,7 @@ _SHOWN = re.compile(rf"{_MARK}\d*{_MARK}")
 _NO_ALIAS = ("end", "null", "true", "false", "precision", "varying", "unsigned", "zone", *EXPRESSION_FOLLOWS)
 _NO_ALIAS_AFTER = ("zone", "collate", "time", *EXPRESSION_FOLLOWS)
 """Words of expressions and types, which no alias follows or is."""
-_STATEMENTS = ("select", "with", "explain", "insert")
+_STATEMENTS = ("select", "with", "explain", "insert", "summarize")
 
 
 def duplicates(source: Source) -> Iterator[Edit]:
@@ -25,7 +25,7 @@ def duplicates(source: Source) -> Iterator[Edit]:
         return
     for select in source.selects:
         if len(select.items) > 1:
-            yield from _renamed(source, [_read(source, first, last) for first, last in select.items])
+            yield from _renamed(source, [read_item(source, first, last) for first, last in select.items])
 
 
 def with_equal_calls_apart(written: str, stubbed: str) -> str:
@@ -37,7 +37,7 @@ def with_equal_calls_apart(written: str, stubbed: str) -> str:
     before, after = Parsed(written), Parsed(stubbed)
     edits = list[Edit]()
     for was, select in zip(before.selects, after.selects, strict=False):
-        items = [_read(after, first, last) for first, last in select.items]
+        items = [read_item(after, first, last) for first, last in select.items]
         if len(was.items) != len(items):
             return stubbed
         for place, item in enumerate(items):
@@ -66,7 +66,7 @@ def without_marks(text: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Item:
+class SelectItem:
     """An item of a SELECT: tokens, and what its column is called where the text tells."""
 
     first: int
@@ -82,11 +82,12 @@ class _Item:
     """The same for items that are written in the same way."""
 
 
-def _read(source: Parsed, first: int, last: int) -> _Item:
+def read_item(source: Parsed, first: int, last: int) -> SelectItem:
+    """Read an item of a SELECT from its tokens."""
     tokens = source.tokens[first:last]
     column = _dotted(tokens)
     if tokens[-1].is_symbol("*") and (len(tokens) == 1 or tokens[-2].is_symbol(".")):
-        return _Item(first, last, None, None, (), _dotted(tokens[:-2]), ())
+        return SelectItem(first, last, None, None, (), _dotted(tokens[:-2]), ())
     alias = None
     if len(tokens) > 1 and not column and identifier(tokens[-1]) is not None:
         before = tokens[-2]
@@ -96,7 +97,7 @@ def _read(source: Parsed, first: int, last: int) -> _Item:
         alias = last - 1 if implicit or before.is_word("as") else None
     folded = tuple((identifier(t) or t.text) if t.kind is not Kind.STRING else (t.text,) for t in tokens)
     name = identifier(source.tokens[alias]) if alias is not None else (column[-1] if column else None)
-    return _Item(first, last, alias, name, column, None, folded)
+    return SelectItem(first, last, alias, name, column, None, folded)
 
 
 def _dotted(tokens: Sequence[Token]) -> tuple[str, ...]:
@@ -106,7 +107,7 @@ def _dotted(tokens: Sequence[Token]) -> tuple[str, ...]:
     return tuple(name or "" for name in names) if len(tokens) % 2 and dotted and None not in names else ()
 
 
-def _renamed(source: Source, items: Sequence[_Item]) -> Iterator[Edit]:
+def _renamed(source: Source, items: Sequence[SelectItem]) -> Iterator[Edit]:
     for place, item in enumerate(items):
         if item.star is not None:
             continue
@@ -126,7 +127,7 @@ def _renamed(source: Source, items: Sequence[_Item]) -> Iterator[Edit]:
             yield Edit(end, end, f" AS {name}")
 
 
-def _is_same(one: _Item, other: _Item) -> bool:
+def _is_same(one: SelectItem, other: SelectItem) -> bool:
     """Tell whether DataFusion would take two items for columns of one name; parameters get values of their own."""
     if one.star is not None:
         return False
@@ -138,7 +139,7 @@ def _is_same(one: _Item, other: _Item) -> bool:
     return one.text == other.text and "?" not in one.text and not any(str(part)[:1] == "$" for part in one.text)
 
 
-def _covers(source: Source, star: _Item, item: _Item) -> bool:
+def _covers(source: Source, star: SelectItem, item: SelectItem) -> bool:
     """Tell whether a star has the column that an item is."""
     if star.star is None:
         return False

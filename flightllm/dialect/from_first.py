@@ -30,10 +30,23 @@ def from_first(source: Source) -> Iterator[Edit]:
 def _begins(source: Source, index: int) -> bool:
     """Tell whether a query begins at a token, not a list in parentheses such as that of `trim(FROM a)`."""
     first = index == 0 or (source.is_word(0, "explain") and source.is_word(index - 1, "explain", "analyze", "verbose"))
-    opened = source.is_symbol(index - 1, "(") and (index == 1 or source.is_word(index - 2, "from", "join", "as", "in"))
+    first = first or (index < 5 and source.is_word(index - 1, "summarize"))
+    opened = source.is_symbol(index - 1, "(") and (
+        index == 1 or source.is_word(index - 2, "from", "join", "as", "in", "summarize")
+    )
     joined = source.is_word(index - 1, *_SETS, "all") and source.is_word(index - 2, *_SETS)
     alone = source.is_word(index - 1, *_SETS) and not source.is_word(index - 2, "distinct")
-    return first or opened or joined or alone or _follows_with(source, index)
+    return first or opened or joined or alone or _makes(source, index) or _follows_with(source, index)
+
+
+def _makes(source: Source, index: int) -> bool:
+    """Tell whether a table or view is made of the query at a token, or rows are added by it."""
+    before = range(index)
+    if any(source.is_word(at, "select", "values", "with", "from") for at in before):
+        return False
+    if source.is_word(0, "create"):
+        return source.is_word(index - 1, "as")
+    return source.is_word(0, "insert") and source.is_word(1, "into") and index > 2
 
 
 def _follows_with(source: Source, index: int) -> bool:

@@ -12,7 +12,9 @@ from flightllm.sql.arguments import split_arguments
 from flightllm.sql.literals import text_literal
 from flightllm.sql.tokens import Kind, position
 
-_STATEMENTS = ("select", "with", "values", "explain", "insert", "update", "delete", "merge", "from", "create")
+_STATEMENTS = (
+    *("select", "with", "values", "explain", "insert", "update", "delete", "merge", "from", "create", "summarize"),
+)
 
 
 @dataclass(frozen=True, slots=True)

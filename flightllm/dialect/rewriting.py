@@ -10,22 +10,28 @@ from flightllm.dialect.functions import functions
 from flightllm.dialect.identity import identity
 from flightllm.dialect.json_operators import json_operators
 from flightllm.dialect.national_texts import national_texts
+from flightllm.dialect.pivot import pivot
 from flightllm.dialect.place import Place
 from flightllm.dialect.show import show
 from flightllm.dialect.source import Source
 from flightllm.dialect.stars import stars
+from flightllm.dialect.summarize import summarize
 from flightllm.dialect.table_names import table_names
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.timestamps import timestamps
 from flightllm.dialect.top import top
 from flightllm.dialect.types import types
+from flightllm.dialect.unpivot import unpivot
 from flightllm.dialect.vendor_calls import vendor_calls
 
 DEFAULT = "default"
 """The dialect of this server."""
 Rule = Callable[[Source], Iterable[Edit]]
 RULES: tuple[Rule, ...] = (
+    summarize,
     from_first,
+    pivot,
+    unpivot,
     vendor_calls,
     functions,
     json_operators,

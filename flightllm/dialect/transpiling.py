@@ -29,7 +29,8 @@ _FIRST_MATCHES = {"duckdb": 0, "spark": 1, "databricks": 1}
 """By dialect: the group that `regexp_extract` takes unless it is told."""
 _JOINED_CLOSELY = ("snowflake", "databricks", "spark")
 """Whose LISTAGG puts nothing between texts unless it is told."""
-_EXPLAIN = re.compile(r"\s*explain\s+(?:analyze\s+)?(?:verbose\s+)?", re.IGNORECASE)
+_BEFORE = re.compile(r"\s*(?:explain\s+(?:analyze\s+)?(?:verbose\s+)?)?(?:summarize\s+)?", re.IGNORECASE)
+"""Words of ours before a query, which sqlglot does not read."""
 _SIGN = "\ufdd2"
 """Begins what stands for a text literal while sqlglot reads, and ends it; twice or more where a text has it."""
 
@@ -41,8 +42,8 @@ def transpile(sql: str, dialect: str, place: Place) -> Rewritten:
         SqlError: the text is none of this dialect; says where.
         UnsupportedError: a part of it has no counterpart.
     """
-    explained = _EXPLAIN.match(sql)
-    head = explained.end() if explained else 0
+    before = _BEFORE.match(sql)
+    head = before.end() if before else 0
     plain = _with_plain_texts(sql, head, dialect)
     source = Source(plain.text, place)
     start = _start(source)
@@ -62,9 +63,9 @@ def transpile(sql: str, dialect: str, place: Place) -> Rewritten:
 
 
 def _start(source: Source) -> int | None:
-    """Return the token that a query or a change of rows begins with, after EXPLAIN or CREATE too."""
+    """Return the token that a query or a change of rows begins with, after EXPLAIN, SUMMARIZE or CREATE too."""
     first = 0
-    while source.is_word(first, "explain", "analyze", "verbose"):
+    while source.is_word(first, "explain", "analyze", "verbose", "summarize"):
         first += 1
     if source.is_word(first, "create"):
         made = any(source.is_word(index, *_MADE) for index in range(first + 1, first + 5))
@@ -145,7 +146,8 @@ def _written(ours: Rewritten, begin: int, dialect: str) -> str:
     marked, marks = _masked(ours, begin)
     text = marked.text[begin:]
     try:
-        statements = [one for one in parse(text, read=dialect, error_level=ErrorLevel.RAISE) if one is not None]
+        parsed = parse(text, read=dialect, error_level=ErrorLevel.RAISE)
+        statements = [one for one in parsed if one is not None and not isinstance(one, exp.Semicolon)]
         if len(statements) != 1:
             raise SqlError("one statement at a time: send the statements separated by ';' one after the other")
         tree = statements[0]
@@ -189,6 +191,7 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
             found.set("group", exp.Literal.number(_FIRST_MATCHES[dialect]))
     if dialect == "bigquery":
         _make_weeks_exact(tree)
+    _name_pivots(tree, dialect)
     if dialect in ROUNDING:
         round_integer_casts(tree, dialect)
     _make_joins_exact(tree, dialect)
@@ -208,6 +211,31 @@ def _make_weeks_exact(tree: "exp.Expr") -> None:
             raise UnsupportedError("weeks of bigquery begin on Sundays, and those here on Mondays: write ISOWEEK")
         if unit == "ISOWEEK":
             found.set("this", exp.Var(this="WEEK"))
+
+
+def _name_pivots(tree: "exp.Expr", dialect: str) -> None:
+    """Write out how a dialect names the columns of PIVOT.
+
+    Raises:
+        UnsupportedError: no alias says so.
+    """
+    from sqlglot import exp
+
+    for found in tree.find_all(exp.Pivot):
+        names, aggregates, fields = found.args.get("columns"), found.expressions, found.args.get("fields") or []
+        if not names or found.args.get("unpivot") or len(fields) != 1:
+            continue
+        if len(aggregates) > 1:
+            if dialect == "bigquery":
+                raise UnsupportedError(
+                    "PIVOT of bigquery with several aggregates names its columns otherwise: write one FILTER for each"
+                    " column, as in sum(b) FILTER (WHERE a = 'x') AS x"
+                )
+            continue
+        aggregates[0].replace(aggregates[0].unalias())
+        values = fields[0].expressions
+        for value, name in zip(list(values), names, strict=False):
+            value.replace(exp.PivotAlias(this=value.unalias().copy(), alias=exp.to_identifier(name.name, quoted=True)))
 
 
 def _make_joins_exact(tree: "exp.Expr", dialect: str) -> None:

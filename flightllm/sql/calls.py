@@ -17,6 +17,7 @@ from flightllm.sql.aggregates import Aggregates
 from flightllm.sql.arguments import read_column, read_constant, read_star, split_arguments
 from flightllm.sql.names import identifier
 from flightllm.sql.null_order import ADDED, ends_of_answers
+from flightllm.sql.output_names import NO_NAMES, OutputNames
 from flightllm.sql.prompt_parts import Part, read_prompt_parts
 from flightllm.sql.scopes import Scopes, Table, read_scopes
 from flightllm.sql.tokens import Kind, Token, position, tokenize
@@ -45,6 +46,8 @@ class Extracted:
     opened: tuple[object, ...] = ()
     """The indexes that the calls search, held so that they stay as the query was planned for."""
     plan: bytes | None = None
+    names: OutputNames = NO_NAMES
+    """Of columns without an alias, as the statement that was sent has them."""
 
     def display_name(self, column: str) -> str:
         """Return a column's name as the user wrote its expression: DataFusion names unaliased columns after stubs."""

@@ -76,6 +76,8 @@ class _Reader:
                 return self._query()
             case "describe" | "desc":
                 return self._describe()
+            case "summarize":
+                return self._summarize()
             case "begin" | "start" | "commit" | "rollback" | "end" | "savepoint" | "release" | "abort":
                 return Statement("transaction", self._rest(0), key=word)
             case _:
@@ -110,6 +112,11 @@ class _Reader:
         parts, after = read_parts(self._tokens, 1)
         target = table_name(parts) if parts and after == len(self._tokens) else None
         return replace(self._query(), target=target)
+
+    def _summarize(self) -> Statement:
+        """Read SUMMARIZE and a query; the name of a table became one before."""
+        self._at = 1
+        return Statement("query", self._rest(0), query=self._inner_query("SUMMARIZE"), summarized=True)
 
     def _table(self) -> Statement:
         name, after = read_name(self._tokens, 1)
@@ -157,7 +164,14 @@ class _Reader:
             return Statement("explain", text, query=inner.query, format=options.format, explained=inner)
         if inner.kind != "query":
             raise UnsupportedError("EXPLAIN explains queries and changes of rows: write EXPLAIN [ANALYZE] SELECT …")
-        return Statement("explain", text, query=inner.query, analyze=analyze, format=options.format)
+        return Statement(
+            "explain",
+            text,
+            query=inner.query,
+            summarized=inner.summarized,
+            analyze=analyze,
+            format=options.format,
+        )
 
     # --- settings
 
@@ -360,8 +374,9 @@ class _Reader:
 
     def _inner_query(self, what: str) -> str:
         rest = self._tokens[self._at :]
-        inner = _Reader(self._sql, rest).statement() if rest else None
-        if inner is None or inner.kind != "query" or inner.query is None or rest[0].is_word("show", "describe", "desc"):
+        told = bool(rest) and rest[0].is_word("show", "describe", "desc", "summarize")
+        inner = _Reader(self._sql, rest).statement() if rest and not told else None
+        if inner is None or inner.kind != "query" or inner.query is None:
             raise SqlError(f"{what} needs a query after it: SELECT …, WITH … or VALUES …")
         return inner.query
 

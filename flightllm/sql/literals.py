@@ -52,7 +52,7 @@ def literal(value: pa.Scalar) -> str:
     if pa.types.is_union(kind):  # how some clients send a value whose type they only know when they send it
         return literal(value.value) if value.value is not None else "NULL"
     if not value.is_valid:
-        return f"arrow_cast(NULL, {_type(kind)})"
+        return f"arrow_cast(NULL, {arrow_type(kind)})"
     for matches, write in _WRITERS:
         if matches(kind):
             return write(value)
@@ -162,10 +162,15 @@ def _array(items: Iterable[pa.Scalar], kind: pa.DataType) -> str:
 
 
 def _cast(text: str, kind: pa.DataType) -> str:
-    return f"arrow_cast({text}, {_type(kind)})"
+    return f"arrow_cast({text}, {arrow_type(kind)})"
 
 
-def _type(kind: pa.DataType) -> str:
+def arrow_type(kind: pa.DataType) -> str:
+    """Return what `arrow_cast` takes for a type.
+
+    Raises:
+        SqlError: it has no name there.
+    """
     return text_literal(_arrow_name(kind))
 
 

@@ -8,6 +8,7 @@ from typing import Literal
 from flightllm.access.grants import Grant, Policy
 from flightllm.sql.keys import NO_KEYS, Keys
 from flightllm.sql.names import TableName
+from flightllm.sql.output_names import NO_NAMES, OutputNames
 from flightllm.sql.row_change import RowChange
 
 StatementKind = Literal[
@@ -51,7 +52,7 @@ class Statement:
 
     `query` is the text of the query itself, of the one inside EXPLAIN, CREATE TABLE AS, CREATE VIEW, or of the rows
     INSERT INTO adds; of a simple UPDATE or DELETE it counts the rows that it changes. A query with a `target` is the
-    DESCRIBE of a table.
+    DESCRIBE of a table; a `summarized` one is that of SUMMARIZE.
 
     `exists_ok` stands for IF NOT EXISTS and IF EXISTS. `key` of a setting has no `flightllm.` before it. `columns` of
     `search_path` are schemas.
@@ -64,6 +65,7 @@ class Statement:
     columns: tuple[str, ...] = ()
     or_replace: bool = False
     exists_ok: bool = False
+    summarized: bool = False
     key: str | None = None
     value: str | None = None
     analyze: bool = False
@@ -82,6 +84,8 @@ class Statement:
     """What EXPLAIN explains, where it is no query."""
     tail: str = ""
     """CREATE TABLE's column list, without its keys."""
+    names: OutputNames = NO_NAMES
+    """Of the columns of its query that have no alias."""
     keys: Keys = NO_KEYS
     """That CREATE TABLE declares; a foreign one may leave out the columns that it refers to."""
 
@@ -116,11 +120,8 @@ REFUSED = {
     "execute": "EXECUTE is not supported in SQL text: use the client's prepared statements",
     "deallocate": "DEALLOCATE is not supported in SQL text: use the client's prepared statements",
     "alter": "ALTER is not supported: create the table anew with CREATE OR REPLACE TABLE … AS",
-    "summarize": "SUMMARIZE is not supported: write DESCRIBE t for the columns, and SELECT count(a), min(a), max(a),"
-    " approx_distinct(a) FROM t for each",
-    "pivot": "PIVOT is not supported: write SELECT b, sum(c) FILTER (WHERE a = 'x') AS x FROM t GROUP BY b, with one"
-    " FILTER for each value of a",
-    "unpivot": "UNPIVOT is not supported: write SELECT 'a' AS name, a AS value FROM t UNION ALL SELECT 'b', b FROM t",
+    "pivot": "PIVOT without ON is not supported: write PIVOT t ON a IN ('x', 'y') USING sum(c) GROUP BY b",
+    "unpivot": "UNPIVOT without ON is not supported: write UNPIVOT t ON a, b INTO NAME name VALUE value",
     "replace": "REPLACE INTO is not supported: write CREATE OR REPLACE TABLE … AS",
 }
 REFUSED_OBJECTS = {

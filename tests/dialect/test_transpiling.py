@@ -190,8 +190,12 @@ def test_setting(session: Session) -> None:
         ("bigquery", "SELECT EXTRACT(WEEK FROM day) FROM people", "write ISOWEEK"),
         ("bigquery", "SELECT EXTRACT(WEEK(MONDAY) FROM day) FROM people", "write ISOWEEK"),
         ("postgres", f"SELECT ({' + '.join(['id'] * 200)})::int FROM people", "write round() inside"),
-        ("duckdb", "SUMMARIZE people", "write DESCRIBE t"),
-        ("duckdb", "PIVOT people ON name USING count(*)", "sum(c) FILTER (WHERE a = 'x')"),
+        ("duckdb", "PIVOT people ON name USING count(*)", "PIVOT people ON name IN ('x', 'y') USING COUNT(*)"),
+        (
+            "bigquery",
+            "SELECT * FROM people PIVOT (sum(id) AS s, count(*) AS n FOR name IN ('Ann'))",
+            "one FILTER for each",
+        ),
         ("spark", "SELECT id FROM people WHERE id = ? AND name = ?", "write $1, $2"),
     ],
 )

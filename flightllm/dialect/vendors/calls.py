@@ -9,7 +9,9 @@ from flightllm.sql.arguments import split_arguments
 from flightllm.sql.tokens import Kind, position
 
 _PREFIXES = (("snowflake", "cortex"), ("cortex",), ("ai",), ())
-_STATEMENTS = ("select", "with", "values", "explain", "insert", "update", "delete", "merge", "from", "describe")
+_STATEMENTS = (
+    *("select", "with", "values", "explain", "insert", "update", "delete", "merge", "from", "describe", "summarize"),
+)
 _MADE = ("table", "view")
 
 

@@ -1,0 +1,186 @@
+"""PIVOT whose values are listed: one aggregate with a FILTER for each of them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from flightllm.dialect.factors import check_numbered, columns_in, factor_before, listed, split, without_alias
+from flightllm.dialect.source import Source
+from flightllm.dialect.text import Edit
+from flightllm.errors import SqlError, UnsupportedError
+from flightllm.sql.names import quoted
+from flightllm.sql.tokens import Kind, position
+
+_ENDS = ("using", "group", "order", "limit", "offset")
+
+
+@dataclass(frozen=True, slots=True)
+class _Pivot:
+    """One PIVOT: the token of its word, its table and its parts as token ranges."""
+
+    source: Source
+    index: int
+    table: tuple[int, int]
+    aggregates: Sequence[tuple[int, int]]
+    column: tuple[int, int]
+    values: Sequence[tuple[int, int]]
+
+    def items(self) -> list[str]:
+        """Return one item of a SELECT for each value and aggregate."""
+        condition = self.source.text(*self.column)
+        return [
+            f"{call} FILTER (WHERE {_equal(condition, value)}) AS {quoted(name if suffix is None else name + suffix)}"
+            for value, name in map(self._value, self.values)
+            for call, suffix in list(map(self._aggregate, self.aggregates)) or [("count(*)", None)]
+        ]
+
+    def _value(self, item: tuple[int, int]) -> tuple[str, str]:
+        """Return a value and the name of its columns."""
+        first, last = item
+        end, alias = without_alias(self.source, first, last)
+        token = self.source.tokens[first]
+        text = self.source.text(first, end)
+        if alias is None:
+            alias = token.text if end == first + 1 and token.kind is Kind.STRING else text
+        return text, alias
+
+    def _aggregate(self, item: tuple[int, int]) -> tuple[str, str | None]:
+        """Return an aggregate, and what a name of a value gets at its end, None for nothing."""
+        first, last = item
+        end, alias = without_alias(self.source, first, last)
+        if not self.source.is_symbol(end - 1, ")") or self.source.closing.get(first + 1) != end - 1:
+            raise self.error("write an aggregate such as sum(a), with a name by AS at the most")
+        text = self.source.text(first, end)
+        if alias is None and len(self.aggregates) == 1:
+            return text, None
+        return text, f"_{alias or text}"
+
+    def excluded(self) -> list[str]:
+        """Return the columns that are no longer there: those of the values and in the aggregates."""
+        ranges = [
+            self.column,
+            *((first + 2, without_alias(self.source, first, last)[0]) for first, last in self.aggregates),
+        ]
+        return list(dict.fromkeys(name for one in ranges for name in columns_in(self.source, *one)))
+
+    def query(self, groups: str) -> str:
+        """Return the query for it, with one row for each combination of some columns, or of all that are left."""
+        table = self.source.text(*self.table)
+        if groups:
+            return f"SELECT {', '.join([groups, *self.items()])} FROM {table} GROUP BY {groups}"
+        kept = f"* EXCLUDE ({listed(self.excluded())})"
+        return f"SELECT {', '.join([kept, *self.items()])} FROM {table} GROUP BY ALL"
+
+    def error(self, message: str) -> SqlError:
+        """Return an error that says where it is."""
+        return SqlError(f"PIVOT at {position(self.source.sql, self.source.tokens[self.index].start)}: {message}")
+
+
+def _equal(condition: str, value: str) -> str:
+    return f"{condition} IS NULL" if value.lower() == "null" else f"{condition} = {value}"
+
+
+def pivot(source: Source) -> Iterator[Edit]:
+    """`PIVOT t ON a IN ('x') USING sum(b) GROUP BY c` → `SELECT c, sum(b) FILTER (WHERE a = 'x') AS "x" FROM t …`.
+
+    `FROM t PIVOT (sum(b) FOR a IN ('x'))` keeps the columns of `t` that it does not name.
+
+    Raises:
+        SqlError: a part of it is missing.
+        UnsupportedError: the values are not listed, so that its columns are not known.
+    """
+    if "pivot" not in source.words:
+        return
+    after = 0
+    for index, token in enumerate(source.tokens):
+        if token.is_word("pivot") and token.start >= after:
+            found = _statement(source, index) or _factor(source, index)
+            if found is not None:
+                after = found.end
+                yield found
+
+
+def _statement(source: Source, index: int) -> Edit | None:
+    """Read DuckDB's statement, which can stand in parentheses too."""
+    opened = source.is_symbol(index - 1, "(") and source.is_word(
+        index - 2, "from", "join", "as", "explain", "summarize"
+    )
+    if index and not opened and not source.is_word(index - 1, "explain", "analyze", "verbose", "summarize", "as"):
+        return None
+    end = source.end_of_query(index)
+    parts = {"pivot": index + 1}
+    at, starts = index + 1, [index]
+    while at < end:
+        if source.is_word(at, "on", *_ENDS) and not (source.is_word(at, "on") and "on" in parts):
+            parts[source.tokens[at].text.lower()] = at + 1
+            starts.append(at)
+        at = source.closing.get(at, at) + 1
+    if "on" not in parts or (source.is_word(index - 1, "as") and not opened and not source.is_word(0, "create")):
+        return None
+    starts.append(end)
+
+    def part(word: str) -> tuple[int, int]:
+        first = parts[word]
+        return first, next(start for start in starts if start >= first)
+
+    check_numbered(source, index, end)
+    on, last = part("on")
+    column, values = _values(source, index, on, last, end)
+    aggregates = split(source, *part("using")) if "using" in parts else []
+    found = _Pivot(source, index, part("pivot"), aggregates, column, values)
+    groups = ""
+    if "group" in parts:
+        first, after = part("group")
+        groups = source.text(first + source.is_word(first, "by"), after)
+    tail = next((start for start in starts if source.is_word(start, "order", "limit", "offset")), end)
+    start, stop = source.tokens[index].start, source.tokens[tail - 1].end
+    return Edit(start, stop, found.query(groups))
+
+
+def _values(
+    source: Source, index: int, first: int, last: int, end: int
+) -> tuple[tuple[int, int], list[tuple[int, int]]]:
+    """Read `a IN ('x', 'y')` from one token to another, in a PIVOT that ends at a third.
+
+    Raises:
+        UnsupportedError: there is no list, or more than one column.
+    """
+    place = position(source.sql, source.tokens[index].start)
+    if len(split(source, first, last)) > 1 or source.is_symbol(first, "("):
+        raise UnsupportedError(
+            f"PIVOT at {place} takes one column: write a column that joins several by ||, or a FILTER for each value"
+        )
+    opening = next((start for start, closing in source.closing.items() if closing == last - 1), first)
+    listed = opening > first and source.is_word(opening - 1, "in")
+    if not listed or source.is_word(opening + 1, "any", "select", "with"):
+        after = opening - 1 if listed else last
+        rest = source.sql[source.tokens[last - 1].end : source.tokens[end - 1].end]
+        raise UnsupportedError(
+            f"the columns of PIVOT at {place} must be known before rows are read: list the values, as in"
+            f" {source.text(index, after)} IN ('x', 'y'){rest}"
+        )
+    return (first, opening - 1), split(source, opening + 1, last - 1)
+
+
+def _factor(source: Source, index: int) -> Edit | None:
+    """Read the standard's form, which follows a table."""
+    opening = index + 1
+    last = source.closing.get(opening)
+    if last is None or not source.is_symbol(opening, "("):
+        return None
+    at, words = opening + 1, -1
+    while at < last:
+        if source.is_word(at, "for"):
+            words = at
+            break
+        at = source.closing.get(at, at) + 1
+    if words < 0:
+        return None  # an alias, and names of columns
+    table = factor_before(source, index)
+    place = position(source.sql, source.tokens[index].start)
+    if table is None:
+        raise SqlError(f"PIVOT at {place}: write it after one table or a query in parentheses")
+    check_numbered(source, index, last)
+    column, values = _values(source, index, words + 1, last, last + 1)
+    found = _Pivot(source, index, (table, index), split(source, opening + 1, words), column, values)
+    start = source.tokens[table].start
+    return Edit(start, source.tokens[last].end, f"({found.query('')})")

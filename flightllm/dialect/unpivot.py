@@ -1,0 +1,118 @@
+"""UNPIVOT: one row for each of some columns."""
+
+from collections.abc import Iterator, Sequence
+
+from flightllm.dialect.factors import check_numbered, factor_before, listed, split, without_alias
+from flightllm.dialect.source import Source
+from flightllm.dialect.text import Edit
+from flightllm.errors import SqlError
+from flightllm.sql.literals import text_literal
+from flightllm.sql.names import identifier, quoted
+from flightllm.sql.tokens import position
+
+_WRITE = "write t UNPIVOT (value FOR name IN (a, b)), or UNPIVOT t ON a, b INTO NAME name VALUE value"
+
+
+def unpivot(source: Source) -> Iterator[Edit]:
+    """`t UNPIVOT (v FOR n IN (a, b))` → a query with `unnest(['a', 'b']) AS n, unnest([a, b]) AS v`, v not NULL.
+
+    Raises:
+        SqlError: a part of it is missing.
+    """
+    if "unpivot" not in source.words:
+        return
+    for index, token in enumerate(source.tokens):
+        if token.is_word("unpivot"):
+            found = _statement(source, index) or _factor(source, index)
+            if found is not None:
+                yield found
+
+
+def _statement(source: Source, index: int) -> Edit | None:
+    """Read DuckDB's statement, which can stand in parentheses too."""
+    opened = source.is_symbol(index - 1, "(") and source.is_word(index - 2, "from", "join", "as", "summarize")
+    if index and not opened and not source.is_word(index - 1, "explain", "analyze", "verbose", "summarize", "as"):
+        return None
+    end = source.end_of_query(index)
+    at, places = index + 1, dict[str, int]()
+    while at < end:
+        if source.is_word(at, "on", "into", "name", "value", "order", "limit", "offset", "include"):
+            places.setdefault(source.tokens[at].text.lower(), at)
+        at = source.closing.get(at, at) + 1
+    on = places.get("on")
+    if on is None:
+        return None
+    check_numbered(source, index, end)
+    into = places.get("into")
+    tail = min((places[word] for word in ("order", "limit", "offset") if word in places), default=end)
+    name = _name(source, index, places.get("name"), "name") if into else "name"
+    value = _name(source, index, places.get("value"), "value") if into else "value"
+    nulls = source.is_word(on - 2, "include") and source.is_word(on - 1, "nulls")
+    columns = split(source, on + 1, into or tail)
+    table = source.text(index + 1, on - 2 if nulls else on)
+    query = _query(source, index, table, columns, (name, value), nulls=nulls)
+    return Edit(source.tokens[index].start, source.tokens[tail - 1].end, query)
+
+
+def _name(source: Source, index: int, at: int | None, what: str) -> str:
+    name = None if at is None or at + 1 >= len(source.tokens) else identifier(source.tokens[at + 1])
+    if name is None:
+        raise _error(source, index, f"INTO names no column for the {what}s: {_WRITE}")
+    return name
+
+
+def _factor(source: Source, index: int) -> Edit | None:
+    """Read the standard's form, which follows a table."""
+    opening = index + 1
+    told = source.is_word(opening, "include", "exclude") and source.is_word(opening + 1, "nulls")
+    nulls = told and source.is_word(opening, "include")
+    opening += 2 * told
+    last = source.closing.get(opening)
+    if last is None or not source.is_symbol(opening, "("):
+        return None
+    if not source.is_word(opening + 2, "for"):
+        if told or any(source.is_word(at, "for") for at in range(opening, last)):
+            raise _error(source, index, f"it makes one column of values: {_WRITE}")
+        return None  # an alias, and names of columns
+    value, name = (identifier(source.tokens[at]) for at in (opening + 1, opening + 3))
+    lists = source.closing.get(opening + 5)
+    table = factor_before(source, index)
+    if value is None or name is None or lists != last - 1 or not source.is_word(opening + 4, "in") or table is None:
+        raise _error(source, index, _WRITE)
+    check_numbered(source, index, last)
+    columns = split(source, opening + 6, lists)
+    query = _query(source, index, source.text(table, index), columns, (name, value), nulls=nulls)
+    return Edit(source.tokens[table].start, source.tokens[last].end, f"({query})")
+
+
+def _query(
+    source: Source,
+    index: int,
+    table: str,
+    columns: Sequence[tuple[int, int]],
+    names: tuple[str, str],
+    *,
+    nulls: bool,
+) -> str:
+    named = [_column(source, index, *one) for one in columns]
+    name, value = map(quoted, names)
+    told = ", ".join(text_literal(alias) for _, alias in named)
+    rows = (
+        f"SELECT * EXCLUDE ({listed([column for column, _ in named])}), unnest([{told}]) AS {name},"
+        f" unnest([{listed([column for column, _ in named])}]) AS {value} FROM {table}"
+    )
+    return f"SELECT * FROM ({rows})" + ("" if nulls else f" WHERE {value} IS NOT NULL")
+
+
+def _column(source: Source, index: int, first: int, last: int) -> tuple[str, str]:
+    """Return a column and what its rows are told to be of."""
+    text = source.is_word(last - 2, "as") and last - first == 3 and identifier(source.tokens[last - 1]) is None
+    end, alias = (last - 2, source.tokens[last - 1].text) if text else without_alias(source, first, last)
+    column = identifier(source.tokens[first]) if end == first + 1 else None
+    if column is None:
+        raise _error(source, index, f"each of its columns is a name: {_WRITE}")
+    return column, alias or column
+
+
+def _error(source: Source, index: int, message: str) -> SqlError:
+    return SqlError(f"UNPIVOT at {position(source.sql, source.tokens[index].start)}: {message}")

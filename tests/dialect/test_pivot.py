@@ -1,0 +1,134 @@
+"""PIVOT gives one column for each listed value, and UNPIVOT one row for each column, as in DuckDB."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from flightllm.dialect import rewrite
+from flightllm.errors import FlightLLMError
+from flightllm.session import Session
+from tests.databases import ask, small_database
+from tests.dialect.places import EMPTY
+
+
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """Open the small tables."""
+    database = small_database(tmp_path_factory.mktemp("pivots"))
+    yield database.session()
+    database.close()
+
+
+def _found(session: Session, sql: str, dialect: str = "default") -> tuple[list[str], list[tuple[object, ...]]]:
+    """Return the names of columns, and the rows in some fixed order."""
+    session.update(f"SET flightllm.dialect = '{dialect}'")
+    try:
+        table = ask(session, sql).table
+        assert session.describe(sql).schema == table.schema
+    finally:
+        session.update("RESET flightllm.dialect")
+    return table.column_names, sorted((tuple(row.values()) for row in table.to_pylist()), key=str)
+
+
+_BY_FLAG = [(False, None, 2), (None, None, None), (True, 16, None)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "names", "rows"),
+    [
+        ("PIVOT people ON name IN ('Ann', 'Bob' AS b) USING sum(id) GROUP BY flag", ["flag", "Ann", "b"], _BY_FLAG),
+        (
+            "PIVOT (SELECT flag, name, id FROM people) ON name IN ('Ann', 'Bob') USING sum(id);",
+            ["flag", "Ann", "Bob"],
+            _BY_FLAG,
+        ),
+        (
+            "WITH p AS (PIVOT people ON name IN ('Ann', 'Bob') USING sum(id) AS s GROUP BY flag) SELECT * FROM p",
+            ["flag", "Ann_s", "Bob_s"],
+            _BY_FLAG,
+        ),
+        (
+            "SELECT p.* FROM (SELECT flag, name, id FROM people) PIVOT (sum(id) FOR name IN ('Ann', 'Bob')) AS p",
+            ["flag", "Ann", "Bob"],
+            _BY_FLAG,
+        ),
+        (
+            "PIVOT people ON name IN (NULL) USING max(id + 1) AS m, count(*) AS n GROUP BY flag ORDER BY flag LIMIT 2",
+            ["flag", "NULL_m", "NULL_n"],
+            [(False, None, 0), (True, None, 0)],
+        ),
+        ("FROM likes PIVOT (sum(weight) FOR thing IN ('tea')) SELECT max(tea)", ["max(tea)"], [(2,)]),
+        ("PIVOT likes ON person_id IN (1, 7) GROUP BY thing LIMIT 0", ["thing", "1", "7"], []),
+        (
+            "FROM (SELECT id, flag, score FROM people WHERE id > 5) UNPIVOT (v FOR n IN (id, score AS points))",
+            ["flag", "n", "v"],
+            [
+                (False, "id", 9.0),
+                (False, "points", 0.0),
+                (None, "id", 6.0),
+                (True, "id", 7.0),
+                (True, "id", 8.0),
+                (True, "points", 3.5),
+                (True, "points", 4.0),
+            ],
+        ),
+        (
+            "UNPIVOT (SELECT id, name FROM people WHERE id < 3) ON id INTO NAME n VALUE v",
+            ["name", "n", "v"],
+            [("Ann", "id", 1), ("Bob", "id", 2)],
+        ),
+        (
+            "SELECT * FROM (SELECT score FROM people WHERE id = 6) UNPIVOT INCLUDE NULLS (v FOR n IN (score))",
+            ["n", "v"],
+            [("score", None)],
+        ),
+    ],
+)
+def test_rows(session: Session, sql: str, names: list[str], rows: list[tuple[object, ...]]) -> None:
+    """Columns that are not named make the groups; a group without a value has NULL."""
+    assert _found(session, sql) == (names, rows)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql", "names"),
+    [
+        ("snowflake", "SELECT * FROM {t} PIVOT (sum(id) FOR name IN ('Ann', 'Bob' AS b))", ["'Ann'", "b"]),
+        ("bigquery", "SELECT * FROM {t} PIVOT (sum(id) AS s FOR name IN ('Ann' AS a, 'Bob'))", ["s_a", "s_Bob"]),
+        ("databricks", "SELECT * FROM {t} PIVOT (sum(id) AS s FOR name IN ('Ann' AS a, 'Bob'))", ["a", "Bob"]),
+        ("duckdb", "PIVOT {t} ON name IN ('Ann', 'Bob') USING sum(id)", ["Ann", "Bob"]),
+    ],
+)
+def test_names(session: Session, dialect: str, sql: str, names: list[str]) -> None:
+    """Each dialect names the columns as it does, and the values are the same."""
+    found, rows = _found(session, sql.format(t="(SELECT id, name FROM people)"), dialect)
+    assert rows == [(16, 2)]
+    assert found == names
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [
+        ("PIVOT people ON name USING sum(id)", "PIVOT people ON name IN ('x', 'y') USING sum(id)"),
+        ("SELECT 1 FROM people PIVOT (sum(id) FOR name IN (ANY))", "PIVOT (sum(id) FOR name IN ('x', 'y'))"),
+        ("PIVOT people ON name, flag USING sum(id)", "PIVOT at 1:1 takes one column"),
+        ("PIVOT people ON name IN ('a') USING sum(id) + 1", "write an aggregate such as sum(a)"),
+        ("PIVOT people ON name IN (?) USING sum(id)", "write $1, $2 in place of ?"),
+        ("PIVOT people", "write PIVOT t ON a IN ('x', 'y')"),
+        ("SELECT * FROM people UNPIVOT ((a, b) FOR n IN ((id, score)))", "UNPIVOT at 1:22: it makes one column"),
+        ("UNPIVOT people ON id + 1", "each of its columns is a name"),
+        ("UNPIVOT people", "write UNPIVOT t ON a, b"),
+    ],
+)
+def test_refused(session: Session, sql: str, said: str) -> None:
+    """What cannot be planned names the line to write."""
+    with pytest.raises(FlightLLMError) as error:
+        session.describe(sql)
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT pivot FROM pivot", "SELECT unpivot.a FROM t AS unpivot (a)", "SELECT 1 AS pivot"]
+)
+def test_leaves_alone(sql: str) -> None:
+    """Both words are names elsewhere."""
+    assert rewrite(sql, EMPTY).text == sql
