@@ -1,6 +1,7 @@
 """The `flightllm` command: start a server, ask it, look inside it."""
 
 import sys
+from pathlib import Path
 
 import click
 
@@ -28,7 +29,21 @@ COMMANDS = (
 )  # fmt: skip
 
 
-@click.group(cls=OneLineErrors, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+class _Commands(OneLineErrors):
+    """The commands; options or a file without a command are for the shell, as in duckdb and psql."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Put `shell` before options that only a command has, and `shell --open` before a file or a folder."""
+        first = args[0] if args else ""
+        own = {name for option in self.get_params(ctx) for name in option.opts}
+        if first.startswith("-") and first not in own:
+            args = ["shell", *args]
+        elif first and first not in self.commands and ("://" in first or Path(first).exists()):
+            args = ["shell", "--open", *args]
+        return super().parse_args(ctx, args)
+
+
+@click.group(cls=_Commands, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="flightllm")
 @click.pass_context
 def main(context: click.Context) -> None:
@@ -40,6 +55,7 @@ def main(context: click.Context) -> None:
     flightllm serve movies.parquet                   start a server
     flightllm query "SELECT count(*) FROM movies"    ask it
     flightllm                                        ask it from a prompt
+    flightllm tickets.csv                            ask a file from a prompt
     flightllm doctor                                 find out what is missing
     """
     if context.invoked_subcommand is not None:

@@ -14,14 +14,17 @@ from flightllm.cli.statements import split_statements
 from flightllm.client import Client
 from flightllm.errors import FlightLLMError
 
-_HELP = """\\d          list tables
+_HELP = """\\d, \\dt     list tables
+\\dS         list system tables
 \\d TABLE    list the columns of a table
 \\df         list the AI functions
 \\q          leave; Ctrl-D too
 SQL;        run a statement: a semicolon ends it, Enter alone begins a new line
 """
 _TABLES = """SELECT table_schema AS "schema", table_name AS "table", table_type AS type FROM information_schema.tables
-WHERE table_schema <> 'information_schema' ORDER BY table_schema = 'system', 1, 2"""
+WHERE table_schema NOT IN ('information_schema', 'system') ORDER BY 1, 2"""
+_SYSTEM = """SELECT table_schema AS "schema", table_name AS "table" FROM information_schema.tables
+WHERE table_schema IN ('information_schema', 'system') ORDER BY 1, 2"""
 
 
 @click.command()
@@ -79,7 +82,9 @@ def _run(client: Client, text: str, ask_above: float | None) -> bool:
 
 def _statement_of(command: str, name: str) -> str | None:
     """Return the SQL that a command of the shell stands for; one without SQL is done here."""
-    if command == r"\d":
+    if command == r"\dS":
+        return _SYSTEM
+    if command in {r"\d", r"\dt"}:
         return f"DESCRIBE {name}" if name else _TABLES
     if command == r"\df":
         from flightllm.cli.prompt import function_names

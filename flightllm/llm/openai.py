@@ -238,7 +238,7 @@ class OpenAIEngine:
         if fault.kind is Kind.MODEL and names:
             more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
             listed = f"; it lists {', '.join(names[:_NAMED])}{more}"
-        line = line_to_change(fault.kind, key=self._options.key_variable, model=names[0] if names else "…")
+        line = line_to_change(fault.kind, key=self._options.key_reference, model=names[0] if names else "…")
         return _FaultError(f"the engine {self.name} {fault.text}{listed}{line}", fault)
 
     def _quick(self, seconds: float) -> openai.AsyncOpenAI:

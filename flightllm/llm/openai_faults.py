@@ -146,12 +146,12 @@ def unreachable(error: BaseException) -> str:
 def line_to_change(kind: Kind, *, key: str = "", model: str = "…", section: str = "engine") -> str:
     """Return the end of an error that says which line of the configuration to change; empty where none is at fault.
 
-    `key` is the environment variable of the API key, `model` a model that the endpoint has. `GONE` means here that
-    nothing answers at the address.
+    `key` says where the API key is, as `env:NAME` or `file:PATH`; `model` is one that the endpoint has. `GONE` means
+    here that nothing answers at the address.
     """
     lines = {
-        Kind.KEY: f'api_key = "env:{key}"',
-        Kind.QUOTA: f'api_key = "env:{key}"',
+        Kind.KEY: f'api_key = "{key}"',
+        Kind.QUOTA: f'api_key = "{key}"',
         Kind.MODEL: f'model = "{model}"',
         Kind.PATH: 'base_url = "http://HOST:PORT/v1"',
         Kind.GONE: 'base_url = "http://HOST:PORT/v1"',

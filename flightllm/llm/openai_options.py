@@ -161,6 +161,12 @@ class OpenAIOptions:
         own = self.known_provider.key_env
         return own if own and self.api_key_env == _KEY_ENV else self.api_key_env
 
+    @property
+    def key_reference(self) -> str:
+        """Return where the key is, as `api_key` says it: `env:NAME` or `file:PATH`."""
+        file = f"file:{self.api_key_file}" if self.api_key_file else ""
+        return self.api_key or file or f"env:{self.key_variable}"
+
     def read_query(self) -> dict[str, str]:
         """Return what each address has after its `?`."""
         version = {"api-version": self.api_version} if self.api_version else {}

@@ -165,6 +165,11 @@ def test_a_file_of_statements(tmp_path: Path, capfd: pytest.CaptureFixture[str])
     assert good.exit_code == 0
     assert "rows_there" in good.output
     assert "7" in good.output
+    short = CliRunner().invoke(main, [str(path), "--engine", "fake"], input="\\d\nSELECT 7 AS n;")
+    assert "tickets" in short.output
+    assert "vector_indexes" not in short.output
+    by_option = CliRunner().invoke(main, ["--open", str(path), "--engine", "fake"], input="\\dS\nSELECT 7 AS n;")
+    assert "vector_indexes" in by_option.output
     bad = CliRunner().invoke(main, ["shell", *command], input="SELECT nope FROM tickets; SELECT 7 AS n")
     assert bad.exit_code == 1
     assert "7" not in bad.stdout

@@ -277,7 +277,7 @@ def test_token_limit_holds_requests_back(make_requests: MakeRequests) -> None:
 
 
 def test_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_requests: MakeRequests) -> None:
-    """The key comes from the named variable or file; the hosted API without one is a configuration error."""
+    """The key comes from the named variable or file, which errors name; the hosted API needs one."""
     monkeypatch.setenv("MY_KEY", "from-environment")
     (tmp_path / "key").write_text("from-file\n")
     for options, expected in (
@@ -289,6 +289,9 @@ def test_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_requests: Ma
         with serving(lambda path, body, _: answer(path, body), **options) as (engine, endpoint):
             run(engine, make_requests(1))
             assert endpoint.keys == [expected]
+            assert OpenAIOptions(**options).key_reference == (
+                "env:MY_KEY" if "env" in expected else f"file:{tmp_path}/key"
+            )
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(ConfigError, match="OPENAI_API_KEY holds no API key"):
         create_engine(EngineConfig("openai", "any", 8, {}))
