@@ -192,11 +192,11 @@ def test_a_bad_file_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert f"no file of the folder {folder} can be read: cannot read {folder}/cut.parquet" in none.stderr
 
 
-def test_a_server_of_a_folder_with_a_bad_file(tmp_path: Path) -> None:
-    """`flightllm serve` serves the other files of the folder."""
+def test_a_server_of_a_folder_with_a_bad_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """`flightllm serve` serves the other files of the folder, and offers one of them as an example."""
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "good.csv").write_text("a\n1\n")
-    (tmp_path / "data" / "ragged.csv").write_text("a,b\n1,2\n3,4,5\n")
+    (tmp_path / "data" / "a_ragged.csv").write_text("a,b\n1,2\n3,4,5\n")
     with (
         served(tmp_path, "data") as uri,
         dbapi.connect(uri, autocommit=True) as client,
@@ -204,6 +204,9 @@ def test_a_server_of_a_folder_with_a_bad_file(tmp_path: Path) -> None:
     ):
         cursor.execute("SELECT a FROM good")
         assert cursor.fetchall() == [(1,)]
+    said = capfd.readouterr().err
+    assert "a_ragged.csv: line 3 has 3 columns" in said
+    assert "'SELECT * FROM good LIMIT 3'" in said
 
 
 def test_a_bad_spreadsheet_of_a_folder(tmp_path: Path) -> None:
