@@ -257,6 +257,8 @@ def _csv_options(suffix: str, schema: pa.Schema | None, csv: CsvOptions) -> CsvR
         raise UnsupportedError("CSV files in an object store are read as UTF-8: copy the files, or write them anew")
     if csv.quote == "":
         raise UnsupportedError("CSV files in an object store are read with quotes: name a character, or copy the files")
+    if csv.decimal == ",":
+        raise UnsupportedError("CSV files in an object store are read with decimal points: copy the files")
     return CsvReadOptions(
         has_header=csv.header is not False,
         delimiter=csv.delimiter or ("\t" if suffix.lower() == ".tsv" else ","),

@@ -192,6 +192,17 @@ def test_a_bad_file_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert f"no file of the folder {folder} can be read: cannot read {folder}/cut.parquet" in none.stderr
 
 
+def test_notes_on_a_file_without_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`query --open` tells what was found in a file, a line for each, before it answers."""
+    monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
+    (tmp_path / "t.csv").write_text("Größe;price;price\n1;12,50;1\n", encoding="latin-1")
+    result = asked(tmp_path / "t.csv", "SELECT replace(\"price\", ',', '.')::double AS p FROM t")
+    assert result.stdout.split() == ['"p"', "12.5"]
+    notes = [line for line in result.stderr.splitlines() if line.startswith("note: t: ")]
+    assert [note.split()[2] for note in notes] == ["read", "columns", "the"]
+    assert "the column price stays text, although its values look like numbers with decimal commas" in notes[2]
+
+
 def test_a_server_of_a_folder_with_a_bad_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """`flightllm serve` serves the other files of the folder, and offers one of them as an example."""
     (tmp_path / "data").mkdir()
