@@ -97,13 +97,12 @@ def _rows(location: str, csv: CsvOptions, services: Services) -> pa.Table:
             )
         return _read(place, place.name, services)
     found = converted_table(place, csv, "", store.folder)
-    target = Path(found.source.location if found.source else "")
     try:
         if not place.name.lower().endswith(SHEETS):
             found.check_separator(csv)
-        return _read(target, place.name, services)
+        return _read(found.copy, place.name, services)
     finally:
-        store.folder.readers.retire(target.parent)
+        store.folder.readers.retire(found.copy.parent)
 
 
 def _read(file: Path, name: str, services: Services) -> pa.Table:

@@ -74,6 +74,18 @@ class FileTable:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class ConvertedTable(FileTable):
+    """A table whose files are read by way of a Parquet file."""
+
+    source: Source
+
+    @property
+    def copy(self) -> Path:
+        """Return the Parquet file, alone in a folder."""
+        return Path(self.source.location)
+
+
 def open_file(name: str, path: Path) -> FileTable:
     """Open a Parquet, CSV, TSV, JSON lines or Arrow file, or a folder of files of one of these kinds.
 
