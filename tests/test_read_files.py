@@ -1,5 +1,6 @@
 """Files in FROM: right rows for admins, within the folders that the configuration lists."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -91,6 +92,21 @@ def test_what_is_refused(tmp_path: Path, folder: Path, database: Database) -> No
     for place in (f"read_csv('{x}')", f"'{x}'"):
         with pytest.raises(PermissionDeniedError, match="reading a file in FROM is for admins"):
             rows(database.session(User("ann", "user").principal), f"SELECT * FROM {place}")
+
+
+@pytest.mark.parametrize("form", ["SELECT * FROM read_csv('{}')", "SELECT * FROM '{}'"])
+def test_a_web_address(database: Database, form: str) -> None:
+    """An admin who names a web address is told what to write instead, and the server sends nothing to the address."""
+    with socket.create_server(("127.0.0.1", 0)) as site:
+        site.setblocking(False)
+        address = f"http://127.0.0.1:{site.getsockname()[1]}/x.csv"
+        for place in (address, address.replace("http://", "HTTPS://")):
+            with pytest.raises(PermissionDeniedError, match="reads no web address: start it by `flightllm serve URL`"):
+                rows(database.session(), form.format(place))
+            with pytest.raises(PermissionDeniedError, match="reads no web address: start it by `flightllm serve URL`"):
+                database.session().update(f"CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{place}'")
+        with pytest.raises(BlockingIOError):
+            site.accept()
 
 
 def test_a_file_that_is_too_large(tmp_path: Path, folder: Path) -> None:
