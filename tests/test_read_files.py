@@ -12,6 +12,8 @@ from flightllm.access.store import User
 from flightllm.config import Config, EngineConfig, LimitsConfig, StorageConfig
 from flightllm.database import Database
 from flightllm.errors import FlightLLMError, LimitExceededError, PermissionDeniedError
+from flightllm.read_files import replace_files
+from flightllm.session import Session
 from tests.databases import rows
 
 
@@ -92,6 +94,36 @@ def test_what_is_refused(tmp_path: Path, folder: Path, database: Database) -> No
     for place in (f"read_csv('{x}')", f"'{x}'"):
         with pytest.raises(PermissionDeniedError, match="reading a file in FROM is for admins"):
             rows(database.session(User("ann", "user").principal), f"SELECT * FROM {place}")
+
+
+def test_a_session_keeps_the_rows_it_read_last(folder: Path, database: Database) -> None:
+    """A session reads a file once, until the file changes, it is read with other options, or another one is read."""
+    session = database.session()
+
+    def found(of: Session, source: str) -> pa.Table:
+        """Return the rows that stand for a file in FROM."""
+        tables = list[pa.Table]()
+
+        def keep(rows: pa.Table) -> str:
+            tables.append(rows)
+            return "t"
+
+        replace_files(f"SELECT * FROM {source}", of._services, keep)
+        return tables[0]
+
+    plain, other = f"'{folder}/x.csv'", f"read_csv('{folder}/x.csv', nullstr => 'NA')"
+    first = found(session, plain)
+    assert found(session, plain) is first
+    assert found(database.session(), plain) is not first
+    assert found(session, other).to_pylist() == [{"a": 1, "b": "ä"}, {"a": None, "b": "c"}]
+    again = found(session, plain)
+    assert again is not first
+    assert again.equals(first)
+    (folder / "x.csv").write_text("a;b\n5;zz\n")
+    assert found(session, plain).to_pylist() == [{"a": 5, "b": "zz"}]
+    (folder / "x.csv").unlink()
+    with pytest.raises(FlightLLMError, match="there is no file of this name"):
+        found(session, plain)
 
 
 @pytest.mark.parametrize("form", ["SELECT * FROM read_csv('{}')", "SELECT * FROM '{}'"])
