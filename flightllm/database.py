@@ -1,6 +1,6 @@
 """A database: what all sessions of a server share, opened and closed together."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 
 import structlog
@@ -10,6 +10,7 @@ from flightllm.access.principal import LOCAL, Principal
 from flightllm.access.tables import AccessTables
 from flightllm.backends import Backends
 from flightllm.catalog import Catalog
+from flightllm.catalog.configured import register_tables
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.scoped import Scopes
 from flightllm.config import Config
@@ -46,13 +47,17 @@ _log = structlog.get_logger(__name__)
 class Database:
     """One server's tables, functions, engine and answers. Safe to use from several threads."""
 
-    def __init__(self, services: Services, queries: QueryLog, sessions: SessionLog | None = None) -> None:
+    def __init__(
+        self, services: Services, queries: QueryLog, sessions: SessionLog | None = None, notes: Sequence[str] = ()
+    ) -> None:
         self._services = services
         self._revocation = Revocation(services, queries)
         self._memory = MemoryGuard(queries, services.config.limits.memory_bytes)
         self._scopes = Scopes(services.catalog)
         self.queries = queries
         self.sessions = sessions or SessionLog()
+        self.notes = tuple(notes)
+        """What somebody may want to know of the files of the configuration, a line each; the log has it, too."""
         self.catalog = services.catalog
         self.access = services.access
         self.functions = services.functions
@@ -115,8 +120,7 @@ class Database:
             catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
             catalog.store.forget = access.store.forget
-            for name, place in config.tables.items():
-                catalog.register_file(name, place)
+            notes = register_tables(catalog, config.tables)
             backends = Backends(config.embedding, config.recovery, config.limits, indexes, cache)
             _ = engines.own  # loads it now, so that what is wrong with it is told
             services = Services(
@@ -137,7 +141,7 @@ class Database:
                 watch or Watch(),
             )
             opened.pop_all()
-        database = cls(services, queries, sessions)
+        database = cls(services, queries, sessions, notes)
         database._revocation.start()
         return database
 

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from flightllm.catalog.converted import converted_table, is_converted
+from flightllm.catalog.files import files_revision
 from flightllm.catalog.memory import plain_schema
 from flightllm.convert.excel import ENDINGS as SHEETS
 from flightllm.convert.options import CsvOptions
@@ -96,14 +97,18 @@ def _rows(location: str, csv: CsvOptions, services: Services) -> pa.Table:
                 "in FROM only CSV and Parquet files that are there can be read: for others write CREATE EXTERNAL TABLE"
             )
         return _read(place, place.name, services)
+    kept = services.files.find(place, csv, files_revision(place))
+    if kept is not None:
+        return kept
     found = converted_table(place, csv, "", store.folder)
-    target = Path(found.source.location if found.source else "")
     try:
         if not place.name.lower().endswith(SHEETS):
             found.check_separator(csv)
-        return _read(target, place.name, services)
+        rows = _read(found.copy, place.name, services)
+        services.files.keep(place, csv, found.source.revision, rows)
+        return rows
     finally:
-        store.folder.readers.retire(target.parent)
+        store.folder.readers.retire(found.copy.parent)
 
 
 def _read(file: Path, name: str, services: Services) -> pa.Table:

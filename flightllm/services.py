@@ -10,6 +10,7 @@ from flightllm.config import Config
 from flightllm.engines import Engines
 from flightllm.functions import FunctionRegistry
 from flightllm.isolation.pool import Isolation
+from flightllm.kept_rows import KeptRows
 from flightllm.llm.base import Engine
 from flightllm.objects import Objects
 from flightllm.operators.cache import AnswerCache
@@ -43,6 +44,8 @@ class Services:
     """Runs what can take more than its share in processes of its own."""
     watch: Watch = field(default_factory=Watch)
     """Notes the statements in flight, for the process that comes after a crash."""
+    files: KeptRows = field(default_factory=KeptRows)
+    """Of the session that asks."""
 
     @property
     def engine(self) -> Engine:

@@ -23,6 +23,7 @@ from flightllm.dialect.output_names import output_names
 from flightllm.error_places import explain_error
 from flightllm.errors import CancelledError, FlightLLMError, NotFoundError, SqlError, UnsupportedError
 from flightllm.kept_plans import Circumstances, KeptPlan, keep
+from flightllm.kept_rows import KeptRows
 from flightllm.limits import TimeLimit
 from flightllm.operators.relational import Batches
 from flightllm.own_queries import DescribeQuery, EmptyQuery, ExplainQuery, ShowQuery
@@ -89,6 +90,7 @@ class Session:
             services.catalog.store, lambda: self._services.catalog, principal.name, services.functions.own_names
         )
         self._transactions = Transactions()
+        self._files = KeptRows()
         self._record = sessions.open(self._changed, principal.name, peer)
         self.id = self._record.session_id
 
@@ -122,7 +124,8 @@ class Session:
         return self._services_of(self.rights)
 
     def _services_of(self, rights: Rights) -> Services:
-        return replace(self._all, catalog=self._scopes.of(rights, self._place.temporary), rights=rights)
+        catalog = self._scopes.of(rights, self._place.temporary)
+        return replace(self._all, catalog=catalog, rights=rights, files=self._files)
 
     @property
     def catalog(self) -> Catalog:

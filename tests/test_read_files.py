@@ -1,5 +1,6 @@
 """Files in FROM: right rows for admins, within the folders that the configuration lists."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,8 @@ from flightllm.access.store import User
 from flightllm.config import Config, EngineConfig, LimitsConfig, StorageConfig
 from flightllm.database import Database
 from flightllm.errors import FlightLLMError, LimitExceededError, PermissionDeniedError
+from flightllm.read_files import replace_files
+from flightllm.session import Session
 from tests.databases import rows
 
 
@@ -51,6 +54,14 @@ def test_files_in_from(folder: Path, database: Database) -> None:
     session.update(f"CREATE TABLE u AS SELECT ai_filter('Good? {{b}}', b) AS good FROM {x}")
     assert rows(session, "SELECT count(*) AS n FROM t") == [{"n": 4}]
     assert rows(session, f"SELECT {x} AS text, 'b' AS y") == [{"text": f"{folder}/x.csv", "y": "b"}]
+    (folder / "prices.csv").write_text("name;price\ntea;1.234,50\n")
+    prices = f"read_csv('{folder}/prices.csv', decimal_separator => ',')"
+    assert rows(session, f"SELECT * FROM {prices}") == [{"name": "tea", "price": 1234.5}]
+    made = f"CREATE EXTERNAL TABLE prices STORED AS CSV LOCATION '{folder}/prices.csv' OPTIONS (decimal ',')"
+    session.update(made)
+    assert rows(session, "SELECT price FROM prices") == [{"price": 1234.5}]
+    written = f"SELECT replace(replace(\"price\", '.', ''), ',', '.')::double AS p FROM '{folder}/prices.csv'"
+    assert rows(session, written) == [{"p": 1234.5}]
     (folder / "x.csv").write_text("a;b\n5;z\n")
     assert rows(session, f"SELECT * FROM read_csv({x})") == [{"a": 5, "b": "z"}]
 
@@ -83,6 +94,51 @@ def test_what_is_refused(tmp_path: Path, folder: Path, database: Database) -> No
     for place in (f"read_csv('{x}')", f"'{x}'"):
         with pytest.raises(PermissionDeniedError, match="reading a file in FROM is for admins"):
             rows(database.session(User("ann", "user").principal), f"SELECT * FROM {place}")
+
+
+def test_a_session_keeps_the_rows_it_read_last(folder: Path, database: Database) -> None:
+    """A session reads a file once, until the file changes, it is read with other options, or another one is read."""
+    session = database.session()
+
+    def found(of: Session, source: str) -> pa.Table:
+        """Return the rows that stand for a file in FROM."""
+        tables = list[pa.Table]()
+
+        def keep(rows: pa.Table) -> str:
+            tables.append(rows)
+            return "t"
+
+        replace_files(f"SELECT * FROM {source}", of._services, keep)
+        return tables[0]
+
+    plain, other = f"'{folder}/x.csv'", f"read_csv('{folder}/x.csv', nullstr => 'NA')"
+    first = found(session, plain)
+    assert found(session, plain) is first
+    assert found(database.session(), plain) is not first
+    assert found(session, other).to_pylist() == [{"a": 1, "b": "ä"}, {"a": None, "b": "c"}]
+    again = found(session, plain)
+    assert again is not first
+    assert again.equals(first)
+    (folder / "x.csv").write_text("a;b\n5;zz\n")
+    assert found(session, plain).to_pylist() == [{"a": 5, "b": "zz"}]
+    (folder / "x.csv").unlink()
+    with pytest.raises(FlightLLMError, match="there is no file of this name"):
+        found(session, plain)
+
+
+@pytest.mark.parametrize("form", ["SELECT * FROM read_csv('{}')", "SELECT * FROM '{}'"])
+def test_a_web_address(database: Database, form: str) -> None:
+    """An admin who names a web address is told what to write instead, and the server sends nothing to the address."""
+    with socket.create_server(("127.0.0.1", 0)) as site:
+        site.setblocking(False)
+        address = f"http://127.0.0.1:{site.getsockname()[1]}/x.csv"
+        for place in (address, address.replace("http://", "HTTPS://")):
+            with pytest.raises(PermissionDeniedError, match="reads no web address: start it by `flightllm serve URL`"):
+                rows(database.session(), form.format(place))
+            with pytest.raises(PermissionDeniedError, match="reads no web address: start it by `flightllm serve URL`"):
+                database.session().update(f"CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{place}'")
+        with pytest.raises(BlockingIOError):
+            site.accept()
 
 
 def test_a_file_that_is_too_large(tmp_path: Path, folder: Path) -> None:

@@ -164,23 +164,29 @@ class Catalog:
         """
         return self.store.revision(name, self.entries)
 
-    def register_file(self, name: str, path: Path | str) -> None:
+    def register_file(self, name: str, path: Path | str) -> list[str]:
         """Register a file, a folder or an address in an object store under a SQL name, which folds as in a query.
+
+        Returns notes on what was found, a line each.
 
         Raises:
             ConfigError: the name is taken or no SQL name, or the path cannot be read as a table.
         """
-        try:
-            table = parse_name(name)
-        except SqlError as error:
-            raise ConfigError(f"table {name!r}: {error}") from error
-        opened, suffix = self._open(name, path)
+        return self.register_opened(name, path, *self.open_file(name, path))
+
+    def register_opened(self, name: str, path: Path | str, opened: files.FileTable, suffix: str) -> list[str]:
+        """Register what `open_file` returned for a path; see `register_file`.
+
+        Raises:
+            ConfigError: the name is taken or no SQL name.
+        """
         given: dict[str, Any] = {"path": path, "source": opened.source}
         if isinstance(path, str):
             given = {"location": path, "format": suffix}
         elif opened.source is not None:
             given["path"] = sheet_of(path)[0]
         with kept_if_taken(opened, self.store.folder) as copy, self.store.lock:
+            table = _configured_name(name)
             taken = self.store.entries.get(table)
             if taken is not None and taken.kind != "file":
                 raise ConfigError(
@@ -192,14 +198,21 @@ class Catalog:
             self.store.add_schema(table.schema)
             self.store.put(self._cast(Entry(table, "file", opened.stored, opened.table, **given), opened))
             copy.take()
+        notes = list(opened.notes)
         if opened.separator is not None:
-            _log.warning("a table of one column: commas separate CSV, and tabs .tsv", column=opened.schema.names[0])
-        for note in opened.notes:
+            column = opened.schema.names[0]
+            notes.append(f"its one column is {column!r}: perhaps {opened.separator!r} separates the columns")
+        for note in notes:
             _log.warning(note, table=table.display)
         _log.info("table registered", table=table.display, path=str(path), columns=len(opened.schema))
+        return notes
 
-    def _open(self, name: str, path: Path | str) -> tuple[files.FileTable, str]:
-        """Return a table of the configuration, and how the names of its files end where it lies at an address."""
+    def open_file(self, name: str, path: Path | str) -> tuple[files.FileTable, str]:
+        """Return a table of the configuration, and how the names of its files end where it lies at an address.
+
+        Raises:
+            ConfigError: it cannot be read as a table.
+        """
         if isinstance(path, Path):
             return self._open_path(name, path), ""
         stores = self.store.places.stores
@@ -357,3 +370,15 @@ class Catalog:
             SqlError: some views read each other.
         """
         return views.inline_views(sql, self.entries, self.store.limits)
+
+
+def _configured_name(name: str) -> TableName:
+    """Return the name of a table of the configuration.
+
+    Raises:
+        ConfigError: it is no SQL name.
+    """
+    try:
+        return parse_name(name)
+    except SqlError as error:
+        raise ConfigError(f"table {name!r}: {error}") from error

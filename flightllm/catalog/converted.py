@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import pyarrow.parquet as pq
 
 from flightllm.catalog.contexts import scratch_context
 from flightllm.catalog.entries import Source
-from flightllm.catalog.files import FileTable, data_files, files_revision
+from flightllm.catalog.files import ConvertedTable, FileTable, data_files, files_revision
 from flightllm.convert.compressed import ending
 from flightllm.convert.csv_files import convert_csv
 from flightllm.convert.excel import ENDINGS, convert_sheet
@@ -18,6 +19,7 @@ from flightllm.storage.folder import TablesFolder
 
 CSV_ENDINGS = (".csv", ".tsv")
 _NAME = "rows.parquet"
+_Found = TypeVar("_Found", bound=FileTable)
 _TRIES = 3
 """A file that changes while it is read is read anew, this often at most."""
 
@@ -37,7 +39,7 @@ def is_converted(path: Path) -> bool:
     return ending(path) in CSV_ENDINGS or path.name.lower().endswith(ENDINGS)
 
 
-def converted_table(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolder) -> FileTable:
+def converted_table(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolder) -> ConvertedTable:
     """Return the table of a CSV file, of a folder of these or of a sheet; reads all of it.
 
     Raises:
@@ -53,31 +55,31 @@ def converted_table(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolde
     raise InvalidInputError("it changes all the time while it is read: put a finished file in its place")
 
 
-class Copy:
+class Copy(Generic[_Found]):
     """A table that was just read, until somebody takes it."""
 
-    def __init__(self, table: FileTable) -> None:
+    def __init__(self, table: _Found) -> None:
         self.table = table
         self.taken = False
 
-    def take(self) -> FileTable:
+    def take(self) -> _Found:
         """Return the table, which stays."""
         self.taken = True
         return self.table
 
 
 @contextmanager
-def kept_if_taken(table: FileTable, folder: TablesFolder) -> Iterator[Copy]:
+def kept_if_taken(table: _Found, folder: TablesFolder) -> Iterator[Copy[_Found]]:
     """Remove the Parquet file that stands for a table, if it has one, unless somebody takes the table inside."""
     copy = Copy(table)
     try:
         yield copy
     finally:
-        if table.source is not None and not copy.taken:
-            folder.readers.retire(Path(table.source.location).parent)
+        if isinstance(table, ConvertedTable) and not copy.taken:
+            folder.readers.retire(table.copy.parent)
 
 
-def _converted(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolder, revision: str) -> FileTable:
+def _converted(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolder, revision: str) -> ConvertedTable:
     place = folder.new_reading()
     target = place / _NAME
     try:
@@ -92,4 +94,4 @@ def _converted(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolder, re
     context = scratch_context()
     context.register_parquet("t", str(target), file_extension=".parquet", schema=schema)
     table = context.catalog().schema("public").table("t")
-    return FileTable(table, schema, schema, Source(str(target), revision, sheet=sheet), tuple(notes))
+    return ConvertedTable(table, schema, schema, Source(str(target), revision, sheet=sheet), tuple(notes))

@@ -80,10 +80,15 @@ def panics_mapped() -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        if type(error).__module__ != _PANICS:
+        if not is_panic(error):
             raise
         _log.warning("DataFusion broke off", error=str(error))
         raise panicked() from error
+
+
+def is_panic(error: BaseException) -> bool:
+    """Tell whether an error is a panic in DataFusion."""
+    return type(error).__module__ == _PANICS
 
 
 def panicked() -> UnsupportedError:

@@ -15,7 +15,7 @@ from datafusion.options import CsvReadOptions
 
 from flightllm.catalog.contexts import scratch_context
 from flightllm.catalog.entries import Source
-from flightllm.catalog.errors import plain_text
+from flightllm.catalog.errors import is_panic, plain_text
 from flightllm.catalog.memory import plain_schema
 from flightllm.convert.compressed import COMPRESSIONS, ending
 from flightllm.convert.excel import ENDINGS as SHEETS
@@ -74,6 +74,18 @@ class FileTable:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class ConvertedTable(FileTable):
+    """A table whose files are read by way of a Parquet file."""
+
+    source: Source
+
+    @property
+    def copy(self) -> Path:
+        """Return the Parquet file, alone in a folder."""
+        return Path(self.source.location)
+
+
 def open_file(name: str, path: Path) -> FileTable:
     """Open a Parquet, CSV, TSV, JSON lines or Arrow file, or a folder of files of one of these kinds.
 
@@ -100,6 +112,10 @@ def opened_file(path: Path, suffix: str) -> FileTable:
     except Exception as error:  # DataFusion raises bare exceptions; whatever it was, the file cannot be read
         hint = _json_hint(path) if _format(suffix) == "json" else ""
         raise InvalidInputError(f"cannot read {path} as {_format(suffix)}: {plain_text(error)}{hint}") from error
+    except BaseException as error:
+        if is_panic(error):
+            raise _damaged(str(path), _format(suffix)) from error
+        raise
 
 
 def open_address(
@@ -123,6 +139,10 @@ def open_address(
             if _NO_FILES in str(error):
                 continue
             raise InvalidInputError(f"cannot read {address} as {FORMATS[suffix]}: {plain_text(error)}") from error
+        except BaseException as error:
+            if is_panic(error):
+                raise _damaged(address, FORMATS[suffix]) from error
+            raise
         return found, suffix
     raise InvalidInputError(
         f"{address}: there is no object whose name ends in one of {', '.join(suffixes or FORMATS)}; end the address of"
@@ -249,6 +269,8 @@ def _csv_options(suffix: str, schema: pa.Schema | None, csv: CsvOptions) -> CsvR
         raise UnsupportedError("CSV files in an object store are read as UTF-8: copy the files, or write them anew")
     if csv.quote == "":
         raise UnsupportedError("CSV files in an object store are read with quotes: name a character, or copy the files")
+    if csv.decimal == ",":
+        raise UnsupportedError("CSV files in an object store are read with decimal points: copy the files")
     return CsvReadOptions(
         has_header=csv.header is not False,
         delimiter=csv.delimiter or ("\t" if suffix.lower() == ".tsv" else ","),
@@ -259,6 +281,11 @@ def _csv_options(suffix: str, schema: pa.Schema | None, csv: CsvOptions) -> CsvR
         file_extension=suffix,
         null_regex=f"^({'|'.join(map(re.escape, ('', *csv.null)))})$" if csv.null else None,
     )
+
+
+def _damaged(place: str, kind: str) -> InvalidInputError:
+    """Return the error for a file at which DataFusion panics: one with a wrong length in it, say."""
+    return InvalidInputError(f"cannot read {place} as {kind}: it is damaged; write the file anew")
 
 
 def _json_hint(path: Path) -> str:

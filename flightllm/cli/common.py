@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from flightllm.client import Client
-from flightllm.config import ENGINES, Config
+from flightllm.config import ENGINES, Config, TablePlace
 from flightllm.errors import ConfigError, FlightLLMError, SqlError
 
 DEFAULT_URI = "grpc://127.0.0.1:31337"
@@ -147,14 +147,14 @@ def load_config(
     engine: str | None,
     model: str | None,
     listen: str | None = None,
-    tables: Sequence[tuple[str, Path | str]] = (),
+    tables: Sequence[tuple[str, TablePlace]] = (),
 ) -> Config:
     """Read the configuration that `config_options` name; `tables` are those of the command line.
 
     Raises:
         ConfigError: a setting is wrong, a table has no SQL name, or two have the same.
     """
-    given: dict[str, Path | str] = {}
+    given: dict[str, TablePlace] = {}
     for name, path in tables:
         if name in given:
             raise ConfigError(f"--table {name}={given[name]} and --table {name}={path}: give each a name of its own")

@@ -18,7 +18,7 @@ from rich.markup import escape
 from flightllm.cli.common import TableParameter, config_options, load_config
 from flightllm.cli.doctor_gpu import examine_gpus
 from flightllm.cli.findings import Finding
-from flightllm.config import Config, EngineConfig
+from flightllm.config import Config, EngineConfig, FolderFile, TablePlace
 from flightllm.errors import FlightLLMError
 from flightllm.files import make_private
 
@@ -99,7 +99,7 @@ def examine(config: Config) -> Iterator[Finding]:
     yield from (_package(name) for name in BASE)
     yield from _extras(config)
     yield _data_folder(config)
-    yield from (_table(name, path) for name, path in config.tables.items())
+    yield from (_table(name, place) for name, place in config.tables.items())
     yield _checked("functions", lambda: (_functions(config), ""))
     yield _port(config)
     yield _checked("token", lambda: ("asked of clients" if config.server.read_token() else "none asked", ""))
@@ -167,11 +167,12 @@ def _data_folder(config: Config) -> Finding:
     return Finding("data folder", f"{folder}, {free / 2**30:.1f} GiB free", fix=fix)
 
 
-def _table(name: str, path: Path | str) -> Finding:
+def _table(name: str, place: TablePlace) -> Finding:
     from flightllm.catalog.converted import sheet_of
 
-    if isinstance(path, str):
-        return Finding(f"table {name}", path)
+    if isinstance(place, str):
+        return Finding(f"table {name}", place)
+    path = place.path if isinstance(place, FolderFile) else place
     there = sheet_of(path)[0].exists()
     fix = "" if there else f"correct [tables] {name}, or --table {name}=PATH"
     return Finding(f"table {name}", str(path) if there else f"{path} does not exist", there, fix)

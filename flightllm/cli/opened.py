@@ -59,6 +59,8 @@ def opened_server(config: Config, sql: str | None = None) -> Iterator[str]:
         cache = replace(config.cache, path=config.cache.path or config.data_folder / "answers.sqlite")
         own = replace(config, server=ServerConfig("127.0.0.1:0"), cache=cache, data_folder=folder)
         database = stack.enter_context(closing(_opened(own, config, sql)))
+        for note in database.notes:  # the log, whose level is error here, does not show them
+            tell(note)
         server = FlightSqlServer(database, own.server, own.limits)
         stack.callback(server.drain, 0)
         yield server.uri

@@ -52,8 +52,8 @@ def serve(  # noqa: PLR0913 - one argument for each option
     model's endpoint is not there, refuses the key, has no such model or no quota left.
 
     Each FILE becomes a table of its name. So does each file of a FOLDER, unless all have the same columns: then the
-    folder is one table. A URL is http(s)://…, which is downloaded into this folder, or s3://…, in an object store that
-    the configuration lists.
+    folder is one table. A file of a FOLDER that cannot be read is left out with a note. A URL is http(s)://…, which is
+    downloaded into this folder, or s3://…, in an object store that the configuration lists.
 
     \b
     flightllm serve tickets.csv reviews.parquet

@@ -9,10 +9,10 @@ import click
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from flightllm.config import FolderFile, TablePlace
 from flightllm.errors import ConfigError, FlightLLMError
 
 Note = Callable[[str], None]
-Place = Path | str
 _WORDS = frozenset(
     re.findall(
         r"\w+",
@@ -25,7 +25,7 @@ _WORDS = frozenset(
 """Words that a query cannot name a table by without quotes, here or in other systems."""
 
 
-def named_tables(sources: Sequence[str], note: Note) -> list[tuple[str, Place]]:
+def named_tables(sources: Sequence[str], note: Note) -> list[tuple[str, TablePlace]]:
     """Return a name in SQL for each file, and for each folder of files of the same columns, with its path.
 
     A folder of different files becomes a table for each; so does a spreadsheet for each sheet. `note` is told of names
@@ -34,7 +34,7 @@ def named_tables(sources: Sequence[str], note: Note) -> list[tuple[str, Place]]:
     Raises:
         ConfigError: a source is not there, cannot be downloaded, or holds nothing that can be a table.
     """
-    found: dict[str, Place] = {}
+    found: dict[str, TablePlace] = {}
     for source in sources:
         for wanted, place in _tables(source, note):
             name, number = _identifier(wanted), 1
@@ -48,7 +48,7 @@ def named_tables(sources: Sequence[str], note: Note) -> list[tuple[str, Place]]:
     return list(found.items())
 
 
-def _tables(source: str, note: Note) -> Iterator[tuple[str, Place]]:
+def _tables(source: str, note: Note) -> Iterator[tuple[str, TablePlace]]:
     """Yield what a source holds, with the names as the files have them."""
     if source.lower().startswith(("http://", "https://")):
         from flightllm.cli.download import download
@@ -63,13 +63,18 @@ def _tables(source: str, note: Note) -> Iterator[tuple[str, Place]]:
     path = Path(source).expanduser().absolute()
     if not path.exists():
         raise ConfigError(f"there is no file or folder {path}")
-    found = list(_in_folder(path, note) if path.is_dir() else _in_file(path))
+    found = list[tuple[str, TablePlace]](_in_folder(path, note) if path.is_dir() else _in_file(path))
     if not found:
         raise ConfigError(f"the folder {path} holds no file that can be a table; see `flightllm serve --help`")
     yield from found
 
 
-def _in_file(path: Path) -> Iterator[tuple[str, Place]]:
+def _in_file(path: Path) -> Iterator[tuple[str, Path]]:
+    """Yield a file, or the sheets of a spreadsheet.
+
+    Raises:
+        ConfigError: the spreadsheet cannot be read.
+    """
     from flightllm.convert.excel import ENDINGS, sheets
 
     stem = _stem(path)
@@ -84,17 +89,19 @@ def _in_file(path: Path) -> Iterator[tuple[str, Place]]:
         yield (stem if len(names) == 1 else f"{stem}_{sheet}"), path.with_name(f"{path.name}#{sheet}")
 
 
-def _in_folder(folder: Path, note: Note) -> Iterator[tuple[str, Place]]:
+def _in_folder(folder: Path, note: Note) -> Iterator[tuple[str, TablePlace]]:
+    """Yield the folder that somebody named if it is one table, or else the files in it, which nobody named."""
     from flightllm.catalog.files import data_files
 
     files = set(data_files(folder))
     for path in sorted(folder.rglob("*")):
         if path.is_file() and path not in files:
             note(f"{path} is left out: it is hidden, or its name does not end like that of a table")
-    yield from _tables_below(folder)
+    for name, path in _tables_below(folder, note):
+        yield name, path if path == folder else FolderFile(path, folder)
 
 
-def _tables_below(folder: Path) -> Iterator[tuple[str, Place]]:
+def _tables_below(folder: Path, note: Note) -> Iterator[tuple[str, Path]]:
     """Yield a folder that is one table, or what its files and the folders in it are."""
     from flightllm.catalog.files import data_files
 
@@ -103,7 +110,13 @@ def _tables_below(folder: Path) -> Iterator[tuple[str, Place]]:
         yield folder.name, folder
         return
     for path in sorted({folder / file.relative_to(folder).parts[0] for file in files}):
-        yield from _tables_below(path) if path.is_dir() else _in_file(path)
+        if path.is_dir():
+            yield from _tables_below(path, note)
+            continue
+        try:
+            yield from _in_file(path)
+        except ConfigError as error:
+            note(f"left out: {error}")
 
 
 def _alike(files: Sequence[Path]) -> bool:

@@ -9,6 +9,7 @@ from flightllm.config.observe import HttpConfig, TracingConfig
 from flightllm.config.recovery import RecoveryConfig
 from flightllm.config.server import LogConfig, ServerConfig
 from flightllm.config.storage import ObjectStoreConfig, StorageConfig
+from flightllm.config.tables import FolderFile, TablePlace
 
 __all__ = [
     "EMBEDDERS",
@@ -19,6 +20,7 @@ __all__ = [
     "Config",
     "EmbeddingConfig",
     "EngineConfig",
+    "FolderFile",
     "FunctionsConfig",
     "HttpConfig",
     "KvStoreConfig",
@@ -28,6 +30,7 @@ __all__ = [
     "RecoveryConfig",
     "ServerConfig",
     "StorageConfig",
+    "TablePlace",
     "TracingConfig",
     "default_data_folder",
     "read_engine_keys",

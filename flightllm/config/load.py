@@ -18,6 +18,7 @@ from flightllm.config.observe import HttpConfig, TracingConfig
 from flightllm.config.recovery import RecoveryConfig
 from flightllm.config.server import LogConfig, ServerConfig
 from flightllm.config.storage import ObjectStoreConfig, StorageConfig
+from flightllm.config.tables import TablePlace
 from flightllm.errors import ConfigError
 from flightllm.resources import packaged_folder
 
@@ -36,8 +37,8 @@ class Config:
     auth: AuthConfig = field(default_factory=AuthConfig)
     engine: EngineConfig = field(default_factory=EngineConfig)
     embedding: EmbeddingConfig = field(default_factory=EmbeddingConfig)
-    tables: Mapping[str, Path | str] = field(default_factory=lambda: MappingProxyType({}))
-    """Paths, and addresses in object stores as texts."""
+    tables: Mapping[str, TablePlace] = field(default_factory=lambda: MappingProxyType({}))
+    """Paths, addresses in object stores as texts, and files that only the command line knows of."""
     storage: StorageConfig = field(default_factory=StorageConfig)
     functions: FunctionsConfig = field(default_factory=FunctionsConfig)
     limits: LimitsConfig = field(default_factory=LimitsConfig)
@@ -57,7 +58,7 @@ class Config:
         listen: str | None = None,
         engine: str | None = None,
         model: str | None = None,
-        tables: Mapping[str, Path | str] | None = None,
+        tables: Mapping[str, TablePlace] | None = None,
     ) -> Self:
         """Read a TOML file, or the defaults without one, and put command-line settings over it.
 

@@ -14,6 +14,7 @@ from flightllm.convert.kinds import ColumnKinds, cast
 from flightllm.convert.options import CsvOptions
 from flightllm.convert.rows import CsvRows
 from flightllm.errors import InvalidInputError
+from flightllm.sql.names import quoted
 from flightllm.storage.rows import gathered
 
 _CHUNK_ROWS = 4_096
@@ -49,6 +50,7 @@ class _Texts:
 
     def __init__(self, known: CsvOptions) -> None:
         self._known = known
+        self._decimal = known.decimal or "."
         self._given: list[str] = []
         """The first row of the first file."""
         self._header = True
@@ -91,7 +93,7 @@ class _Texts:
     def _begin(self, rows: CsvRows, sink: pa.NativeFile) -> None:
         """Take the columns of the first file, and decide whether its first row has their names."""
         self._given = rows.first
-        self._kinds = [ColumnKinds() for _ in rows.first]
+        self._kinds = [ColumnKinds(self._decimal) for _ in rows.first]
         first = _row(rows.first, rows.nulls)
         self._writer = pa.ipc.new_stream(sink, first.schema)
         below = None
@@ -143,6 +145,8 @@ class _Texts:
         changed = [change for change, old, place in zip(changed, given, left, strict=True) if old != names[place]]
         if changed:
             self._note(f"columns named anew: {', '.join(changed)}")
+        for place in left:
+            self._note_commas(names[place], self._kinds[place].separators)
         schema = pa.schema([(names[place], self._kinds[place].type) for place in left])
         with (
             pq.ParquetWriter(target, schema, compression="zstd", compression_level=1) as writer,
@@ -150,12 +154,22 @@ class _Texts:
             pa.ipc.open_stream(source) as stream,
         ):
             batches = chain([] if self._late is None else [self._late], stream)
-            for group in gathered(_typed(batch, left, schema) for batch in batches):
+            for group in gathered(_typed(batch, left, schema, self._decimal) for batch in batches):
                 writer.write_table(pa.Table.from_batches(group, schema))
 
+    def _note_commas(self, name: str, separators: str) -> None:
+        """Note that a column of texts seems to be one of numbers with decimal commas."""
+        if separators:
+            column = quoted(name)
+            plain = f"replace({column}, '.', '')" if separators == ".," else column
+            self._note(
+                f"the column {name} stays text, although its values look like numbers with decimal commas: write"
+                f" replace({plain}, ',', '.')::double, or say decimal ',' in OPTIONS of CREATE EXTERNAL TABLE"
+            )
 
-def _typed(batch: pa.RecordBatch, left: Sequence[int], schema: pa.Schema) -> pa.RecordBatch:
-    columns = [cast(batch.column(place), kind) for place, kind in zip(left, schema.types, strict=True)]
+
+def _typed(batch: pa.RecordBatch, left: Sequence[int], schema: pa.Schema, decimal: str) -> pa.RecordBatch:
+    columns = [cast(batch.column(place), kind, decimal) for place, kind in zip(left, schema.types, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -60,7 +60,7 @@ def dialect_of(sample: str, known: CsvOptions, *, whole: bool) -> Dialect:
 
     The best way to read it gives most rows the width of the first one; among equally good ones the widest wins.
     """
-    delimiters = (known.delimiter,) if known.delimiter else DELIMITERS
+    delimiters = (known.delimiter,) if known.delimiter else _possible(sample, known)
     guessed = known.delimiter is None
 
     def best(escape: str | None) -> tuple[tuple[float, int], Dialect]:
@@ -76,6 +76,13 @@ def dialect_of(sample: str, known: CsvOptions, *, whole: bool) -> Dialect:
     if known.escape or '\\"' not in sample or plain[0][0] >= _READABLE:
         return plain[1]
     return max(plain, best("\\"), key=lambda pair: pair[0])[1]
+
+
+def _possible(sample: str, known: CsvOptions) -> tuple[str, ...]:
+    """Return what can separate columns: no comma if it stands before decimals, and the first line has another mark."""
+    others = tuple(mark for mark in DELIMITERS if mark != known.decimal)
+    first = sample.partition("\n")[0]
+    return others if any(mark in first for mark in others) else DELIMITERS
 
 
 def _quotes(sample: str, delimiter: str, *, whole: bool) -> tuple[str, ...]:

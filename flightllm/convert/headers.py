@@ -21,7 +21,7 @@ def is_header(first: pa.RecordBatch, kinds: Sequence[ColumnKinds], below: pa.Rec
     numbers are names if a text is unlike those below it, or if the column below has no years. Without another row it
     is one unless each of its cells has a type.
     """
-    alone = [ColumnKinds() for _ in kinds]
+    alone = [ColumnKinds(kind.decimal) for kind in kinds]
     for kind, column in zip(alone, first.columns, strict=True):
         kind.see(column)
     others = any(kind.filled for kind in kinds)
@@ -34,7 +34,7 @@ def is_header(first: pa.RecordBatch, kinds: Sequence[ColumnKinds], below: pa.Rec
         return True  # a whole number above days or truth values
     texts = [place for place in range(len(kinds)) if place not in typed and first.column(place)[0].is_valid]
     numbers = [int(first.column(place)[0].as_py()) for place in typed]
-    lower = [_numbers(below.column(place)) for place in typed]
+    lower = [kinds[place].numbers(below.column(place)) for place in typed]
     if not texts or not _can_name(numbers) or any(map(_counts, numbers, lower)):
         return False
     if all(number in _YEARS for number in numbers) and not all(value in _YEARS for cells in lower for value in cells):
@@ -50,10 +50,6 @@ def _can_name(numbers: Sequence[int]) -> bool:
 def _counts(first: int, below: Sequence[float]) -> bool:
     """Tell whether numbers below go on counting from the first one."""
     return below[:_COUNTED] == [first + step for step in range(1, _COUNTED + 1)]
-
-
-def _numbers(column: pa.Array) -> list[float]:
-    return [float(text) for text in column.drop_null().to_pylist() if text.strip()]
 
 
 def _unlike(cell: str, column: pa.Array) -> bool:

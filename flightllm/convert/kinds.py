@@ -12,6 +12,11 @@ _FINE = r"[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,9})?)?"
 _ZONE = r" ?(Z|[+-]\d{2}(:?\d{2})?)"
 _NUMBER = r"-?(0|[1-9]\d*)"
 _FLOAT = r"-?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d+)?"
+_COMMAS = r"-?(0|[1-9]\d*|[1-9]\d{0,2}(\.\d{3})+)(,\d+)?"
+"""A number whose decimals follow a comma; dots can stand between thousands."""
+_COMMA_FLOAT = rf"{_COMMAS}([eE][+-]?\d+)?"
+_DECIMAL_COMMA = r"\..*,|,(\d{1,2}|\d{4,})$"
+"""A comma in a number that separates no thousands: `1,234` can be 1234 as well."""
 _NO_NUMBER = r"[+-]?(?i:nan|inf|infinity)"
 _WHOLE = r"^-?\d{16,}$"
 """A whole number that a DOUBLE perhaps does not hold exactly."""
@@ -27,16 +32,26 @@ class Kind:
 
     type: pa.DataType
     pattern: str
+    decimal: str = "."
 
     def fits(self, texts: pa.Array) -> bool:
         """Tell whether trimmed texts without NULLs all have the type."""
-        if not _all(texts, f"^({self.pattern})$") or (self.type == pa.float64() and not _exact(texts)):
+        if not _all(texts, f"^({self.pattern})$"):
             return False
+        if self.type == pa.float64():
+            texts = _with_dots(texts, self.decimal)
+            if not _exact(texts):
+                return False
         try:
             texts.cast(self.type)
         except pa.ArrowInvalid:  # a month 13, or a number beyond 64 bits
             return False
         return True
+
+
+def _with_dots(texts: pa.Array, decimal: str) -> pa.Array:
+    """Return texts of numbers as DuckDB and Python write them: `1.234,56` becomes `1234.56`."""
+    return texts if decimal == "." else pc.replace_substring(pc.replace_substring(texts, ".", ""), ",", ".")
 
 
 def _exact(texts: pa.Array) -> bool:
@@ -78,17 +93,26 @@ KINDS = (
     Kind(pa.timestamp("us", "UTC"), f"{_DAY}{_TIME}{_ZONE}"),
 )
 """From narrow to wide; a number with leading zeros is none, so that codes and telephone numbers stay as they are."""
+_COMMA_KINDS = tuple(
+    Kind(kind.type, f"{_COMMA_FLOAT}|{_NO_NUMBER}", ",") if kind.type == pa.float64() else kind for kind in KINDS
+)
 
 
 class ColumnKinds:
     """The kinds that a column can have after all values seen so far."""
 
-    def __init__(self) -> None:
-        self._left = list(KINDS)
+    def __init__(self, decimal: str = ".") -> None:
+        self.decimal = decimal
+        """What stands before the decimals of a number."""
+        self._left = list(_COMMA_KINDS if decimal == "," else KINDS)
         self.filled = False
         """Whether there was a value."""
         self._number = False
         """Whether one of the values was a number."""
+        self._commas = True
+        """Whether all values can be numbers with decimal commas."""
+        self._dots = self._comma = self._decimal_comma = False
+        """Whether a value had a dot, a comma, and one that separates no thousands, while `_commas` held."""
 
     def see(self, texts: pa.Array) -> None:
         """Look at more values, texts with NULLs."""
@@ -97,11 +121,34 @@ class ColumnKinds:
             self.filled = True
             self._left = [kind for kind in self._left if kind.fits(given)]
             self._number = self._number or not _all(given, f"^{_NO_NUMBER}$")
+            if self._commas and pa.int64() not in {kind.type for kind in self._left}:
+                self._see_commas(given)
+
+    def _see_commas(self, given: pa.Array) -> None:
+        self._commas = _all(given, f"^({_COMMAS if self.decimal == '.' else f'{_COMMA_FLOAT}|{_NO_NUMBER}'})$")
+        self._dots = self._dots or _any(given, r"\.")
+        self._comma = self._comma or _any(given, ",")
+        self._decimal_comma = self._decimal_comma or _any(given, _DECIMAL_COMMA)
+
+    @property
+    def separators(self) -> str:
+        """Return what a column of texts seems to separate thousands and decimals by, `.,` or `,`; empty: nothing.
+
+        Nothing is to be said where decimal commas are read.
+        """
+        if self.decimal == "," or self.type != pa.string() or not (self._commas and self._decimal_comma):
+            return ""
+        return ".," if self._dots else ","
+
+    def numbers(self, texts: pa.Array) -> list[float]:
+        """Return texts of a column of numbers as these, without NULLs."""
+        return [float(text) for text in _with_dots(_given(texts).drop_null(), self.decimal).to_pylist()]
 
     @property
     def type(self) -> pa.DataType:
         """Return the type: that of a text where nothing else is left, or no value but NaN and infinity was seen."""
-        left = [kind.type for kind in self._left if self._number or kind.type != pa.float64()]
+        unclear = self.decimal == "," and self._dots and not self._comma  # 1.234 can be a version as well
+        left = [kind.type for kind in self._left if (self._number and not unclear) or kind.type != pa.float64()]
         return left[0] if self.filled and left else pa.string()
 
 
@@ -111,6 +158,8 @@ def _given(texts: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, pa.string()), trimmed)
 
 
-def cast(texts: pa.Array, kind: pa.DataType) -> pa.Array:
+def cast(texts: pa.Array, kind: pa.DataType, decimal: str = ".") -> pa.Array:
     """Return texts as values of a type that `ColumnKinds` found for them."""
-    return texts if kind == pa.string() else _given(texts).cast(kind)
+    if kind == pa.string():
+        return texts
+    return _with_dots(_given(texts), decimal if kind == pa.float64() else ".").cast(kind)

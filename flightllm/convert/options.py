@@ -7,7 +7,14 @@ from typing import Self
 
 from flightllm.errors import InvalidInputError
 
-_NAMES = {"has_header": "header", "delim": "delimiter", "sep": "delimiter", "nullstr": "null", "null_value": "null"}
+_NAMES = {
+    "has_header": "header",
+    "delim": "delimiter",
+    "sep": "delimiter",
+    "nullstr": "null",
+    "null_value": "null",
+    "decimal_separator": "decimal",
+}
 """What other systems call the options."""
 _WORDS = {"true": True, "false": False}
 _TAB = "\\t"
@@ -25,6 +32,8 @@ class CsvOptions:
     """Texts that stand for NULL, beside the empty one."""
     encoding: str | None = None
     header: bool | None = None
+    decimal: str | None = None
+    """What stands before the decimals of numbers; where it is a comma, dots can stand between thousands."""
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Self:
@@ -50,6 +59,7 @@ class CsvOptions:
             null=tuple(part.strip() for part in named["null"].split(",")) if "null" in named else (),
             encoding=_encoding(named),
             header=_truth(named, "header"),
+            decimal=_decimal(named),
         )
 
     def as_json(self) -> dict[str, object]:
@@ -87,6 +97,12 @@ def _encoding(given: Mapping[str, str]) -> str | None:
             f"encoding: {given['encoding']!r} is unknown; write utf-8, utf-16, latin-1, cp1252 or another one of Python"
         ) from error
     return "utf-8-sig" if found.name == "utf-8" else found.name
+
+
+def _decimal(given: Mapping[str, str]) -> str | None:
+    if given.get("decimal", ".") not in {".", ","}:
+        raise InvalidInputError(f"decimal: expected ',' or '.', got {given['decimal']!r}")
+    return given.get("decimal")
 
 
 def _truth(given: Mapping[str, str], name: str) -> bool | None:

@@ -16,6 +16,7 @@ from flightllm.kvcache.store.serving import open_server
 from flightllm.observe.http import HttpServer
 from flightllm.recovery.messages import Listening
 from flightllm.recovery.watch import Watch
+from flightllm.sql.names import parse_name
 from flightllm.stopping import stop_by_signals
 
 _SIGNAL_SECONDS = 1.0
@@ -59,7 +60,8 @@ def run(
                 _log.info("listening to clients with certificates", port=server.certified_port)
             database.warm()
             page = http.uri if config.http.page else None
-            listening(Listening(server.uri, page, is_open=database.access.login.is_open))
+            table = next((name for name in config.tables if parse_name(name) in database.catalog.entries), None)
+            listening(Listening(server.uri, page, is_open=database.access.login.is_open, table=table))
             while not stop.wait(_SIGNAL_SECONDS):
                 pass
             seconds = config.recovery.drain_seconds

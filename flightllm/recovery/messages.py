@@ -26,11 +26,15 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Listening:
-    """To the supervisor: clients can connect; `page` is the web page's address, and `is_open` says that all can."""
+    """To the supervisor: clients can connect; `page` is the web page's address, and `is_open` says that all can.
+
+    `table` is the first table of the configuration that can be read, as written there.
+    """
 
     uri: str
     page: str | None = None
     is_open: bool = True
+    table: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

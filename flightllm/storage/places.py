@@ -30,6 +30,12 @@ class Places:
         if is_address(location):
             if self.stores.has(location):
                 return location
+            if location.lower().startswith(("http://", "https://")):
+                raise PermissionDeniedError(
+                    "the server reads no web address: start it by `flightllm serve URL`, which downloads the file"
+                    " first; or download the file into a folder that [storage] external_folders lists, and write its"
+                    " path here"
+                )
             raise PermissionDeniedError(
                 "the address is in no object store that [storage.object_stores] in the server's configuration lists"
             )

@@ -94,8 +94,12 @@ def test_refused_places(tmp_path: Path, folder: Path, catalog: Catalog) -> None:
             create(catalog, place)
         messages.add(str(raised.value))
     assert len(messages) == 1
-    for address in ("s3://bucket/x.parquet", "http://127.0.0.1/x.parquet", "gs://bucket/x.parquet"):
-        with pytest.raises(PermissionDeniedError, match="in no object store"):
+    for address, message in (
+        ("s3://bucket/x.parquet", "in no object store"),
+        ("http://127.0.0.1/x.parquet", "reads no web address"),
+        ("gs://bucket/x.parquet", "in no object store"),
+    ):
+        with pytest.raises(PermissionDeniedError, match=message):
             create(catalog, address)
     create(catalog, folder / "within.parquet")
     create(catalog, f"file://{folder}/one.parquet", verb="CREATE OR REPLACE")

@@ -91,6 +91,7 @@ def test_names_fold_as_in_sql(catalog: Catalog, tmp_path: Path) -> None:
         ({"d/.hidden": ""}, "d", "has no file"),
         ({"d/a.csv": "a\n1", "d/b.json": "{}"}, "d", "mixes .csv, .json"),
         ({"t.parquet": "no parquet"}, "t.parquet", "cannot read .* as parquet"),
+        ({"t.parquet": "PAR1 is not enough PAR1"}, "t.parquet", "it is damaged; write the file anew"),
         ({"t.csv": ""}, "t.csv", "no columns"),
         ({"t.json": '[{"a": 1}]'}, "t.json", "one object per line"),
     ],

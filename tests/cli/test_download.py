@@ -71,7 +71,7 @@ def test_ask_an_address(site: str, tmp_path: Path) -> None:
 def test_names_and_redirects(site: str) -> None:
     """Compressed files keep their endings, and a type stands in for an ending; redirects are followed."""
     found = named_tables([f"{site}/packed.csv.gz", f"{site}/export"], lambda _: None)
-    assert [(name, Path(place).name) for name, place in found] == [
+    assert [(name, Path(str(place)).name) for name, place in found] == [
         ("packed", "packed.csv.gz"),
         ("export", "export.csv"),
     ]

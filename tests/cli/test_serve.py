@@ -15,7 +15,6 @@ from click.testing import CliRunner
 
 from flightllm.announcing import next_steps
 from flightllm.cli import main
-from flightllm.config import Config
 from flightllm.recovery.messages import Listening
 
 
@@ -70,12 +69,13 @@ def test_web_without_a_port() -> None:
 
 def test_next_steps() -> None:
     """What is said fits the address, and who can connect; without tables and page there is nothing to say."""
-    config = Config()
     usual = Listening("grpc://127.0.0.1:31337")
-    assert next_steps(usual, config) == []
-    config = replace(config, tables={'"My Tickets"': Path("a.csv")})
-    assert next_steps(usual, config)[1] == "  flightllm query 'SELECT * FROM \"My Tickets\" LIMIT 3'"
-    asked = next_steps(Listening("grpc+tls://[::1]:5", "https://[::1]:6", is_open=False), config)
+    assert next_steps(usual) == []
+    assert (
+        next_steps(replace(usual, table='"My Tickets"'))[1]
+        == "  flightllm query 'SELECT * FROM \"My Tickets\" LIMIT 3'"
+    )
+    asked = next_steps(Listening("grpc+tls://[::1]:5", "https://[::1]:6", is_open=False, table="t"))
     assert asked[1].startswith("  flightllm query --uri grpc+tls://[::1]:5 --user NAME 'SELECT")
     assert (
         asked[2] == "web page: https://[::1]:6/: sign in by user and password, or by a token in place of the password"

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from adbc_driver_flightsql import dbapi
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from flightllm.cli import main
 from flightllm.cli.sources import named_tables
@@ -119,7 +119,7 @@ def names(*sources: Path | str) -> tuple[list[tuple[str, str]], list[str]]:
     """Return the names and file names that sources get, and the notes."""
     notes = list[str]()
     found = named_tables([str(source) for source in sources], notes.append)
-    return [(name, Path(place).name) for name, place in found], notes
+    return [(name, Path(str(place)).name) for name, place in found], notes
 
 
 def test_names(tmp_path: Path) -> None:
@@ -162,6 +162,75 @@ def test_folders(tmp_path: Path) -> None:
     assert sorted(note.split(" is left out")[0] for note in notes) == sorted(
         str(mixed / name) for name in (".secret.csv", "README.md", "script.py")
     )
+
+
+def asked(path: Path, sql: str) -> Result:
+    """Run `flightllm query --open` over a file or folder."""
+    return CliRunner().invoke(main, ["query", "--engine", "fake", "--open", str(path), "--format", "csv", sql])
+
+
+def test_a_bad_file_of_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of a folder that cannot be read is left out with a note that says why; named itself, it is an error."""
+    monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "data"
+    folder.mkdir()
+    (folder / "good.csv").write_text("a\n1\n")
+    (folder / "ragged.csv").write_text("a,b\n1,2\n3,4,5\n")
+    (folder / "cut.parquet").write_bytes(b"PAR1 is not enough PAR1")
+    result = asked(folder, "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'")
+    assert result.stdout.split() == ['"table_name"', '"good"']
+    notes = sorted(line for line in result.stderr.splitlines() if line.startswith("note: "))
+    assert notes[0].startswith(f"note: the table cut is left out: cannot read {folder}/cut.parquet as parquet: ")
+    assert notes[1].startswith(f"note: the table ragged is left out: {folder}/ragged.csv: ragged.csv: line 3 has 3 col")
+    assert len(notes) == 2
+    alone = asked(folder / "ragged.csv", "SELECT 1")
+    assert alone.exit_code == 1
+    assert "ragged.csv: line 3 has 3 columns where the first line has 2" in alone.stderr
+    (folder / "good.csv").unlink()
+    none = asked(folder, "SELECT 1")
+    assert none.exit_code == 1
+    assert f"no file of the folder {folder} can be read: cannot read {folder}/cut.parquet" in none.stderr
+
+
+def test_notes_on_a_file_without_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`query --open` tells what was found in a file, a line for each, before it answers."""
+    monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
+    (tmp_path / "t.csv").write_text("Größe;price;price\n1;12,50;1\n", encoding="latin-1")
+    result = asked(tmp_path / "t.csv", "SELECT replace(\"price\", ',', '.')::double AS p FROM t")
+    assert result.stdout.split() == ['"p"', "12.5"]
+    notes = [line for line in result.stderr.splitlines() if line.startswith("note: t: ")]
+    assert [note.split()[2] for note in notes] == ["read", "columns", "the"]
+    assert "the column price stays text, although its values look like numbers with decimal commas" in notes[2]
+
+
+def test_a_server_of_a_folder_with_a_bad_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """`flightllm serve` serves the other files of the folder, and offers one of them as an example."""
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "good.csv").write_text("a\n1\n")
+    (tmp_path / "data" / "a_ragged.csv").write_text("a,b\n1,2\n3,4,5\n")
+    with (
+        served(tmp_path, "data") as uri,
+        dbapi.connect(uri, autocommit=True) as client,
+        client.cursor() as cursor,
+    ):
+        cursor.execute("SELECT a FROM good")
+        assert cursor.fetchall() == [(1,)]
+    said = capfd.readouterr().err
+    assert "a_ragged.csv: line 3 has 3 columns" in said
+    assert "'SELECT * FROM good LIMIT 3'" in said
+
+
+def test_a_bad_spreadsheet_of_a_folder(tmp_path: Path) -> None:
+    """A spreadsheet of a folder that cannot be opened is left out with a note; named itself, it is an error."""
+    pytest.importorskip("python_calamine", reason="the extra 'excel' is not installed")
+    (tmp_path / "good.csv").write_text("a\n1\n")
+    (tmp_path / "bad.xlsx").write_bytes(b"no book")
+    found, notes = names(tmp_path)
+    assert found == [("good", "good.csv")]
+    assert len(notes) == 1
+    assert notes[0].startswith(f"left out: {tmp_path}/bad.xlsx: it is no spreadsheet that can be read: ")
+    with pytest.raises(ConfigError, match=r"bad\.xlsx: it is no spreadsheet"):
+        names(tmp_path / "bad.xlsx")
 
 
 @pytest.mark.parametrize(

@@ -124,6 +124,68 @@ def test_types(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("cells", "noted"),
+    [
+        (["12,50", "-0,5", "3"], "replace(\"value\", ',', '.')::double"),
+        (["1.234,56", "12,5"], "replace(replace(\"value\", '.', ''), ',', '.')::double"),
+        (["1"] * 5_000 + ["12,5"], "replace(\"value\", ',', '.')::double"),
+        (["1,234", "5,678"], None),
+        (["12,50", "1,2,3"], None),
+        (["12,50", "1.5"], None),
+        (["12,50", "x"], None),
+        (["12,50", "00,5"], None),
+        (["1.5", "2"], None),
+    ],
+)
+def test_decimal_commas_are_noted(tmp_path: Path, cells: list[str], noted: str | None) -> None:
+    """A column that looks like numbers with decimal commas stays text, with one note that says what to write."""
+    table, notes = converted(tmp_path / "t.csv", "key;value\n" + "".join(f"k;{cell}\n" for cell in cells))
+    assert [str(value) for value in table["value"].to_pylist()] == (cells if noted else [*map(plain, cells)])
+    assert len(notes) == (noted is not None)
+    if noted:
+        assert table["value"].type == pa.string()
+        assert noted in notes[0]
+        assert "the column value stays text" in notes[0]
+
+
+def plain(cell: str) -> str:
+    """Return a cell as its column has it, which holds decimal points or texts."""
+    return "2.0" if cell == "2" else cell
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["12,50", "-0,5", "3"], [12.5, -0.5, 3.0]),
+        (["1.234,56", "1.234", "1.234.567,5"], [1234.56, 1234.0, 1234567.5]),
+        (["1,5e3", "NaN", "2"], [1500.0, None, 2.0]),
+        (["1", "2"], [1, 2]),
+        (["1.234", "5.678"], ["1.234", "5.678"]),
+        (["1.5", "2"], ["1.5", "2"]),
+        (["1.23,5", "2"], ["1.23,5", "2"]),
+        (["0,0123456789012345678", "2"], ["0,0123456789012345678", "2"]),
+        (["NaN"] * 5_000 + ["1.234"], ["NaN"] * 5_000 + ["1.234"]),
+    ],
+)
+def test_decimal_commas(tmp_path: Path, cells: list[str], values: list[float | str | None]) -> None:
+    """Numbers with decimal commas are numbers where the option says so; what can be something else stays text."""
+    content = "key;value\n" + "".join(f"k;{cell}\n" for cell in cells)
+    table, notes = converted(tmp_path / "t.csv", content, decimal=",")
+    assert [None if str(value) == "nan" else value for value in table["value"].to_pylist()] == values
+    assert notes == []
+
+
+def test_decimal_commas_without_a_header(tmp_path: Path) -> None:
+    """Rows of numbers with decimal commas are values from the first one on."""
+    table, _ = converted(tmp_path / "t.csv", "1,5;2\n3,5;4\n", decimal_separator=",")
+    assert table.to_pydict() == {"column1": [1.5, 3.5], "column2": [2, 4]}
+    table, _ = converted(tmp_path / "t.csv", 'a,b\n"1,5",2\n', decimal=",")
+    assert table.to_pydict() == {"a": [1.5], "b": [2]}
+    with pytest.raises(InvalidInputError, match=r"decimal: expected ',' or '\.', got ';'"):
+        CsvOptions.of({"decimal": ";"})
+
+
+@pytest.mark.parametrize(
     "cells",
     [
         ["12345678901234567.89", "1.5"],

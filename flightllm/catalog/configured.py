@@ -1,0 +1,45 @@
+"""The tables of a configuration: all of them, but for files of a folder that cannot be read."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+
+from flightllm.catalog.catalog import Catalog
+from flightllm.config import FolderFile, TablePlace
+from flightllm.errors import ConfigError
+
+_log = structlog.get_logger(__name__)
+
+
+def register_tables(catalog: Catalog, tables: Mapping[str, TablePlace]) -> list[str]:
+    """Register tables by name; return what somebody may want to know of their files, a line each.
+
+    A file that nobody named is left out if it cannot be read, unless no file of its folder can be read.
+
+    Raises:
+        ConfigError: a name is taken or no SQL name, or a table cannot be read.
+    """
+    notes = list[str]()
+    problems = dict[Path, str]()
+    """The first one of each folder."""
+    read = set[Path]()
+    for name, place in tables.items():
+        path = place.path if isinstance(place, FolderFile) else place
+        try:
+            opened = catalog.open_file(name, path)
+        except ConfigError as error:
+            if not isinstance(place, FolderFile):
+                raise
+            problem = str(error).removeprefix(f"table {name!r}: ")
+            problems.setdefault(place.folder, problem)
+            notes.append(f"the table {name} is left out: {problem}")
+            _log.warning("a table is left out", table=name, path=str(path), error=problem)
+            continue
+        notes += [f"{name}: {note}" for note in catalog.register_opened(name, path, *opened)]
+        if isinstance(place, FolderFile):
+            read.add(place.folder)
+    for folder, problem in problems.items():
+        if folder not in read:
+            raise ConfigError(f"no file of the folder {folder} can be read: {problem}")
+    return notes
