@@ -37,7 +37,7 @@ from tests.endpoints import Body, Endpoint, Reply, answer, endpoint_of, refuse
 
 pytest.importorskip("openai", reason="the extra 'openai' is not installed")
 from flightllm.llm.openai import OpenAIEngine
-from flightllm.llm.openai_options import OpenAIOptions
+from flightllm.llm.openai_options import OpenAIOptions, read_openai_options
 
 MakeRequests = Callable[..., list[Request]]
 
@@ -289,7 +289,7 @@ def test_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, make_requests: Ma
         with serving(lambda path, body, _: answer(path, body), **options) as (engine, endpoint):
             run(engine, make_requests(1))
             assert endpoint.keys == [expected]
-            assert OpenAIOptions(**options).key_reference == (
+            assert read_openai_options(options).key_reference == (
                 "env:MY_KEY" if "env" in expected else f"file:{tmp_path}/key"
             )
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
