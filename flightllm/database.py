@@ -16,6 +16,7 @@ from flightllm.config import Config
 from flightllm.engines import Engines
 from flightllm.files import make_private
 from flightllm.functions import FunctionRegistry
+from flightllm.functions.registering import register_scalars
 from flightllm.isolation.pool import Isolation
 from flightllm.key_tables import KeyTables
 from flightllm.llm.supervised import supervised
@@ -115,6 +116,7 @@ class Database:
             catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
             catalog.store.forget = access.store.forget
+            catalog.store.functions = lambda context: register_scalars(context, functions, lambda: engines.own.engine)
             for name, place in config.tables.items():
                 catalog.register_file(name, place)
             backends = Backends(config.embedding, config.recovery, config.limits, indexes, cache)
