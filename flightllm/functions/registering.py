@@ -6,7 +6,8 @@ from functools import cache
 import pyarrow as pa
 from datafusion import SessionContext, udf
 
-from flightllm.functions.base import Engine, ScalarFunction
+from flightllm.functions import Engine
+from flightllm.functions.base import ScalarFunction
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.functions.search import VECTOR_BYTES, vector_bytes
 
