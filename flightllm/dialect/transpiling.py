@@ -3,6 +3,7 @@
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from flightllm.dialect.counterparts import check_counterparts, counterparts
 from flightllm.dialect.integer_casts import ROUNDING, round_integer_casts
 from flightllm.dialect.place import Place
 from flightllm.dialect.plain_texts import plain_texts
@@ -162,6 +163,7 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
             )
         if found.args.get("group") is None:
             found.set("group", exp.Literal.number(_FIRST_MATCHES[dialect]))
+    check_counterparts(tree, dialect)
     if dialect == "bigquery":
         _make_weeks_exact(tree)
     _name_pivots(tree, dialect)
@@ -276,6 +278,7 @@ def _ours() -> Any:
 
             TRANSFORMS = {  # noqa: RUF012 - as sqlglot declares it
                 **DuckDBGenerator.TRANSFORMS,
+                **counterparts(),
                 exp.GroupConcat: aggregated,
                 exp.JSONExtractScalar: read_as_text,
                 exp.ParseJSON: lambda generator, found: f"({generator.sql(found, 'this')})::JSON",
