@@ -6,6 +6,7 @@ from typing import Final
 
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 _ROOT: Final = Path(__file__).parents[1]
 _PAGES: Final = {"benchmarks/figures.md": "bench/README.md", "explanation/demo-model.md": "flightllm/demo/README.md"}
@@ -22,3 +23,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
             place = f"{Path(page).parent.as_posix()}/{picture.name}"
             files.append(File.generated(config, place, abs_src_path=str(picture)))
     return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Let links to these files of the repository lead to their pages; in a checkout they lead to the files."""
+    del config, files
+    depth = "../" * page.file.src_uri.count("/")
+    for target, source in _PAGES.items():
+        markdown = markdown.replace(f"](../{depth}{source})", f"]({depth}{target})")
+    return markdown

@@ -4,6 +4,7 @@ import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread
 from typing import IO
@@ -18,6 +19,7 @@ from flightllm.cli.opened import asked_server
 from flightllm.cli.price import confirmed
 from flightllm.cli.render import TABLE_ROWS, WRITERS, as_plan, as_table, first_rows, put
 from flightllm.cli.running import interruptible
+from flightllm.cli.statements import split_statements
 from flightllm.client import Client, Shortfall
 from flightllm.errors import FlightLLMError
 
@@ -50,7 +52,8 @@ def query(
 ) -> None:
     """Run SQL on a server, or on files.
 
-    `-` reads the SQL from standard input. On a terminal, a bar shows the model calls while the query runs.
+    `-` reads the SQL from standard input. Several statements, with a semicolon between them, run one after the other
+    in one session, until one fails. On a terminal, a bar shows the model calls while a query runs.
 
     \b
     flightllm query "SELECT title FROM movies WHERE ai_filter('About family? {movie_info}', movie_info)"
@@ -62,13 +65,19 @@ def query(
     format_ = format_ or _format_of(output)
     if format_ == "parquet" and output is None and sys.stdout.isatty():
         raise click.UsageError("Parquet is binary: name a file with --output.")
+    statements = list(split_statements(text))
+    if len(statements) < 2:
+        statements = [text]
+    elif output is not None or format_ == "parquet":
+        raise click.UsageError(f"A file takes the rows of one statement, and the text has {len(statements)}.")
     with ExitStack() as stack:
         server = stack.enter_context(asked_server(files, server, text))
         client = stack.enter_context(connect(server, dict(settings)))
-        if sys.stdin.isatty() and not confirmed(client, text, ask_above):
-            return
-        interruptible(client, lambda: run_text(client, text, format_, output))
-    if _SETTING.match(text):
+        for one in statements:
+            if sys.stdin.isatty() and not confirmed(client, one, ask_above):
+                return
+            interruptible(client, partial(run_text, client, one, format_, output))
+    if _SETTING.match(statements[-1]):
         click.echo("a setting holds for one session, here for this command alone: use --set key=value", err=True)
 
 

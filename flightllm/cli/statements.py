@@ -21,14 +21,18 @@ def split_statements(text: str) -> Iterator[str]:
         yield text.strip()
         return
     for token in tokens:
+        if token.start < start:  # of a command
+            continue
+        if comments_alone and token.is_symbol("\\"):
+            command = text[token.start :].partition("\n")[0]
+            yield command.strip()
+            start = token.start + len(command)
+            continue
         if not token.is_symbol(";"):
             comments_alone = False
             continue
         if not comments_alone:
             yield text[start : token.start].strip()
         start, comments_alone = token.end, True
-        if text[start:].lstrip().startswith("\\"):
-            yield from split_statements(text[start:])
-            return
     if not comments_alone:
         yield text[start:].strip()

@@ -52,6 +52,20 @@ def test_query_prints_a_table(run: Run) -> None:
     assert lines[-1] == "(2 rows)"
 
 
+def test_query_runs_several_statements(run: Run, tmp_path: Path) -> None:
+    """They run in one session until one fails; a file takes the rows of one."""
+    result = run("query", "SET flightllm.max_calls = '1'; SELECT 7 AS seven; SELECT nope; SELECT 8 AS eight")
+    assert result.exit_code == 1
+    assert "seven" in result.output
+    assert "nope" in result.output
+    assert "eight" not in result.output
+    limited = run("query", f"SET flightllm.max_calls = '1'; {FILTER}")
+    assert "flightllm.max_calls is 1" in limited.output
+    refused = run("query", "-o", str(tmp_path / "rows.csv"), "SELECT 1; SELECT 2")
+    assert "one statement, and the text has 2" in refused.output
+    assert not (tmp_path / "rows.csv").exists()
+
+
 def test_index(run: Run) -> None:
     """An index is built, listed, refreshed and dropped; what is wrong is said."""
     pytest.importorskip("faiss", reason="the extra 'vector' is not installed")

@@ -17,7 +17,6 @@ from flightllm.cli import main
 from flightllm.cli.opened import opened_server
 from flightllm.cli.price import confirmed, forecast
 from flightllm.cli.prompt import Names, is_whole
-from flightllm.cli.shell import shell
 from flightllm.client import Client
 from flightllm.config import Config, EngineConfig
 from flightllm.errors import CancelledError
@@ -49,7 +48,7 @@ def test_typed_statements_run(
     typed.append("SELECT 1 AS first; SELECT 2 AS second;\r")
     with create_pipe_input() as pipe, create_app_session(input=pipe, output=DummyOutput()):
         pipe.send_text("".join([*typed, "\\q\r"]))
-        shell.main(["--engine", "fake", "--open", str(path)], standalone_mode=False)
+        main.main(["shell", "--engine", "fake", "--open", str(path)], standalone_mode=False)
     said = capfd.readouterr()
     words = said.out.split()
     assert words[words.index("rows_there") + 2] == "2"
@@ -160,11 +159,13 @@ def test_a_file_of_statements(tmp_path: Path, capfd: pytest.CaptureFixture[str])
     path = tmp_path / "tickets.csv"
     path.write_text("id;body\n1;a\n2;b\n")
     command = ["--engine", "fake", "--open", str(path)]
-    good = CliRunner().invoke(shell, command, input="SELECT count(*) AS rows_there FROM tickets;\nSELECT 7 AS n;")
+    good = CliRunner().invoke(
+        main, ["shell", *command], input="SELECT count(*) AS rows_there FROM tickets;\nSELECT 7 AS n;"
+    )
     assert good.exit_code == 0
     assert "rows_there" in good.output
     assert "7" in good.output
-    bad = CliRunner().invoke(shell, command, input="SELECT nope FROM tickets; SELECT 7 AS n")
+    bad = CliRunner().invoke(main, ["shell", *command], input="SELECT nope FROM tickets; SELECT 7 AS n")
     assert bad.exit_code == 1
     assert "7" not in bad.stdout
     capfd.readouterr()

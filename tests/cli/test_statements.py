@@ -13,6 +13,7 @@ from flightllm.cli.statements import split_statements
         (";; SELECT ';' ; -- a; b\n/* c; */ ;", ["SELECT ';'"]),
         ('SELECT 1 AS "a;b"; SELECT $$;$$', ['SELECT 1 AS "a;b"', "SELECT $$;$$"]),
         ("\\d\n\\d it's\nSELECT 1;\\df\nSELECT '\n\\d';", ["\\d", "\\d it's", "SELECT 1", "\\df", "SELECT '\n\\d'"]),
+        ("SELECT 1;\n\\d\n" * 3000, ["SELECT 1", "\\d"] * 3000),
         ("-- only a comment", []),
         ("", []),
         ("SELECT 'open; SELECT 2;", ["SELECT 'open; SELECT 2;"]),

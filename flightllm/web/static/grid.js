@@ -1,9 +1,11 @@
 // Rows of a result.
 
 import { bars, canBeBars } from "./chart.js";
-import { h, replace, table } from "./dom.js";
+import { h, replace, setText, table } from "./dom.js";
+import { count } from "./format.js";
 
 const LONG = 120;
+const NUMBER = /^[+-]?[\d.]+(e[+-]?\d+)?$/i;
 
 function pretty(text, type) {
   if (!/^(list|large_list|fixed_size_list|struct|map)/.test(type)) return text;
@@ -37,7 +39,9 @@ function cell(text, column) {
 // Write a value as CSV reads it; NULL is nothing, and an empty text is two quotes.
 function quoted(text) {
   if (text === null) return "";
-  return text === "" || /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  // A spreadsheet must not run a text from a table, or from a model, as a formula.
+  const safe = /^[=+\-@\t\r]/.test(text) && !NUMBER.test(text) ? `'${text}` : text;
+  return text === "" || /[",\r\n]/.test(text) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
 function download(name, text) {
@@ -49,7 +53,7 @@ function download(name, text) {
 export class Grid {
   constructor() {
     this.chart = h("button", { type: "button", "aria-pressed": "false", onclick: () => this.turn() }, "Chart");
-    this.csv = h("button", { type: "button", onclick: () => this.save() }, "Download CSV");
+    this.csv = h("button", { type: "button", onclick: () => this.save() }, "");
     this.tools = h("p", { class: "actions", hidden: true }, this.chart, this.csv);
     this.shown = h("div", { class: "result" });
     this.element = h("div", {}, this.tools, this.shown);
@@ -66,8 +70,9 @@ export class Grid {
     replace(this.shown);
   }
 
-  // Offer what can be done with all the rows.
+  // Offer what can be done with the rows that are shown.
   end() {
+    setText(this.csv, `Download ${count(this.rows.length)} rows as CSV`);
     this.tools.hidden = this.isPlan || !this.columns.length;
     this.chart.hidden = !canBeBars(this.columns, this.rows);
   }

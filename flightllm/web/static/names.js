@@ -2,10 +2,11 @@
 
 import { get } from "./api.js";
 import { h, replace } from "./dom.js";
+import { KEYWORDS } from "./editor.js";
 
-// Return a name as SQL reads it: in quotes where it is not all lower case.
+// Return a name as SQL reads it: in quotes where it is not all lower case, or a word of SQL.
 function written(name) {
-  return /^[a-z_][a-z0-9_]*$/.test(name) ? name : `"${name.replaceAll('"', '""')}"`;
+  return /^[a-z_][a-z0-9_]*$/.test(name) && !KEYWORDS.includes(name.toUpperCase()) ? name : `"${name.replaceAll('"', '""')}"`;
 }
 
 export class Names {
@@ -24,7 +25,7 @@ export class Names {
       return; // those that were shown stay
     }
     const tables = found.tables.filter((table) => table.type !== "SYSTEM TABLE");
-    const name = (table) => (table.schema === "public" ? written(table.name) : `${table.schema}.${written(table.name)}`);
+    const name = (table) => (table.schema === "public" ? written(table.name) : `${written(table.schema)}.${written(table.name)}`);
     const text = JSON.stringify([tables, found.functions]);
     if (text === this.shown) return;
     this.shown = text;
