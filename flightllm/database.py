@@ -17,6 +17,7 @@ from flightllm.config import Config
 from flightllm.engines import Engines
 from flightllm.files import make_private
 from flightllm.functions import FunctionRegistry
+from flightllm.functions.registering import register_scalars
 from flightllm.isolation.pool import Isolation
 from flightllm.key_tables import KeyTables
 from flightllm.llm.supervised import supervised
@@ -120,6 +121,7 @@ class Database:
             catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
             opened.callback(catalog.close)
             catalog.store.forget = access.store.forget
+            catalog.store.functions = lambda context: register_scalars(context, functions, lambda: engines.own.engine)
             notes = register_tables(catalog, config.tables)
             backends = Backends(config.embedding, config.recovery, config.limits, indexes, cache)
             _ = engines.own  # loads it now, so that what is wrong with it is told

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from datafusion import DataFrame, SessionContext, udf
+from datafusion import DataFrame, SessionContext
 from datafusion.catalog import Catalog, Schema
 from datafusion.substrait import Consumer, Serde
 
@@ -23,7 +23,7 @@ from flightllm.catalog.numbered import NumberedTable
 from flightllm.declared_types import shown_fields, wrapped
 from flightllm.dialect import duplicates
 from flightllm.errors import SqlError
-from flightllm.functions.search import VECTOR_BYTES, vector_bytes
+from flightllm.functions.search import VECTOR_BYTES
 from flightllm.naming import CallNames
 from flightllm.operators.relational import Batches
 from flightllm.plain_types import with_plain_types
@@ -119,10 +119,6 @@ def scalar_context(
             continue
         batches = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=table.schema)]
         context.register_record_batches(name, [batches])
-    for scalar in services.functions.scalars():
-        function = scalar.bind(services.engine)
-        context.register_udf(udf(function, list(scalar.arguments), scalar.output, "immutable", scalar.name))
-    context.register_udf(udf(vector_bytes, [pa.list_(pa.float32())], pa.binary(), "immutable", VECTOR_BYTES))
     return context
 
 

@@ -18,6 +18,7 @@ from flightllm.catalog.scoped import Scopes
 from flightllm.changes import bound_texts, change, check, explain_change
 from flightllm.client_plans import plan_substrait
 from flightllm.describing import Description, describe
+from flightllm.dialect import sent_texts
 from flightllm.dialect.duplicates import without_marks
 from flightllm.dialect.output_names import output_names
 from flightllm.error_places import explain_error
@@ -36,9 +37,10 @@ from flightllm.session_log import SessionLog
 from flightllm.session_place import SessionPlace
 from flightllm.settings import Settings
 from flightllm.sql.classify import classify
-from flightllm.sql.guard import check_bound, check_sql
+from flightllm.sql.guard import check_bound, check_sql, check_text
 from flightllm.sql.keys import NO_KEYS, Keys
 from flightllm.sql.names import TableName
+from flightllm.sql.output_names import OutputNames
 from flightllm.sql.parameters import bind
 from flightllm.sql.statement import Statement
 from flightllm.stops import stopped
@@ -133,18 +135,18 @@ class Session:
         return self._services.catalog
 
     @contextmanager
-    def _failures_noted(self, text: str) -> Iterator[None]:
+    def _failures_noted(self, text: str, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
         """Leave a record of a query that cannot be planned: what runs, and all that changes something, has one."""
         try:
             yield
         except Exception as error:
-            self._explain(error, text)
+            self._explain(error, text, settings)
             said = str(error) if isinstance(error, FlightLLMError) else "internal error"
             record = self._queries.plan(text, user=self.principal.name, session_id=self.id)
             record.finish("cancelled" if isinstance(error, CancelledError) else "failed", error=said)
             raise
 
-    def _explain(self, error: Exception, sql: str) -> None:
+    def _explain(self, error: Exception, sql: str, settings: Mapping[str, str]) -> None:
         """Make an error speak of the statement as it was sent, and of the tables that its user may read.
 
         It stays as it is where its user is gone by now.
@@ -152,7 +154,7 @@ class Session:
         if not isinstance(error, SqlError):
             return
         with suppress(FlightLLMError):
-            read = self._place.read(sql, self._settings.dialect)
+            read = self._place.read(sql, self._settings.with_values(settings).dialect)
             services = self._services
             catalog, rights = services.catalog, services.rights
 
@@ -166,54 +168,64 @@ class Session:
             explain_error(error, read.text, tables, is_view, unlimited=rights.unlimited)
             error.args = (without_marks(read.said(str(error))),)
 
-    def _read(self, sql: str, settings: Settings) -> str:
-        """Return a statement as DataFusion reads it, checked anew where it is another text.
+    def _read(self, sql: str, settings: Settings) -> tuple[str, OutputNames]:
+        """Return a statement as DataFusion reads it, and the names of its columns as they were written.
+
+        The text is checked as it was sent, and anew where it became another one.
 
         Raises:
             FlightLLMError: it cannot be read, or is too large as DataFusion reads it.
         """
+        limits = self._all.config.limits
+        check_text(sql, limits)
+        sent = sent_texts(sql, settings.dialect)
+        try:
+            check_sql(sent.text, limits)
+        except FlightLLMError as error:
+            error.args = (sent.said(str(error)),)
+            raise
         read = self._place.read(sql, settings.dialect).text
-        if read != sql:
-            check_sql(read, self._all.config.limits)
-        return read
+        if read != sent.text:
+            check_sql(read, limits)
+        return read, output_names(sent.text)
 
-    def is_update(self, sql: str) -> bool:
+    def is_update(self, sql: str, settings: Mapping[str, str] = MappingProxyType({})) -> bool:
         """Tell from the text alone whether a statement changes something and returns no rows.
 
         Raises:
             FlightLLMError: no kind of statement begins like this, or it is one that is not supported.
         """
-        with self._failures_noted(sql):
-            check_sql(sql, self._all.config.limits)
-            return classify(self._read(sql, self._settings)).is_update
+        with self._failures_noted(sql, settings):
+            return classify(self._read(sql, self._settings.with_values(settings))[0]).is_update
 
-    def returns_rows(self, sql: str) -> bool:
+    def returns_rows(self, sql: str, settings: Mapping[str, str] = MappingProxyType({})) -> bool:
         """Tell from the text alone whether a statement changes something and returns rows by RETURNING.
 
         Raises:
             FlightLLMError: see `is_update`.
         """
-        with self._failures_noted(sql):
-            check_sql(sql, self._all.config.limits)
-            return bool(classify(self._read(sql, self._settings)).returning)
+        with self._failures_noted(sql, settings):
+            return bool(classify(self._read(sql, self._settings.with_values(settings))[0]).returning)
 
-    def describe(self, sql: str, parameters: pa.RecordBatch | None = None) -> Description:
+    def describe(
+        self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
+    ) -> Description:
         """Plan a statement without running it, with a row of parameters or else values that fit in their place.
+
+        `settings` hold for this call only.
 
         Raises:
             FlightLLMError: the statement is wrong.
         """
-        with self._failures_noted(sql):
-            return self._described(sql, parameters)
+        with self._failures_noted(sql, settings):
+            return self._described(sql, self._settings.with_values(settings), parameters)
 
-    def _described(self, sql: str, parameters: pa.RecordBatch | None = None) -> Description:
-        check_sql(sql, self._all.config.limits)
-        names = output_names(sql)
-        sql = self._read(sql, self._settings)
+    def _described(self, sql: str, settings: Settings, parameters: pa.RecordBatch | None = None) -> Description:
+        sql, names = self._read(sql, settings)
         bound = sql if parameters is None else bind(sql, parameters)
         if bound != sql:
             check_bound(bound, self._all.config.limits)
-        circumstances = self._circumstances(self._settings, bound)
+        circumstances = self._circumstances(settings, bound)
         reader, keeps, plans = self._reading(bound, circumstances.rights), False, list[KeptPlan]()
         with panics_mapped(), self._all.watch.planning(bound, circumstances.rights.blamed):
             services = self._services_of(circumstances.rights)
@@ -271,16 +283,14 @@ class Session:
         Raises:
             FlightLLMError: the query is wrong.
         """
-        limits = self._all.config.limits
-        with self._failures_noted(sql):
-            check_sql(sql, limits)
+        with self._failures_noted(sql, settings):
             chosen = self._settings.with_values(settings)
             no_rows = parameters is not None and parameters.num_rows == 0
-            read = self._read(sql, chosen)
+            read, names = self._read(sql, chosen)
             bound = read if no_rows else bind(read, parameters)
             if bound != read:
-                check_bound(bound, limits)
-            statement = replace(classify(bound), names=output_names(sql))
+                check_bound(bound, self._all.config.limits)
+            statement = replace(classify(bound), names=names)
             if statement.is_update:
                 kind = statement.kind.replace("_", " ").upper()
                 if statement.returning:
@@ -288,7 +298,7 @@ class Session:
                 raise UnsupportedError(f"{kind} returns no rows: send it as an update")
             if no_rows:
                 return self._started(
-                    statement.kind, sql, bound, lambda _: EmptyQuery(self._described(sql).schema), bound
+                    statement.kind, sql, bound, lambda _: EmptyQuery(self._described(sql, chosen).schema), bound
                 )
             return self._started(statement.kind, sql, bound, lambda services: _plan(statement, services, chosen), bound)
 
@@ -388,7 +398,10 @@ class Session:
         done = list(self._updates(sql, parameters, settings, cancelled))
         tables = [one.returned for one in done if one.returned is not None]
         if not tables:
-            return Returned(_sum_of([one.rows for one in done]), self._described(sql).schema.empty_table())
+            return Returned(
+                _sum_of([one.rows for one in done]),
+                self._described(sql, self._settings.with_values(settings)).schema.empty_table(),
+            )
         names = tables[0].column_names
         plain = [table.rename_columns([str(index) for index in range(len(names))]) for table in tables]
         together = plain[0] if len(plain) == 1 else pa.concat_tables(plain, promote_options="permissive")
@@ -397,10 +410,9 @@ class Session:
     def _updates(
         self, sql: str, parameters: pa.Table | None, settings: Mapping[str, str], cancelled: Stop | None
     ) -> Iterator[Changed]:
-        check_sql(sql, self._all.config.limits)
         chosen = self._settings.with_values(settings)
         try:
-            read = self._read(sql, chosen)
+            read, _ = self._read(sql, chosen)
         except FlightLLMError as error:
             self._began(sql, cancelled, "update").finish("failed", error=str(error))
             raise
@@ -420,7 +432,8 @@ class Session:
     ) -> Changed:
         if bound != sql:
             check_bound(bound, self._all.config.limits)
-        statement = replace(classify(bound), names=output_names(sql))
+        names = output_names(sent_texts(sql, settings.dialect).text)
+        statement = replace(classify(bound), names=names)
         match statement.kind:
             case "set":
                 self._settings = self._settings.with_values({statement.key or "": statement.value or ""})
@@ -444,7 +457,7 @@ class Session:
             mapped = mapped_error(error)
             if isinstance(mapped, CancelledError) and record.reason is not None:
                 mapped = record.reason
-            self._explain(mapped, sql)
+            self._explain(mapped, sql, {"dialect": settings.dialect})
             record.finish("cancelled" if isinstance(mapped, CancelledError) else "failed", error=str(mapped))
             raise mapped from error
         record.finish("done", rows=max(changed.rows, 0))

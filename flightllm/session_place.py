@@ -9,7 +9,7 @@ import datafusion
 from flightllm import __version__
 from flightllm.catalog import Catalog
 from flightllm.catalog.store import TableStore
-from flightllm.dialect import Place, Rewritten, rewrite
+from flightllm.dialect import Place, Rewritten, rewrite, sent_texts
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError
 from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA, TEMPORARY_PREFIX, TableName
 from flightllm.sql.tokens import tokenize
@@ -55,7 +55,12 @@ class SessionPlace:
             FlightLLMError: it cannot be read.
         """
         found = rewrite(sql, self._place(), dialect)
-        if found.edits and not self._opened and self._own in found.text and _makes_temporary(sql):
+        if (
+            found.edits
+            and not self._opened
+            and self._own in found.text
+            and _makes_temporary(sent_texts(sql, dialect).text)
+        ):
             self._open()
         return found
 

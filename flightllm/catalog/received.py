@@ -1,6 +1,6 @@
 """Tables that another process shipped, as DataFusion looks them up here."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import cast
 
@@ -24,14 +24,21 @@ Entries = Mapping[TableName, Entry]
 class ReceivedTables:
     """What one query reads, for contexts of its own."""
 
-    def __init__(self, shipped: Shipped, limits: LimitsConfig, stores: ObjectStores) -> None:
-        """Open the tables.
+    def __init__(
+        self,
+        shipped: Shipped,
+        limits: LimitsConfig,
+        stores: ObjectStores,
+        functions: Callable[[SessionContext], None] = lambda _: None,
+    ) -> None:
+        """Open the tables; `functions` registers those that the query and its views call.
 
         Raises whatever DataFusion raises where a row filter or mask does not fit its table.
         """
         self._shipped = shipped
         self._limits = limits
         self._stores = stores
+        self._functions = functions
         self._memory = Memory(limits)
         self._system = _SentRows(shipped.system, shipped.rows)
         self._plans = ViewPlans(limits, self._context)
@@ -56,7 +63,9 @@ class ReceivedTables:
             catalog.register_schema(schema, cast("SchemaProvider", tables))
         if self._shipped.system:
             catalog.register_schema(SYSTEM_SCHEMA, cast("SchemaProvider", SystemSchema(self._system)))
-        return self._stores.register(shared_context(catalog, self._memory, planning=False, parallel=True))
+        context = shared_context(catalog, self._memory, planning=False, parallel=True)
+        self._functions(context)
+        return self._stores.register(context)
 
     def _opened(self, tables: Iterable[ShippedTable]) -> dict[TableName, Entry]:
         return {table.name: self._entry(table) for table in tables}

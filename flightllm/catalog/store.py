@@ -87,6 +87,8 @@ class TableStore:
         self._asked = local()
         self.forget: Callable[[ObjectKind, str, str], None] = lambda *_: None
         """Told what is about to be dropped: a schema, or a table or view in one."""
+        self.functions: Callable[[SessionContext], None] = lambda _: None
+        """Registers the server's own functions in a context, for views and row filters that call them."""
         self.system = system
         self._entries: Mapping[TableName, Entry] = {}
         self._schemas: tuple[str, ...] = ()
@@ -148,6 +150,7 @@ class TableStore:
         """Return a fresh context over a catalog of these tables; see `context`."""
         context = shared_context(catalog, self._memory, planning=planning, parallel=parallel)
         context.sizes = self._size
+        self.functions(context)
         return self.places.stores.register(context)
 
     def _size(self, schema: str, name: str) -> TableSize | None:

@@ -4,7 +4,7 @@ A rule leaves every text alone that DataFusion takes.
 """
 
 from flightllm.dialect.place import Place
-from flightllm.dialect.rewriting import rewrite
+from flightllm.dialect.rewriting import rewrite, sent_texts
 from flightllm.dialect.text import Rewritten
 
-__all__ = ["Place", "Rewritten", "rewrite"]
+__all__ = ["Place", "Rewritten", "rewrite", "sent_texts"]

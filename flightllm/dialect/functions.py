@@ -86,9 +86,17 @@ def _case(call: _Call) -> Iterator[Edit]:
 
 
 def _count_if(call: _Call) -> Iterator[Edit]:
-    plain = len(call.ranges) == 1 and not call.source.is_word(call.first + 2, "distinct", "all")
-    if plain and not call.source.is_word(call.closing + 1, "filter"):
+    """Write a count of rows under a condition; those that a FILTER after it keeps fulfil that one too."""
+    source, filtered = call.source, call.closing + 1
+    if len(call.ranges) != 1 or source.is_word(call.first + 2, "distinct", "all"):
+        return
+    if not source.is_word(filtered, "filter"):
         yield call.opened("count(*) FILTER (WHERE ")
+    elif source.is_symbol(filtered + 1, "(") and source.is_word(filtered + 2, "where"):
+        yield call.opened("count(*) FILTER (WHERE (")
+        yield Edit(source.tokens[call.closing].end, source.tokens[filtered + 2].end, " AND (")
+        end = source.tokens[source.closing[filtered + 1]].start
+        yield Edit(end, end, ")")
 
 
 def _list(call: _Call) -> Iterator[Edit]:

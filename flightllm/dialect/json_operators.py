@@ -31,6 +31,8 @@ _NAMES: Mapping[str, str] = {
 }
 _BY_PATH = (_JSON, _TEXT, "json_value", "json_query", "get_json_object", "json_extract_scalar")
 """Functions whose second argument is a path, not a name."""
+_LITERAL_TYPES = ("date", "time", "timestamp", "interval", "json", "text", "varchar", "string")
+"""Types that can stand before the text of a literal."""
 _OPERANDS = (Kind.WORD, Kind.QUOTED, Kind.STRING, Kind.PLACEHOLDER)
 
 
@@ -103,10 +105,18 @@ def _read(key: Step) -> tuple[Step, ...]:
 
 
 def _operand(source: Source, opening: Mapping[int, int], last: int) -> int | None:
-    """Return where the operand begins that ends at a token: a name, literal, call or brackets, with casts after it."""
+    """Return where the operand begins that ends at a token: a name, literal, call, CASE or brackets, with casts after.
+
+    A call can have FILTER and OVER after it, and a literal its type before it.
+    """
     at = last
     while at >= 0:
         token = source.tokens[at]
+        if token.is_word("end") and not source.is_symbol(at - 1, "."):
+            return _case(source, at)
+        if (called := _call_before(source, opening, at)) is not None:
+            at = called
+            continue
         if at in opening:
             start = opening[at]
             before = source.tokens[start - 1] if start else None
@@ -123,7 +133,28 @@ def _operand(source: Source, opening: Mapping[int, int], last: int) -> int | Non
         if source.is_symbol(start - 1, ".") or source.is_symbol(start - 1, "::"):
             at = start - 2
             continue
-        return start
+        typed = token.kind is Kind.STRING and source.is_word(start - 1, *_LITERAL_TYPES)
+        return start - 1 if typed else start
+    return None
+
+
+def _case(source: Source, end: int) -> int | None:
+    """Return where the CASE begins that ends at a token."""
+    open_ends = 0
+    for index in range(end, -1, -1):
+        open_ends += source.is_word(index, "end") - source.is_word(index, "case")
+        if not open_ends:
+            return index
+    return None
+
+
+def _call_before(source: Source, opening: Mapping[int, int], at: int) -> int | None:
+    """Return the last token before an OVER or FILTER that ends at a token; None where there is neither."""
+    word = opening[at] - 1 if at in opening else at - 1
+    if source.is_word(word, "over") and (at in opening or source.tokens[at].kind in {Kind.WORD, Kind.QUOTED}):
+        return word - 1
+    if at in opening and source.is_word(word, "filter") and source.is_symbol(word - 1, ")"):
+        return word - 1
     return None
 
 

@@ -112,6 +112,10 @@ def _item(parsed: Parsed, first: int, last: int) -> Item:
         return Item(None)
     if last == first + 1 and parsed.is_word(first, "true", "false"):
         return Item(parsed.tokens[first].text.lower())
+    if parsed.is_symbol(first, "(") and parsed.closing.get(first) == last - 1 > first + 1:
+        inner = read_item(parsed, first + 1, last - 1)
+        if inner.column:  # which keeps its name in brackets
+            return Item(None)
     found = read_item(parsed, first, last)
     if found.alias is not None or found.column:
         return Item(None)

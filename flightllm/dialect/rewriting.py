@@ -49,6 +49,19 @@ RULES: tuple[Rule, ...] = (
 )
 
 
+def sent_texts(sql: str, dialect: str = DEFAULT) -> Rewritten:
+    """Return a statement in a dialect as this server's lexer reads it: see `plain_texts`.
+
+    Raises:
+        SqlError: it cannot be split into tokens of this dialect.
+    """
+    if dialect == DEFAULT:
+        return Rewritten(sql, sql)
+    from flightllm.dialect.plain_texts import plain_texts
+
+    return plain_texts(sql, dialect)
+
+
 def rewrite(sql: str, place: Place, dialect: str = DEFAULT) -> Rewritten:
     """Return a statement as DataFusion reads it, with the names of tables as its session means them.
 

@@ -1,16 +1,16 @@
 """Whole texts of another dialect, which sqlglot reads and writes as DataFusion reads them."""
 
-import re
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from flightllm.dialect.counterparts import check_counterparts, counterparts
 from flightllm.dialect.integer_casts import ROUNDING, round_integer_casts
 from flightllm.dialect.place import Place
+from flightllm.dialect.plain_texts import plain_texts
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.vendor_calls import vendor_calls
 from flightllm.errors import SqlError, UnsupportedError
-from flightllm.sql.literals import text_literal
 from flightllm.sql.tokens import Kind, position, tokenize
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ _FIRST_MATCHES = {"duckdb": 0, "spark": 1, "databricks": 1}
 """By dialect: the group that `regexp_extract` takes unless it is told."""
 _JOINED_CLOSELY = ("snowflake", "databricks", "spark")
 """Whose LISTAGG puts nothing between texts unless it is told."""
-_BEFORE = re.compile(r"\s*(?:explain\s+(?:analyze\s+)?(?:verbose\s+)?)?(?:summarize\s+)?", re.IGNORECASE)
-"""Words of ours before a query, which sqlglot does not read."""
 _SIGN = "\ufdd2"
 """Begins what stands for a text literal while sqlglot reads, and ends it; twice or more where a text has it."""
 
@@ -42,9 +40,7 @@ def transpile(sql: str, dialect: str, place: Place) -> Rewritten:
         SqlError: the text is none of this dialect; says where.
         UnsupportedError: a part of it has no counterpart.
     """
-    before = _BEFORE.match(sql)
-    head = before.end() if before else 0
-    plain = _with_plain_texts(sql, head, dialect)
+    plain = plain_texts(sql, dialect)
     source = Source(plain.text, place)
     start = _start(source)
     if start is None:
@@ -58,8 +54,8 @@ def transpile(sql: str, dialect: str, place: Place) -> Rewritten:
         raise type(error)(plain.said(str(error))) from error
     begin = source.tokens[start].start
     written = _written(ours, begin, dialect)
-    text = sql[:begin] + written
-    return Rewritten(sql, text, ((Edit(begin, len(sql), written),),), read_from=dialect)
+    edit = Edit(begin, len(plain.text), written)
+    return Rewritten(sql, plain.text[:begin] + written, (*plain.edits, (edit,)), read_from=dialect)
 
 
 def _start(source: Source) -> int | None:
@@ -97,28 +93,6 @@ def _too_deep(dialect: str) -> str:
         f"is nested too deep: what stands for such a function of {dialect} repeats its arguments; compute the inner"
         " calls in a subquery"
     )
-
-
-def _with_plain_texts(sql: str, head: int, dialect: str) -> Rewritten:
-    """Write texts after `head` that are quoted otherwise than here as literals of ours."""
-    from sqlglot.dialects.dialect import Dialect
-    from sqlglot.errors import SqlglotError
-    from sqlglot.tokenizer_core import TokenType
-
-    try:
-        tokens = Dialect.get_or_raise(dialect).tokenize(sql[head:])
-    except SqlglotError as error:
-        raise SqlError(f"the text cannot be read as {dialect}: {error}") from error
-    whole = Rewritten(sql, sql)
-    if any(token.token_type == TokenType.COMMAND for token in tokens):
-        return whole  # a statement whose rest sqlglot keeps as one text
-    edits = list[Edit]()
-    for token in tokens:
-        start, end = head + token.start, head + token.end + 1
-        written = sql[start:end]
-        if token.token_type in {TokenType.STRING, TokenType.RAW_STRING} and (written[:1] != "'" or "\\" in written):
-            edits.append(Edit(start, end, text_literal(token.text)))
-    return whole.with_edits(edits)
 
 
 def _masked(ours: Rewritten, begin: int) -> tuple[Rewritten, dict[str, str]]:
@@ -189,6 +163,7 @@ def _make_exact(tree: "exp.Expr", dialect: str) -> None:
             )
         if found.args.get("group") is None:
             found.set("group", exp.Literal.number(_FIRST_MATCHES[dialect]))
+    check_counterparts(tree, dialect)
     if dialect == "bigquery":
         _make_weeks_exact(tree)
     _name_pivots(tree, dialect)
@@ -303,6 +278,7 @@ def _ours() -> Any:
 
             TRANSFORMS = {  # noqa: RUF012 - as sqlglot declares it
                 **DuckDBGenerator.TRANSFORMS,
+                **counterparts(),
                 exp.GroupConcat: aggregated,
                 exp.JSONExtractScalar: read_as_text,
                 exp.ParseJSON: lambda generator, found: f"({generator.sql(found, 'this')})::JSON",

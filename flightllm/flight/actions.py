@@ -38,7 +38,7 @@ def _prepare(core: Core, context: flight.ServerCallContext, body: bytes) -> byte
     request = unpack_as("ActionCreatePreparedStatementRequest", body)
     session = core.session(context)
     check_transaction(session, request)
-    description = core.run(context, session, partial(session.describe, request.query))
+    description = core.run(context, session, partial(session.describe, request.query, None, call_of(context).settings))
     return _prepared(core, Prepared(session, request.query, description))
 
 

@@ -119,13 +119,15 @@ class Session(Protocol):
     def time_limit(self, settings: Mapping[str, str]) -> TimeLimit:
         """Return how long a statement may run under the session's settings and these."""
 
-    def is_update(self, sql: str) -> bool:
+    def is_update(self, sql: str, settings: Mapping[str, str] = ...) -> bool:
         """Return whether `sql` is DDL, DML or SET, from its text alone."""
 
-    def returns_rows(self, sql: str) -> bool:
+    def returns_rows(self, sql: str, settings: Mapping[str, str] = ...) -> bool:
         """Return whether `sql` changes something and returns rows, from its text alone."""
 
-    def describe(self, sql: str, parameters: pa.RecordBatch | None = None) -> Description:
+    def describe(
+        self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = ...
+    ) -> Description:
         """Plan `sql` without running anything, with a row of parameters if there is one."""
 
     def execute(

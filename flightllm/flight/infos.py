@@ -38,8 +38,8 @@ def flight_info(
         text = _text(command)
         statement = Statement(core.session(context), text, None, settings)
         check_transaction(statement.session, command.message)
-        is_update = isinstance(text, str) and statement.session.is_update(text)
-    if is_update and statement.session.returns_rows(str(statement.text)):
+        is_update = isinstance(text, str) and statement.session.is_update(text, settings)
+    if is_update and statement.session.returns_rows(str(statement.text), settings):
         returned = run_returning(core, context, statement.session, str(statement.text), statement.parameters)
         statement.keep(returned.rows)
         parts = endpoints(core, core.statements.add(statement), 1)
@@ -66,7 +66,11 @@ def result_schema(core: Core, context: flight.ServerCallContext, command: Comman
         row = next(each_row(prepared.values), None)
     else:
         session, text = core.session(context), _text(command)
-    describe = partial(session.describe, text, row) if isinstance(text, str) else partial(session.describe_plan, text)
+    describe = (
+        partial(session.describe, text, row, call_of(context).settings)
+        if isinstance(text, str)
+        else partial(session.describe_plan, text)
+    )
     return promised(core.run(context, session, describe).schema, names)
 
 

@@ -4,7 +4,7 @@ So numbers keep each digit. A text that is not JSON has no values.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import TypeVar
 
@@ -12,6 +12,7 @@ import msgspec
 import pyarrow as pa
 
 from flightllm.errors import SqlError
+from flightllm.functions.base import ScalarFunction
 
 Step = str | int
 _T = TypeVar("_T")
@@ -23,6 +24,38 @@ _STEP = re.compile(
 _PLACE = re.compile(r"0|[1-9][0-9]{0,8}")
 _INTEGER = re.compile(rb"-?\d{1,19}\Z")
 _MOST = 2**63
+_TYPES: Mapping[pa.DataType, str] = {
+    pa.string(): "text",
+    pa.int64(): "bigint",
+    pa.float64(): "double",
+    pa.bool_(): "boolean",
+    pa.list_(pa.string()): "list of text",
+}
+"""What users call the types of results."""
+
+
+def json_function(
+    name: str, summary: str, kind: pa.DataType, read: Callable[[bytes], object], *, by_path: bool = True
+) -> ScalarFunction:
+    """Return a function over JSON texts whose results are what `read` makes of the values at paths, or of whole texts.
+
+    Its result is NULL for NULL, where there is no such value, and where `read` returns None.
+    """
+
+    def at(texts: pa.Array, paths: pa.Array) -> pa.Array:
+        return pa.array(at_paths(texts, paths, read), kind)
+
+    def whole(texts: pa.Array) -> pa.Array:
+        return pa.array(of_each(texts, read), kind)
+
+    return ScalarFunction(
+        name=name,
+        summary=summary,
+        returns=_TYPES[kind],
+        arguments=(pa.string(), pa.string()) if by_path else (pa.string(),),
+        output=kind,
+        bind=lambda _: at if by_path else whole,
+    )
 
 
 @lru_cache(maxsize=1024)

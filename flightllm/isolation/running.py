@@ -49,16 +49,18 @@ def run(task: Task, setup: Setup, stores: ObjectStores, call: Call, send: Callab
 
 
 def _frame(task: Task, setup: Setup, stores: ObjectStores, call: Call) -> DataFrame:
-    context = ReceivedTables(task.tables, setup.limits, stores).context()
+    def register(context: SessionContext) -> None:
+        for function in task.functions:
+
+            def values(*arguments: pa.Array, name: str = function.name) -> pa.Array:
+                return call(name, arguments)
+
+            context.register_udf(udf(values, list(function.arguments), function.output, "immutable", function.name))
+        context.register_udf(udf(vector_bytes, [pa.list_(pa.float32())], pa.binary(), "immutable", VECTOR_BYTES))
+
+    context = ReceivedTables(task.tables, setup.limits, stores, register).context()
     for name, rows in task.own.items():
         _register(context, name, rows)
-    for function in task.functions:
-
-        def values(*arguments: pa.Array, name: str = function.name) -> pa.Array:
-            return call(name, arguments)
-
-        context.register_udf(udf(values, list(function.arguments), function.output, "immutable", function.name))
-    context.register_udf(udf(vector_bytes, [pa.list_(pa.float32())], pa.binary(), "immutable", VECTOR_BYTES))
     own = settings_of(context)
     for name, value in task.settings.items():
         if own.get(name) != value:

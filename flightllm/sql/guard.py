@@ -236,6 +236,20 @@ class _Meter:
             top.inner = max(top.inner, closed.total())
 
 
+def check_text(sql: str, limits: LimitsConfig) -> None:
+    """Check what holds for a text in any dialect, before it is split into tokens.
+
+    Raises:
+        LimitExceededError: it is too long.
+        InvalidInputError: it is no text that Unicode allows.
+    """
+    check_well_formed(sql, "the SQL text")
+    size = len(sql.encode())
+    if size > limits.sql_bytes:
+        instead = "upload the values as a table and join it"
+        raise over_limit("sql_bytes", limits.sql_bytes, f"the SQL text has {size:,} bytes", instead)
+
+
 def check_sql(sql: str, limits: LimitsConfig) -> None:
     """Check that DataFusion can plan `sql` safely.
 
@@ -247,11 +261,7 @@ def check_sql(sql: str, limits: LimitsConfig) -> None:
         PermissionDeniedError: it has a hidden name of a table.
         UnsupportedError: it says TABLESAMPLE, which DataFusion parses and then ignores.
     """
-    check_well_formed(sql, "the SQL text")
-    size = len(sql.encode())
-    if size > limits.sql_bytes:
-        instead = "upload the values as a table and join it"
-        raise over_limit("sql_bytes", limits.sql_bytes, f"the SQL text has {size:,} bytes", instead)
+    check_text(sql, limits)
     check_bound(sql, limits)
     tokens = tokenize(sql)
     meter = _Meter()

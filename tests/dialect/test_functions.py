@@ -34,6 +34,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
         ("iff(flag, 'y', 'n')", "CASE WHEN flag THEN 'y' ELSE 'n' END"),
         ("iff(flag,id,length(name))", "CASE WHEN flag THEN id ELSE length(name) END"),
         ("IF(flag, 1, iff(score > 2, 2, 3))::text", "CASE WHEN flag THEN '1' WHEN score > 2 THEN '2' ELSE '3' END"),
+        ("count_if(flag OR id = 2) FILTER (WHERE id > 2 OR id = 3) OVER ()", "3"),
         ("count_if(flag) OVER (PARTITION BY name)", "count(*) FILTER (WHERE flag) OVER (PARTITION BY name)"),
         ("nvl(name, '-')", "coalesce(name, '-')"),
         ("iff(ai_filter('Is it?', note), 1, 0)", "CASE WHEN ai_filter('Is it?', note) THEN 1 ELSE 0 END"),
@@ -78,6 +79,11 @@ def test_aggregates(session: Session, expression: str, value: object) -> None:
         ("strptime('2024-01-02', '%Y-%m-%d')", datetime(2024, 1, 2)),  # noqa: DTZ001 - SQL's own has no zone
         ("strptime('3:04:05.5 2.1.2024', '%H:%M:%S.%f %d.%m.%Y')", datetime(2024, 1, 2, 3, 4, 5, 500_000)),  # noqa: DTZ001
         ("j -> 'a' -> 'b'", "1"),
+        ("max(j) OVER () -> 'a' ->> 'b'", "1"),
+        ("max(j) FILTER (WHERE true) OVER (ORDER BY j) ->> 's' || '!'", "x!"),
+        ("CASE WHEN j IS NULL THEN '{}' ELSE CASE WHEN true THEN j END END ->> 's'", "x"),
+        ("""VARCHAR '{"a": 1}' ->> 'a'""", "1"),
+        ("""TEXT '{"a": 1}' -> 'a'""", "1"),
         ("j -> 'a' ->> 'c d'", '[1.10, {"e": "f\\"g"}]'),
         ("j->'a'->'c d'->-1->>'e'", 'f"g'),
         ("j->'a'->'c d'->0", "1.10"),

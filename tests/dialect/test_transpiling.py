@@ -1,10 +1,13 @@
 """Texts of other dialects give the rows that the same question gives in ours, and errors speak of the text as sent."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from flightllm.errors import FlightLLMError, SqlError, UnsupportedError
+from flightllm.access.principal import Principal
+from flightllm.access.store import User
+from flightllm.errors import FlightLLMError, PermissionDeniedError, SqlError, UnsupportedError
 from flightllm.session import Session
 from tests.databases import ask, small_database
 
@@ -282,3 +285,61 @@ def test_many_rows_have_no_bound(session: Session) -> None:
     rows = ", ".join(f"({number}, 'it''s')" for number in range(4000))
     found = ask(session, f"SELECT count(*) AS n FROM (VALUES {rows}) AS t (a, b)", dialect="postgres").rows
     assert found == [{"n": 4000}]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql", "ours"),
+    [
+        *(
+            (dialect, "SELECT 'a\\'b' AS x FROM one", "SELECT 'a''b' AS x")
+            for dialect in ("bigquery", "snowflake", "databricks", "spark")
+        ),
+        (
+            "bigquery",
+            'SELECT """it\'s "x" """ AS x, r\'a\\b\' AS y, "it\'s" AS z',
+            "SELECT 'it''s \"x\" ' x, 'a\\b' y, 'it''s' z",
+        ),
+        ("bigquery", "SELECT 1 AS x # it's\nFROM one # don't", "SELECT 1 AS x"),
+        ("snowflake", "SELECT $$it's$$ AS x // don't\nFROM one", "SELECT 'it''s' AS x"),
+        ("databricks", 'SELECT r"it\'s" AS x, "a" AS y /* it\'s */', "SELECT 'it''s' AS x, 'a' AS y"),
+        ("snowflake", "EXPLAIN /* it's */ SELECT 'a\\'b' AS x", "EXPLAIN SELECT 'a''b' AS x"),
+    ],
+)
+def test_quotes(session: Session, dialect: str, sql: str, ours: str) -> None:
+    """Texts and comments end where their dialect says, not where ours does."""
+    assert ask(session, sql, dialect=dialect).rows == ask(session, ours).rows
+    assert session.describe(sql, None, {"dialect": dialect}).schema.names == session.describe(ours).schema.names
+    assert not session.is_update(sql, {"dialect": dialect})
+
+
+@pytest.mark.parametrize(
+    ("dialect", "sql", "said"),
+    [
+        ("bigquery", "SELECT 'a\\'b' AS x FROM people TABLESAMPLE (10 PERCENT)", "TABLESAMPLE at 1:32"),
+        ("bigquery", 'SELECT """\'""" AS x, repeat("a", 99999999999)', "repeat at 1:22 makes a value"),
+        ("bigquery", f"SELECT '\\'' AS x, {'(' * 60}1{')' * 60}", "nested"),
+        ("spark", "DROP TABLE people -- '\n; SELECT 'a\\\\'", "one statement at a time"),
+        ("snowflake", "DROP TABLE $$people'$$", "a table name was expected"),
+        ("bigquery", "SELECT 'a\\'b', '\udcff'", "surrogate"),
+    ],
+)
+def test_quotes_hide_nothing(session: Session, dialect: str, sql: str, said: str) -> None:
+    """What a text says between odd quotes is checked as any other text."""
+    with pytest.raises(FlightLLMError) as error:
+        ask(session, sql, dialect=dialect)
+    assert said in str(error.value)
+    assert len(ask(session, "SELECT id FROM people").rows) == 9
+
+
+def test_quotes_keep_rights(tmp_path: Path) -> None:
+    """Somebody who can only ask changes nothing, whatever the quotes of a text are."""
+    database = small_database(tmp_path)
+    try:
+        database.access.store.add_user(User("ann", "readonly"))
+        reader = database.session(Principal("ann", "readonly"))
+        for sql in ("DELETE FROM people WHERE name = 'a\\'b'", 'INSERT INTO likes VALUES (1, """\'""", 2)'):
+            assert reader.is_update(sql, {"dialect": "bigquery"})
+            with pytest.raises(PermissionDeniedError):
+                reader.update(sql, settings={"dialect": "bigquery"})
+    finally:
+        database.close()

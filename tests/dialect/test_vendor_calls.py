@@ -109,6 +109,8 @@ BIGQUERY = [
     ),
     ("AI.GENERATE(('Sum up: ', note)).result", "ai_gen('Sum up: ' || note)"),
     ("(AI.GENERATE(('Sum up: ', note))).result", "ai_gen('Sum up: ' || note)"),
+    ("CASE WHEN true THEN (AI.GENERATE(('Sum up: ', note))).result END", "ai_gen('Sum up: ' || note)"),
+    ("NOT (AI.GENERATE_BOOL(('Is it tea? ', note))).result", "NOT ai_filter('Is it tea? ' || note)"),
     ("AI.GENERATE(('Sum up: ', note), endpoint => 'default').result", "ai_gen('Sum up: ' || note)"),
     (
         "AI.GENERATE(('Sum up: ', note), output_schema => 'thing STRING, n INT64').thing",

@@ -176,13 +176,14 @@ class TinySession:
             raise InvalidInputError("no such setting")
         return self._database.time_limit
 
-    def is_update(self, sql: str) -> bool:
+    def is_update(self, sql: str, settings: Mapping[str, str] | None = None) -> bool:
         """Look at the first word."""
+        del settings
         return _UPDATE.match(sql) is not None
 
-    def returns_rows(self, sql: str) -> bool:
+    def returns_rows(self, sql: str, settings: Mapping[str, str] | None = None) -> bool:
         """Know no RETURNING."""
-        del sql
+        del sql, settings
         return False
 
     def update_returning(
@@ -196,8 +197,11 @@ class TinySession:
         """Run an update, and return no rows."""
         return Returned(self.update(sql, parameters, settings, cancelled=cancelled), pa.table({}))
 
-    def describe(self, sql: str, row: pa.RecordBatch | None = None) -> Described:
+    def describe(
+        self, sql: str, row: pa.RecordBatch | None = None, settings: Mapping[str, str] | None = None
+    ) -> Described:
         """Plan a statement."""
+        del settings
         parameters = pa.schema([(str(i), pa.string()) for i in range(sql.count("?"))])
         if _UPDATE.match(sql):
             return Described(pa.schema([]), is_update=True, parameters=parameters)

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from flightllm.dialect.text import Edit
 from flightllm.dialect.vendors.calls import Call
 from flightllm.sql.arguments import read_constant
+from flightllm.sql.calls import EXPRESSION_FOLLOWS
 from flightllm.sql.names import quoted
 from flightllm.sql.tokens import Kind
 
@@ -57,7 +58,7 @@ def _after(call: Call) -> int:
 def _calls(call: Call, index: int) -> bool:
     """Tell whether the parenthesis after a token can be that of a function."""
     token = call.source.tokens[index] if index >= 0 else None
-    return token is not None and token.kind in _WORDS and not token.is_word("select", "by", "and", "or", "where", "on")
+    return token is not None and token.kind in _WORDS and not token.is_word(*EXPRESSION_FOLLOWS)
 
 
 def _result(call: Call, name: str, after: int) -> Iterator[Edit]:

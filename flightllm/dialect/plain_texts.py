@@ -1,0 +1,50 @@
+"""Texts and comments of another dialect, written so that this server's own lexer reads them too."""
+
+import re
+
+from flightllm.dialect.text import Edit, Rewritten
+from flightllm.errors import SqlError
+from flightllm.sql.literals import text_literal
+
+_BEFORE = re.compile(r"\s*(?:explain\s+(?:analyze\s+)?(?:verbose\s+)?)?(?:summarize\s+)?", re.IGNORECASE)
+"""Words of ours before a query, which sqlglot does not read."""
+
+_MISSING = re.compile(r"Missing (\S+) from")
+"""How sqlglot says that a quoted part has no end."""
+
+
+def plain_texts(sql: str, dialect: str) -> Rewritten:
+    r"""`SELECT 'a\'b' # it's` → `SELECT 'a''b' `: what other vendors quote otherwise becomes literals of ours.
+
+    Comments become a space. A statement that sqlglot does not read word by word stays as it is.
+
+    Raises:
+        SqlError: the text cannot be split into tokens of this dialect.
+    """
+    from sqlglot.dialects.dialect import Dialect
+    from sqlglot.errors import SqlglotError
+    from sqlglot.tokenizer_core import TokenType
+
+    before = _BEFORE.match(sql)
+    head = before.end() if before else 0
+    try:
+        tokens = Dialect.get_or_raise(dialect).tokenize(sql[head:])
+    except SqlglotError as error:
+        missing = _MISSING.match(str(error.__cause__))
+        what = f"a quoted part is unterminated, its closing {missing[1]} is missing" if missing else error
+        raise SqlError(f"the text cannot be read as {dialect}: {what}") from error
+    whole = Rewritten(sql, sql)
+    if any(token.token_type == TokenType.COMMAND for token in tokens):
+        return whole  # a statement whose rest sqlglot keeps as one text
+    edits, at = list[Edit](), head
+    for token in tokens:
+        start, end = head + token.start, head + token.end + 1
+        if sql[at:start].strip():
+            edits.append(Edit(at, start, " "))
+        written = sql[start:end]
+        if token.token_type in {TokenType.STRING, TokenType.RAW_STRING} and (written[:1] != "'" or "\\" in written):
+            edits.append(Edit(start, end, text_literal(token.text)))
+        at = max(at, end)
+    if sql[at:].strip():
+        edits.append(Edit(at, len(sql), " "))
+    return whole.with_edits(edits)
