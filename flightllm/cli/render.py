@@ -23,7 +23,7 @@ TABLE_ROWS = 200
 def text_of(value: Any, width: int | None = None) -> str:
     """Return a value as one line, cut to `width` characters; NULL is empty.
 
-    Control characters become spaces: a cell may not drive the terminal.
+    A line break becomes `⏎`. Control characters become spaces: a cell cannot drive the terminal.
     """
     if value is None:
         return ""
@@ -33,6 +33,7 @@ def text_of(value: Any, width: int | None = None) -> str:
         text = json_text(value)
     else:
         text = plain_text(value)
+    text = " ⏎ ".join(line for line in text.splitlines() if line.strip())
     line = " ".join("".join(c if c.isprintable() else " " for c in text).split())
     return line if width is None or len(line) <= width else f"{line[: width - 1]}…"
 

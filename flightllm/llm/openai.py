@@ -333,7 +333,8 @@ class OpenAIEngine:
         except (MalformedError, BodyError) as exc:
             raise _MalformedAnswerError(f"gave an answer that cannot be read: {exc}", exc) from exc
         except openai.APITimeoutError as exc:
-            raise _RowsError(f"did not answer within {self._options.timeout:g} s") from exc
+            seconds = client.timeout if isinstance(client.timeout, int | float) else self._options.timeout
+            raise _RowsError(f"did not answer within {seconds:g} s") from exc
         except openai.APIConnectionError as exc:
             raise await self._broken(exc) from exc
         except openai.APIStatusError as exc:

@@ -75,7 +75,7 @@ def test_rows_beyond_the_shown_ones_are_counted() -> None:
     [
         (None, None, ""),
         (0.1 + 0.2, None, "0.3"),
-        ("two\nlines", None, "two lines"),
+        ("two\nlines", None, "two ⏎ lines"),
         ("\x1b[31mred", None, "[31mred"),
         ("abcdef", 4, "abc…"),
         ({"a": "ä"}, None, '{"a": "ä"}'),

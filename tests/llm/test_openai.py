@@ -186,8 +186,8 @@ def test_errors_of_one_row(make_requests: MakeRequests) -> None:
         assert [one.error is None for one in run(engine, make_requests(3))] == [True, False, True]
 
 
-def test_timeout_and_cancel(make_requests: MakeRequests) -> None:
-    """A request that hangs is an error of its row; a cancelled query does not wait for it."""
+def test_timeout_and_cancel(make_requests: MakeRequests, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A request that hangs is an error of its row, also in a check; a cancelled query does not wait for it."""
     hang = threading.Event()
 
     def behave(path: str, body: Body, _: int) -> Reply:
@@ -197,8 +197,10 @@ def test_timeout_and_cancel(make_requests: MakeRequests) -> None:
     with serving(behave, timeout=0.2, max_retries=0) as (engine, _):
         assert "did not answer within 0.2 s" in (run(engine, make_requests(1))[0].error or "")
     with serving(behave, timeout=30) as (engine, endpoint):
+        monkeypatch.setattr("flightllm.llm.openai._CHECK_SECONDS", 0.3)
+        assert "did not answer within 0.3 s" in engine.check()[1]
         with pytest.raises(CancelledError):
-            list(engine.generate(iter(make_requests(3)), lambda: bool(endpoint.bodies)))
+            list(engine.generate(iter(make_requests(3)), lambda: len(endpoint.bodies) > 1))
         hang.set()
 
 
