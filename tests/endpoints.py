@@ -27,6 +27,8 @@ class Endpoint:
     """What GET of `/models` lists; None: there is no such list."""
     pages: dict[str, Body] = field(default_factory=dict)
     """What GET of other paths returns."""
+    got: list[tuple[str, str | None]] = field(default_factory=list)
+    """Each GET: its path, and the key that came with it."""
 
 
 def answer(path: str, body: Body) -> Reply:
@@ -65,6 +67,8 @@ def endpoint_of(behave: Callable[[str, Body, int], Reply]) -> Iterator[Endpoint]
             self._reply(*endpoint.behave(self.path, body, number))
 
         def do_GET(self) -> None:
+            with endpoint.lock:
+                endpoint.got.append((self.path, self.headers["Authorization"]))
             if self.path in endpoint.pages:
                 return self._reply(200, endpoint.pages[self.path], {})
             listed = endpoint.models if self.path.partition("?")[0].endswith("/models") else None

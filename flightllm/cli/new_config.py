@@ -14,6 +14,7 @@ _KINDS = {
 }
 _COMMENTS = {
     "api_key": "where the key is; the key itself is never in this file",
+    "api_key_env": "no key is sent",
     "provider": "gives base_url and the key's variable their defaults",
 }
 _LIMITS = """# requests_per_minute = 500        # stay below the account's limits

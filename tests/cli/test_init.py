@@ -36,7 +36,8 @@ def answer(path: str, body: Body, number: int) -> Reply:
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Endpoint]:
     """Return an endpoint with two models, which is this machine's Ollama too; the test runs in a folder of its own."""
-    for variable in [*(one.key_env for one in PROVIDERS if one.key_env), "OPENAI_BASE_URL"]:
+    addresses = ("OPENAI_BASE_URL", "AZURE_OPENAI_ENDPOINT")
+    for variable in [*(one.key_env for one in PROVIDERS if one.key_env), *addresses]:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
@@ -64,7 +65,7 @@ def typed(*lines: str, options: tuple[str, ...] = ()) -> tuple[int, str]:
     try:
         os.write(ours, "".join(f"{line}\n" for line in lines).encode())
         done = subprocess.run([sys.executable, "-m", "flightllm", "init", *options], stdin=theirs, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)  # fmt: skip
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=60)  # fmt: skip
     finally:
         os.close(ours)
         os.close(theirs)
@@ -176,7 +177,7 @@ def test_choose_ollama(endpoint: Endpoint) -> None:
     assert 'flightllm serve --config "my own.toml" tickets.csv' in said
     engine = Config.load(Path("my own.toml")).engine
     assert (engine.kind, engine.model) == ("openai", "gemma3:1b")
-    assert dict(engine.options) == {"provider": "ollama", "base_url": endpoint.url}
+    assert dict(engine.options) == {"provider": "ollama", "base_url": endpoint.url, "api_key_env": ""}
     assert [body["model"] for body in endpoint.bodies] == ["gemma3:1b"]
 
 
@@ -185,7 +186,7 @@ def test_choose_by_price(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     endpoint.models = [{"id": name} for name in ("gpt-4o", "gpt-4o-mini", "whisper-1", "my-tune")]
     options = ("--provider", "openai", "--base-url", endpoint.url)
-    code, said = typed("wrong", "y", "n", options=options)
+    code, said = typed("y", "wrong", "y", "n", options=options)
     assert code == 1
     assert "1  gpt-4o-mini   $0.15 for prompts, $0.6 for answers\n   2  gpt-4o        $2.5" in said
     assert "3  my-tune\n" in said
@@ -199,7 +200,7 @@ def test_answers_on_a_terminal(endpoint: Endpoint, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     options = ("--provider", "openai", "--base-url", endpoint.url, "--model", "gpt-4o-mini")
     assert "10 tokens of prompt and 2 of answer, $0.000002." in init(*options, "--yes").output
-    code, said = typed("y", "n", options=options)
+    code, said = typed("y", "y", "n", options=options)
     assert code == 0
     assert "flightllm.toml is there. Write over it?" in said
     assert "# not checked" in Path("flightllm.toml").read_text()
@@ -210,7 +211,83 @@ def test_choose_an_endpoint(endpoint: Endpoint) -> None:
     """A person names an address, whose only model is taken; without a key none is written."""
     code, said = typed("2", endpoint.url, "", "y")
     assert code == 0, said
-    assert dict(Config.load(Path("flightllm.toml")).engine.options) == {"base_url": endpoint.url}
+    assert dict(Config.load(Path("flightllm.toml")).engine.options) == {"base_url": endpoint.url, "api_key_env": ""}
+
+
+def test_an_address_of_the_environment(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key of OpenAI goes where OPENAI_BASE_URL says: the message shows the address, and the file names it."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
+    result = init("--yes", "--provider", "openai", "--model", "x", "--no-check")
+    assert result.exit_code == 0, result.output
+    assert f"The key in OPENAI_API_KEY goes to {endpoint.url}.\n" in result.output
+    options = {"base_url": endpoint.url, "api_key": "env:OPENAI_API_KEY"}
+    assert dict(Config.load(Path("flightllm.toml")).engine.options) == options
+    assert (endpoint.got, endpoint.bodies) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("key_env", "provider", "host"),
+    [
+        ("ANTHROPIC_API_KEY", "anthropic", "https://api.anthropic.com/v1"),
+        ("OPENAI_API_KEY", "openai", "https://api.openai.com/v1"),
+    ],
+)
+def test_a_key_names_its_provider(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, key_env: str, provider: str, host: str
+) -> None:
+    """A provider's own key goes to that provider alone."""
+    del endpoint
+    monkeypatch.setenv(key_env, KEY)
+    result = init("--yes", "--key-env", key_env, "--model", "x", "--no-check")
+    assert f"The key in {key_env} goes to {host}.\n" in result.output
+    assert Config.load(Path("flightllm.toml")).engine.options["provider"] == provider
+
+
+def test_a_key_without_a_receiver(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key of nobody known, a key of another provider, and a provider without an address are refused."""
+    monkeypatch.setenv("MY_KEY", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("GROQ_API_KEY", KEY)
+    for options, said in [
+        (("--key-env", "MY_KEY"), "--key-env MY_KEY: say who gets the key, by --provider or --base-url"),
+        (("--key-env", "GROQ_API_KEY", "--provider", "openai"), "GROQ_API_KEY is the key of groq"),
+        (("--provider", "vllm"), "--base-url is missing"),
+    ]:
+        result = init("--yes", "--model", "x", "--no-check", *options)
+        assert result.exit_code == 2
+        assert said in result.output
+    assert not Path("flightllm.toml").exists()
+    assert endpoint.got == []
+
+
+def test_no_key_for_who_needs_none(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither Ollama nor an endpoint for which no key is named gets the key of OpenAI, now or from the file."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    for options in (("--provider", "ollama", "--model", "qwen3:4b"), ("--base-url", endpoint.url)):
+        result = init("--yes", "--force", *options)
+        assert result.exit_code == 0, result.output
+        assert "OPENAI_API_KEY" not in result.output
+    assert set(endpoint.keys) == {"Bearer none"}
+    assert {key for _, key in endpoint.got} <= {None, "Bearer none"}
+    assert 'api_key_env = ""' in Path("flightllm.toml").read_text()
+
+
+def test_a_key_needs_a_yes(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list and a question name the address; a no sends no key and writes nothing, a yes sends it."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
+    code, said = typed("1", "n")
+    assert code == 1
+    assert f"1  openai: OPENAI_API_KEY is set; the key goes to {endpoint.url}\n" in said
+    assert f"Send the key in OPENAI_API_KEY to {endpoint.url}?" in said
+    assert "nothing is sent or written" in said
+    assert [path for path, key in endpoint.got if key or path.endswith("/models")] == []
+    assert not Path("flightllm.toml").exists()
+    code, said = typed("1", "y", "y")
+    assert code == 0, said
+    assert said.count("Send the key") == 1
+    assert endpoint.keys == [f"Bearer {KEY}"]
 
 
 def test_offers(endpoint: Endpoint) -> None:
