@@ -1,10 +1,12 @@
 """Files at http:// and https:// addresses, downloaded into the working folder before they become tables."""
 
+import re
 import time
 import urllib.error
 import urllib.request
+from base64 import b64encode
 from collections.abc import Callable
-from http.client import HTTPException
+from http.client import HTTPException, InvalidURL
 from pathlib import Path, PurePosixPath
 from typing import IO
 from urllib.parse import unquote, urlsplit
@@ -19,6 +21,7 @@ _MOST_SECONDS = 1_800.0
 _WAIT_SECONDS = 30.0
 """Without a byte."""
 _CHUNK = 1 << 20
+_ADDRESS = re.compile(r"[a-z]+://[^\s'\"]+", re.IGNORECASE)
 _HTML = (b"<!doctype html", b"<html")
 _ENDINGS = {
     "text/csv": ".csv",
@@ -36,23 +39,45 @@ def download(address: str, folder: Path, note: Callable[[str], None], most_bytes
 
     Raises:
         ConfigError: the address is wrong, answers with an error or a web page, or gives too much; or a file of this
-            name is there already.
+            name is there already. No error shows a secret of the address.
     """
     shown = shown_address(address)
-    request = urllib.request.Request(address, headers={"Accept-Encoding": "identity", "User-Agent": "flightllm"})  # noqa: S310 - the caller looked
     try:
+        request = _request(address)
         with urllib.request.urlopen(request, timeout=_WAIT_SECONDS) as answer:  # noqa: S310
             path = folder / _name(address, answer.headers.get_content_type(), shown)
             if path.exists():
                 raise ConfigError(f"{shown}: {path} is there already: name that file, or move it away to download anew")
             _write(answer, path, shown, most_bytes)
     except urllib.error.HTTPError as error:
-        raise ConfigError(f"{shown} cannot be downloaded: HTTP {error.code} {error.reason}") from error
+        raise ConfigError(f"{shown} cannot be downloaded: HTTP {error.code} {_reason(error)}") from error
     except (urllib.error.URLError, HTTPException, ValueError, TimeoutError, ConnectionError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise ConfigError(f"{shown} cannot be downloaded: {reason}") from error
+        raise ConfigError(f"{shown} cannot be downloaded: {_reason(error)}") from error
     note(f"{shown} is downloaded to {path}, {path.stat().st_size:,} bytes")
     return path
+
+
+def _request(address: str) -> urllib.request.Request:
+    """Return a request; a user and a password in its address become a header, which redirects do not get."""
+    parts = urlsplit(address)
+    user, at, host = parts.netloc.rpartition("@")
+    request = urllib.request.Request(  # noqa: S310 - the caller looked
+        parts._replace(netloc=host, fragment="").geturl(),
+        headers={"Accept-Encoding": "identity", "User-Agent": "flightllm"},
+    )
+    if at:
+        name, _, password = user.partition(":")
+        told = b64encode(f"{unquote(name)}:{unquote(password)}".encode()).decode()
+        request.add_unredirected_header("Authorization", f"Basic {told}")
+    return request
+
+
+def _reason(error: Exception) -> str:
+    """Return why a request failed; what http.client says of a wrong address can hold a password of that address."""
+    reason = getattr(error, "reason", None) or error
+    if isinstance(reason, InvalidURL | ValueError) and not isinstance(reason, OSError):
+        return "the address, or the one that it leads to, is wrong"
+    return _ADDRESS.sub(lambda found: shown_address(found[0]), str(reason))
 
 
 def _name(address: str, kind: str, shown: str) -> str:

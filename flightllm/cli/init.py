@@ -1,5 +1,6 @@
 """`flightllm init`: choose a model, ask it one question, and write a configuration."""
 
+import os
 import re
 import shutil
 import sys
@@ -19,7 +20,7 @@ from flightllm.files import write_atomically
 from flightllm.llm import check_engine, create_engine
 from flightllm.llm.offers import Offer, find_ollama, offers, own_address
 from flightllm.llm.providers import NAMES, PROVIDERS, UNKNOWN, Provider, named, provider_at
-from flightllm.llm.secrets import shown_address
+from flightllm.llm.secrets import holds_secret, shown_address
 
 _ENGINES = ("local", "vllm", "openai", "fake")
 _SHOWN = 15
@@ -29,6 +30,7 @@ _NO_TEXT = re.compile(
     re.IGNORECASE,
 )
 """In names of models that answer no questions."""
+_VARIABLE = re.compile(r"[A-Z0-9_]*")
 _LINE = "; the line to change is [engine] "
 _ADDRESS = {"azure": "Address of your Azure resource, https://….openai.azure.com"}
 """What to ask for where a provider has no address of its own."""
@@ -222,6 +224,11 @@ def _endpoint(wanted: Wanted, models: Sequence[str], consent: Consent) -> Engine
     if not base_url and not provider.base_url:
         base_url = _text(_ADDRESS.get(provider.name, "Address, up to /v1"), "--base-url", asks=consent.asks)
     options: dict[str, object] = {"provider": provider.name} if wanted.provider else {}
+    if holds_secret("base_url", base_url):
+        raise ConfigError(
+            f"the address {shown_address(base_url)} was given with a password or key in it, which the file would show:"
+            " take the secret out, and name a variable for the key by --key-env"
+        )
     if base_url:
         options["base_url"] = base_url
     options |= _key(wanted, provider)
@@ -235,6 +242,8 @@ def _endpoint(wanted: Wanted, models: Sequence[str], consent: Consent) -> Engine
 def _key(wanted: Wanted, provider: Provider) -> dict[str, object]:
     """Return the option that says where the key is; an endpoint without a key must not get that of OpenAI."""
     key = wanted.key_env or provider.key_env
+    if key not in os.environ and not _VARIABLE.fullmatch(key):  # the key itself, perhaps, so that it is not shown
+        raise click.UsageError("--key-env takes the name of an environment variable, never the key itself.")
     return {"api_key": f"env:{key}"} if key else {"api_key_env": ""}
 
 

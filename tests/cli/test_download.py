@@ -2,6 +2,7 @@
 
 import gzip
 import threading
+from base64 import b64encode
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,14 +26,24 @@ PAGES = {
 }
 
 
+MOVED = {
+    "/moved.csv": "/export",
+    "/wrong.csv": "http://me:secretpw@127.0.0.1:port/",
+    "/file.csv": "file://me:secretpw@h/x.csv",
+}
+GIVEN: list[tuple[str, str | None]] = []
+"""The path and the login of each request."""
+
+
 class Site(BaseHTTPRequestHandler):
     """Answers with `PAGES`; what it does not have is 404, and `short.csv` breaks off."""
 
     def do_GET(self) -> None:
         """Answer."""
-        if self.path.startswith("/moved.csv"):
+        GIVEN.append((self.path, self.headers["Authorization"]))
+        if self.path in MOVED:
             self.send_response(302)
-            self.send_header("Location", "/export")
+            self.send_header("Location", MOVED[self.path])
             self.end_headers()
             return
         kind, content = PAGES.get(self.path.partition("?")[0], ("text/csv", CSV if "short" in self.path else b""))
@@ -93,6 +104,35 @@ def test_what_is_no_file(site: str, path: str, message: str, tmp_path: Path) -> 
     with pytest.raises(ConfigError, match=message):
         named_tables([f"{site}{path}"], lambda _: None)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_login(site: str, tmp_path: Path) -> None:
+    """A user and a password of an address go to its host as a login, not to where that leads, and are never told."""
+    told: list[str] = []
+    address = site.replace("//", "//me:p%40ss@")
+    GIVEN.clear()
+    download(f"{address}/moved.csv", tmp_path, told.append)
+    assert [*GIVEN] == [("/moved.csv", f"Basic {b64encode(b'me:p@ss').decode()}"), ("/export", None)]
+    assert [line for line in told if "p%40ss" in line or "p@ss" in line] == []
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("https://me:secretpw@127.0.0.1:1/x.csv", "https://127.0.0.1:1/x.csv cannot be downloaded"),
+        ("https://me:secretpw@127.0.0.1:port/x.csv", "https://127.0.0.1:port/x.csv cannot be downloaded"),
+        ("http://127.0.0.1:1/x.csv?X-Amz-Signature=secretpw", "http://127.0.0.1:1/x.csv cannot be downloaded"),
+        ("ftp://me:secretpw@h/x.csv", "ftp://h/x.csv: an address begins with"),
+        ("SITE/wrong.csv", "is wrong"),
+        ("SITE/file.csv", "HTTP 302"),
+    ],
+)
+def test_no_secret_is_told(site: str, address: str, said: str) -> None:
+    """No error shows the secret in an address, or in one that a server leads to."""
+    with pytest.raises(ConfigError) as raised:
+        named_tables([address.replace("SITE", site)], lambda _: None)
+    assert said in str(raised.value)
+    assert "secretpw" not in str(raised.value)
 
 
 def test_nobody_answers() -> None:

@@ -290,6 +290,31 @@ def test_a_key_needs_a_yes(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) 
     assert endpoint.keys == [f"Bearer {KEY}"]
 
 
+@pytest.mark.parametrize("where", ["u:hunter2@", "?api_key=hunter2", "?sig=hunter2"])
+def test_no_secret_in_an_address(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """An address with a secret, of an option or of the environment, is refused, and neither shown nor written."""
+    address = endpoint.url.replace("//", f"//{where}") if "@" in where else f"{endpoint.url}{where}"
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    given = init("--yes", "--base-url", address, "--model", "x", "--no-check")
+    assert f"the address {endpoint.url} was given with a password or key in it" in given.output
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    code, said = typed("1")
+    assert code == 1
+    for output in (said, given.output, init().output, init("--yes", "--provider", "openai", "--model", "x").output):
+        assert "hunter2" not in output
+        assert endpoint.url in output
+    assert not Path("flightllm.toml").exists()
+    assert [path for path, _ in endpoint.got if "models" in path] == []
+
+
+def test_a_key_is_no_name(endpoint: Endpoint) -> None:
+    """A key in place of its variable's name is refused, and neither shown nor written."""
+    result = init("--yes", "--base-url", endpoint.url, "--key-env", KEY, "--model", "x", "--no-check")
+    assert "--key-env takes the name of an environment variable" in result.output
+    assert KEY not in result.output
+    assert not Path("flightllm.toml").exists()
+
+
 def test_offers(endpoint: Endpoint) -> None:
     """Keys come in the order of the providers, with addresses of their own; an Ollama that is not there is none."""
     nowhere = {"OLLAMA_HOST": "127.0.0.1:1"}
