@@ -5,10 +5,11 @@ import time
 import urllib.error
 import urllib.request
 from base64 import b64encode
-from collections.abc import Callable
-from http.client import HTTPException, InvalidURL
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from http.client import HTTPException, HTTPResponse, InvalidURL
 from pathlib import Path, PurePosixPath
-from typing import IO
+from shutil import disk_usage
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
@@ -22,6 +23,7 @@ _WAIT_SECONDS = 30.0
 """Without a byte."""
 _CHUNK = 1 << 20
 _ADDRESS = re.compile(r"[a-z]+://[^\s'\"]+", re.IGNORECASE)
+_BY_ANOTHER = "{}: download it by another program, and name the file"
 _HTML = (b"<!doctype html", b"<html")
 _ENDINGS = {
     "text/csv": ".csv",
@@ -39,7 +41,7 @@ def download(address: str, folder: Path, note: Callable[[str], None], most_bytes
 
     Raises:
         ConfigError: the address is wrong, answers with an error or a web page, or gives too much; or a file of this
-            name is there already. No error shows a secret of the address.
+            name is there already; or it cannot be written. No error shows a secret of the address.
     """
     shown = shown_address(address)
     try:
@@ -50,8 +52,9 @@ def download(address: str, folder: Path, note: Callable[[str], None], most_bytes
                 raise ConfigError(f"{shown}: {path} is there already: name that file, or move it away to download anew")
             _write(answer, path, shown, most_bytes)
     except urllib.error.HTTPError as error:
+        error.close()
         raise ConfigError(f"{shown} cannot be downloaded: HTTP {error.code} {_reason(error)}") from error
-    except (urllib.error.URLError, HTTPException, ValueError, TimeoutError, ConnectionError) as error:
+    except (HTTPException, ValueError, OSError) as error:
         raise ConfigError(f"{shown} cannot be downloaded: {_reason(error)}") from error
     note(f"{shown} is downloaded to {path}, {path.stat().st_size:,} bytes")
     return path
@@ -93,25 +96,50 @@ def _name(address: str, kind: str, shown: str) -> str:
     return name
 
 
-def _write(answer: IO[bytes], path: Path, shown: str, most_bytes: int) -> None:
+def _write(answer: HTTPResponse, path: Path, shown: str, most_bytes: int) -> None:
     """Write what comes to a file, which has its name once it is whole."""
     beside = path.with_name(f".{path.name}-{uuid4().hex}")
+    try:
+        _check_space(answer.length or 0, path.parent, shown, most_bytes)
+        with beside.open("wb") as file:
+            for chunk in _chunks(answer, shown, most_bytes):
+                file.write(chunk)
+        beside.replace(path)
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+def _check_space(size: int, folder: Path, shown: str, most_bytes: int) -> None:
+    """Check the size that the other server tells before anything is read."""
+    if size > most_bytes:
+        raise ConfigError(_BY_ANOTHER.format(f"{shown} is larger than {most_bytes:,} bytes"))
+    free = disk_usage(folder).free
+    if size > free:
+        raise ConfigError(f"{shown} has {size:,} bytes, and {folder} has space for {free:,}")
+
+
+def _chunks(answer: HTTPResponse, shown: str, most_bytes: int) -> Iterator[bytes]:
+    """Yield what comes, up to the limits.
+
+    Raises:
+        ConfigError: it is a web page, too much, too slow or not whole; so that any OSError is one of writing.
+    """
     ends, size = time.monotonic() + _MOST_SECONDS, 0
     try:
-        with beside.open("wb") as file:
-            while chunk := answer.read(_CHUNK):
-                if not size and chunk.lstrip()[:20].lower().startswith(_HTML):
-                    raise ConfigError(f"{shown} is a web page, not a file: name the address of the file itself")
-                size += len(chunk)
-                if size > most_bytes or time.monotonic() > ends:
-                    raise ConfigError(
-                        f"{shown} is larger than {most_bytes:,} bytes, or takes more than {_MOST_SECONDS:,.0f} seconds:"
-                        " download it by another program, and name the file"
-                    )
-                file.write(chunk)
-        left = getattr(answer, "length", None)
-        if left:
-            raise ConfigError(f"{shown} broke off {left:,} bytes before its end: try again")
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+        while chunk := answer.read(_CHUNK):
+            if not size and chunk.lstrip()[:20].lower().startswith(_HTML):
+                raise ConfigError(f"{shown} is a web page, not a file: name the address of the file itself")
+            size += len(chunk)
+            if size > most_bytes or time.monotonic() > ends:
+                raise ConfigError(
+                    f"{shown} is larger than {most_bytes:,} bytes, or takes more than {_MOST_SECONDS:,.0f} seconds:"
+                    " download it by another program, and name the file"
+                )
+            yield chunk
+    except (HTTPException, OSError) as error:
+        raise ConfigError(f"{shown} cannot be downloaded: {_reason(error)}") from error
+    if answer.length:
+        raise ConfigError(f"{shown} broke off {answer.length:,} bytes before its end: try again")

@@ -44,7 +44,7 @@ def named_tables(sources: Sequence[str], note: Note) -> list[tuple[str, Place]]:
                 number += 1
                 name = f"{plain}_{number}"
             if name != wanted:
-                note(f"{place if isinstance(place, Path) else shown_address(place)} is the table {name}")
+                note(f"{shown_address(place) if isinstance(place, str) else place} is the table {name}")
             found[name] = place
     return list(found.items())
 

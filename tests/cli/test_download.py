@@ -1,6 +1,8 @@
 """Files at addresses: downloaded from a real server on this machine, or refused with what is wrong."""
 
 import gzip
+import subprocess
+import sys
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
@@ -22,6 +24,9 @@ PAGES = {
     "/export": ("text/csv; charset=utf-8", CSV),
     "/page.csv": ("text/html; charset=utf-8", b"<html>"),
     "/blob.csv": ("text/plain", b"  <!DOCTYPE html><html>Sign in</html>"),
+    "/short.csv": ("text/csv", CSV),
+    "/huge.csv": ("text/csv", CSV),
+    "/large.csv": ("text/csv", CSV * 1_000),
     "/program.exe": ("application/octet-stream", b"MZ"),
 }
 
@@ -36,7 +41,7 @@ GIVEN: list[tuple[str, str | None]] = []
 
 
 class Site(BaseHTTPRequestHandler):
-    """Answers with `PAGES`; what it does not have is 404, and `short.csv` breaks off."""
+    """Answers with `PAGES`; what it does not have is 404, and `short.csv` and `huge.csv` break off."""
 
     def do_GET(self) -> None:
         """Answer."""
@@ -46,10 +51,11 @@ class Site(BaseHTTPRequestHandler):
             self.send_header("Location", MOVED[self.path])
             self.end_headers()
             return
-        kind, content = PAGES.get(self.path.partition("?")[0], ("text/csv", CSV if "short" in self.path else b""))
+        kind, content = PAGES.get(self.path.partition("?")[0], ("text/csv", b""))
         self.send_response(200 if content else 404)
         self.send_header("Content-Type", kind)
-        self.send_header("Content-Length", str(len(content) + 5 * ("short" in self.path)))
+        more = {"/short.csv": 5, "/huge.csv": 1 << 60}.get(self.path, 0)
+        self.send_header("Content-Length", str(len(content) + more))
         self.end_headers()
         self.wfile.write(content)
 
@@ -139,6 +145,24 @@ def test_nobody_answers() -> None:
     """A host where nothing listens is told."""
     with pytest.raises(ConfigError, match=r"cannot be downloaded: .*refused"):
         named_tables(["http://127.0.0.1:1/a.csv"], lambda _: None)
+
+
+def test_no_address() -> None:
+    """An address that is none is an error of one line."""
+    result = CliRunner().invoke(main, ["query", "--open", "http://[::1/x.csv", "SELECT 1"])
+    assert result.output.startswith("error: http://[::1/x.csv cannot be downloaded: the address")
+    assert isinstance(result.exception, SystemExit)
+
+
+def test_no_space(site: str, tmp_path: Path) -> None:
+    """A file for which the disk has no space, and one that cannot be written to its end, are errors that name it."""
+    with pytest.raises(ConfigError, match=r"/huge.csv has 1,152,921,504,606,846,992 bytes, and .* has space for"):
+        download(f"{site}/huge.csv", tmp_path, lambda _: None, most_bytes=1 << 61)
+    command = 'ulimit -f 8; exec "$0" -B -m flightllm query --engine fake --open "$1" "SELECT 1"'
+    started = ["/bin/sh", "-c", command, sys.executable, f"{site}/large.csv"]
+    done = subprocess.run(started, capture_output=True, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (1, f"error: cannot write {tmp_path / 'large.csv'}: File too large\n")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_limits(site: str, tmp_path: Path) -> None:
