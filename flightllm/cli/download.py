@@ -24,6 +24,8 @@ _WAIT_SECONDS = 30.0
 _CHUNK = 1 << 20
 _ADDRESS = re.compile(r"[a-z]+://[^\s'\"]+", re.IGNORECASE)
 _BY_ANOTHER = "{}: download it by another program, and name the file"
+_START = 20
+"""Bytes that show whether it is a web page."""
 _HTML = (b"<!doctype html", b"<html")
 _ENDINGS = {
     "text/csv": ".csv",
@@ -127,17 +129,18 @@ def _chunks(answer: HTTPResponse, shown: str, most_bytes: int) -> Iterator[bytes
     Raises:
         ConfigError: it is a web page, too much, too slow or not whole; so that any OSError is one of writing.
     """
-    ends, size = time.monotonic() + _MOST_SECONDS, 0
+    ends, size, start = time.monotonic() + _MOST_SECONDS, 0, b""
     try:
-        while chunk := answer.read(_CHUNK):
-            if not size and chunk.lstrip()[:20].lower().startswith(_HTML):
-                raise ConfigError(f"{shown} is a web page, not a file: name the address of the file itself")
+        while chunk := answer.read1(_CHUNK):  # what is there: a slow server must not hold it back until it is 1 MiB
+            if len(start) < _START:
+                start = (start + chunk[:_START]).lstrip()
+                if start.lower().startswith(_HTML):
+                    raise ConfigError(f"{shown} is a web page, not a file: name the address of the file itself")
             size += len(chunk)
-            if size > most_bytes or time.monotonic() > ends:
-                raise ConfigError(
-                    f"{shown} is larger than {most_bytes:,} bytes, or takes more than {_MOST_SECONDS:,.0f} seconds:"
-                    " download it by another program, and name the file"
-                )
+            if size > most_bytes:
+                raise ConfigError(_BY_ANOTHER.format(f"{shown} is larger than {most_bytes:,} bytes"))
+            if time.monotonic() > ends:
+                raise ConfigError(_BY_ANOTHER.format(f"{shown} takes more than {_MOST_SECONDS:,.0f} seconds"))
             yield chunk
     except (HTTPException, OSError) as error:
         raise ConfigError(f"{shown} cannot be downloaded: {_reason(error)}") from error

@@ -6,8 +6,10 @@ import sys
 import threading
 from base64 import b64encode
 from collections.abc import Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Event
 
 import pytest
 from click.testing import CliRunner
@@ -27,6 +29,8 @@ PAGES = {
     "/short.csv": ("text/csv", CSV),
     "/huge.csv": ("text/csv", CSV),
     "/large.csv": ("text/csv", CSV * 1_000),
+    "/drip.csv": ("text/csv", CSV),
+    "/drip_page.csv": ("text/csv", b"<html>"),
     "/program.exe": ("application/octet-stream", b"MZ"),
 }
 
@@ -54,10 +58,21 @@ class Site(BaseHTTPRequestHandler):
         kind, content = PAGES.get(self.path.partition("?")[0], ("text/csv", b""))
         self.send_response(200 if content else 404)
         self.send_header("Content-Type", kind)
-        more = {"/short.csv": 5, "/huge.csv": 1 << 60}.get(self.path, 0)
+        more = {"/short.csv": 5, "/huge.csv": 1 << 60}.get(self.path, 10_000 if self.path.startswith("/drip") else 0)
         self.send_header("Content-Length", str(len(content) + more))
         self.end_headers()
-        self.wfile.write(content)
+        if self.path.startswith("/drip"):
+            self._drip(content)
+        else:
+            self.wfile.write(content)
+
+    def _drip(self, content: bytes) -> None:
+        """Send a byte at a time, and then spaces, until the other end hangs up."""
+        with suppress(OSError):
+            for byte in content + b" " * 10_000:
+                self.wfile.write(bytes([byte]))
+                self.wfile.flush()
+                Event().wait(0.01)
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base class's name
         """Keep quiet."""
@@ -145,6 +160,16 @@ def test_nobody_answers() -> None:
     """A host where nothing listens is told."""
     with pytest.raises(ConfigError, match=r"cannot be downloaded: .*refused"):
         named_tables(["http://127.0.0.1:1/a.csv"], lambda _: None)
+
+
+def test_a_slow_server(site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Bytes that come one by one count as they come, for the limits and for what is a web page."""
+    with pytest.raises(ConfigError, match="is a web page"):
+        download(f"{site}/drip_page.csv", tmp_path, lambda _: None)
+    monkeypatch.setattr("flightllm.cli.download._MOST_SECONDS", 0.1)
+    with pytest.raises(ConfigError, match=r"drip.csv takes more than 0 seconds: download it by another program"):
+        download(f"{site}/drip.csv", tmp_path, lambda _: None)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_no_address() -> None:
