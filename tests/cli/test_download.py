@@ -5,7 +5,7 @@ import subprocess
 import sys
 import threading
 from base64 import b64encode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -18,6 +18,7 @@ from flightllm.cli import main
 from flightllm.cli.download import download
 from flightllm.cli.sources import named_tables
 from flightllm.errors import ConfigError
+from tests.servers import await_true
 
 CSV = b"id;body\n1;a\n2;b\n"
 PAGES = {
@@ -31,6 +32,11 @@ PAGES = {
     "/large.csv": ("text/csv", CSV * 1_000),
     "/drip.csv": ("text/csv", CSV),
     "/drip_page.csv": ("text/csv", b"<html>"),
+    "/sent_packed.csv": ("text/csv", gzip.compress(CSV)),
+    "/cut.csv": ("text/csv", gzip.compress(CSV)[:-9]),
+    "/bomb.csv": ("text/csv", gzip.compress(CSV * 1_000)),
+    "/really.csv.gz": ("text/csv", gzip.compress(CSV)),
+    "/brotli.csv": ("text/csv", CSV),
     "/program.exe": ("application/octet-stream", b"MZ"),
 }
 
@@ -40,6 +46,17 @@ MOVED = {
     "/wrong.csv": "http://me:secretpw@127.0.0.1:port/",
     "/file.csv": "file://me:secretpw@h/x.csv",
 }
+VERSIONS: dict[str, str] = {}
+"""The ETag, or the time of the last change, of each page that has one."""
+ENCODINGS = {
+    "/sent_packed.csv": "gzip",
+    "/cut.csv": "gzip",
+    "/bomb.csv": "gzip",
+    "/really.csv.gz": "x-gzip",
+    "/brotli.csv": "br",
+}
+MEANWHILE: dict[str, Callable[[], object]] = {}
+"""What happens between the headers of a page and its content."""
 GIVEN: list[tuple[str, str | None]] = []
 """The path and the login of each request."""
 
@@ -55,12 +72,22 @@ class Site(BaseHTTPRequestHandler):
             self.send_header("Location", MOVED[self.path])
             self.end_headers()
             return
+        version = VERSIONS.get(self.path, "")
+        if version and version in {self.headers["If-None-Match"], self.headers["If-Modified-Since"]}:
+            self.send_response(304)
+            self.end_headers()
+            return
         kind, content = PAGES.get(self.path.partition("?")[0], ("text/csv", b""))
         self.send_response(200 if content else 404)
         self.send_header("Content-Type", kind)
+        if version:
+            self.send_header("ETag" if version.startswith('"') else "Last-Modified", version)
+        if self.path in ENCODINGS:
+            self.send_header("Content-Encoding", ENCODINGS[self.path])
         more = {"/short.csv": 5, "/huge.csv": 1 << 60}.get(self.path, 10_000 if self.path.startswith("/drip") else 0)
         self.send_header("Content-Length", str(len(content) + more))
         self.end_headers()
+        MEANWHILE.get(self.path, lambda: None)()
         if self.path.startswith("/drip"):
             self._drip(content)
         else:
@@ -118,6 +145,8 @@ def test_names_and_redirects(site: str) -> None:
         ("/blob.csv", "is a web page, not a file"),
         ("/program.exe", "its name does not end like that of a table"),
         ("/short.csv", "broke off|cannot be downloaded"),
+        ("/cut.csv", "broke off before its end"),
+        ("/brotli.csv", "comes packed as 'br'"),
     ],
 )
 def test_what_is_no_file(site: str, path: str, message: str, tmp_path: Path) -> None:
@@ -170,6 +199,75 @@ def test_a_slow_server(site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ConfigError, match=r"drip.csv takes more than 0 seconds: download it by another program"):
         download(f"{site}/drip.csv", tmp_path, lambda _: None)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_packed_on_its_way(site: str, tmp_path: Path) -> None:
+    """A file that its server packs unasked is stored unpacked; one that is a packed file stays so."""
+    assert download(f"{site}/sent_packed.csv", tmp_path, lambda _: None).read_bytes() == CSV
+    assert gzip.decompress(download(f"{site}/really.csv.gz", tmp_path, lambda _: None).read_bytes()) == CSV
+    with pytest.raises(ConfigError, match="is larger than 1,000 bytes"):
+        download(f"{site}/bomb.csv", tmp_path, lambda _: None, most_bytes=1_000)
+
+
+def test_a_file_made_meanwhile(site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that somebody makes during the download stays."""
+
+    def make() -> None:
+        """Make the file once the download has begun."""
+        await_true(lambda: any(tmp_path.iterdir()))
+        (tmp_path / "export.csv").write_text("mine")
+
+    monkeypatch.setitem(MEANWHILE, "/export", make)
+    with pytest.raises(ConfigError, match=r"export.csv is there already: name that file"):
+        download(f"{site}/export", tmp_path, lambda _: None)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
+
+
+@pytest.mark.parametrize("version", ['"1"', "Wed, 01 Jan 2025 00:00:00 GMT", ""])
+def test_start_again(site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str) -> None:
+    """A second start uses the file of the first, or replaces it if there is a newer version."""
+    address = f"{site.replace('//', '//me:hunter2@')}/export?api_key=hunter3"
+    path = "/export?api_key=hunter3"
+    told: list[str] = []
+    monkeypatch.setitem(VERSIONS, path, version)
+    assert named_tables([address], told.append) == [("export", tmp_path / "export.csv")]
+    assert named_tables([address], told.append) == [("export", tmp_path / "export.csv")]
+    assert ("has no newer version" in told[-1]) == bool(version)
+    monkeypatch.setitem(VERSIONS, path, '"2"')
+    monkeypatch.setitem(PAGES, "/export", ("text/csv", b"id\n3\n"))
+    assert named_tables([address], told.append) == [("export", tmp_path / "export.csv")]
+    assert (tmp_path / "export.csv").read_bytes() == b"id\n3\n"
+    assert "is downloaded to" in told[-1]
+    written = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert "hunter" not in "".join(told)
+    assert b"hunter" not in written
+
+
+def test_start_again_without_the_site(site: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """If the download fails, a second start uses the file of the first, and says why."""
+    told: list[str] = []
+    download(f"{site}/export", tmp_path, told.append)
+    monkeypatch.setitem(PAGES, "/export", ("text/html", b"<html>"))
+    assert download(f"{site}/export", tmp_path, told.append).read_bytes() == CSV
+    monkeypatch.setitem(PAGES, "/export", ("text/csv", b""))
+    assert download(f"{site}/export", tmp_path, told.append).read_bytes() == CSV
+    assert "is a web page, not a file" in told[1]
+    assert told[2].endswith(f"HTTP 404 Not Found; the file that was downloaded before is used, {tmp_path}/export.csv")
+
+
+def test_files_of_others(site: str, tmp_path: Path) -> None:
+    """A file that was changed since its download, or that came from another address, is never written over."""
+    download(f"{site}/export?key=1", tmp_path, lambda _: None)
+    with pytest.raises(ConfigError, match="is there already"):
+        download(f"{site}/export?key=2", tmp_path, lambda _: None)
+    (tmp_path / "export.csv").write_text("mine")
+    with pytest.raises(ConfigError, match="is there already"):
+        download(f"{site}/export?key=1", tmp_path, lambda _: None)
+    assert (tmp_path / "export.csv").read_text() == "mine"
+    for record in tmp_path.glob(".flightllm-*"):
+        record.write_text("[" * 100_000)
+    with pytest.raises(ConfigError, match="is there already"):
+        download(f"{site}/export?key=1", tmp_path, lambda _: None)
 
 
 def test_no_address() -> None:
