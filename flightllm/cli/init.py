@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from types import MappingProxyType
 
 import click
 
+from flightllm.cli.common import printable
 from flightllm.cli.new_config import config_text, local_model
 from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError, EngineError, FlightLLMError
@@ -39,7 +41,7 @@ _DEMO = "the demonstration model, which knows the questions of `flightllm demo` 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the options say of the model; empty where they leave it open."""
+    """The options that describe the model; empty where the user left them out."""
 
     engine: str = ""
     provider: str = ""
@@ -121,6 +123,8 @@ def init(  # noqa: PLR0913 - one argument for each option
     wanted = Wanted(engine or "", provider or "", base_url or "", key_env or "", model or "")
     if wanted.kind != "openai" and (provider or base_url or key_env):
         raise click.UsageError("--provider, --base-url and --key-env are for the engine openai.")
+    if not str(output).isprintable():
+        raise click.UsageError("--output: the name has a character that cannot be printed.")
     asks = not yes
     if asks and not sys.stdin.isatty():
         raise click.UsageError(_what_to_write(offers()))
@@ -137,8 +141,8 @@ def _what_to_write(found: Sequence[Offer]) -> str:
     """Return what to write where nobody can be asked."""
     lines = [("--engine local --model demo", _DEMO)]
     for one in reversed(found):
-        model = one.models[0] if one.models else "NAME"
-        address = f" --base-url {one.base_url}" if one.base_url and one.provider == "ollama" else ""
+        model = shlex.quote(printable(one.models[0])) if one.models else "NAME"
+        address = f" --base-url {shlex.quote(one.base_url)}" if one.base_url and one.provider == "ollama" else ""
         lines.insert(0, (f"--provider {one.provider}{address} --model {model}", one.why))
     told = "\n".join(f"  flightllm init --yes {options}\n      {why}" for options, why in lines)
     return f"there is no terminal to ask on. Say which model to take and --yes, for example:\n{told}"
@@ -201,7 +205,7 @@ def _asked() -> tuple[Wanted, tuple[str, ...]]:
 
 
 def _some(models: Sequence[str]) -> str:
-    shown = ", ".join(models[:3])
+    shown = printable(", ".join(models[:3]))
     return f", with {shown}{' and more' if len(models) > 3 else ''}" if models else ""
 
 
@@ -276,7 +280,7 @@ def _model(endpoint: EngineConfig, models: Sequence[str], consent: Consent) -> s
     """Return the model to take: the only one, or the one that is chosen."""
     if not models:
         consent.get(endpoint)
-    names = [name for name in models or _listed(endpoint) if not _NO_TEXT.search(name)]
+    names = [name for name in models or _listed(endpoint) if name.isprintable() and not _NO_TEXT.search(name)]
     if len(names) == 1:
         return names[0]
     if not consent.asks:
@@ -326,7 +330,7 @@ def _check(found: EngineConfig, consent: Consent) -> str:
     except FlightLLMError as error:
         if not consent.asks:
             raise EngineError(f"{error}. Nothing is written; --no-check writes without asking") from error
-        click.echo(f"error: {error}", err=True)
+        click.echo(f"error: {printable(str(error))}", err=True)
         if click.confirm("Write the configuration all the same?"):
             return "did not answer yet"
         raise EngineError("nothing is written") from error
@@ -362,7 +366,7 @@ def _write(output: Path, found: EngineConfig, checked: str) -> None:
 
 
 def _quoted(output: Path) -> str:
-    return f'"{output}"' if " " in str(output) else str(output)
+    return shlex.quote(str(output))
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Models that can be asked from here without more to say: keys in the environment, and Ollama on this machine."""
+"""Models that are ready to use: those behind keys in the environment, and those of Ollama on this machine."""
 
 import json
 import os
@@ -19,9 +19,10 @@ _EMBEDS = "bert"
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A provider that can be asked; `base_url` is empty at its usual address, `models` where a key must ask for them.
+    """A provider that is ready to use.
 
-    `why` says in words what was found.
+    `why` is the reason in words. `base_url` is empty at the provider's usual address. `models` is empty if the list of
+    models needs a key.
     """
 
     provider: str
@@ -31,7 +32,7 @@ class Offer:
 
 
 def offers(environment: Mapping[str, str] = os.environ) -> list[Offer]:
-    """Return what can be asked, hosted providers first; no key is used, and only Ollama is asked for its models."""
+    """Return the offers, hosted providers first; no key is used, and only Ollama gets a request, for its models."""
     found = [
         _keyed(one, own_address(one.name, environment))
         for one in PROVIDERS
@@ -75,6 +76,7 @@ def find_ollama(environment: Mapping[str, str] = os.environ) -> Offer | None:
         TypeError,
         AttributeError,
         LookupError,
+        RecursionError,
     ):  # nothing there, or nothing of Ollama's
         return None
     if names is None:

@@ -18,7 +18,7 @@ from flightllm.errors import ConfigError
 from flightllm.llm.offers import find_ollama, offers, ollama_address
 from flightllm.llm.providers import PROVIDERS
 from tests.cli.test_serve_check import CASES, behave
-from tests.endpoints import Body, Endpoint, Reply, endpoint_of
+from tests.endpoints import Body, Endpoint, Reply, endpoint_of, refuse
 
 pytest.importorskip("openai", reason="the extra 'openai' is not installed")
 
@@ -174,7 +174,7 @@ def test_choose_ollama(endpoint: Endpoint) -> None:
     assert code == 0, said
     assert "1  ollama: Ollama runs on this machine, with qwen3:4b, gemma3:1b\n" in said
     assert "nomic" not in said
-    assert 'flightllm serve --config "my own.toml" tickets.csv' in said
+    assert "flightllm serve --config 'my own.toml' tickets.csv" in said
     engine = Config.load(Path("my own.toml")).engine
     assert (engine.kind, engine.model) == ("openai", "gemma3:1b")
     assert dict(engine.options) == {"provider": "ollama", "base_url": endpoint.url, "api_key_env": ""}
@@ -315,13 +315,50 @@ def test_a_key_is_no_name(endpoint: Endpoint) -> None:
     assert not Path("flightllm.toml").exists()
 
 
+def test_names_that_drive_a_terminal(endpoint: Endpoint) -> None:
+    """Control characters in names of models and in answers of an endpoint do not reach the terminal."""
+    endpoint.models = [{"id": name} for name in ("small", "red\x1b[31m", "other")]
+    options = ("--base-url", endpoint.url)
+    code, said = typed("1", "n", options=options)
+    assert code == 0, said
+    endpoint.behave = lambda *_: refuse(400, "no\x1b[31m such thing")
+    code, failed = typed("1", "y", "n", options=("--force", *options))
+    assert code == 1
+    assert "such thing" in failed
+    given = init("--force", "--yes", "--model", "small", *options)
+    assert "such thing" in given.output
+    endpoint.pages["/api/tags"] = {"models": [{"name": "blue\x1b[34m"}]}
+    listed = init()
+    assert "blue" in listed.output
+    for output in (said, failed, given.output, listed.output, init("--yes", *options).output):
+        assert "\x1b" not in output
+
+
+@pytest.mark.parametrize("name", ["nl\n[log]\nlevel = 'debug'.toml", "red\x1b[31m.toml"])
+def test_file_names_that_drive_a_terminal(endpoint: Endpoint, tmp_path: Path, name: str) -> None:
+    """A name of a file that would end a comment in the file, or drive the terminal, is refused at once."""
+    result = init("--yes", "--base-url", endpoint.url, "--model", "x", "--output", name)
+    assert result.exit_code == 2
+    assert "--output: the name has a character that cannot be printed" in result.output
+    assert not [*tmp_path.glob("*.toml")]
+    assert endpoint.bodies == []
+    with pytest.raises(ConfigError, match="has a character that cannot be printed"):
+        config_text(EngineConfig("fake"), name, "")
+
+
+def test_what_to_run_next(endpoint: Endpoint) -> None:
+    """The command that is shown names the file as a shell reads the name."""
+    result = init("--yes", "--base-url", endpoint.url, "--model", "x", "--output", "$(a) b.toml")
+    assert "flightllm serve --config '$(a) b.toml' tickets.csv" in result.output
+
+
 def test_offers(endpoint: Endpoint) -> None:
     """Keys come in the order of the providers, with addresses of their own; an Ollama that is not there is none."""
     nowhere = {"OLLAMA_HOST": "127.0.0.1:1"}
     assert offers(nowhere) == []
     found = offers({"GROQ_API_KEY": KEY, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://x/v1", **nowhere})
     assert [(one.provider, one.base_url) for one in found] == [("openai", "http://x/v1"), ("groq", "")]
-    pages: list[Body] = [{}, {"models": None}, {"models": ["a"]}, {"models": [{}]}]
+    pages: list[Body | bytes] = [{}, {"models": None}, {"models": ["a"]}, {"models": [{}]}, b"[" * 100_000]
     for page in pages:
         endpoint.pages["/api/tags"] = page
         assert find_ollama({"OLLAMA_HOST": endpoint.url.removesuffix("/v1")}) is None
