@@ -118,7 +118,7 @@ def _request(address: str, version: Mapping[str, str]) -> urllib.request.Request
 
 
 def _reason(error: Exception) -> str:
-    """Return why a request failed; what http.client says of a wrong address can hold a password of that address."""
+    """Return the reason of a failure; http.client's own words on a wrong address can hold the address's password."""
     reason = getattr(error, "reason", None) or error
     if isinstance(reason, InvalidURL | ValueError) and not isinstance(reason, OSError):
         return "the address, or the one that it leads to, is wrong"
@@ -139,7 +139,7 @@ def _name(address: str, kind: str, shown: str) -> str:
 
 
 def _write(answer: HTTPResponse, path: Path, shown: str, most_bytes: int, *, replaces: bool) -> None:
-    """Write what comes to a file, which has its name once it is whole; only `replaces` writes over another file."""
+    """Write a response to a file, which has its name once it is whole; only `replaces` writes over another file."""
     beside = path.with_name(f".{path.name}-{uuid4().hex}")
     try:
         _check_space(answer.length or 0, path.parent, shown, most_bytes)
@@ -171,7 +171,7 @@ def _link(beside: Path, path: Path) -> None:
 
 
 class _AsItComes(io.RawIOBase):
-    """What a response has by now, for readers that would wait until they have as much as they ask for."""
+    """A response that gives the bytes that it has, to a reader that would wait for as many as it asks for."""
 
     def __init__(self, answer: HTTPResponse) -> None:
         self._answer = answer
@@ -207,14 +207,14 @@ def _check_space(size: int, folder: Path, shown: str, most_bytes: int) -> None:
 def _chunks(
     answer: HTTPResponse, unpacked: HTTPResponse | gzip.GzipFile, shown: str, most_bytes: int
 ) -> Iterator[bytes]:
-    """Yield what comes, unpacked, up to the limits.
+    """Yield the bytes of the file, unpacked, up to the limits.
 
     Raises:
-        ConfigError: it is a web page, too much, too slow or not whole; so that any OSError is one of writing.
+        ConfigError: the file is a web page, too large, too slow or not whole; an OSError is always one of writing.
     """
     ends, size, start = time.monotonic() + _MOST_SECONDS, 0, b""
     try:
-        while chunk := unpacked.read1(_CHUNK):  # what is there: a slow server must not hold it back until it is 1 MiB
+        while chunk := unpacked.read1(_CHUNK):  # at once: a slow server takes long for a whole chunk
             if len(start) < _START:
                 start = (start + chunk[:_START]).lstrip()
                 if start.lower().startswith(_HTML):

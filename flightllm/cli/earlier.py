@@ -1,4 +1,4 @@
-"""What an earlier start downloaded from an address, so that a server can start again with that file."""
+"""The file that an earlier start downloaded from an address: a server can start again with that file."""
 
 import json
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ class Earlier:
 
     path: Path
     headers: dict[str, str]
-    """What asks the other server for a newer version alone; empty where that server told no version."""
+    """Headers that ask for a newer version alone; empty where the other server told no version."""
 
 
 def find_earlier(address: str, folder: Path) -> Earlier | None:
-    """Return what an earlier start downloaded; None where there is nothing, or its file was changed or removed."""
+    """Return the file of an earlier start; None without one, or if somebody changed or removed the file."""
     try:
         record = json.loads(_record(address, folder).read_text(encoding="utf-8"))
         path = folder / Path(record["name"]).name
@@ -61,6 +61,6 @@ def _proof(address: str, salt: bytes) -> str:
 
 
 def _state(path: Path) -> list[int]:
-    """Return what changes with a file's content."""
+    """Return the size of a file and the time of its last change, by which a new content shows."""
     found = path.stat()
     return [found.st_size, found.st_mtime_ns]

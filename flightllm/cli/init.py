@@ -138,7 +138,7 @@ def init(  # noqa: PLR0913 - one argument for each option
 
 
 def _what_to_write(found: Sequence[Offer]) -> str:
-    """Return what to write where nobody can be asked."""
+    """Return the commands to write where there is no terminal."""
     lines = [("--engine local --model demo", _DEMO)]
     for one in reversed(found):
         model = shlex.quote(printable(one.models[0])) if one.models else "NAME"
@@ -252,7 +252,7 @@ def _key(wanted: Wanted, provider: Provider) -> dict[str, object]:
 
 
 def _with_address(wanted: Wanted) -> Wanted:
-    """Return who gets the key: whom `--base-url` or `--provider` names, else the provider whose key it is.
+    """Fill in who gets the key: the host of `--base-url` or `--provider`, else the provider that the key belongs to.
 
     The address of a provider is the one in the environment, as for the provider's own programs.
 
@@ -308,7 +308,7 @@ def _listed(endpoint: EngineConfig) -> list[str]:
 
 
 def _prices(endpoint: EngineConfig, names: Sequence[str]) -> Mapping[str, tuple[float, float]]:
-    """Return what is known of prices, of prompts and of answers."""
+    """Return the known prices of models, for prompts and for answers."""
     from flightllm.llm.openai_prices import prices_of
 
     found = {name: prices_of(replace(endpoint, model=name)) for name in names}
@@ -316,10 +316,10 @@ def _prices(endpoint: EngineConfig, names: Sequence[str]) -> Mapping[str, tuple[
 
 
 def _check(found: EngineConfig, consent: Consent) -> str:
-    """Ask the model one question, and return what to write of that beside its name.
+    """Ask the model one question, and return the comment on the result for the file.
 
     Raises:
-        FlightLLMError: it does not answer, and the file is not wanted all the same.
+        FlightLLMError: the model does not answer, and the user does not want the file all the same.
     """
     consent.get(found)
     question = f"\nAsk {found.model} one short question, of about 50 tokens?"

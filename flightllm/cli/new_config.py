@@ -44,7 +44,7 @@ def config_text(engine: EngineConfig, name: str, checked: str) -> str:
 {"".join(lines)}max_in_flight = {engine.max_in_flight:<18} # prompts that are asked at once
 {_LIMITS if engine.kind == "openai" else ""}
 [server]
-listen = "127.0.0.1:31337"         # this machine alone; other machines need TLS and users, see `flightllm user --help`
+listen = "127.0.0.1:31337"         # this machine alone; other machines need users and tls_certificate, tls_key
 
 [tables]
 # tickets = "tickets.csv"          # name = "file or folder"; relative paths start at the folder of this file

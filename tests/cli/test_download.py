@@ -56,7 +56,7 @@ ENCODINGS = {
     "/brotli.csv": "br",
 }
 MEANWHILE: dict[str, Callable[[], object]] = {}
-"""What happens between the headers of a page and its content."""
+"""An action between the headers of a page and its content."""
 GIVEN: list[tuple[str, str | None]] = []
 """The path and the login of each request."""
 
@@ -149,8 +149,8 @@ def test_names_and_redirects(site: str) -> None:
         ("/brotli.csv", "comes packed as 'br'"),
     ],
 )
-def test_what_is_no_file(site: str, path: str, message: str, tmp_path: Path) -> None:
-    """What is no whole file of a table is refused, and nothing stays of it."""
+def test_no_file_of_a_table(site: str, path: str, message: str, tmp_path: Path) -> None:
+    """A page, a file cut short or a file of another kind is refused, and leaves nothing behind."""
     with pytest.raises(ConfigError, match=message):
         named_tables([f"{site}{path}"], lambda _: None)
     assert list(tmp_path.iterdir()) == []

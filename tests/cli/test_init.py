@@ -273,6 +273,13 @@ def test_no_key_for_who_needs_none(endpoint: Endpoint, monkeypatch: pytest.Monke
     assert 'api_key_env = ""' in Path("flightllm.toml").read_text()
 
 
+def test_an_endpoint_wants_a_key(endpoint: Endpoint) -> None:
+    """An endpoint that refuses a question without a key is told with the option that names a key."""
+    endpoint.behave = lambda *_: refuse(401, "no key")
+    result = init("--yes", "--base-url", endpoint.url, "--model", "x")
+    assert "name the key's variable by --key-env" in result.output
+
+
 def test_a_key_needs_a_yes(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     """The list and a question name the address; a no sends no key and writes nothing, a yes sends it."""
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
