@@ -150,8 +150,8 @@ def line_to_change(kind: Kind, *, key: str = "", model: str = "…", section: st
     nothing answers at the address.
     """
     lines = {
-        Kind.KEY: f'api_key = "env:{key or "NAME"}"',
-        Kind.QUOTA: f'api_key = "env:{key or "NAME"}"',
+        Kind.KEY: f'api_key = "env:{key}"',
+        Kind.QUOTA: f'api_key = "env:{key}"',
         Kind.MODEL: f'model = "{model}"',
         Kind.PATH: 'base_url = "http://HOST:PORT/v1"',
         Kind.GONE: 'base_url = "http://HOST:PORT/v1"',
