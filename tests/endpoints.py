@@ -25,8 +25,10 @@ class Endpoint:
     headers: list[dict[str, str]] = field(default_factory=list)
     models: list[Body] | None = None
     """What GET of `/models` lists; None: there is no such list."""
-    pages: dict[str, Body] = field(default_factory=dict)
+    pages: dict[str, Body | bytes] = field(default_factory=dict)
     """What GET of other paths returns."""
+    got: list[tuple[str, str | None]] = field(default_factory=list)
+    """Each GET: its path, and the key that came with it."""
 
 
 def answer(path: str, body: Body) -> Reply:
@@ -65,13 +67,15 @@ def endpoint_of(behave: Callable[[str, Body, int], Reply]) -> Iterator[Endpoint]
             self._reply(*endpoint.behave(self.path, body, number))
 
         def do_GET(self) -> None:
+            with endpoint.lock:
+                endpoint.got.append((self.path, self.headers["Authorization"]))
             if self.path in endpoint.pages:
                 return self._reply(200, endpoint.pages[self.path], {})
             listed = endpoint.models if self.path.partition("?")[0].endswith("/models") else None
             return self._reply(404 if listed is None else 200, {"object": "list", "data": listed or []}, {})
 
-        def _reply(self, status: int, reply: Body, headers: dict[str, str]) -> None:
-            data = json.dumps(reply).encode()
+        def _reply(self, status: int, reply: Body | bytes, headers: dict[str, str]) -> None:
+            data = reply if isinstance(reply, bytes) else json.dumps(reply).encode()
             self.send_response(status)
             for name, value in {
                 "Content-Type": "application/json",

@@ -26,7 +26,12 @@ class Failure(click.ClickException):
 
     def show(self, file: Any = None) -> None:
         """Print the message after `error: `, on standard error unless told otherwise."""
-        click.echo(f"error: {' '.join(self.format_message().split())}", file=file, err=file is None)
+        click.echo(f"error: {printable(' '.join(self.format_message().split()))}", file=file, err=file is None)
+
+
+def printable(text: str) -> str:
+    """Return a text of somebody else as the terminal can show it: a space for each character that could drive it."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)
 
 
 class OneLineErrors(click.Group):
@@ -89,7 +94,7 @@ def config_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @dataclass(frozen=True, slots=True)
 class Files:
-    """What is asked without a server: sources as they were given, and the configuration that they are opened with."""
+    """Sources that a command opens without a server, as they were given, and the configuration for them."""
 
     sources: tuple[str, ...] = ()
     config_file: Path | None = None
@@ -107,7 +112,7 @@ class Files:
 
 
 def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that ask files without a server, passed on as `files`, and those about dear statements.
+    """Add the options that ask files without a server, passed on as `files`, and those about costly statements.
 
     The command gets `ask_above`: the dollars from which a person is asked, None for never.
     """
@@ -127,7 +132,7 @@ def file_options(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(*args, files=files, ask_above=None if yes else ask_above, **given)
 
     dear = [
-        click.option("--yes", is_flag=True, help="Never ask before a statement that is predicted to be dear."),
+        click.option("--yes", is_flag=True, help="Never ask before a statement with a high predicted cost."),
         click.option("--ask-above", type=click.FloatRange(0), default=ASK_ABOVE, show_default=True, metavar="DOLLARS",
                      help="On a terminal, ask before a statement that is predicted to cost more."),
     ]  # fmt: skip

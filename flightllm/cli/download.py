@@ -1,16 +1,25 @@
 """Files at http:// and https:// addresses, downloaded into the working folder before they become tables."""
 
+import gzip
+import io
+import os
+import re
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
-from http.client import HTTPException
+import zlib
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from http import HTTPStatus
+from http.client import HTTPException, HTTPResponse, InvalidURL
 from pathlib import Path, PurePosixPath
-from typing import IO
+from shutil import disk_usage
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from flightllm.catalog.files import readable
+from flightllm.cli.earlier import Earlier, find_earlier, remember
 from flightllm.errors import ConfigError
 from flightllm.llm.secrets import shown_address
 
@@ -19,6 +28,11 @@ _MOST_SECONDS = 1_800.0
 _WAIT_SECONDS = 30.0
 """Without a byte."""
 _CHUNK = 1 << 20
+_ADDRESS = re.compile(r"[a-z]+://[^\s'\"]+", re.IGNORECASE)
+_THERE = "{}: {} is there already: name that file, or move it away to download anew"
+_BY_ANOTHER = "{}: download it by another program, and name the file"
+_START = 20
+"""Bytes that show whether it is a web page."""
 _HTML = (b"<!doctype html", b"<html")
 _ENDINGS = {
     "text/csv": ".csv",
@@ -34,25 +48,81 @@ _ENDINGS = {
 def download(address: str, folder: Path, note: Callable[[str], None], most_bytes: int = MOST_BYTES) -> Path:
     """Download a file into a folder, under its own name, and return its path; `note` is told of it.
 
+    A file that came from this address before is replaced if there is a newer version, and used as it is if there is
+    none or the download fails.
+
     Raises:
-        ConfigError: the address is wrong, answers with an error or a web page, or gives too much; or a file of this
-            name is there already.
+        ConfigError: the address is wrong, answers with an error or a web page, or gives too much; or another file of
+            this name is there already; or it cannot be written. No error shows a secret of the address.
     """
     shown = shown_address(address)
-    request = urllib.request.Request(address, headers={"Accept-Encoding": "identity", "User-Agent": "flightllm"})  # noqa: S310 - the caller looked
+    earlier = find_earlier(address, folder)
     try:
-        with urllib.request.urlopen(request, timeout=_WAIT_SECONDS) as answer:  # noqa: S310
-            path = folder / _name(address, answer.headers.get_content_type(), shown)
-            if path.exists():
-                raise ConfigError(f"{shown}: {path} is there already: name that file, or move it away to download anew")
-            _write(answer, path, shown, most_bytes)
-    except urllib.error.HTTPError as error:
-        raise ConfigError(f"{shown} cannot be downloaded: HTTP {error.code} {error.reason}") from error
-    except (urllib.error.URLError, HTTPException, ValueError, TimeoutError, ConnectionError) as error:
-        reason = getattr(error, "reason", None) or error
-        raise ConfigError(f"{shown} cannot be downloaded: {reason}") from error
+        path = _fetched(address, folder, earlier, most_bytes)
+    except ConfigError as error:
+        if earlier is None:
+            raise
+        note(f"{error}; the file that was downloaded before is used, {earlier.path}")
+        return earlier.path
+    if path is None and earlier is not None:
+        note(f"{shown} has no newer version than {earlier.path}, which was downloaded before")
+        return earlier.path
+    if path is None:
+        raise ConfigError(f"{shown} cannot be downloaded: its server tells of no change to a file that nobody has")
     note(f"{shown} is downloaded to {path}, {path.stat().st_size:,} bytes")
     return path
+
+
+def _fetched(address: str, folder: Path, earlier: Earlier | None, most_bytes: int) -> Path | None:
+    """Return the file that an address gives, or None where it is still the earlier one."""
+    shown = shown_address(address)
+    try:
+        request = _request(address, {} if earlier is None else earlier.headers)
+        with urllib.request.urlopen(request, timeout=_WAIT_SECONDS) as answer:  # noqa: S310
+            path = folder / _name(address, answer.headers.get_content_type(), shown)
+            ours = earlier is not None and earlier.path == path
+            if path.exists() and not ours:
+                raise ConfigError(_THERE.format(shown, path))
+            _write(answer, path, shown, most_bytes, replaces=ours)
+            _remember(address, path, answer)
+            return path
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code == HTTPStatus.NOT_MODIFIED:
+            return None
+        raise ConfigError(f"{shown} cannot be downloaded: HTTP {error.code} {_reason(error)}") from error
+    except (HTTPException, ValueError, OSError) as error:
+        raise ConfigError(f"{shown} cannot be downloaded: {_reason(error)}") from error
+
+
+def _remember(address: str, path: Path, answer: HTTPResponse) -> None:
+    try:
+        remember(address, path, answer.headers["ETag"], answer.headers["Last-Modified"])
+    except OSError as error:
+        raise ConfigError(f"cannot write beside {path}: {error.strerror or error}") from error
+
+
+def _request(address: str, version: Mapping[str, str]) -> urllib.request.Request:
+    """Return a request; a user and a password in its address become a header, which redirects do not get."""
+    parts = urlsplit(address)
+    user, at, host = parts.netloc.rpartition("@")
+    request = urllib.request.Request(  # noqa: S310 - the caller looked
+        parts._replace(netloc=host, fragment="").geturl(),
+        headers={"Accept-Encoding": "identity", "User-Agent": "flightllm", **version},
+    )
+    if at:
+        name, _, password = user.partition(":")
+        told = b64encode(f"{unquote(name)}:{unquote(password)}".encode()).decode()
+        request.add_unredirected_header("Authorization", f"Basic {told}")
+    return request
+
+
+def _reason(error: Exception) -> str:
+    """Return the reason of a failure; http.client's own words on a wrong address can hold the address's password."""
+    reason = getattr(error, "reason", None) or error
+    if isinstance(reason, InvalidURL | ValueError) and not isinstance(reason, OSError):
+        return "the address, or the one that it leads to, is wrong"
+    return _ADDRESS.sub(lambda found: shown_address(found[0]), str(reason))
 
 
 def _name(address: str, kind: str, shown: str) -> str:
@@ -68,25 +138,96 @@ def _name(address: str, kind: str, shown: str) -> str:
     return name
 
 
-def _write(answer: IO[bytes], path: Path, shown: str, most_bytes: int) -> None:
-    """Write what comes to a file, which has its name once it is whole."""
+def _write(answer: HTTPResponse, path: Path, shown: str, most_bytes: int, *, replaces: bool) -> None:
+    """Write a response to a file, which has its name once it is whole; only `replaces` writes over another file."""
     beside = path.with_name(f".{path.name}-{uuid4().hex}")
-    ends, size = time.monotonic() + _MOST_SECONDS, 0
     try:
+        _check_space(answer.length or 0, path.parent, shown, most_bytes)
         with beside.open("wb") as file:
-            while chunk := answer.read(_CHUNK):
-                if not size and chunk.lstrip()[:20].lower().startswith(_HTML):
-                    raise ConfigError(f"{shown} is a web page, not a file: name the address of the file itself")
-                size += len(chunk)
-                if size > most_bytes or time.monotonic() > ends:
-                    raise ConfigError(
-                        f"{shown} is larger than {most_bytes:,} bytes, or takes more than {_MOST_SECONDS:,.0f} seconds:"
-                        " download it by another program, and name the file"
-                    )
+            for chunk in _chunks(answer, _unpacked(answer, path, shown), shown, most_bytes):
                 file.write(chunk)
-        left = getattr(answer, "length", None)
-        if left:
-            raise ConfigError(f"{shown} broke off {left:,} bytes before its end: try again")
-        beside.replace(path)
+        if replaces:
+            beside.replace(path)
+        else:
+            _link(beside, path)
+    except FileExistsError as error:  # made by somebody while this one came
+        raise ConfigError(_THERE.format(shown, path)) from error
+    except OSError as error:
+        raise ConfigError(f"cannot write {path}: {error.strerror or error}") from error
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
+
+
+def _link(beside: Path, path: Path) -> None:
+    """Give a file its name, unless another file has that name by now."""
+    try:
+        os.link(beside, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without links
+        path.open("xb").close()
+        beside.replace(path)
+
+
+class _AsItComes(io.RawIOBase):
+    """A response that gives the bytes that it has, to a reader that would wait for as many as it asks for."""
+
+    def __init__(self, answer: HTTPResponse) -> None:
+        self._answer = answer
+
+    def read(self, size: int = -1, /) -> bytes:
+        """Return at most so many bytes; none at the end."""
+        return self._answer.read1(size)
+
+
+def _unpacked(answer: HTTPResponse, path: Path, shown: str) -> HTTPResponse | gzip.GzipFile:
+    """Return a response as the file was before its server packed it, which some do without being asked.
+
+    Raises:
+        ConfigError: it is packed in another way than gzip.
+    """
+    way = answer.headers.get("Content-Encoding", "").strip().lower()
+    if way in {"", "identity"} or ("gzip" in way and path.suffix.lower() == ".gz"):  # the file itself is packed
+        return answer
+    if way in {"gzip", "x-gzip"}:
+        return gzip.GzipFile(fileobj=_AsItComes(answer), mode="rb")
+    raise ConfigError(_BY_ANOTHER.format(f"{shown} comes packed as {way!r}"))
+
+
+def _check_space(size: int, folder: Path, shown: str, most_bytes: int) -> None:
+    """Check the size that the other server tells before anything is read."""
+    if size > most_bytes:
+        raise ConfigError(_BY_ANOTHER.format(f"{shown} is larger than {most_bytes:,} bytes"))
+    free = disk_usage(folder).free
+    if size > free:
+        raise ConfigError(f"{shown} has {size:,} bytes, and {folder} has space for {free:,}")
+
+
+def _chunks(
+    answer: HTTPResponse, unpacked: HTTPResponse | gzip.GzipFile, shown: str, most_bytes: int
+) -> Iterator[bytes]:
+    """Yield the bytes of the file, unpacked, up to the limits.
+
+    Raises:
+        ConfigError: the file is a web page, too large, too slow or not whole; an OSError is always one of writing.
+    """
+    ends, size, start = time.monotonic() + _MOST_SECONDS, 0, b""
+    try:
+        while chunk := unpacked.read1(_CHUNK):  # at once: a slow server takes long for a whole chunk
+            if len(start) < _START:
+                start = (start + chunk[:_START]).lstrip()
+                if start.lower().startswith(_HTML):
+                    raise ConfigError(f"{shown} is a web page, not a file: name the address of the file itself")
+            size += len(chunk)
+            if size > most_bytes:
+                raise ConfigError(_BY_ANOTHER.format(f"{shown} is larger than {most_bytes:,} bytes"))
+            if time.monotonic() > ends:
+                raise ConfigError(_BY_ANOTHER.format(f"{shown} takes more than {_MOST_SECONDS:,.0f} seconds"))
+            yield chunk
+    except EOFError as error:
+        raise ConfigError(f"{shown} broke off before its end: try again") from error
+    except (HTTPException, OSError, zlib.error) as error:
+        raise ConfigError(f"{shown} cannot be downloaded: {_reason(error)}") from error
+    if answer.length:
+        raise ConfigError(f"{shown} broke off {answer.length:,} bytes before its end: try again")

@@ -1,6 +1,8 @@
 """`flightllm init`: choose a model, ask it one question, and write a configuration."""
 
+import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,13 +14,15 @@ from types import MappingProxyType
 
 import click
 
+from flightllm.cli.common import printable
 from flightllm.cli.new_config import config_text, local_model
 from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError, EngineError, FlightLLMError
 from flightllm.files import write_atomically
 from flightllm.llm import check_engine, create_engine
-from flightllm.llm.offers import Offer, find_ollama, offers
-from flightllm.llm.providers import NAMES, PROVIDERS, named, provider_at
+from flightllm.llm.offers import Offer, find_ollama, offers, own_address
+from flightllm.llm.providers import NAMES, PROVIDERS, UNKNOWN, Provider, named, provider_at
+from flightllm.llm.secrets import holds_secret, shown_address
 
 _ENGINES = ("local", "vllm", "openai", "fake")
 _SHOWN = 15
@@ -28,13 +32,16 @@ _NO_TEXT = re.compile(
     re.IGNORECASE,
 )
 """In names of models that answer no questions."""
+_VARIABLE = re.compile(r"[A-Z0-9_]*")
 _LINE = "; the line to change is [engine] "
+_ADDRESS = {"azure": "Address of your Azure resource, https://….openai.azure.com"}
+"""What to ask for where a provider has no address of its own."""
 _DEMO = "the demonstration model, which knows the questions of `flightllm demo` and nearly nothing else"
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the options say of the model; empty where they leave it open."""
+    """The options that describe the model; empty where the user left them out."""
 
     engine: str = ""
     provider: str = ""
@@ -46,6 +53,37 @@ class Wanted:
     def kind(self) -> str:
         """Return the kind of engine that follows; empty where it is open."""
         return self.engine or ("openai" if self.provider or self.base_url or self.key_env else "")
+
+
+@dataclass(slots=True)
+class Consent:
+    """The yes to send a key, which is asked for once, before the first request that carries the key."""
+
+    asks: bool
+    given: bool = False
+
+    def get(self, endpoint: EngineConfig) -> None:
+        """Ask whether an endpoint can get the key; without a terminal, say that the endpoint gets it.
+
+        Raises:
+            ConfigError: the user says no.
+        """
+        key = str(endpoint.options.get("api_key", "")).removeprefix("env:")
+        if self.given or not key:
+            return
+        place = _place(endpoint)
+        if not self.asks:
+            click.echo(f"The key in {key} goes to {place}.")
+        elif not click.confirm(f"\nSend the key in {key} to {place}?"):
+            raise ConfigError("nothing is sent or written; --base-url names another address, and --key-env another key")
+        self.given = True
+
+
+def _place(endpoint: EngineConfig) -> str:
+    """Return the address that gets the requests, as people can see it."""
+    from flightllm.llm.openai_options import read_openai_options
+
+    return shown_address(read_openai_options(endpoint.options).address)
 
 
 @click.command()
@@ -85,33 +123,36 @@ def init(  # noqa: PLR0913 - one argument for each option
     wanted = Wanted(engine or "", provider or "", base_url or "", key_env or "", model or "")
     if wanted.kind != "openai" and (provider or base_url or key_env):
         raise click.UsageError("--provider, --base-url and --key-env are for the engine openai.")
+    if not str(output).isprintable():
+        raise click.UsageError("--output: the name has a character that cannot be printed.")
     asks = not yes
     if asks and not sys.stdin.isatty():
         raise click.UsageError(_what_to_write(offers()))
     if output.exists() and not force and not (asks and click.confirm(f"{output} is there. Write over it?")):
         raise ConfigError(f"{output} is there: write over it by --force, or name another file by --output")
-    found = _engine(wanted, asks=asks)
-    checked = "not checked" if no_check else _check(found, asks=asks)
+    consent = Consent(asks)
+    found = _engine(wanted, consent)
+    checked = "not checked" if no_check else _check(found, consent)
     _write(output, found, checked)
     click.echo(f"\nNext, with a file of yours:\n  flightllm serve --config {_quoted(output)} tickets.csv")
 
 
 def _what_to_write(found: Sequence[Offer]) -> str:
-    """Return what to write where nobody can be asked."""
+    """Return the commands to write where there is no terminal."""
     lines = [("--engine local --model demo", _DEMO)]
     for one in reversed(found):
-        model = one.models[0] if one.models else "NAME"
-        address = f" --base-url {one.base_url}" if one.base_url else ""
+        model = shlex.quote(printable(one.models[0])) if one.models else "NAME"
+        address = f" --base-url {shlex.quote(one.base_url)}" if one.base_url and one.provider == "ollama" else ""
         lines.insert(0, (f"--provider {one.provider}{address} --model {model}", one.why))
     told = "\n".join(f"  flightllm init --yes {options}\n      {why}" for options, why in lines)
     return f"there is no terminal to ask on. Say which model to take and --yes, for example:\n{told}"
 
 
-def _engine(wanted: Wanted, *, asks: bool) -> EngineConfig:
+def _engine(wanted: Wanted, consent: Consent) -> EngineConfig:
     """Return the engine that the options name, or that is chosen."""
     models: tuple[str, ...] = ()
     if not wanted.kind:
-        if not asks:
+        if not consent.asks:
             raise click.UsageError("--yes asks nothing: say which model by --provider or --engine, and --model.")
         wanted, models = _asked()
     elif wanted.provider == "ollama" and not wanted.base_url:
@@ -121,15 +162,15 @@ def _engine(wanted: Wanted, *, asks: bool) -> EngineConfig:
     if wanted.kind != "openai":
         model = wanted.model or ("demo" if wanted.kind in {"local", "fake"} else "")
         if not model:
-            model = _text("Model (a folder, a GGUF file or a hub name OWNER/NAME)", "--model", asks=asks)
+            model = _text("Model (a folder, a GGUF file or a hub name OWNER/NAME)", "--model", asks=consent.asks)
         found = EngineConfig(wanted.kind, local_model(model))
         check_engine(found)
         return found
-    return _endpoint(wanted, models, asks=asks)
+    return _endpoint(wanted, models, consent)
 
 
 def _asked() -> tuple[Wanted, tuple[str, ...]]:
-    """Ask who is to answer; return that, and the models that are known already."""
+    """Ask for the provider or the model; return what the person chose, and the models that are known already."""
     found = offers()
     if not found:
         keys = ", ".join(one.key_env for one in PROVIDERS if one.key_env)
@@ -147,8 +188,8 @@ def _asked() -> tuple[Wanted, tuple[str, ...]]:
     number = click.prompt("Number", type=click.IntRange(1, len(listed)), default=1 if found else None)
     if number <= len(found):
         one = found[number - 1]
-        if one.provider == "openai" and one.base_url:  # some other endpoint that goes by OpenAI's variables
-            return Wanted("openai", base_url=one.base_url, key_env="OPENAI_API_KEY"), ()
+        if one.provider != "ollama":  # a provider with a key, whose address follows as for `--provider`
+            return Wanted("openai", one.provider), ()
         return Wanted("openai", one.provider, one.base_url), one.models
     match number - len(found):
         case 1:
@@ -164,7 +205,7 @@ def _asked() -> tuple[Wanted, tuple[str, ...]]:
 
 
 def _some(models: Sequence[str]) -> str:
-    shown = ", ".join(models[:3])
+    shown = printable(", ".join(models[:3]))
     return f", with {shown}{' and more' if len(models) > 3 else ''}" if models else ""
 
 
@@ -179,29 +220,70 @@ def _text(what: str, option: str, *, asks: bool) -> str:
     return str(click.prompt(what))
 
 
-def _endpoint(wanted: Wanted, models: Sequence[str], *, asks: bool) -> EngineConfig:
+def _endpoint(wanted: Wanted, models: Sequence[str], consent: Consent) -> EngineConfig:
     """Return an endpoint with its model; where that is open, the endpoint is asked for its list."""
-    provider = named(wanted.provider or ("" if wanted.base_url else "openai")) or provider_at(wanted.base_url)
+    wanted = _with_address(wanted)
+    provider = named(wanted.provider) or provider_at(wanted.base_url)
     base_url = wanted.base_url
-    if provider.name == "azure" and not base_url:
-        base_url = _text("Address of your Azure resource, https://….openai.azure.com", "--base-url", asks=asks)
+    if not base_url and not provider.base_url:
+        base_url = _text(_ADDRESS.get(provider.name, "Address, up to /v1"), "--base-url", asks=consent.asks)
     options: dict[str, object] = {"provider": provider.name} if wanted.provider else {}
+    if holds_secret("base_url", base_url):
+        raise ConfigError(
+            f"the address {shown_address(base_url)} was given with a password or key in it, which the file would show:"
+            " take the secret out, and name a variable for the key by --key-env"
+        )
     if base_url:
         options["base_url"] = base_url
-    key = wanted.key_env or provider.key_env
-    if key:
-        options["api_key"] = f"env:{key}"
+    options |= _key(wanted, provider)
     found = EngineConfig("openai", wanted.model or "any model", options=MappingProxyType(options))
     check_engine(found)  # the key is there, and the address is one
-    return found if wanted.model else replace(found, model=_model(found, models, asks=asks))
+    if not consent.asks:
+        consent.get(found)
+    return found if wanted.model else replace(found, model=_model(found, models, consent))
 
 
-def _model(endpoint: EngineConfig, models: Sequence[str], *, asks: bool) -> str:
+def _key(wanted: Wanted, provider: Provider) -> dict[str, object]:
+    """Return the option that says where the key is; an endpoint without a key must not get that of OpenAI."""
+    key = wanted.key_env or provider.key_env
+    if key not in os.environ and not _VARIABLE.fullmatch(key):  # the key itself, perhaps, so that it is not shown
+        raise click.UsageError("--key-env takes the name of an environment variable, never the key itself.")
+    return {"api_key": f"env:{key}"} if key else {"api_key_env": ""}
+
+
+def _with_address(wanted: Wanted) -> Wanted:
+    """Fill in who gets the key: the host of `--base-url` or `--provider`, else the provider that the key belongs to.
+
+    The address of a provider is the one in the environment, as for the provider's own programs.
+
+    Raises:
+        UsageError: nothing says whose key `--key-env` names, or it is the key of another provider.
+    """
+    if wanted.base_url:
+        return wanted
+    owner = next((one for one in PROVIDERS if one.key_env and one.key_env == wanted.key_env), UNKNOWN)
+    if wanted.key_env and not wanted.provider and owner is UNKNOWN:
+        raise click.UsageError(f"--key-env {wanted.key_env}: say who gets the key, by --provider or --base-url.")
+    provider = named(wanted.provider) or named(owner.name) or named("openai") or UNKNOWN
+    if owner not in {UNKNOWN, provider}:
+        raise click.UsageError(
+            f"{wanted.key_env} is the key of {owner.name}, and --provider names {provider.name}:"
+            " leave out one of them, or name the address by --base-url."
+        )
+    address = own_address(provider.name)
+    if provider.name == "openai" and address:  # some other endpoint that goes by OpenAI's variables
+        return replace(wanted, provider="", base_url=address, key_env=wanted.key_env or provider.key_env)
+    return replace(wanted, provider=provider.name, base_url=address)
+
+
+def _model(endpoint: EngineConfig, models: Sequence[str], consent: Consent) -> str:
     """Return the model to take: the only one, or the one that is chosen."""
-    names = [name for name in models or _listed(endpoint) if not _NO_TEXT.search(name)]
+    if not models:
+        consent.get(endpoint)
+    names = [name for name in models or _listed(endpoint) if name.isprintable() and not _NO_TEXT.search(name)]
     if len(names) == 1:
         return names[0]
-    if not asks:
+    if not consent.asks:
         shown = f"; there are {', '.join(names[:_SHOWN])}" if names else ""
         raise click.UsageError(f"--model is missing{shown}.")
     prices = _prices(endpoint, names)
@@ -226,27 +308,29 @@ def _listed(endpoint: EngineConfig) -> list[str]:
 
 
 def _prices(endpoint: EngineConfig, names: Sequence[str]) -> Mapping[str, tuple[float, float]]:
-    """Return what is known of prices, of prompts and of answers."""
+    """Return the known prices of models, for prompts and for answers."""
     from flightllm.llm.openai_prices import prices_of
 
     found = {name: prices_of(replace(endpoint, model=name)) for name in names}
     return {name: (one.input, one.output) for name, one in found.items() if one is not None}
 
 
-def _check(found: EngineConfig, *, asks: bool) -> str:
-    """Ask the model one question, and return what to write of that beside its name.
+def _check(found: EngineConfig, consent: Consent) -> str:
+    """Ask the model one question, and return the comment on the result for the file.
 
     Raises:
-        FlightLLMError: it does not answer, and the file is not wanted all the same.
+        FlightLLMError: the model does not answer, and the user does not want the file all the same.
     """
-    if asks and not click.confirm(f"\nAsk {found.model} one short question, of about 50 tokens?", default=True):
+    consent.get(found)
+    question = f"\nAsk {found.model} one short question, of about 50 tokens?"
+    if consent.asks and not click.confirm(question, default=True):
         return "not checked"
     try:
         return _tried(found)
     except FlightLLMError as error:
-        if not asks:
+        if not consent.asks:
             raise EngineError(f"{error}. Nothing is written; --no-check writes without asking") from error
-        click.echo(f"error: {error}", err=True)
+        click.echo(f"error: {printable(str(error))}", err=True)
         if click.confirm("Write the configuration all the same?"):
             return "did not answer yet"
         raise EngineError("nothing is written") from error
@@ -282,7 +366,7 @@ def _write(output: Path, found: EngineConfig, checked: str) -> None:
 
 
 def _quoted(output: Path) -> str:
-    return f'"{output}"' if " " in str(output) else str(output)
+    return shlex.quote(str(output))
 
 
 @contextmanager
@@ -296,7 +380,7 @@ def _told(endpoint: EngineConfig) -> Iterator[None]:
             raise
         key = str(endpoint.options.get("api_key", "")).removeprefix("env:")
         if line.startswith("api_key"):
-            change = f"set {key or 'the variable of the key'} anew, or name another by --key-env"
+            change = f"set {key} anew, or name another by --key-env" if key else "name the key's variable by --key-env"
         elif line.startswith("model"):
             change = "name another by --model"
         else:

@@ -14,6 +14,7 @@ _KINDS = {
 }
 _COMMENTS = {
     "api_key": "where the key is; the key itself is never in this file",
+    "api_key_env": "no key is sent",
     "provider": "gives base_url and the key's variable their defaults",
 }
 _LIMITS = """# requests_per_minute = 500        # stay below the account's limits
@@ -24,24 +25,26 @@ _LIMITS = """# requests_per_minute = 500        # stay below the account's limit
 
 
 def config_text(engine: EngineConfig, name: str, checked: str) -> str:
-    """Return a configuration as TOML; `name` is its file's, and `checked` says what was found out about the model.
+    """Return a configuration as TOML; `name` is its file's, and `checked` the result of the check of the model.
 
     Raises:
-        ConfigError: a value cannot be written in TOML.
+        ConfigError: a value cannot be written in TOML, or the file's name cannot be written in a comment.
     """
+    if not name.isprintable():  # a line break would end the comment
+        raise ConfigError(f"the file name {name!r} has a character that cannot be printed")
     keys = {"kind": engine.kind, "model": engine.model, **engine.options}
     comments = {"kind": _KINDS.get(engine.kind, ""), "model": checked, **_COMMENTS}
     lines = [_line(key, value, comments.get(key, "")) for key, value in keys.items()]
     return f"""# Made by `flightllm init`. It is used where it is named:
 #   flightllm serve --config {name} tickets.csv
 #   flightllm query --config {name} --open tickets.csv "SELECT count(*) FROM tickets"
-# docs/reference/configuration.md lists all keys.
+# `flightllm doctor --config {name}` checks the keys below.
 
 [engine]
 {"".join(lines)}max_in_flight = {engine.max_in_flight:<18} # prompts that are asked at once
 {_LIMITS if engine.kind == "openai" else ""}
 [server]
-listen = "127.0.0.1:31337"         # this machine alone; other machines need TLS and users, see docs/how-to/secure.md
+listen = "127.0.0.1:31337"         # this machine alone; other machines need users and tls_certificate, tls_key
 
 [tables]
 # tickets = "tickets.csv"          # name = "file or folder"; relative paths start at the folder of this file

@@ -1,4 +1,4 @@
-"""What a statement is predicted to cost, asked for before a dear one runs."""
+"""The predicted cost of a statement, and the question before a costly one runs."""
 
 import json
 import re

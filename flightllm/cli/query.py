@@ -107,7 +107,7 @@ def _format_of(output: Path | None) -> str:
 
 
 def _done(affected: int | None) -> str:
-    """Return what is said of a statement that has no rows."""
+    """Return the message for a statement that has no rows."""
     return "done" if affected is None else f"{affected:,} row{'' if affected == 1 else 's'} affected"
 
 

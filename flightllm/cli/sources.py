@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from flightllm.config import FolderFile, TablePlace
 from flightllm.errors import ConfigError, FlightLLMError
+from flightllm.llm.secrets import shown_address
 
 Note = Callable[[str], None]
 _WORDS = frozenset(
@@ -43,7 +44,7 @@ def named_tables(sources: Sequence[str], note: Note) -> list[tuple[str, TablePla
                 number += 1
                 name = f"{plain}_{number}"
             if name != wanted:
-                note(f"{place} is the table {name}")
+                note(f"{shown_address(place) if isinstance(place, str) else place} is the table {name}")
             found[name] = place
     return list(found.items())
 
@@ -57,7 +58,7 @@ def _tables(source: str, note: Note) -> Iterator[tuple[str, TablePlace]]:
         return
     if "://" in source:
         if not source.startswith("s3://"):
-            raise ConfigError(f"{source}: an address begins with https://, http:// or s3://")
+            raise ConfigError(f"{shown_address(source)}: an address begins with https://, http:// or s3://")
         yield _stem(PurePosixPath(source.rstrip("/"))), source
         return
     path = Path(source).expanduser().absolute()

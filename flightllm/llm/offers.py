@@ -1,4 +1,4 @@
-"""Models that can be asked from here without more to say: keys in the environment, and Ollama on this machine."""
+"""Models that are ready to use: those behind keys in the environment, and those of Ollama on this machine."""
 
 import json
 import os
@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
 
-from flightllm.llm.providers import PROVIDERS, named
+from flightllm.llm.providers import PROVIDERS, Provider, named
+from flightllm.llm.secrets import shown_address
 
 _OLLAMA_PORT = 11434
 _KNOCK_SECONDS = 1.0
@@ -18,9 +19,10 @@ _EMBEDS = "bert"
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A provider that can be asked; `base_url` is empty at its usual address, `models` where a key must ask for them.
+    """A provider that is ready to use.
 
-    `why` says in words what was found.
+    `why` is the reason in words. `base_url` is empty at the provider's usual address. `models` is empty if the list of
+    models needs a key.
     """
 
     provider: str
@@ -30,9 +32,9 @@ class Offer:
 
 
 def offers(environment: Mapping[str, str] = os.environ) -> list[Offer]:
-    """Return what can be asked, hosted providers first; no key is used, and only Ollama is asked for its models."""
+    """Return the offers, hosted providers first; no key is used, and only Ollama gets a request, for its models."""
     found = [
-        Offer(one.name, f"{one.key_env} is set", _own_address(one.name, environment))
+        _keyed(one, own_address(one.name, environment))
         for one in PROVIDERS
         if one.key_env and environment.get(one.key_env)
     ]
@@ -40,7 +42,13 @@ def offers(environment: Mapping[str, str] = os.environ) -> list[Offer]:
     return found if ollama is None else [*found, ollama]
 
 
-def _own_address(provider: str, environment: Mapping[str, str]) -> str:
+def _keyed(provider: Provider, own: str) -> Offer:
+    address = own or provider.base_url
+    where = f"; the key goes to {shown_address(address)}" if address else ""
+    return Offer(provider.name, f"{provider.key_env} is set{where}", own)
+
+
+def own_address(provider: str, environment: Mapping[str, str] = os.environ) -> str:
     """Return the address that the provider's own programs take from the environment; empty without one."""
     variable = {"openai": "OPENAI_BASE_URL", "azure": "AZURE_OPENAI_ENDPOINT"}.get(provider, "")
     return environment.get(variable, "")
@@ -68,6 +76,7 @@ def find_ollama(environment: Mapping[str, str] = os.environ) -> Offer | None:
         TypeError,
         AttributeError,
         LookupError,
+        RecursionError,
     ):  # nothing there, or nothing of Ollama's
         return None
     if names is None:

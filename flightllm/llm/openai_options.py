@@ -165,7 +165,7 @@ class OpenAIOptions:
     def key_reference(self) -> str:
         """Return where the key is, as `api_key` says it: `env:NAME` or `file:PATH`."""
         file = f"file:{self.api_key_file}" if self.api_key_file else ""
-        return self.api_key or file or f"env:{self.key_variable}"
+        return self.api_key or file or f"env:{self.key_variable or 'NAME'}"
 
     def read_query(self) -> dict[str, str]:
         """Return what each address has after its `?`."""

@@ -7,7 +7,12 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from flightllm.config.secrets import REFERENCE
 
-_SECRET = re.compile(r"key|secret|passw|credential|authoriz|bearer|token(?!s)|(?:^|_)auth(?:_|$)")
+_SECRET = re.compile(
+    r"key|secret|passw|credential|authoriz|bearer|token(?!s)|(?:^|[_-])(?:auth|sig|signature)(?:[_-]|$)"
+)
+_PARAMETER = re.compile(r"code|pass|pwd|pw|sas|jwt|hmac")
+"""Further names, which are for secrets in an address alone; Azure's functions take theirs as `code`."""
+_HOST = re.compile(r"(?:\[[^\]]*\]|[^:]*)(?::\d*)?")
 
 
 def holds_secret(option: str, value: object) -> bool:
@@ -20,11 +25,7 @@ def holds_secret(option: str, value: object) -> bool:
         return any(holds_secret(str(name), one) for name, one in value.items())
     if not isinstance(value, str) or "://" not in value:
         return False
-    try:
-        parts = urlsplit(value)
-    except ValueError:  # no address after all
-        return False
-    return "@" in parts.netloc or any(names_secret(name) for name, _ in parse_qsl(parts.query))
+    return _without_user(value) != value or any(_is_secret(name) for name, _ in _parameters(value))
 
 
 def _table(text: str) -> object:
@@ -36,11 +37,43 @@ def _table(text: str) -> object:
 
 def shown_address(address: str) -> str:
     """Return an address without what is secret in it: the user's name and password, and such parameters."""
-    if not holds_secret("", address):
-        return address
-    parts = urlsplit(address)
-    query = [(name, value) for name, value in parse_qsl(parts.query) if not names_secret(name)]
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query=urlencode(query)).geturl()
+    plain = _without_user(address)
+    given = _parameters(plain)
+    query = [(name, value) for name, value in given if not _is_secret(name)]
+    try:
+        parts = urlsplit(plain)
+    except ValueError:  # no address after all
+        return re.split("[?#]", plain)[0]
+    if any(_is_secret(name) for name, _ in parse_qsl(parts.fragment)):
+        parts = parts._replace(fragment="")
+    elif query == given:
+        return plain
+    return parts._replace(query=urlencode(query)).geturl()
+
+
+def _without_user(address: str) -> str:
+    """Return an address without `user:password@`, also where the address is wrong: `u:p/w@host` is `host`."""
+    head, mark, rest = address.partition("://")
+    if not mark:
+        head, rest = "", address
+    host = re.split(r"[/?#\\]", rest, maxsplit=1)[0]
+    if "@" in host:
+        rest = rest[host.rindex("@") + 1 :]
+    elif "@" in rest and not _HOST.fullmatch(host):  # the password has a character that ends a host
+        rest = rest.rpartition("@")[2]
+    return head + mark + rest
+
+
+def _parameters(address: str) -> list[tuple[str, str]]:
+    """Return the parameters after the `?`; none where it is no address."""
+    try:
+        return parse_qsl(urlsplit(address).query)
+    except ValueError:
+        return []
+
+
+def _is_secret(parameter: str) -> bool:
+    return names_secret(parameter) or _PARAMETER.fullmatch(parameter.lower()) is not None
 
 
 def names_secret(option: str) -> bool:

@@ -18,7 +18,7 @@ from flightllm.errors import ConfigError
 from flightllm.llm.offers import find_ollama, offers, ollama_address
 from flightllm.llm.providers import PROVIDERS
 from tests.cli.test_serve_check import CASES, behave
-from tests.endpoints import Body, Endpoint, Reply, endpoint_of
+from tests.endpoints import Body, Endpoint, Reply, endpoint_of, refuse
 
 pytest.importorskip("openai", reason="the extra 'openai' is not installed")
 
@@ -36,7 +36,8 @@ def answer(path: str, body: Body, number: int) -> Reply:
 @pytest.fixture
 def endpoint(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Endpoint]:
     """Return an endpoint with two models, which is this machine's Ollama too; the test runs in a folder of its own."""
-    for variable in [*(one.key_env for one in PROVIDERS if one.key_env), "OPENAI_BASE_URL"]:
+    addresses = ("OPENAI_BASE_URL", "AZURE_OPENAI_ENDPOINT")
+    for variable in [*(one.key_env for one in PROVIDERS if one.key_env), *addresses]:
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("FLIGHTLLM_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)
@@ -64,7 +65,7 @@ def typed(*lines: str, options: tuple[str, ...] = ()) -> tuple[int, str]:
     try:
         os.write(ours, "".join(f"{line}\n" for line in lines).encode())
         done = subprocess.run([sys.executable, "-m", "flightllm", "init", *options], stdin=theirs, text=True,
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)  # fmt: skip
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, timeout=60)  # fmt: skip
     finally:
         os.close(ours)
         os.close(theirs)
@@ -173,10 +174,10 @@ def test_choose_ollama(endpoint: Endpoint) -> None:
     assert code == 0, said
     assert "1  ollama: Ollama runs on this machine, with qwen3:4b, gemma3:1b\n" in said
     assert "nomic" not in said
-    assert 'flightllm serve --config "my own.toml" tickets.csv' in said
+    assert "flightllm serve --config 'my own.toml' tickets.csv" in said
     engine = Config.load(Path("my own.toml")).engine
     assert (engine.kind, engine.model) == ("openai", "gemma3:1b")
-    assert dict(engine.options) == {"provider": "ollama", "base_url": endpoint.url}
+    assert dict(engine.options) == {"provider": "ollama", "base_url": endpoint.url, "api_key_env": ""}
     assert [body["model"] for body in endpoint.bodies] == ["gemma3:1b"]
 
 
@@ -185,7 +186,7 @@ def test_choose_by_price(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     endpoint.models = [{"id": name} for name in ("gpt-4o", "gpt-4o-mini", "whisper-1", "my-tune")]
     options = ("--provider", "openai", "--base-url", endpoint.url)
-    code, said = typed("wrong", "y", "n", options=options)
+    code, said = typed("y", "wrong", "y", "n", options=options)
     assert code == 1
     assert "1  gpt-4o-mini   $0.15 for prompts, $0.6 for answers\n   2  gpt-4o        $2.5" in said
     assert "3  my-tune\n" in said
@@ -199,7 +200,7 @@ def test_answers_on_a_terminal(endpoint: Endpoint, monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     options = ("--provider", "openai", "--base-url", endpoint.url, "--model", "gpt-4o-mini")
     assert "10 tokens of prompt and 2 of answer, $0.000002." in init(*options, "--yes").output
-    code, said = typed("y", "n", options=options)
+    code, said = typed("y", "y", "n", options=options)
     assert code == 0
     assert "flightllm.toml is there. Write over it?" in said
     assert "# not checked" in Path("flightllm.toml").read_text()
@@ -210,7 +211,152 @@ def test_choose_an_endpoint(endpoint: Endpoint) -> None:
     """A person names an address, whose only model is taken; without a key none is written."""
     code, said = typed("2", endpoint.url, "", "y")
     assert code == 0, said
-    assert dict(Config.load(Path("flightllm.toml")).engine.options) == {"base_url": endpoint.url}
+    assert dict(Config.load(Path("flightllm.toml")).engine.options) == {"base_url": endpoint.url, "api_key_env": ""}
+
+
+def test_an_address_of_the_environment(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The key of OpenAI goes where OPENAI_BASE_URL says: the message shows the address, and the file names it."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
+    result = init("--yes", "--provider", "openai", "--model", "x", "--no-check")
+    assert result.exit_code == 0, result.output
+    assert f"The key in OPENAI_API_KEY goes to {endpoint.url}.\n" in result.output
+    options = {"base_url": endpoint.url, "api_key": "env:OPENAI_API_KEY"}
+    assert dict(Config.load(Path("flightllm.toml")).engine.options) == options
+    assert (endpoint.got, endpoint.bodies) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("key_env", "provider", "host"),
+    [
+        ("ANTHROPIC_API_KEY", "anthropic", "https://api.anthropic.com/v1"),
+        ("OPENAI_API_KEY", "openai", "https://api.openai.com/v1"),
+    ],
+)
+def test_a_key_names_its_provider(
+    endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, key_env: str, provider: str, host: str
+) -> None:
+    """A provider's own key goes to that provider alone."""
+    del endpoint
+    monkeypatch.setenv(key_env, KEY)
+    result = init("--yes", "--key-env", key_env, "--model", "x", "--no-check")
+    assert f"The key in {key_env} goes to {host}.\n" in result.output
+    assert Config.load(Path("flightllm.toml")).engine.options["provider"] == provider
+
+
+def test_a_key_without_a_receiver(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key of nobody known, a key of another provider, and a provider without an address are refused."""
+    monkeypatch.setenv("MY_KEY", KEY)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("GROQ_API_KEY", KEY)
+    for options, said in [
+        (("--key-env", "MY_KEY"), "--key-env MY_KEY: say who gets the key, by --provider or --base-url"),
+        (("--key-env", "GROQ_API_KEY", "--provider", "openai"), "GROQ_API_KEY is the key of groq"),
+        (("--provider", "vllm"), "--base-url is missing"),
+    ]:
+        result = init("--yes", "--model", "x", "--no-check", *options)
+        assert result.exit_code == 2
+        assert said in result.output
+    assert not Path("flightllm.toml").exists()
+    assert endpoint.got == []
+
+
+def test_no_key_for_who_needs_none(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither Ollama nor an endpoint for which no key is named gets the key of OpenAI, now or from the file."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    for options in (("--provider", "ollama", "--model", "qwen3:4b"), ("--base-url", endpoint.url)):
+        result = init("--yes", "--force", *options)
+        assert result.exit_code == 0, result.output
+        assert "OPENAI_API_KEY" not in result.output
+    assert set(endpoint.keys) == {"Bearer none"}
+    assert {key for _, key in endpoint.got} <= {None, "Bearer none"}
+    assert 'api_key_env = ""' in Path("flightllm.toml").read_text()
+
+
+def test_an_endpoint_wants_a_key(endpoint: Endpoint) -> None:
+    """An endpoint that refuses a question without a key is told with the option that names a key."""
+    endpoint.behave = lambda *_: refuse(401, "no key")
+    result = init("--yes", "--base-url", endpoint.url, "--model", "x")
+    assert "name the key's variable by --key-env" in result.output
+
+
+def test_a_key_needs_a_yes(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The list and a question name the address; a no sends no key and writes nothing, a yes sends it."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setenv("OPENAI_BASE_URL", endpoint.url)
+    code, said = typed("1", "n")
+    assert code == 1
+    assert f"1  openai: OPENAI_API_KEY is set; the key goes to {endpoint.url}\n" in said
+    assert f"Send the key in OPENAI_API_KEY to {endpoint.url}?" in said
+    assert "nothing is sent or written" in said
+    assert [path for path, key in endpoint.got if key or path.endswith("/models")] == []
+    assert not Path("flightllm.toml").exists()
+    code, said = typed("1", "y", "y")
+    assert code == 0, said
+    assert said.count("Send the key") == 1
+    assert endpoint.keys == [f"Bearer {KEY}"]
+
+
+@pytest.mark.parametrize("where", ["u:hunter2@", "?api_key=hunter2", "?sig=hunter2"])
+def test_no_secret_in_an_address(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """An address with a secret, of an option or of the environment, is refused, and neither shown nor written."""
+    address = endpoint.url.replace("//", f"//{where}") if "@" in where else f"{endpoint.url}{where}"
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    given = init("--yes", "--base-url", address, "--model", "x", "--no-check")
+    assert f"the address {endpoint.url} was given with a password or key in it" in given.output
+    monkeypatch.setenv("OPENAI_BASE_URL", address)
+    code, said = typed("1")
+    assert code == 1
+    for output in (said, given.output, init().output, init("--yes", "--provider", "openai", "--model", "x").output):
+        assert "hunter2" not in output
+        assert endpoint.url in output
+    assert not Path("flightllm.toml").exists()
+    assert [path for path, _ in endpoint.got if "models" in path] == []
+
+
+def test_a_key_is_no_name(endpoint: Endpoint) -> None:
+    """A key in place of its variable's name is refused, and neither shown nor written."""
+    result = init("--yes", "--base-url", endpoint.url, "--key-env", KEY, "--model", "x", "--no-check")
+    assert "--key-env takes the name of an environment variable" in result.output
+    assert KEY not in result.output
+    assert not Path("flightllm.toml").exists()
+
+
+def test_names_that_drive_a_terminal(endpoint: Endpoint) -> None:
+    """Control characters in names of models and in answers of an endpoint do not reach the terminal."""
+    endpoint.models = [{"id": name} for name in ("small", "red\x1b[31m", "other")]
+    options = ("--base-url", endpoint.url)
+    code, said = typed("1", "n", options=options)
+    assert code == 0, said
+    endpoint.behave = lambda *_: refuse(400, "no\x1b[31m such thing")
+    code, failed = typed("1", "y", "n", options=("--force", *options))
+    assert code == 1
+    assert "such thing" in failed
+    given = init("--force", "--yes", "--model", "small", *options)
+    assert "such thing" in given.output
+    endpoint.pages["/api/tags"] = {"models": [{"name": "blue\x1b[34m"}]}
+    listed = init()
+    assert "blue" in listed.output
+    for output in (said, failed, given.output, listed.output, init("--yes", *options).output):
+        assert "\x1b" not in output
+
+
+@pytest.mark.parametrize("name", ["nl\n[log]\nlevel = 'debug'.toml", "red\x1b[31m.toml"])
+def test_file_names_that_drive_a_terminal(endpoint: Endpoint, tmp_path: Path, name: str) -> None:
+    """A name of a file that would end a comment in the file, or drive the terminal, is refused at once."""
+    result = init("--yes", "--base-url", endpoint.url, "--model", "x", "--output", name)
+    assert result.exit_code == 2
+    assert "--output: the name has a character that cannot be printed" in result.output
+    assert not [*tmp_path.glob("*.toml")]
+    assert endpoint.bodies == []
+    with pytest.raises(ConfigError, match="has a character that cannot be printed"):
+        config_text(EngineConfig("fake"), name, "")
+
+
+def test_what_to_run_next(endpoint: Endpoint) -> None:
+    """The command that is shown names the file as a shell reads the name."""
+    result = init("--yes", "--base-url", endpoint.url, "--model", "x", "--output", "$(a) b.toml")
+    assert "flightllm serve --config '$(a) b.toml' tickets.csv" in result.output
 
 
 def test_offers(endpoint: Endpoint) -> None:
@@ -219,7 +365,7 @@ def test_offers(endpoint: Endpoint) -> None:
     assert offers(nowhere) == []
     found = offers({"GROQ_API_KEY": KEY, "OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": "http://x/v1", **nowhere})
     assert [(one.provider, one.base_url) for one in found] == [("openai", "http://x/v1"), ("groq", "")]
-    pages: list[Body] = [{}, {"models": None}, {"models": ["a"]}, {"models": [{}]}]
+    pages: list[Body | bytes] = [{}, {"models": None}, {"models": ["a"]}, {"models": [{}]}, b"[" * 100_000]
     for page in pages:
         endpoint.pages["/api/tags"] = page
         assert find_ollama({"OLLAMA_HOST": endpoint.url.removesuffix("/v1")}) is None

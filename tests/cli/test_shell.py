@@ -1,4 +1,4 @@
-"""The shell: what is typed reaches a real server; names are completed, and dear statements asked about."""
+"""The shell: a real server gets each statement; names are completed, and a costly statement needs a yes."""
 
 from collections.abc import Iterator
 from contextlib import suppress
