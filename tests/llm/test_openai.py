@@ -198,6 +198,7 @@ def test_timeout_and_cancel(make_requests: MakeRequests, monkeypatch: pytest.Mon
         assert "did not answer within 0.2 s" in (run(engine, make_requests(1))[0].error or "")
     with serving(behave, timeout=30) as (engine, endpoint):
         monkeypatch.setattr("flightllm.llm.openai._CHECK_SECONDS", 0.3)
+        assert isinstance(engine, OpenAIEngine)
         assert "did not answer within 0.3 s" in engine.check()[1]
         with pytest.raises(CancelledError):
             list(engine.generate(iter(make_requests(3)), lambda: len(endpoint.bodies) > 1))
