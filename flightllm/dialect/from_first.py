@@ -32,7 +32,7 @@ def _begins(source: Source, index: int) -> bool:
     first = index == 0 or (source.is_word(0, "explain") and source.is_word(index - 1, "explain", "analyze", "verbose"))
     first = first or (index < 5 and source.is_word(index - 1, "summarize"))
     opened = source.is_symbol(index - 1, "(") and (
-        index == 1 or source.is_word(index - 2, "from", "join", "as", "in", "summarize")
+        index == 1 or source.is_word(index - 2, "from", "join", "as", "in", "summarize", "pivot", "unpivot")
     )
     joined = source.is_word(index - 1, *_SETS, "all") and source.is_word(index - 2, *_SETS)
     alone = source.is_word(index - 1, *_SETS) and not source.is_word(index - 2, "distinct")

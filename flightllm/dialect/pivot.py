@@ -48,7 +48,7 @@ class _Pivot:
         first, last = item
         end, alias = without_alias(self.source, first, last)
         if not self.source.is_symbol(end - 1, ")") or self.source.closing.get(first + 1) != end - 1:
-            raise self.error("write an aggregate such as sum(a), with a name by AS at the most")
+            raise self.error("write an aggregate such as sum(a), and at most an alias, by AS")
         text = self.source.text(first, end)
         if alias is None and len(self.aggregates) == 1:
             return text, None
@@ -60,14 +60,15 @@ class _Pivot:
             self.column,
             *((first + 2, without_alias(self.source, first, last)[0]) for first, last in self.aggregates),
         ]
-        return list(dict.fromkeys(name for one in ranges for name in columns_in(self.source, *one)))
+        return columns_in(self.source, self.table, [one for one in ranges if one[0] < one[1]])
 
     def query(self, groups: str) -> str:
         """Return the query for it, with one row for each combination of some columns, or of all that are left."""
         table = self.source.text(*self.table)
         if groups:
             return f"SELECT {', '.join([groups, *self.items()])} FROM {table} GROUP BY {groups}"
-        kept = f"* EXCLUDE ({listed(self.excluded())})"
+        excluded = self.excluded()
+        kept = f"* EXCLUDE ({listed(excluded)})" if excluded else "*"
         return f"SELECT {', '.join([kept, *self.items()])} FROM {table} GROUP BY ALL"
 
     def error(self, message: str) -> SqlError:
@@ -155,7 +156,7 @@ def _values(
         after = opening - 1 if listed else last
         rest = source.sql[source.tokens[last - 1].end : source.tokens[end - 1].end]
         raise UnsupportedError(
-            f"the columns of PIVOT at {place} must be known before rows are read: list the values, as in"
+            f"the server must know the columns of PIVOT at {place} first: list the values, as in"
             f" {source.text(index, after)} IN ('x', 'y'){rest}"
         )
     return (first, opening - 1), split(source, opening + 1, last - 1)

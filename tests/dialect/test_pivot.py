@@ -90,6 +90,41 @@ def test_rows(session: Session, sql: str, names: list[str], rows: list[tuple[obj
 
 
 @pytest.mark.parametrize(
+    ("sql", "names", "rows"),
+    [
+        ("PIVOT sales ON kind IN ('x', 'y') USING max(date)", ["shop", "x", "y"], [("a", 3, 2)]),
+        ("FROM sales PIVOT (count(date) FOR kind IN ('x', 'y'))", ["shop", "x", "y"], [("a", 2, 1)]),
+        ("PIVOT sales ON date IN (1) USING count(kind) GROUP BY shop", ["shop", "1"], [("a", 1)]),
+        ("PIVOT (SELECT date FROM sales) ON date IN (1, 2) USING count(*)", ["1", "2"], [(1, 1)]),
+        (
+            "PIVOT sales ON kind IN ('x') USING string_agg(date::text, '+' ORDER BY date DESC)",
+            ["shop", "x"],
+            [("a", "3+1")],
+        ),
+        ("PIVOT (FROM sales) ON kind IN ('x') USING sum(date::double precision)", ["shop", "x"], [("a", 4.0)]),
+        (
+            "PIVOT (FROM sales) ON kind IN ('x') USING max(extract(year FROM DATE '2024-01-02') + date)",
+            ["shop", "x"],
+            [("a", 2027)],
+        ),
+        ("PIVOT sales AS s ON s.kind IN ('x') USING max(s.date) date", ["shop", "x_date"], [("a", 3)]),
+        ("PIVOT fields ON kind IN ('x') USING max(part.date)", ["text", "x"], [('{"a": 1}', 5)]),
+        ("""PIVOT fields ON kind IN ('x') USING max(text -> 'a')""", ["part", "x"], [({"date": 5}, "1")]),
+    ],
+)
+def test_columns_with_names_of_types(
+    session: Session, sql: str, names: list[str], rows: list[tuple[object, ...]]
+) -> None:
+    """A column that an aggregate or a list names makes no groups, and no other word of it is taken for a column."""
+    session.update(
+        "CREATE OR REPLACE TABLE sales AS"
+        " SELECT 'a' AS shop, kind, date FROM (VALUES ('x', 1), ('y', 2), ('x', 3)) AS s(kind, date)"
+    )
+    session.update("CREATE OR REPLACE TABLE fields AS SELECT 'x' AS kind, {'date': 5} AS part, '{\"a\": 1}' AS text")
+    assert _found(session, sql) == (names, rows)
+
+
+@pytest.mark.parametrize(
     ("dialect", "sql", "names"),
     [
         ("snowflake", "SELECT * FROM {t} PIVOT (sum(id) FOR name IN ('Ann', 'Bob' AS b))", ["'Ann'", "b"]),
