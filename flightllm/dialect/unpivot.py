@@ -36,8 +36,12 @@ def _statement(source: Source, index: int) -> Edit | None:
     end = source.end_of_query(index)
     at, places = index + 1, dict[str, int]()
     while at < end:
-        if source.is_word(at, "on", "into", "name", "value", "order", "limit", "offset", "include"):
+        if source.is_word(at, "on", "into", "order", "limit", "offset"):
             places.setdefault(source.tokens[at].text.lower(), at)
+        if places.get("into") == at:  # before INTO, NAME and VALUE are columns
+            named = [one for one in (at + 1, at + 3) if source.is_word(one, "name", "value")]
+            places.update((source.tokens[one].text.lower(), one) for one in named)
+            at += 2 * len(named)
         at = source.closing.get(at, at) + 1
     on = places.get("on")
     if on is None:

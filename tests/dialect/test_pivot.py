@@ -78,6 +78,22 @@ _BY_FLAG = [(False, None, 2), (None, None, None), (True, 16, None)]
             [("Ann", "id", 1), ("Bob", "id", 2)],
         ),
         (
+            "UNPIVOT (SELECT 1 AS name, 5 AS value, 7 AS include) ON name, value, include INTO NAME name VALUE value",
+            ["name", "value"],
+            [("include", 7), ("name", 1), ("value", 5)],
+        ),
+        ("UNPIVOT (SELECT 5 AS name, 6 AS value) ON name, value", ["name", "value"], [("name", 5), ("value", 6)]),
+        (
+            "UNPIVOT (SELECT 5 AS b, 6 AS nulls) ON b, nulls INTO VALUE name NAME value",
+            ["value", "name"],
+            [("b", 5), ("nulls", 6)],
+        ),
+        (
+            "UNPIVOT (SELECT 5 AS include, NULL AS b) INCLUDE NULLS ON include, b",
+            ["name", "value"],
+            [("b", None), ("include", 5)],
+        ),
+        (
             "SELECT * FROM (SELECT score FROM people WHERE id = 6) UNPIVOT INCLUDE NULLS (v FOR n IN (score))",
             ["n", "v"],
             [("score", None)],
