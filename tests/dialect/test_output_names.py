@@ -9,7 +9,7 @@ from flightllm.dialect.output_names import output_names
 from flightllm.query import plan
 from flightllm.session import Session
 from flightllm.sql.classify import classify
-from flightllm.sql.output_names import NO_NAMES
+from flightllm.sql.output_names import NO_NAMES, Item, OutputNames
 from flightllm.sql.parameters import bind, parameter_names
 from tests.databases import ask, small_database
 
@@ -219,7 +219,9 @@ def test_parameters_keep_their_names(session: Session) -> None:
 
 def test_names_that_differ_stay_so(session: Session) -> None:
     """Two names do not become one: a table could not have both columns."""
-    assert ask(session, 'SELECT 1, 2 AS "1"').table.column_names == ["Int64(1)", "1"]
+    assert ask(session, 'SELECT 1, 2 AS "1", 3').table.column_names == ["Int64(1)", "1", "3"]
+    assert ask(session, "SELECT x + 1, x+1, -x FROM one").table.column_names == ["x + 1", "x+1", "-x"]
+    assert OutputNames((Item("a"), Item("a"), Item("1"), Item("d"))).shown(["1", "2", "3", "4"]) == ["1", "2", "3", "d"]
 
 
 def test_other_dialects(session: Session) -> None:
