@@ -73,13 +73,13 @@ def _names(parsed: Parsed) -> OutputNames:
 
 
 def _query(parsed: Parsed) -> int | None:
-    """Return where a statement's query begins: it is the statement, what it summarises, or what it makes a table of."""
+    """Return where a statement's query begins: the statement, or what it describes, sums up or makes a table of."""
     if parsed.is_word(0, "create"):
         at = 0
         while at < len(parsed.tokens) and not parsed.is_word(at, "as"):
             at = parsed.closing.get(at, at) + 1
         return at + 1
-    at = 0
+    at = int(parsed.is_word(0, "describe", "desc"))
     while parsed.is_word(at, "explain", "analyze", "verbose", "summarize"):
         at += 1
     return at

@@ -76,6 +76,25 @@ def test_names(session: Session, sql: str, names: list[str]) -> None:
     assert session.describe(sql).schema.names == names
 
 
+@pytest.mark.parametrize(("sql", "names"), NAMES)
+def test_described(session: Session, sql: str, names: list[str]) -> None:
+    """DESCRIBE tells of each column of a query under the name that the query shows."""
+    if not sql.startswith(("VALUES", "(VALUES")):
+        assert ask(session, f"DESCRIBE {sql}").table["column_name"].to_pylist() == names
+        assert session.describe(f"DESCRIBE {sql}").schema.names == ["column_name", "data_type", "is_nullable"]
+
+
+def test_described_with_parameters(session: Session) -> None:
+    """The columns of DESCRIBE keep their own names before and after values are known."""
+    sql = "DESCRIBE SELECT $1 + 1, x + 1, x * 2 FROM one"
+    assert session.describe(sql).schema.names == ["column_name", "data_type", "is_nullable"]
+    assert ask(session, sql, pa.record_batch({"1": [2]})).table["column_name"].to_pylist() == [
+        "$1 + 1",
+        "x + 1",
+        "x * 2",
+    ]
+
+
 NOT_MADE = {"WITH q AS (SELECT x AS k FROM one) FROM q WHERE k = (SELECT 0 + 1)"}
 """Queries that stand alone."""
 NO_VIEWS = {*NOT_MADE, "SELECT current_user, current_schema()", """SELECT '{"a": 1}' -> 'a'"""}
