@@ -5,6 +5,7 @@ from contextlib import closing
 
 import pyarrow as pa
 
+from flightllm.errors import UnsupportedError
 from flightllm.operators.relational import Batches
 from flightllm.query import Query
 from flightllm.records import QueryRecord
@@ -27,6 +28,8 @@ SCHEMA = pa.schema(
 )
 _DAYS = 32
 """Bits of a moment that SQL casts to INT alone, such as a date."""
+_MOST_COLUMNS = 100
+"""DataFusion's time grows with the square of the aggregates: these take a few seconds."""
 _NONE = "CAST(NULL AS VARCHAR)"
 _OF_EACH = len(SCHEMA) - 3
 """Values that the query of `summary` returns for one column: all but its name and type, and the count of rows."""
@@ -79,7 +82,17 @@ class SummarizeQuery:
 
 
 def summary(query: str, columns: pa.Schema) -> str:
-    """Return a query whose one row has the count of another query's rows and nine values of each of its columns."""
+    """Return a query whose one row has the count of another query's rows and nine values of each of its columns.
+
+    Raises:
+        UnsupportedError: there are too many columns.
+    """
+    if len(columns) > _MOST_COLUMNS:
+        few = ", ".join(map(quoted, columns.names[:2]))
+        raise UnsupportedError(
+            f"SUMMARIZE takes at most {_MOST_COLUMNS} columns, and there are {len(columns)}: name those to sum up,"
+            f" as in SUMMARIZE SELECT {few} FROM …"
+        )
     names = [quoted(f"column {place}") for place in range(1, len(columns) + 1)]
     values = (value for name, field in zip(names, columns, strict=True) for value in _values(name, _stored(field.type)))
     items = ["count(*)", *values]

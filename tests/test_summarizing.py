@@ -9,7 +9,7 @@ import pytest
 from flightllm.access.principal import Principal
 from flightllm.access.store import User
 from flightllm.database import Database
-from flightllm.errors import FlightLLMError, SqlError
+from flightllm.errors import FlightLLMError
 from flightllm.summarizing import SCHEMA, type_name
 from tests.databases import ask, small_database
 
@@ -154,10 +154,14 @@ def test_rights(database: Database) -> None:
     [
         ("SUMMARIZE", "SUMMARIZE needs a query after it"),
         ("SUMMARIZE SHOW TABLES", "SUMMARIZE needs a query after it"),
+        (
+            f"SUMMARIZE SELECT {', '.join(f'{at} AS c{at}' for at in range(101))}",
+            'at most 100 columns, and there are 101: name those to sum up, as in SUMMARIZE SELECT "c0", "c1" FROM …',
+        ),
         ("CREATE TABLE x AS SUMMARIZE people", "CREATE TABLE … AS needs a query after it"),
     ],
 )
 def test_refused(database: Database, sql: str, said: str) -> None:
     """Only queries are summarised, and a summary is no part of another statement."""
-    with pytest.raises(SqlError, match=said):
+    with pytest.raises(FlightLLMError, match=said):
         database.session().describe(sql)
