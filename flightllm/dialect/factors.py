@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from flightllm.dialect.from_first import follows_with
 from flightllm.dialect.source import Source
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.arguments import split_arguments
@@ -31,6 +32,25 @@ def factor_before(source: Source, index: int) -> int | None:
             return at if at < index else None
         at = opening.get(at - 1, at - 1)
     return None
+
+
+def begins_query(source: Source, index: int) -> bool:
+    """Tell whether a PIVOT or UNPIVOT as DuckDB writes it can begin a query at its word, in parentheses too."""
+    if source.is_symbol(index - 1, "("):
+        return index == 1 or source.is_word(index - 2, "from", "join", "as", "explain", "summarize", "describe")
+    before = ("explain", "analyze", "verbose", "summarize", "describe")
+    made = source.is_word(index - 1, "as") and source.is_word(0, "create")
+    return index == 0 or made or source.is_word(index - 1, *before) or follows_with(source, index)
+
+
+def check_single(source: Source, index: int, last: int) -> None:
+    """Raise `UnsupportedError` where the table of a PIVOT or UNPIVOT, which ends at a token, is another one."""
+    for at in range(index + 1, last):
+        inner = source.is_symbol(at - 1, "(") or source.is_symbol(at + 1, "(")
+        if inner and source.is_word(at, "pivot", "unpivot"):
+            what, word = (source.tokens[one].text.upper() for one in (index, at))
+            place = position(source.sql, source.tokens[index].start)
+            raise UnsupportedError(f"{what} at {place} is of another {word}: write WITH p AS ({word} …) {what} p …")
 
 
 def split(source: Source, first: int, last: int) -> list[tuple[int, int]]:

@@ -36,7 +36,7 @@ def _begins(source: Source, index: int) -> bool:
     )
     joined = source.is_word(index - 1, *_SETS, "all") and source.is_word(index - 2, *_SETS)
     alone = source.is_word(index - 1, *_SETS) and not source.is_word(index - 2, "distinct")
-    return first or opened or joined or alone or _makes(source, index) or _follows_with(source, index)
+    return first or opened or joined or alone or _makes(source, index) or follows_with(source, index)
 
 
 def _makes(source: Source, index: int) -> bool:
@@ -49,7 +49,7 @@ def _makes(source: Source, index: int) -> bool:
     return source.is_word(0, "insert") and source.is_word(1, "into") and index > 2
 
 
-def _follows_with(source: Source, index: int) -> bool:
+def follows_with(source: Source, index: int) -> bool:
     """Tell whether the queries of a WITH stand before a token, and no SELECT."""
     if not source.is_symbol(index - 1, ")"):
         return False

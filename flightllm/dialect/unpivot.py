@@ -2,7 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
-from flightllm.dialect.factors import check_numbered, factor_before, listed, split, without_alias
+from flightllm.dialect.factors import (
+    begins_query,
+    check_numbered,
+    check_single,
+    factor_before,
+    listed,
+    split,
+    without_alias,
+)
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import SqlError
@@ -30,8 +38,7 @@ def unpivot(source: Source) -> Iterator[Edit]:
 
 def _statement(source: Source, index: int) -> Edit | None:
     """Read DuckDB's statement, which can stand in parentheses too."""
-    opened = source.is_symbol(index - 1, "(") and source.is_word(index - 2, "from", "join", "as", "summarize")
-    if index and not opened and not source.is_word(index - 1, "explain", "analyze", "verbose", "summarize", "as"):
+    if not begins_query(source, index):
         return None
     end = source.end_of_query(index)
     at, places = index + 1, dict[str, int]()
@@ -47,6 +54,7 @@ def _statement(source: Source, index: int) -> Edit | None:
     if on is None:
         return None
     check_numbered(source, index, end)
+    check_single(source, index, on)
     into = places.get("into")
     tail = min((places[word] for word in ("order", "limit", "offset") if word in places), default=end)
     name = _name(source, index, places.get("name"), "name") if into else "name"
