@@ -240,5 +240,6 @@ def _planned(
     register_parameters(context, asked)
     register_stubs(context, extracted.calls)
     frame = frame_of(context, extracted)
-    names = shown_names(frame, extracted) if statement.kind == "query" and not statement.summarized else []
+    own = statement.kind != "query" or statement.summarized or statement.described is not None
+    names = [] if own else shown_names(frame, extracted)
     return frame.logical_plan(), context, tuple(names)

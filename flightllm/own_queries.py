@@ -55,6 +55,27 @@ class ShowQuery:
         return self._settings
 
 
+class DescribedQuery:
+    """DESCRIBE of a query: what DataFusion says of its columns, under the names that the query shows."""
+
+    def __init__(self, query: Query, names: Sequence[str]) -> None:
+        """Take DataFusion's DESCRIBE, and the names of the columns in their order."""
+        self._query = query
+        self._names = names
+        self.schema = query.schema
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Yield one row per column."""
+        with closing(self._query.run(record)) as batches:
+            table = pa.Table.from_batches(batches, self.schema)
+        names = pa.array(self._names, self.schema.field(0).type)
+        yield from table.set_column(0, self.schema.field(0), names).to_batches()
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return the plan of the columns."""
+        return self._query.explain()
+
+
 class DescribeQuery:
     """DESCRIBE of a table: what DataFusion says of its columns, and their keys."""
 

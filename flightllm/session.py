@@ -27,7 +27,7 @@ from flightllm.kept_plans import Circumstances, KeptPlan, keep
 from flightllm.kept_rows import KeptRows
 from flightllm.limits import TimeLimit
 from flightllm.operators.relational import Batches
-from flightllm.own_queries import DescribeQuery, EmptyQuery, ExplainQuery, ShowQuery
+from flightllm.own_queries import DescribedQuery, DescribeQuery, EmptyQuery, ExplainQuery, ShowQuery
 from flightllm.query import Query, plan
 from flightllm.records import QueryRecord, Stop
 from flightllm.result_batches import ResultBatches
@@ -562,6 +562,9 @@ def _plan(statement: Statement, services: Services, settings: Settings) -> Query
         return ShowQuery(settings.show(statement.key or "all"))
     if statement.explained is not None:
         return explain_change(statement, statement.explained, services, settings)
+    if statement.described is not None:
+        names = plan(statement.described, services, settings, names=statement.names).schema.names
+        return DescribedQuery(plan(statement.text, services, settings), names)
     query = plan(statement.query or statement.text, services, settings, names=statement.names)
     if statement.summarized and statement.query is not None:
         columns = query.schema

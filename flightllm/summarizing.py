@@ -5,6 +5,7 @@ from contextlib import closing
 
 import pyarrow as pa
 
+from flightllm.errors import UnsupportedError
 from flightllm.operators.relational import Batches
 from flightllm.query import Query
 from flightllm.records import QueryRecord
@@ -27,6 +28,8 @@ SCHEMA = pa.schema(
 )
 _DAYS = 32
 """Bits of a moment that SQL casts to INT alone, such as a date."""
+_MOST_COLUMNS = 100
+"""DataFusion's time grows with the square of the aggregates: these take a few seconds."""
 _NONE = "CAST(NULL AS VARCHAR)"
 _OF_EACH = len(SCHEMA) - 3
 """Values that the query of `summary` returns for one column: all but its name and type, and the count of rows."""
@@ -79,7 +82,17 @@ class SummarizeQuery:
 
 
 def summary(query: str, columns: pa.Schema) -> str:
-    """Return a query whose one row has the count of another query's rows and nine values of each of its columns."""
+    """Return a query whose one row has the count of another query's rows and nine values of each of its columns.
+
+    Raises:
+        UnsupportedError: there are too many columns.
+    """
+    if len(columns) > _MOST_COLUMNS:
+        few = ", ".join(map(quoted, columns.names[:2]))
+        raise UnsupportedError(
+            f"SUMMARIZE takes at most {_MOST_COLUMNS} columns, and there are {len(columns)}: name those to sum up,"
+            f" as in SUMMARIZE SELECT {few} FROM …"
+        )
     names = [quoted(f"column {place}") for place in range(1, len(columns) + 1)]
     values = (value for name, field in zip(names, columns, strict=True) for value in _values(name, _stored(field.type)))
     items = ["count(*)", *values]
@@ -99,8 +112,6 @@ def _values(name: str, kind: pa.DataType) -> Iterator[str]:
     for function in ("min", "max"):
         yield f"CAST({function}({name}) AS VARCHAR)" if _has_text(kind) else _NONE
     yield _distinct(name, kind)
-    if moment:
-        name = f"CAST(CAST({name} AS INT) AS BIGINT)" if kind.bit_width == _DAYS else f"CAST({name} AS BIGINT)"
     yield f"CAST(avg(CAST({name} AS DOUBLE)) AS VARCHAR)" if number else _NONE
     yield f"CAST(stddev(CAST({name} AS DOUBLE)) AS VARCHAR)" if number else _NONE
     for part in (0.25, 0.5, 0.75):
@@ -117,21 +128,49 @@ def _has_text(kind: pa.DataType) -> bool:
 
 
 def _quantile(name: str, kind: pa.DataType, part: float) -> str:
-    """Return a quantile, which DataFusion computes of fractions, in the type of its column."""
+    """Return a quantile, which DataFusion computes of fractions, in the type of its column.
+
+    A fraction of large numbers is not exact: the quantile is kept between the least and the greatest value.
+    """
     if pa.types.is_floating(kind):
         return f"CAST(approx_percentile_cont({name}, {part}) AS VARCHAR)"
-    found = f"approx_percentile_cont(CAST({name} AS DOUBLE), {part})"
+    found = f"approx_percentile_cont(CAST({_number(name, kind)} AS DOUBLE), {part})"
+    if pa.types.is_decimal(kind):
+        wide = arrow_type(pa.decimal256(76, kind.scale))
+    else:
+        found, wide = f"round({found})", arrow_type(pa.decimal128(38, 0))
+    least, greatest = (_number(f"{function}({name})", kind) for function in ("min", "max"))
+    values = (f"arrow_cast({value}, {wide})" for value in (found, least, greatest))
+    found = "least(greatest({}, {}), {})".format(*values)
     if not pa.types.is_decimal(kind):
-        found = f"CAST(round({found}) AS {'INT' if kind.bit_width == _DAYS else 'BIGINT'})"
+        found = f"arrow_cast({found}, {arrow_type(_counted(kind))})"
     return f"CAST(arrow_cast({found}, {arrow_type(kind)}) AS VARCHAR)"
 
 
+def _number(value: str, kind: pa.DataType) -> str:
+    """Return the number that a value is; of a date that of its days, of a moment that of its units."""
+    if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+        return value
+    return f"CAST(CAST({value} AS INT) AS BIGINT)" if kind.bit_width == _DAYS else f"CAST({value} AS BIGINT)"
+
+
+def _counted(kind: pa.DataType) -> pa.DataType:
+    """Return the type of the numbers that the values of a type of numbers, dates or times are."""
+    if pa.types.is_integer(kind):
+        return kind
+    return pa.int32() if kind.bit_width == _DAYS else pa.int64()
+
+
 def _distinct(name: str, kind: pa.DataType) -> str:
-    """Return the estimate of how many values a column has; where DataFusion makes none of its type, of the texts."""
+    """Return the estimate of how many values a column has; where DataFusion makes none of its type, of the texts.
+
+    A column can be stored as a dictionary of values of its type, which must be unpacked.
+    """
     types = pa.types
     if types.is_nested(kind) or types.is_null(kind) or "binary" in str(kind):
         return f"count(DISTINCT {name})"
-    counted = name if types.is_integer(kind) or types.is_string(kind) else f"CAST({name} AS VARCHAR)"
+    plain = types.is_integer(kind) or types.is_string(kind)
+    counted = f"arrow_cast({name}, {arrow_type(kind)})" if plain else f"CAST({name} AS VARCHAR)"
     return f"CAST(approx_distinct({counted}) AS BIGINT)"
 
 

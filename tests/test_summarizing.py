@@ -9,7 +9,7 @@ import pytest
 from flightllm.access.principal import Principal
 from flightllm.access.store import User
 from flightllm.database import Database
-from flightllm.errors import FlightLLMError, SqlError
+from flightllm.errors import FlightLLMError
 from flightllm.summarizing import SCHEMA, type_name
 from tests.databases import ask, small_database
 
@@ -81,6 +81,37 @@ def test_kinds(database: Database) -> None:
     assert type_name(pa.list_(pa.uint8())) == "UTINYINT[]"
 
 
+@pytest.mark.parametrize(
+    ("value", "kind", "shown"),
+    [
+        ("9223372036854775807", "BIGINT", "9223372036854775807"),
+        ("-9223372036854775808", "BIGINT", "-9223372036854775808"),
+        ("9007199254740993", "BIGINT", "9007199254740993"),
+        ("arrow_cast('18446744073709551615', 'UInt64')", "UBIGINT", "18446744073709551615"),
+        ("CAST('99999999999999999999' AS DECIMAL(20, 0))", "DECIMAL(20,0)", "99999999999999999999"),
+        ("CAST('9.99' AS DECIMAL(3, 2))", "DECIMAL(3,2)", "9.99"),
+        (
+            "arrow_cast(9223372036854775807, 'Timestamp(Nanosecond, None)')",
+            "TIMESTAMP",
+            "2262-04-11T23:47:16.854775807",
+        ),
+        ("arrow_cast(5, 'Dictionary(Int32, Int64)')", "BIGINT", "5"),
+        ("arrow_cast(DATE '2024-01-02', 'Dictionary(Int8, Date32)')", "DATE", "2024-01-02"),
+    ],
+)
+def test_quantiles_are_within_their_range(database: Database, value: str, kind: str, shown: str) -> None:
+    """A quantile is no less than the least value and no greater than the greatest, large numbers' too."""
+    (row,) = _rows(database, f"SUMMARIZE SELECT {value} AS x")
+    assert row[1:5] == (kind, shown, shown, 1)
+    assert row[7:10] == (shown, shown, shown)
+
+
+def test_dictionaries(database: Database) -> None:
+    """A column that is stored as a dictionary of texts is one of texts."""
+    (row,) = _rows(database, "SUMMARIZE SELECT arrow_cast(name, 'Dictionary(Int32, Utf8)') AS x FROM people")
+    assert row == ("x", *PEOPLE[1][1:])
+
+
 def test_calls_are_made_once(database: Database) -> None:
     """An AI call in the query is made once for each value, though many aggregates read it."""
     found = ask(database.session(), "SUMMARIZE SELECT ai_filter('Is it tea?', note) AS tea FROM people")
@@ -123,10 +154,14 @@ def test_rights(database: Database) -> None:
     [
         ("SUMMARIZE", "SUMMARIZE needs a query after it"),
         ("SUMMARIZE SHOW TABLES", "SUMMARIZE needs a query after it"),
+        (
+            f"SUMMARIZE SELECT {', '.join(f'{at} AS c{at}' for at in range(101))}",
+            'at most 100 columns, and there are 101: name those to sum up, as in SUMMARIZE SELECT "c0", "c1" FROM …',
+        ),
         ("CREATE TABLE x AS SUMMARIZE people", "CREATE TABLE … AS needs a query after it"),
     ],
 )
 def test_refused(database: Database, sql: str, said: str) -> None:
     """Only queries are summarised, and a summary is no part of another statement."""
-    with pytest.raises(SqlError, match=said):
+    with pytest.raises(FlightLLMError, match=said):
         database.session().describe(sql)

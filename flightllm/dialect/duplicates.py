@@ -16,7 +16,7 @@ _SHOWN = re.compile(rf"{_MARK}\d*{_MARK}")
 _NO_ALIAS = ("end", "null", "true", "false", "precision", "varying", "unsigned", "zone", *EXPRESSION_FOLLOWS)
 _NO_ALIAS_AFTER = ("zone", "collate", "time", *EXPRESSION_FOLLOWS)
 """Words of expressions and types, which no alias follows or is."""
-_STATEMENTS = ("select", "with", "explain", "insert", "summarize")
+_STATEMENTS = ("select", "with", "explain", "insert", "summarize", "describe", "desc")
 
 
 def duplicates(source: Source) -> Iterator[Edit]:

@@ -1,33 +1,23 @@
 """The part of FROM that a PIVOT or UNPIVOT is for, and its lists."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+from flightllm.dialect.from_first import follows_with
 from flightllm.dialect.source import Source
-from flightllm.errors import UnsupportedError
+from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.arguments import split_arguments
-from flightllm.sql.names import identifier, quoted
+from flightllm.sql.names import TableName, identifier, quoted, read_parts
 from flightllm.sql.tokens import Kind, position
 
-_NO_COLUMNS = (
-    *(
-        "distinct",
-        "all",
-        "case",
-        "when",
-        "then",
-        "else",
-        "end",
-        "and",
-        "or",
-        "not",
-        "null",
-        "is",
-        "in",
-        "like",
-        "ilike",
-    ),
-    *("between", "as", "true", "false", "interval", "cast", "try_cast", "from", "date", "timestamp"),
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+_NO_ALIAS = (
+    *("distinct", "all", "case", "when", "then", "else", "end", "and", "or", "not", "null", "is", "in", "like"),
+    *("ilike", "between", "as", "true", "false", "cast", "try_cast", "from", "precision", "varying", "zone"),
 )
+"""Words of expressions and types, which are no alias."""
 
 
 def factor_before(source: Source, index: int) -> int | None:
@@ -44,6 +34,25 @@ def factor_before(source: Source, index: int) -> int | None:
     return None
 
 
+def begins_query(source: Source, index: int) -> bool:
+    """Tell whether a PIVOT or UNPIVOT as DuckDB writes it can begin a query at its word, in parentheses too."""
+    if source.is_symbol(index - 1, "("):
+        return index == 1 or source.is_word(index - 2, "from", "join", "as", "explain", "summarize", "describe")
+    before = ("explain", "analyze", "verbose", "summarize", "describe")
+    made = source.is_word(index - 1, "as") and source.is_word(0, "create")
+    return index == 0 or made or source.is_word(index - 1, *before) or follows_with(source, index)
+
+
+def check_single(source: Source, index: int, last: int) -> None:
+    """Raise `UnsupportedError` where the table of a PIVOT or UNPIVOT, which ends at a token, is another one."""
+    for at in range(index + 1, last):
+        inner = source.is_symbol(at - 1, "(") or source.is_symbol(at + 1, "(")
+        if inner and source.is_word(at, "pivot", "unpivot"):
+            what, word = (source.tokens[one].text.upper() for one in (index, at))
+            place = position(source.sql, source.tokens[index].start)
+            raise UnsupportedError(f"{what} at {place} is of another {word}: write WITH p AS ({word} …) {what} p …")
+
+
 def split(source: Source, first: int, last: int) -> list[tuple[int, int]]:
     """Return the token ranges between the commas of a list."""
     return list(split_arguments(source.tokens, first, last, source.closing))
@@ -58,20 +67,60 @@ def without_alias(source: Source, first: int, last: int) -> tuple[int, str | Non
         return last - 2, name
     before = source.tokens[last - 2]
     joined = before.kind is Kind.SYMBOL and not (before.is_symbol(")") or before.is_symbol("]"))
-    return (last, None) if joined or token.is_word(*_NO_COLUMNS) else (last - 1, name)
+    return (last, None) if joined or token.is_word(*_NO_ALIAS) else (last - 1, name)
 
 
-def columns_in(source: Source, first: int, last: int) -> list[str]:
-    """Return the columns, in lower case where they are not quoted, that an expression names."""
+def columns_in(source: Source, table: tuple[int, int], ranges: Sequence[tuple[int, int]]) -> list[str]:
+    """Return the columns of a table or query in FROM that expressions name.
+
+    Where the columns of the table are known, other names are left out; of `t.a` and a field `a.b` that is `a`.
+
+    Raises:
+        SqlError: an expression cannot be read.
+    """
+    known = _columns_of(source, *table)
+    own = {identifier(token) for token in source.tokens[slice(*table)] if source.closing.get(table[0]) is None}
+    own.add(identifier(source.tokens[table[1] - 1]))
     found = dict[str, None]()
-    for index in range(first, last):
-        token = source.tokens[index]
-        name = identifier(token)
-        kind = source.is_word(index - 1, "as") or source.is_symbol(index - 1, "::")
-        called = source.is_symbol(index + 1, "(") or source.is_symbol(index + 1, ".")
-        if name is not None and not kind and not called and not token.is_word(*_NO_COLUMNS):
-            found[name] = None
+    for parts in (parts for first, last in ranges for parts in _named_in(source, first, last)):
+        while len(parts) > 1 and parts[0] in own and parts[0] not in known:
+            parts = parts[1:]  # noqa: PLW2901 - the table's name or alias stands before its column
+        if not known or parts[0] in known:
+            found[parts[0]] = None
     return list(found)
+
+
+def _columns_of(source: Source, first: int, last: int) -> Sequence[str]:
+    """Return the columns of a table in FROM, none of a query and of a table that gets other names there."""
+    parts, after = read_parts(source.tokens, first)
+    if not parts or any(source.is_symbol(at, "(") for at in range(after, last)):
+        return ()
+    if len(parts) > 1:
+        return source.place.columns_of(TableName(*parts[-2:]))
+    common = any(parts[0] == one.name for one in source.scopes.common_tables)
+    return () if common else source.place.columns_of(source.place.found(parts[0]))
+
+
+def _named_in(source: Source, first: int, last: int) -> list[tuple[str, ...]]:
+    """Return the parts of each column that an expression names, in the order of their texts."""
+    from sqlglot import ErrorLevel, exp, parse_one
+    from sqlglot.errors import SqlglotError
+
+    text = source.text(first, last)
+    try:
+        tree = parse_one(text, read="postgres", error_level=ErrorLevel.IGNORE)
+    except (SqlglotError, RecursionError) as error:
+        place = position(source.sql, source.tokens[first].start)
+        raise SqlError(f"the expression at {place} cannot be read: {text}") from error
+    found = {tuple(map(_name_of, column.parts)) for column in tree.find_all(exp.Column)}
+    for arrow in tree.find_all(exp.Lambda):  # a -> 'b' is read as a function of a, and means a part of its JSON
+        used = {_name_of(name) for name in arrow.this.find_all(exp.Identifier)}
+        found.update((name,) for name in map(_name_of, arrow.expressions) if name not in used)
+    return sorted(found)
+
+
+def _name_of(part: "exp.Expr") -> str:
+    return part.name if part.args.get("quoted") else part.name.lower()
 
 
 def listed(names: Sequence[str]) -> str:

@@ -30,13 +30,13 @@ def from_first(source: Source) -> Iterator[Edit]:
 def _begins(source: Source, index: int) -> bool:
     """Tell whether a query begins at a token, not a list in parentheses such as that of `trim(FROM a)`."""
     first = index == 0 or (source.is_word(0, "explain") and source.is_word(index - 1, "explain", "analyze", "verbose"))
-    first = first or (index < 5 and source.is_word(index - 1, "summarize"))
+    first = first or (index < 5 and source.is_word(index - 1, "summarize", "describe", "desc"))
     opened = source.is_symbol(index - 1, "(") and (
-        index == 1 or source.is_word(index - 2, "from", "join", "as", "in", "summarize")
+        index == 1 or source.is_word(index - 2, "from", "join", "as", "in", "summarize", "describe", "pivot", "unpivot")
     )
     joined = source.is_word(index - 1, *_SETS, "all") and source.is_word(index - 2, *_SETS)
     alone = source.is_word(index - 1, *_SETS) and not source.is_word(index - 2, "distinct")
-    return first or opened or joined or alone or _makes(source, index) or _follows_with(source, index)
+    return first or opened or joined or alone or _makes(source, index) or follows_with(source, index)
 
 
 def _makes(source: Source, index: int) -> bool:
@@ -49,13 +49,13 @@ def _makes(source: Source, index: int) -> bool:
     return source.is_word(0, "insert") and source.is_word(1, "into") and index > 2
 
 
-def _follows_with(source: Source, index: int) -> bool:
+def follows_with(source: Source, index: int) -> bool:
     """Tell whether the queries of a WITH stand before a token, and no SELECT."""
     if not source.is_symbol(index - 1, ")"):
         return False
     around = [start for start, end in source.closing.items() if start < index < end]
     at = max(around) + 1 if around else 0
-    while source.is_word(at, "explain", "analyze", "verbose"):
+    while source.is_word(at, "explain", "analyze", "verbose", "summarize", "describe"):
         at += 1
     if not source.is_word(at, "with"):
         return False

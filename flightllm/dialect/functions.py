@@ -14,6 +14,7 @@ from flightllm.sql.tokens import Kind, position
 
 _STATEMENTS = (
     *("select", "with", "values", "explain", "insert", "update", "delete", "merge", "from", "create", "summarize"),
+    *("describe", "desc"),
 )
 
 

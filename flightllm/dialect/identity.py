@@ -27,7 +27,7 @@ _CALLED: Mapping[str, _Value] = {
 }
 _BARE = ("current_schema", "current_catalog", "current_user", "session_user", "current_role", "user")
 """Those that SQL writes without parentheses. USER, a common name of columns, is one without FROM alone."""
-_STATEMENTS = ("select", "with", "values", "explain", "insert", "update", "delete", "merge", "summarize")
+_STATEMENTS = ("select", "with", "values", "explain", "insert", "update", "delete", "merge", "summarize", "describe")
 
 
 def identity(source: Source) -> Iterator[Edit]:

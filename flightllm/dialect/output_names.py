@@ -28,6 +28,16 @@ _NOT_CALLED = (
     "cast",
     "try_cast",
 )
+_WIDE = (
+    *("unnest", "columns", "explode", "explode_outer", "posexplode", "posexplode_outer", "inline", "inline_outer"),
+    *("stack", "json_tuple", "flatten"),
+)
+"""Functions that can give several columns."""
+_AFTER_FROM = (
+    *("where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", "union", "intersect"),
+    *("except", "minus", "values", "returning"),
+)
+"""Words after which a SELECT is another query's."""
 _LONGEST = 1_000
 """Characters of a name; a longer expression keeps DataFusion's."""
 
@@ -46,48 +56,86 @@ def output_names(sql: str) -> OutputNames:
 
 
 def _names(parsed: Parsed) -> OutputNames:
-    select = _first_select(parsed)
-    if select is None:
+    start = _query(parsed)
+    select = None if start is None else _first_select(parsed, start)
+    if select is None or _joins_by_name(parsed):
         return NO_NAMES
     items = list[Item]()
     wide = list[int]()
     for first, last in next((one.items for one in parsed.selects if one.start == select), ()):
         first = _after_top(parsed, first)  # noqa: PLW2901 - TOP stands before the first item
-        if any(parsed.is_word(index, "unnest") for index in range(first, last)) or _is_star(parsed, first, last):
+        if parsed.is_word(first, "as"):  # BigQuery's SELECT AS STRUCT makes one column of all items
+            return NO_NAMES
+        if _is_wide(parsed, first, last):
             wide.append(len(items))
         items.append(_item(parsed, first, last))
     return OutputNames(tuple(items), wide[0] if wide else None) if len(wide) < 2 else NO_NAMES
 
 
-def _first_select(parsed: Parsed) -> int | None:
-    """Return the SELECT whose columns a statement's query has: the first that no brackets hold but those around it."""
-    at, has_common = 0, False
-    while at < len(parsed.tokens):
+def _query(parsed: Parsed) -> int | None:
+    """Return where a statement's query begins: the statement, or what it describes, sums up or makes a table of."""
+    if parsed.is_word(0, "create"):
+        at = 0
+        while at < len(parsed.tokens) and not parsed.is_word(at, "as"):
+            at = parsed.closing.get(at, at) + 1
+        return at + 1
+    at = int(parsed.is_word(0, "describe", "desc"))
+    while parsed.is_word(at, "explain", "analyze", "verbose", "summarize"):
+        at += 1
+    return at
+
+
+def _first_select(parsed: Parsed, at: int) -> int | None:
+    """Return the SELECT that names the columns of the query at a token, None where the text does not tell.
+
+    In a set operation that is the one of its first query. No SELECT inside of another clause is taken.
+    """
+    while True:
+        if parsed.is_symbol(at, "("):
+            at += 1
+        elif parsed.is_word(at, "with"):
+            main = _after_with(parsed, at)
+            if main is None:
+                return None
+            at = main
+        elif parsed.is_word(at, "select"):
+            return at
+        else:
+            return _moved_select(parsed, at) if parsed.is_word(at, "from") else None
+
+
+def _after_with(parsed: Parsed, at: int) -> int | None:
+    """Return the token after the list of a WITH, None where the list is something else."""
+    at += 1 + parsed.is_word(at + 1, "recursive")
+    while at < len(parsed.tokens) and identifier(parsed.tokens[at]) is not None:
+        at = parsed.closing.get(at + 1, at) + 1  # after its name, and after its columns
+        if not parsed.is_word(at, "as"):
+            return None
+        at += 1
+        while parsed.is_word(at, "not", "materialized"):
+            at += 1
+        if not parsed.is_symbol(at, "(") or at not in parsed.closing:
+            return None
+        at = parsed.closing[at] + 1
+        if not parsed.is_symbol(at, ","):
+            return at
+        at += 1
+    return None
+
+
+def _moved_select(parsed: Parsed, at: int) -> int | None:
+    """Return the SELECT that follows a FROM and its tables, None where the query ends or goes on before."""
+    while at < len(parsed.tokens) and not parsed.is_symbol(at, ")") and not parsed.is_word(at, *_AFTER_FROM):
         if parsed.is_word(at, "select"):
             return at
-        has_common = has_common or parsed.is_word(at, "with")
-        query = parsed.is_symbol(at, "(") and _opens(parsed, at + 1)
-        common = has_common and _follows_as(parsed, at)
-        if query and not common and not parsed.is_word(at - 1, "from", "join", "in", "exists"):
-            at += 1
-            continue
-        if parsed.is_word(at, "values", "pivot", "unpivot", "describe", "show", "returning"):
-            return None
         at = parsed.closing.get(at, at) + 1
     return None
 
 
-def _opens(parsed: Parsed, at: int) -> bool:
-    while parsed.is_symbol(at, "("):
-        at += 1
-    return parsed.is_word(at, "select", "with", "from")
-
-
-def _follows_as(parsed: Parsed, at: int) -> bool:
-    """Tell whether the query of a WITH is opened at a token."""
-    while parsed.is_word(at - 1, "materialized", "not"):
-        at -= 1
-    return parsed.is_word(at - 1, "as")
+def _joins_by_name(parsed: Parsed) -> bool:
+    """Tell whether a set operation BY NAME can add columns to those of the first query."""
+    words = range(len(parsed.tokens))
+    return any(parsed.is_word(at, "by") and parsed.is_word(at + 1, "name", "position") for at in words)
 
 
 def _after_top(parsed: Parsed, first: int) -> int:
@@ -107,22 +155,29 @@ def _is_star(parsed: Parsed, first: int, last: int) -> bool:
     return parsed.is_symbol(at, "*") and (at + 1 == last or parsed.is_word(at + 1, *_AFTER_STAR))
 
 
+def _is_wide(parsed: Parsed, first: int, last: int) -> bool:
+    """Tell whether an item can be more than one column."""
+    fields = parsed.is_symbol(last - 1, "*") and parsed.is_symbol(last - 2, ".")
+    calls = any(parsed.is_word(at, *_WIDE) and parsed.is_symbol(at + 1, "(") for at in range(first, last))
+    return fields or calls or _is_star(parsed, first, last)
+
+
 def _item(parsed: Parsed, first: int, last: int) -> Item:
     if first >= last or _is_star(parsed, first, last):
         return Item(None)
     if last == first + 1 and parsed.is_word(first, "true", "false"):
         return Item(parsed.tokens[first].text.lower())
-    if parsed.is_symbol(first, "(") and parsed.closing.get(first) == last - 1 > first + 1:
-        inner = read_item(parsed, first + 1, last - 1)
-        if inner.column:  # which keeps its name in brackets
-            return Item(None)
-    found = read_item(parsed, first, last)
-    if found.alias is not None or found.column:
+    begin, end = first, last
+    while parsed.is_symbol(begin, "(") and parsed.closing.get(begin) == end - 1 and begin + 1 < end - 1:
+        begin, end = begin + 1, end - 1
+    if read_item(parsed, first, last).alias is not None or read_item(parsed, begin, end).column:
         return Item(None)
     name = "".join(_written(parsed, first, last))
     if len(name) > _LONGEST:
         return Item(None)
     ends = {identifier(parsed.tokens[index]) for index in (first, last - 1)}
+    if last - first > 1 and parsed.tokens[last - 1].kind is Kind.STRING:
+        ends.add(parsed.tokens[last - 1].text)  # an alias in single quotes
     return Item(name, frozenset(filter(None, ends)))
 
 

@@ -3,7 +3,16 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from flightllm.dialect.factors import check_numbered, columns_in, factor_before, listed, split, without_alias
+from flightllm.dialect.factors import (
+    begins_query,
+    check_numbered,
+    check_single,
+    columns_in,
+    factor_before,
+    listed,
+    split,
+    without_alias,
+)
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import SqlError, UnsupportedError
@@ -26,7 +35,9 @@ class _Pivot:
 
     def items(self) -> list[str]:
         """Return one item of a SELECT for each value and aggregate."""
-        condition = self.source.text(*self.column)
+        first, last = self.column
+        condition = self.source.text(first, last)
+        condition = condition if last == first + 1 else f"({condition})"
         return [
             f"{call} FILTER (WHERE {_equal(condition, value)}) AS {quoted(name if suffix is None else name + suffix)}"
             for value, name in map(self._value, self.values)
@@ -48,7 +59,7 @@ class _Pivot:
         first, last = item
         end, alias = without_alias(self.source, first, last)
         if not self.source.is_symbol(end - 1, ")") or self.source.closing.get(first + 1) != end - 1:
-            raise self.error("write an aggregate such as sum(a), with a name by AS at the most")
+            raise self.error("write an aggregate such as sum(a), and at most an alias, by AS")
         text = self.source.text(first, end)
         if alias is None and len(self.aggregates) == 1:
             return text, None
@@ -60,14 +71,15 @@ class _Pivot:
             self.column,
             *((first + 2, without_alias(self.source, first, last)[0]) for first, last in self.aggregates),
         ]
-        return list(dict.fromkeys(name for one in ranges for name in columns_in(self.source, *one)))
+        return columns_in(self.source, self.table, [one for one in ranges if one[0] < one[1]])
 
     def query(self, groups: str) -> str:
         """Return the query for it, with one row for each combination of some columns, or of all that are left."""
         table = self.source.text(*self.table)
         if groups:
             return f"SELECT {', '.join([groups, *self.items()])} FROM {table} GROUP BY {groups}"
-        kept = f"* EXCLUDE ({listed(self.excluded())})"
+        excluded = self.excluded()
+        kept = f"* EXCLUDE ({listed(excluded)})" if excluded else "*"
         return f"SELECT {', '.join([kept, *self.items()])} FROM {table} GROUP BY ALL"
 
     def error(self, message: str) -> SqlError:
@@ -101,10 +113,7 @@ def pivot(source: Source) -> Iterator[Edit]:
 
 def _statement(source: Source, index: int) -> Edit | None:
     """Read DuckDB's statement, which can stand in parentheses too."""
-    opened = source.is_symbol(index - 1, "(") and source.is_word(
-        index - 2, "from", "join", "as", "explain", "summarize"
-    )
-    if index and not opened and not source.is_word(index - 1, "explain", "analyze", "verbose", "summarize", "as"):
+    if not begins_query(source, index):
         return None
     end = source.end_of_query(index)
     parts = {"pivot": index + 1}
@@ -114,7 +123,7 @@ def _statement(source: Source, index: int) -> Edit | None:
             parts[source.tokens[at].text.lower()] = at + 1
             starts.append(at)
         at = source.closing.get(at, at) + 1
-    if "on" not in parts or (source.is_word(index - 1, "as") and not opened and not source.is_word(0, "create")):
+    if "on" not in parts:
         return None
     starts.append(end)
 
@@ -123,6 +132,7 @@ def _statement(source: Source, index: int) -> Edit | None:
         return first, next(start for start in starts if start >= first)
 
     check_numbered(source, index, end)
+    check_single(source, index, part("pivot")[1])
     on, last = part("on")
     column, values = _values(source, index, on, last, end)
     aggregates = split(source, *part("using")) if "using" in parts else []
@@ -130,7 +140,8 @@ def _statement(source: Source, index: int) -> Edit | None:
     groups = ""
     if "group" in parts:
         first, after = part("group")
-        groups = source.text(first + source.is_word(first, "by"), after)
+        first += source.is_word(first, "by")
+        groups = "" if source.is_word(first, "all") and after == first + 1 else source.text(first, after)
     tail = next((start for start in starts if source.is_word(start, "order", "limit", "offset")), end)
     start, stop = source.tokens[index].start, source.tokens[tail - 1].end
     return Edit(start, stop, found.query(groups))
@@ -155,7 +166,7 @@ def _values(
         after = opening - 1 if listed else last
         rest = source.sql[source.tokens[last - 1].end : source.tokens[end - 1].end]
         raise UnsupportedError(
-            f"the columns of PIVOT at {place} must be known before rows are read: list the values, as in"
+            f"the server must know the columns of PIVOT at {place} first: list the values, as in"
             f" {source.text(index, after)} IN ('x', 'y'){rest}"
         )
     return (first, opening - 1), split(source, opening + 1, last - 1)

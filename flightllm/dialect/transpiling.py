@@ -203,7 +203,7 @@ def _name_pivots(tree: "exp.Expr", dialect: str) -> None:
         if len(aggregates) > 1:
             if dialect == "bigquery":
                 raise UnsupportedError(
-                    "PIVOT of bigquery with several aggregates names its columns otherwise: write one FILTER for each"
+                    "PIVOT of bigquery with several aggregates names its columns differently: write one FILTER for each"
                     " column, as in sum(b) FILTER (WHERE a = 'x') AS x"
                 )
             continue

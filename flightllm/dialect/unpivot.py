@@ -2,7 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 
-from flightllm.dialect.factors import check_numbered, factor_before, listed, split, without_alias
+from flightllm.dialect.factors import (
+    begins_query,
+    check_numbered,
+    check_single,
+    factor_before,
+    listed,
+    split,
+    without_alias,
+)
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import SqlError
@@ -11,6 +19,8 @@ from flightllm.sql.names import identifier, quoted
 from flightllm.sql.tokens import position
 
 _WRITE = "write t UNPIVOT (value FOR name IN (a, b)), or UNPIVOT t ON a, b INTO NAME name VALUE value"
+
+_MIXED = "its columns are texts and others: cast them in a subquery, as in SELECT a::varchar AS a"
 
 
 def unpivot(source: Source) -> Iterator[Edit]:
@@ -30,19 +40,23 @@ def unpivot(source: Source) -> Iterator[Edit]:
 
 def _statement(source: Source, index: int) -> Edit | None:
     """Read DuckDB's statement, which can stand in parentheses too."""
-    opened = source.is_symbol(index - 1, "(") and source.is_word(index - 2, "from", "join", "as", "summarize")
-    if index and not opened and not source.is_word(index - 1, "explain", "analyze", "verbose", "summarize", "as"):
+    if not begins_query(source, index):
         return None
     end = source.end_of_query(index)
     at, places = index + 1, dict[str, int]()
     while at < end:
-        if source.is_word(at, "on", "into", "name", "value", "order", "limit", "offset", "include"):
+        if source.is_word(at, "on", "into", "order", "limit", "offset"):
             places.setdefault(source.tokens[at].text.lower(), at)
+        if places.get("into") == at:  # before INTO, NAME and VALUE are columns
+            named = [one for one in (at + 1, at + 3) if source.is_word(one, "name", "value")]
+            places.update((source.tokens[one].text.lower(), one) for one in named)
+            at += 2 * len(named)
         at = source.closing.get(at, at) + 1
     on = places.get("on")
     if on is None:
         return None
     check_numbered(source, index, end)
+    check_single(source, index, on)
     into = places.get("into")
     tail = min((places[word] for word in ("order", "limit", "offset") if word in places), default=end)
     name = _name(source, index, places.get("name"), "name") if into else "name"
@@ -101,7 +115,22 @@ def _query(
         f"SELECT * EXCLUDE ({listed([column for column, _ in named])}), unnest([{told}]) AS {name},"
         f" unnest([{listed([column for column, _ in named])}]) AS {value} FROM {table}"
     )
-    return f"SELECT * FROM ({rows})" + ("" if nulls else f" WHERE {value} IS NOT NULL")
+    mixed = f"UNPIVOT at {position(source.sql, source.tokens[index].start)}: {_MIXED}"
+    return f"SELECT * FROM ({rows} WHERE {_alike([column for column, _ in named], mixed)})" + (
+        "" if nulls else f" WHERE {value} IS NOT NULL"
+    )
+
+
+def _alike(columns: Sequence[str], mixed: str) -> str:
+    """Return a condition that fails with `mixed` where some columns are text and others not; else each row passes.
+
+    A list of both would make numbers of the texts: 7 of '007'.
+    """
+    types = [f"arrow_typeof({quoted(column)})" for column in columns]
+    text = " OR ".join(f"{kind} LIKE '%Utf8%'" for kind in types)
+    other = " OR ".join(f"{kind} NOT LIKE '%Utf8%' AND {kind} <> 'Null'" for kind in types)
+    value = f"concat({text_literal(mixed)}, CASE WHEN random() < 2 THEN '' END)"  # a constant is cast while planning
+    return f"CASE WHEN ({text}) AND ({other}) THEN CAST({value} AS BIGINT) = 0 ELSE true END"
 
 
 def _column(source: Source, index: int, first: int, last: int) -> tuple[str, str]:

@@ -108,10 +108,12 @@ class _Reader:
         return Statement("query", text, query=text)
 
     def _describe(self) -> Statement:
-        """Read DESCRIBE; of a table, unlike that of a query, it has a target."""
+        """Read DESCRIBE; of a table it has a target."""
         parts, after = read_parts(self._tokens, 1)
         target = table_name(parts) if parts and after == len(self._tokens) else None
-        return replace(self._query(), target=target)
+        first = next((token for token in self._tokens[1:] if not token.is_symbol("(")), self._tokens[0])
+        described = self._rest(1) if first.is_word(*_QUERY_WORDS) else None
+        return replace(self._query(), target=target, described=described)
 
     def _summarize(self) -> Statement:
         """Read SUMMARIZE and a query; the name of a table became one before."""

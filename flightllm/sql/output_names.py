@@ -35,7 +35,7 @@ class OutputNames:
     def shown(self, names: Sequence[str]) -> list[str]:
         """Return names for columns that DataFusion gave some.
 
-        These stay where they do not fit the items, or where two that differ would become one.
+        These stay where they do not fit the items, and for those columns that would get one name though theirs differ.
         """
         more = len(names) - len(self.items)
         if not self.items or more < -1 or (more and self.wide is None):
@@ -44,7 +44,17 @@ class OutputNames:
         if self.wide is not None and more:
             items[self.wide : self.wide + 1] = [Item(None)] * (more + 1)
         found = [item.named(name) for item, name in zip(items, names, strict=True)]
-        return found if len(set(found)) == len(set(names)) else list(names)
+        while equal := _made_equal(found, names):
+            found = [name if new in equal else new for new, name in zip(found, names, strict=True)]
+        return found
+
+
+def _made_equal(found: Sequence[str], names: Sequence[str]) -> set[str]:
+    """Return the new names of columns whose names differed."""
+    before = dict[str, set[str]]()
+    for new, name in zip(found, names, strict=True):
+        before.setdefault(new, set()).add(name)
+    return {new for new, others in before.items() if len(others) > 1}
 
 
 NO_NAMES = OutputNames()

@@ -66,6 +66,8 @@ class Statement:
     or_replace: bool = False
     exists_ok: bool = False
     summarized: bool = False
+    described: str | None = None
+    """The query that DESCRIBE is of."""
     key: str | None = None
     value: str | None = None
     analyze: bool = False

@@ -13,7 +13,7 @@ from flightllm.catalog.scoped import SHARED, ScopedCatalog, Scopes
 from flightllm.config import LimitsConfig
 from flightllm.errors import PermissionDeniedError
 
-WITHHELD = {"close", "register_file", "create_external"}
+WITHHELD = {"close", "register_file", "open_file", "register_opened", "create_external"}
 """Methods of the catalog that no statement of a user reaches; a new one is here, in `SHARED`, or written anew."""
 
 

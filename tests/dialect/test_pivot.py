@@ -58,6 +58,20 @@ _BY_FLAG = [(False, None, 2), (None, None, None), (True, 16, None)]
             [(False, None, 0), (True, None, 0)],
         ),
         ("FROM likes PIVOT (sum(weight) FOR thing IN ('tea')) SELECT max(tea)", ["max(tea)"], [(2,)]),
+        (
+            "WITH q AS (SELECT flag, name, id FROM people) PIVOT q ON name IN ('Ann', 'Bob') USING sum(id)",
+            ["flag", "Ann", "Bob"],
+            _BY_FLAG,
+        ),
+        ("(PIVOT people ON name IN ('Ann', 'Bob') USING sum(id) GROUP BY flag)", ["flag", "Ann", "Bob"], _BY_FLAG),
+        (
+            "PIVOT (SELECT flag, name, id FROM people) ON name IN ('Ann', 'Bob') USING sum(id) GROUP BY ALL",
+            ["flag", "Ann", "Bob"],
+            _BY_FLAG,
+        ),
+        ("PIVOT (SELECT true AS a, false AS b) ON a OR b IN (true, false) USING count(*)", ["true", "false"], [(1, 0)]),
+        ("WITH q AS (SELECT id FROM people WHERE id < 2) UNPIVOT q ON id", ["name", "value"], [("id", 1)]),
+        ("(UNPIVOT (SELECT 1 AS id) ON id)", ["name", "value"], [("id", 1)]),
         ("PIVOT likes ON person_id IN (1, 7) GROUP BY thing LIMIT 0", ["thing", "1", "7"], []),
         (
             "FROM (SELECT id, flag, score FROM people WHERE id > 5) UNPIVOT (v FOR n IN (id, score AS points))",
@@ -78,6 +92,22 @@ _BY_FLAG = [(False, None, 2), (None, None, None), (True, 16, None)]
             [("Ann", "id", 1), ("Bob", "id", 2)],
         ),
         (
+            "UNPIVOT (SELECT 1 AS name, 5 AS value, 7 AS include) ON name, value, include INTO NAME name VALUE value",
+            ["name", "value"],
+            [("include", 7), ("name", 1), ("value", 5)],
+        ),
+        ("UNPIVOT (SELECT 5 AS name, 6 AS value) ON name, value", ["name", "value"], [("name", 5), ("value", 6)]),
+        (
+            "UNPIVOT (SELECT 5 AS b, 6 AS nulls) ON b, nulls INTO VALUE name NAME value",
+            ["value", "name"],
+            [("b", 5), ("nulls", 6)],
+        ),
+        (
+            "UNPIVOT (SELECT 5 AS include, NULL AS b) INCLUDE NULLS ON include, b",
+            ["name", "value"],
+            [("b", None), ("include", 5)],
+        ),
+        (
             "SELECT * FROM (SELECT score FROM people WHERE id = 6) UNPIVOT INCLUDE NULLS (v FOR n IN (score))",
             ["n", "v"],
             [("score", None)],
@@ -86,6 +116,41 @@ _BY_FLAG = [(False, None, 2), (None, None, None), (True, 16, None)]
 )
 def test_rows(session: Session, sql: str, names: list[str], rows: list[tuple[object, ...]]) -> None:
     """Columns that are not named make the groups; a group without a value has NULL."""
+    assert _found(session, sql) == (names, rows)
+
+
+@pytest.mark.parametrize(
+    ("sql", "names", "rows"),
+    [
+        ("PIVOT sales ON kind IN ('x', 'y') USING max(date)", ["shop", "x", "y"], [("a", 3, 2)]),
+        ("FROM sales PIVOT (count(date) FOR kind IN ('x', 'y'))", ["shop", "x", "y"], [("a", 2, 1)]),
+        ("PIVOT sales ON date IN (1) USING count(kind) GROUP BY shop", ["shop", "1"], [("a", 1)]),
+        ("PIVOT (SELECT date FROM sales) ON date IN (1, 2) USING count(*)", ["1", "2"], [(1, 1)]),
+        (
+            "PIVOT sales ON kind IN ('x') USING string_agg(date::text, '+' ORDER BY date DESC)",
+            ["shop", "x"],
+            [("a", "3+1")],
+        ),
+        ("PIVOT (FROM sales) ON kind IN ('x') USING sum(date::double precision)", ["shop", "x"], [("a", 4.0)]),
+        (
+            "PIVOT (FROM sales) ON kind IN ('x') USING max(extract(year FROM DATE '2024-01-02') + date)",
+            ["shop", "x"],
+            [("a", 2027)],
+        ),
+        ("PIVOT sales AS s ON s.kind IN ('x') USING max(s.date) date", ["shop", "x_date"], [("a", 3)]),
+        ("PIVOT fields ON kind IN ('x') USING max(part.date)", ["text", "x"], [('{"a": 1}', 5)]),
+        ("""PIVOT fields ON kind IN ('x') USING max(text -> 'a')""", ["part", "x"], [({"date": 5}, "1")]),
+    ],
+)
+def test_columns_with_names_of_types(
+    session: Session, sql: str, names: list[str], rows: list[tuple[object, ...]]
+) -> None:
+    """A column that an aggregate or a list names makes no groups, and no other word of it is taken for a column."""
+    session.update(
+        "CREATE OR REPLACE TABLE sales AS"
+        " SELECT 'a' AS shop, kind, date FROM (VALUES ('x', 1), ('y', 2), ('x', 3)) AS s(kind, date)"
+    )
+    session.update("CREATE OR REPLACE TABLE fields AS SELECT 'x' AS kind, {'date': 5} AS part, '{\"a\": 1}' AS text")
     assert _found(session, sql) == (names, rows)
 
 
@@ -113,6 +178,8 @@ def test_names(session: Session, dialect: str, sql: str, names: list[str]) -> No
         ("PIVOT people ON name, flag USING sum(id)", "PIVOT at 1:1 takes one column"),
         ("PIVOT people ON name IN ('a') USING sum(id) + 1", "write an aggregate such as sum(a)"),
         ("PIVOT people ON name IN (?) USING sum(id)", "write $1, $2 in place of ?"),
+        ("PIVOT (PIVOT people ON name IN ('a')) ON a IN (1)", "PIVOT at 1:1 is of another PIVOT: write WITH p AS"),
+        ("UNPIVOT (PIVOT people ON name IN ('a')) ON a", "UNPIVOT at 1:1 is of another PIVOT"),
         ("PIVOT people", "write PIVOT t ON a IN ('x', 'y')"),
         ("SELECT * FROM people UNPIVOT ((a, b) FOR n IN ((id, score)))", "UNPIVOT at 1:22: it makes one column"),
         ("UNPIVOT people ON id + 1", "each of its columns is a name"),
@@ -124,6 +191,21 @@ def test_refused(session: Session, sql: str, said: str) -> None:
     with pytest.raises(FlightLLMError) as error:
         session.describe(sql)
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "UNPIVOT (SELECT 1 AS a, '007' AS b) ON a, b",
+        "SELECT * FROM (SELECT score, name FROM people) UNPIVOT (v FOR n IN (score, name))",
+    ],
+)
+def test_texts_and_numbers_are_not_mixed(session: Session, sql: str) -> None:
+    """A list of both would turn texts into numbers, so that the cast is asked for."""
+    with pytest.raises(FlightLLMError, match="its columns are texts and others: cast them"):
+        _found(session, sql)
+    cast = "SELECT '1' AS a, '007' AS b, NULL AS c"
+    assert _found(session, f"UNPIVOT ({cast}) ON a, b, c")[1] == [("a", "1"), ("b", "007")]
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The client of a store: its errors, its patience, and servers that go and come back."""
 
+import os
 import signal
 import socket
 import threading
@@ -164,6 +165,7 @@ def test_a_server_that_hangs(tmp_path: Path) -> None:
 
         await_true(begins)
         server.process.send_signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, server.process.pid, os.WSTOPPED)  # it can answer once more before it stops
         try:
             for _ in calls(store):
                 pass
