@@ -233,6 +233,6 @@ def connecting(uri: str) -> str:
 def own_model() -> str:
     """Return how to ask a real model about a file of one's own; a key or Ollama that is here is named, never used."""
     found = offers()
-    told = f"{found[0].why}; the demo did not use it." if found else "A real model reads a file of your own."
+    told = f"{found[0].why}. The demo did not use it." if found else "A real model reads a file of your own."
     commands = "  flightllm init\n  flightllm serve --config flightllm.toml FILE.csv"
     return f"{told} Choose a model, then serve your file:\n{commands}"
