@@ -1,16 +1,15 @@
 """A small Flight SQL client for the command line: queries, their progress, and cancelling."""
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
-from urllib.parse import urlsplit
 
 import pyarrow as pa
 from pyarrow import flight
 
+from flightllm.common.flight_address import checked_uri, plain
 from flightllm.errors import (
     CancelledError,
     EngineUnavailableError,
@@ -24,9 +23,6 @@ from flightllm.errors import (
 from flightllm.flight.messages import pack, sql_message
 from flightllm.sql.classify import classify
 
-_NOISE = re.compile(r"\.? ?(Detail: |gRPC client debug context: |Client context: ).*", re.DOTALL)
-"""What gRPC and Arrow add to a message."""
-_SCHEMES = ("grpc", "grpc+tcp", "grpc+tls")
 _NO_TLS = "it speaks no TLS that is trusted here: write grpc://HOST:PORT if it has none, or trust it by --tls-ca"
 _BROKEN = ("Socket closed", "Connection reset", "Broken pipe", "GOAWAY")
 """What gRPC says of a connection whose other end died."""
@@ -279,23 +275,6 @@ class Client:
                 )
         kind = next((ours for status, ours in _KINDS if isinstance(error, status)), FlightLLMError)
         return kind(plain(text))
-
-
-def plain(text: str) -> str:
-    """Return the message of a status without what gRPC and Arrow add to it."""
-    return _NOISE.sub("", text).strip()
-
-
-def checked_uri(uri: str) -> str:
-    """Return the address of a server as it is; raise `InvalidInputError` where it is none."""
-    try:
-        parts = urlsplit(uri)
-        good = parts.scheme in _SCHEMES and bool(parts.hostname) and bool(parts.port)
-    except ValueError:  # a port out of range, or a bracket left open
-        good = False
-    if not good:
-        raise InvalidInputError(f"{uri!r} is no address of a server: write grpc://HOST:PORT")
-    return uri
 
 
 def _counts_rows(sql: str) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from flightllm.config import REPLICA_KEYS, EngineConfig, read_engine_keys
+from flightllm.config import EngineConfig
+from flightllm.config.replicas import replica_config
 from flightllm.errors import ConfigError
 from flightllm.llm import check_engine, create_engine
 from flightllm.llm.options import read_options
@@ -17,11 +18,6 @@ from flightllm.router.engine import RoutedEngine
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-_SHARED = frozenset(one.name for one in fields(EngineConfig)) - {*REPLICA_KEYS, "options"}
-_MANY = frozenset({"cluster", "ray"})
-_FEW_RETRIES = 1
-"""Of HTTP requests, where another replica can be asked instead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,27 +67,6 @@ def replica_configs(config: EngineConfig) -> tuple[ClusterOptions, list[EngineCo
         found.append(replica_config(config, {**options.replica, **table}, "[[engine.replicas]]"))
     _check_endpoints(found)
     return options, found
-
-
-def replica_config(config: EngineConfig, table: Mapping[str, object], place: str) -> EngineConfig:
-    """Return the configuration of one engine: the keys and options of `table`, and what all share from `config`.
-
-    Raises:
-        ConfigError: naming the place of what is wrong.
-    """
-    for key in table:
-        if key in _SHARED:
-            raise ConfigError(f"{place} {key}: one value holds for all replicas; write it in [engine]")
-    given = read_engine_keys(table, f"{place} ")
-    kind = given.pop("kind", None)
-    if kind is None:
-        raise ConfigError(f'{place} kind: say which kind of engine it is, such as kind = "openai"')
-    if kind in _MANY:
-        raise ConfigError(f"{place} kind: {kind!r} is no single engine")
-    options = {key: value for key, value in table.items() if key not in REPLICA_KEYS}
-    if kind == "openai":
-        options.setdefault("max_retries", _FEW_RETRIES)
-    return replace(config.of_kind(kind, options), **given)
 
 
 def check_replica(config: EngineConfig, place: str) -> None:

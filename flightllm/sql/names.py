@@ -1,50 +1,10 @@
-"""Names of tables as SQL writes them: unquoted parts fold to lower case, quoted ones stay exact."""
+"""Read names of tables as SQL writes them: unquoted parts fold to lower case, quoted ones stay exact."""
 
-import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from flightllm.common.names import TableName, quoted, table_name
 from flightllm.errors import SqlError
 from flightllm.sql.tokens import Kind, Token, tokenize
-
-CATALOG = "flightllm"
-DEFAULT_SCHEMA = "public"
-SYSTEM_SCHEMA = "system"
-RESERVED = (SYSTEM_SCHEMA, "information_schema")
-"""Schemas of the server's own tables."""
-TEMPORARY_PREFIX = "pg_temp_"
-"""Begins the names of the schemas that have sessions' temporary tables, one for each session."""
-STORED_SUFFIX = f" (as stored {secrets.token_hex(8)})"
-"""Ends the hidden name of a table's rows as they are stored, under a view of them; nobody's to say, know or guess."""
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class TableName:
-    """A table's exact schema and name in the one catalog."""
-
-    schema: str
-    name: str
-
-    @property
-    def display(self) -> str:
-        """Return the shortest readable name, for messages."""
-        plain = self.schema == DEFAULT_SCHEMA or is_temporary(self.schema)
-        return self.name if plain else f"{self.schema}.{self.name}"
-
-    @property
-    def sql(self) -> str:
-        """Return the full name, quoted for SQL."""
-        return f"{quoted(CATALOG)}.{quoted(self.schema)}.{quoted(self.name)}"
-
-
-def is_temporary(schema: str) -> bool:
-    """Tell whether a schema has the temporary tables of a session."""
-    return schema.startswith(TEMPORARY_PREFIX)
-
-
-def quoted(name: str) -> str:
-    """Return `name` as a quoted SQL identifier."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def identifier(token: Token) -> str | None:
@@ -90,25 +50,6 @@ def read_name(tokens: Sequence[Token], start: int) -> tuple[TableName, int]:
     """
     parts, after = read_parts(tokens, start)
     return table_name(parts), after
-
-
-def table_name(parts: Sequence[str]) -> TableName:
-    """Return the table meant by one to three exact name parts.
-
-    Raises:
-        SqlError: there is no part, too many, or the first of three is another catalog.
-    """
-    match parts:
-        case [name]:
-            return TableName(DEFAULT_SCHEMA, name)
-        case [schema, name]:
-            return TableName(schema, name)
-        case [catalog, schema, name] if catalog == CATALOG:
-            return TableName(schema, name)
-        case []:
-            raise SqlError("a table name was expected")
-        case _:
-            raise SqlError(f"there is no catalog {parts[0]!r}: write {CATALOG}.SCHEMA.TABLE, SCHEMA.TABLE or TABLE")
 
 
 def parse_name(text: str) -> TableName:
