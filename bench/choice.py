@@ -22,7 +22,7 @@ from bench.common import cpu_seconds, machine
 from bench.engines import engine_config, forget_prefixes, keeps_prefixes
 from bench.models import SHAPES
 from bench.setting import announce, open_database
-from flightllm.database import Database
+from flightllm.session.database import Database
 
 ORDERINGS: Final = ("none", "fixed", "auto")
 _SQL: Final = "SELECT count(*) FROM t WHERE ai_filter('Is this worth a second look?', t.*)"

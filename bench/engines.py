@@ -4,9 +4,9 @@ from typing import Final
 
 from bench.models import CONTEXT_TOKENS, Shape, model
 from flightllm.config import EngineConfig
-from flightllm.llm.base import Engine
 from flightllm.llm.supervised import SupervisedEngine
-from flightllm.llm.vllm import VllmEngine
+from flightllm.llm.vllm.engine import VllmEngine
+from flightllm.model.engine import Engine
 
 CACHE_BLOCKS: Final = 320
 """Blocks of 32 tokens, 10,240 in all: in 2,000 rows, the texts that prompts share have 36,000 and more."""

@@ -25,9 +25,9 @@ from bench.setting import announce
 from flightllm.config import EngineConfig
 from flightllm.kvcache.eviction.hint import ReuseHint
 from flightllm.llm import create_engine
-from flightllm.llm.base import Choice, Parameters, Request, Reuse
-from flightllm.llm.vllm import prepare_environment
-from flightllm.llm.vllm_kv import eviction_config
+from flightllm.llm.vllm.engine import prepare_environment
+from flightllm.llm.vllm.kv import eviction_config
+from flightllm.model.engine import Choice, Parameters, Request, Reuse
 
 TINY: Final = Shape("bench-1x64", layers=1, hidden=64, intermediate=128, heads=2, kv_heads=1)
 BLOCK_TOKENS: Final = 32

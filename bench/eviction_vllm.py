@@ -30,7 +30,7 @@ from bench.samples import sample, write
 from bench.setting import announce, open_database
 from bench.suite import suites
 from flightllm.config import EngineConfig
-from flightllm.database import Database
+from flightllm.session.database import Database
 
 BLOCK_TOKENS: Final = 32
 IN_FLIGHT: Final = 64

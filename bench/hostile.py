@@ -33,8 +33,8 @@ from datafusion import SessionContext
 from datafusion.substrait import Producer
 
 from bench.common import machine
-from flightllm.access.grants import Grant
 from flightllm.access.store import AccessStore, User
+from flightllm.sql.grants import Grant
 from tests.hostile import HOSTILE, READER, TABLES, Hostile
 
 _SCRIPT = """

@@ -20,22 +20,22 @@ import torch
 
 from bench.common import Options, markdown, parse_options, report
 from bench.kv_quality import long_chats
+from flightllm.common.package_data import demo_model
 from flightllm.kvcache.chunks import CHUNK_TOKENS
 from flightllm.kvcache.codec.base import Codec, decode
 from flightllm.kvcache.codec.cachegen import CacheGenCodec
 from flightllm.kvcache.codec.int8 import Int8Codec
 from flightllm.kvcache.codec.levels import DEFAULT_LEVEL, Bins
+from flightllm.kvcache.codec.profile import Profile
 from flightllm.kvcache.codec.quantise import dequantise, quantise
 from flightllm.kvcache.codec.raw import RawCodec
 from flightllm.kvcache.profile.learn import learn
-from flightllm.kvcache.profile.model import Profile
 from flightllm.kvcache.profile.place import profile_path
 from flightllm.kvcache.profile.report import LevelReport, SymbolCounts
 from flightllm.kvcache.profile.report import report as report_sizes
 from flightllm.kvcache.profile.texts import contexts, sample_texts
-from flightllm.llm.local_model import PrefixModel
-from flightllm.llm.prompts import PromptEncoder
-from flightllm.resources import demo_model
+from flightllm.llm.local.model import PrefixModel
+from flightllm.model.tokenizer import PromptEncoder
 
 _SHAPES = {"demo: 6 layers, 2 heads of 64": (6, 2, 64), "8 layers, 8 heads of 128": (8, 8, 128)}
 _EVEN = Bins((1.0, 1.0, 1.0))

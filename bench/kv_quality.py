@@ -28,21 +28,21 @@ from rich.progress import track
 
 from bench.common import machine, markdown
 from bench.plot import Curve, plot_curves
-from flightllm.demo.evaluate import SEED
-from flightllm.demo.examples import held_out_writer
-from flightllm.demo.tasks.base import Example
-from flightllm.demo.tasks.needles import ask_needle
+from flightllm.common.package_data import demo_model
 from flightllm.kvcache.codec import CODECS, DEFAULT_CODEC, open_codec
 from flightllm.kvcache.codec.base import Codec, decode, shape_of
 from flightllm.kvcache.codec.cachegen import CacheGenCodec
 from flightllm.kvcache.codec.levels import BINS, Bins
+from flightllm.kvcache.codec.profile import Profile
 from flightllm.kvcache.profile.learn import learn
-from flightllm.kvcache.profile.model import Profile
 from flightllm.kvcache.profile.place import profile_path
 from flightllm.kvcache.profile.texts import contexts, sample_texts
-from flightllm.llm.local_model import PrefixModel
-from flightllm.llm.prompts import PromptEncoder
-from flightllm.resources import demo_model
+from flightllm.llm.local.model import PrefixModel
+from flightllm.model.tokenizer import PromptEncoder
+from training.evaluate import SEED
+from training.examples import held_out_writer
+from training.tasks.base import Example
+from training.tasks.needles import ask_needle
 
 CONTEXT = 1_500
 _LONGEST = 1_950

@@ -33,10 +33,10 @@ from flightllm.kvcache.options import KvOptions
 from flightllm.kvcache.profile.learn import learn
 from flightllm.kvcache.stream.base import TEXT, Ladder, Policy
 from flightllm.kvcache.stream.fixed import Fixed
-from flightllm.llm.base import Parameters, Request
-from flightllm.llm.local_kv import KeptStarts
-from flightllm.llm.local_model import PrefixModel
-from flightllm.llm.prompts import PromptEncoder
+from flightllm.llm.local.kv import KeptStarts
+from flightllm.llm.local.model import PrefixModel
+from flightllm.model.engine import Parameters, Request
+from flightllm.model.tokenizer import PromptEncoder
 from tests.kv_servers import KvProcess
 
 _LADDER: Final = Ladder(("int8", DEFAULT_CODEC), DEFAULT_CODEC)

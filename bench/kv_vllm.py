@@ -22,20 +22,20 @@ from typing import Any, Final
 
 from bench.common import markdown, parse_options, report
 from bench.models import CPU, model
+from flightllm.common.package_data import demo_model
 from flightllm.config import EngineConfig
-from flightllm.demo.evaluate import SEED
-from flightllm.demo.examples import held_out_writer
-from flightllm.demo.tasks.base import Example
-from flightllm.demo.tasks.needles import ask_needles
 from flightllm.kvcache.codec import DEFAULT_CODEC
 from flightllm.kvcache.profile.place import profile_path
 from flightllm.kvcache.store.client import FlightStore
 from flightllm.llm import create_engine
-from flightllm.llm.base import Completion, Parameters, Request
-from flightllm.llm.prompts import PromptEncoder
+from flightllm.model.engine import Completion, Parameters, Request
+from flightllm.model.tokenizer import PromptEncoder
 from flightllm.operators.neighbours import shared_start
-from flightllm.resources import demo_model
 from tests.kv_servers import KvProcess
+from training.evaluate import SEED
+from training.examples import held_out_writer
+from training.tasks.base import Example
+from training.tasks.needles import ask_needles
 
 _WORDS: Final = 1_000
 _ASKED: Final = 4
@@ -223,7 +223,7 @@ def _demo(asked: Sequence[Text], folder: Path) -> Bench:
 def _random(asked: Sequence[Text], folder: Path) -> Bench:
     """Return the same for the model with random weights, which gets a profile from other texts."""
     from flightllm.kvcache.profile.learn import learn  # vLLM's processes import this module, and break on numba
-    from flightllm.llm.local_model import PrefixModel
+    from flightllm.llm.local.model import PrefixModel
 
     weights, profile = model(CPU), folder / "profile.npz"
     encoder, computing = PromptEncoder(weights), PrefixModel(weights, "cpu", "auto")

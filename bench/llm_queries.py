@@ -28,7 +28,7 @@ from bench.samples import sample, write
 from bench.setting import announce, open_database
 from bench.suite import suites
 from flightllm.config import EngineConfig
-from flightllm.database import Database
+from flightllm.session.database import Database
 
 _BASE: Final = {"cache": "off", "ordering": "none", "layout": "instruction", "dedup": "off", "rules": "off"}
 _WARM_UP: Final = (

@@ -13,8 +13,8 @@ from typing import Any, Final
 
 from platformdirs import user_cache_path
 
+from flightllm.common.package_data import demo_model
 from flightllm.errors import MissingExtraError
-from flightllm.resources import demo_model
 
 
 @dataclass(frozen=True, slots=True)

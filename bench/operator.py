@@ -23,8 +23,8 @@ import pyarrow as pa
 from bench.common import Options, parse_options, report
 from bench.setting import announce
 from flightllm.config import CacheConfig, Config, EngineConfig, LogConfig
-from flightllm.database import Database
 from flightllm.log import configure_logging
+from flightllm.session.database import Database
 
 ROWS: Final = 200_000
 QUICK_ROWS: Final = 20_000

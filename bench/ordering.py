@@ -31,8 +31,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.common import Options, report
-from flightllm.order.base import CacheShape, Method, Ordering, order
-from flightllm.order.encode import encode
+from flightllm.prompt_order.base import CacheShape, Method, Ordering
+from flightllm.prompt_order.encode import encode
+from flightllm.prompt_order.ordering import order
 
 CHARACTERS: Final = 4
 """Characters taken for a token."""

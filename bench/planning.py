@@ -22,12 +22,14 @@ from datafusion.substrait import Producer
 
 from bench.common import median_seconds, parse_options, report, timed
 from bench.setting import announce, open_database, topics
-from flightllm import frames, query, session
 from flightllm.config import EngineConfig
+from flightllm.execution import bind as frames
+from flightllm.execution import query
 from flightllm.plan import planner
 from flightllm.plan.stages import Cutter
 from flightllm.plan.substrait import Reader
-from flightllm.session import Session
+from flightllm.session import session
+from flightllm.session.session import Session
 
 _SIX_WAY: Final = """
 SELECT m.movie_info, r.review_content, ai_gen('Compare.', film => m.movie_info, other => o.movie_info) AS both

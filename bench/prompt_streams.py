@@ -22,8 +22,8 @@ from bench.recording import CONFIG, Asked, asked_by
 from bench.samples import PAPER_ROWS, sample, write
 from bench.setting import open_database
 from bench.suite import suites
-from flightllm.database import Database
-from flightllm.llm.base import PrefixCache
+from flightllm.model.engine import PrefixCache
+from flightllm.session.database import Database
 
 HORIZON: Final = 4_096
 """Prompts that the operator hands out before it has answers."""

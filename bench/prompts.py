@@ -33,15 +33,15 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from bench.common import data_table, machine
-from flightllm.ai import AICall
 from flightllm.config import EngineConfig
 from flightllm.functions import FunctionRegistry
 from flightllm.functions.bind import AnyNames, Argument, Constant, Expression, bind_call
+from flightllm.functions.call import AICall
 from flightllm.llm import Engine, create_engine
-from flightllm.llm.base import Request
-from flightllm.llm.formats import FORMATS, INSTRUCT, PLAIN, PromptFormat
-from flightllm.llm.local_plan import shared_length
 from flightllm.llm.predict import tokenizing
+from flightllm.model.engine import Request
+from flightllm.model.prompt_formats import FORMATS, INSTRUCT, PLAIN, PromptFormat
+from flightllm.model.tokenizer import shared_length
 
 COMPARED: Final = ("filter", "statement", "classify", "score")
 """The functions for which every format is measured."""

@@ -28,7 +28,7 @@ from bench.models import SHAPES
 from bench.samples import write
 from bench.setting import announce, open_database
 from flightllm.config import EngineConfig
-from flightllm.database import Database
+from flightllm.session.database import Database
 
 _GREEDY: Final = {**STEPS[1].settings, "ordering": "greedy", "layout": "auto"}
 STEPS_OF_RAG: Final = (

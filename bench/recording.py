@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+from flightllm.common.package_data import demo_model
 from flightllm.config import EngineConfig
-from flightllm.database import Database
-from flightllm.engines import Engines
-from flightllm.llm.base import Choice, Completion, PrefixCache, Request
-from flightllm.llm.fake import FakeEngine, FakeOptions
-from flightllm.llm.prompts import PromptEncoder
+from flightllm.llm.fake.engine import FakeEngine, FakeOptions
 from flightllm.llm.pull import More, pull
-from flightllm.resources import demo_model
+from flightllm.llm.registry import Engines
+from flightllm.model.engine import Choice, Completion, PrefixCache, Request
+from flightllm.model.tokenizer import PromptEncoder
 from flightllm.router.tree import pack
+from flightllm.session.database import Database
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 
 from bench.common import data_table, machine
 from flightllm.config import Config, EngineConfig, LogConfig
-from flightllm.database import Database
 from flightllm.log import configure_logging
+from flightllm.session.database import Database
 
 TABLES: Final = ("movies", "movie_reviews", "products", "product_reviews")
 

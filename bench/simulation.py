@@ -16,9 +16,9 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from flightllm.llm.base import PrefixCache
-from flightllm.llm.cost import Costs, Rates, Work
 from flightllm.llm.prefix import STEP_TOKENS, PrefixSimulator, Run, chained
+from flightllm.model.cost import Costs, Rates, Work
+from flightllm.model.engine import PrefixCache
 from flightllm.router.base import Prompt, Router
 from flightllm.router.fleet import WINDOW_SECONDS, Fleet
 from flightllm.router.local_queue import LocalQueue

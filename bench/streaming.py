@@ -28,8 +28,8 @@ from pyarrow import flight
 
 from bench.common import parse_options, report, timed
 from bench.setting import announce
-from flightllm.catalog.contexts import plain_config
 from flightllm.client import Client
+from flightllm.datafusion.contexts import plain_config
 from flightllm.demo.process import running_server, stop
 
 SIZE: Final = 10**9

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from bench.common import machine, median_seconds, timed
 from bench.setting import announce, open_database
 from flightllm.config import EngineConfig
-from flightllm.database import Database
+from flightllm.session.database import Database
 from flightllm.vector.kinds.ivf import TRAINED_PER_LIST
 from flightllm.vector.store import VectorIndexes
 

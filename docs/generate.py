@@ -18,12 +18,12 @@ import click
 from flightllm import config, errors
 from flightllm.cli import main as command_line
 from flightllm.config import Config, EngineConfig
-from flightllm.database import Database
+from flightllm.config.session_settings import Settings
 from flightllm.flight.errors import to_status
 from flightllm.flight.sqlstates import sqlstate
 from flightllm.functions.base import COMMON_OPTIONS, AIFunction, Option
 from flightllm.functions.registry import FunctionRegistry
-from flightllm.settings import Settings
+from flightllm.session.database import Database
 
 REFERENCE: Final = Path(__file__).parent / "reference"
 _KEYS: Final = Path(__file__).parent / "keys.toml"
@@ -45,12 +45,12 @@ _SECTIONS: Final = {
     "tracing": config.TracingConfig,
 }
 OPTIONS: Final = {
-    "engine local": "flightllm.llm.local:LocalOptions",
-    "engine vllm": "flightllm.llm.vllm:VllmOptions",
-    "engine openai": "flightllm.llm.openai_options:OpenAIOptions",
-    "engine cluster": "flightllm.llm.cluster:ClusterOptions",
-    "engine ray": "flightllm.llm.ray:RayOptions",
-    "engine fake": "flightllm.llm.fake:FakeOptions",
+    "engine local": "flightllm.llm.local.engine:LocalOptions",
+    "engine vllm": "flightllm.llm.vllm.engine:VllmOptions",
+    "engine openai": "flightllm.llm.openai.options:OpenAIOptions",
+    "engine cluster": "flightllm.router.cluster:ClusterOptions",
+    "engine ray": "flightllm.router.ray.engine:RayOptions",
+    "engine fake": "flightllm.llm.fake.engine:FakeOptions",
     "kv options": "flightllm.kvcache.options:KvOptions",
     "embedding local": "flightllm.llm.embed.local:LocalOptions",
     "embedding vllm": "flightllm.llm.embed.vllm:VllmEmbeddingOptions",

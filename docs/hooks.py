@@ -9,7 +9,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 _ROOT: Final = Path(__file__).parents[1]
-_PAGES: Final = {"benchmarks/figures.md": "bench/README.md", "explanation/demo-model.md": "flightllm/demo/README.md"}
+_PAGES: Final = {"benchmarks/figures.md": "bench/README.md", "explanation/demo-model.md": "training/README.md"}
 _LINK: Final = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|#)([^)]+)\)")
 
 

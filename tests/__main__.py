@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 ROOT = Path(__file__).resolve().parent.parent
 LINT = (("ruff", "check", "."), ("ruff", "format", "--check", "."))
-FAST = ("config", "dialect", "functions", "operators", "order", "plan", "rewrite", "sql", "udfs")
+FAST = ("common", "config", "dialect", "functions", "operators", "optimizer", "plan", "prompt_order", "sql", "udfs")
 """Folders of tests that need no server and no model."""
 WORKERS = ("-n", "2")
 """Tests wait for processes and files much of the time, so two run side by side even on one core."""

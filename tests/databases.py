@@ -9,14 +9,14 @@ import pyarrow as pa
 
 import flightllm.demo
 from flightllm.config import CacheConfig, Config, EngineConfig, LimitsConfig, RecoveryConfig
-from flightllm.database import Database
-from flightllm.frames import extract, frame_of, scalar_context
+from flightllm.execution.bind import extract, frame_of, scalar_context
+from flightllm.observe.query_record import QueryRecord
+from flightllm.optimizer import rewrite
+from flightllm.optimizer.rules import Rule
 from flightllm.plan.nodes import AiMap, Node, Scan, children
 from flightllm.plan.planner import Planned, plan_query, register_stubs
-from flightllm.records import QueryRecord
-from flightllm.rewrite import rewrite
-from flightllm.rewrite.rules import Rule
-from flightllm.session import Session
+from flightllm.session.database import Database
+from flightllm.session.session import Session
 
 SAMPLES = {
     path.stem: path for path in sorted((Path(flightllm.demo.__file__).parent / "data").glob("*.parquet"))

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from flightllm.database import Database
-from flightllm.engines import Engines
-from flightllm.llm.base import Completion, Request
-from flightllm.llm.fake import FakeEngine, FakeOptions
+from flightllm.llm.fake.engine import FakeEngine, FakeOptions
+from flightllm.llm.registry import Engines
+from flightllm.model.engine import Completion, Request
+from flightllm.session.database import Database
 
 
 @dataclass

@@ -24,12 +24,12 @@ import numpy as np
 import pyarrow as pa
 import structlog
 
-from flightllm.access.grants import Grant, Policy
 from flightllm.access.store import AccessStore, User
 from flightllm.catalog import Catalog
 from flightllm.config import LimitsConfig
 from flightllm.errors import FlightLLMError
 from flightllm.operators.cache import AnswerCache
+from flightllm.sql.grants import Grant, Policy
 from flightllm.vector.build import Part
 from flightllm.vector.index import VectorIndex
 from flightllm.vector.manifest import Manifest

@@ -5,8 +5,8 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
-from flightllm.database import Database
-from flightllm.session import Session
+from flightllm.session.database import Database
+from flightllm.session.session import Session
 
 FRUIT = """CREATE TABLE fruit AS SELECT * FROM (VALUES
     (1, 'a red apple'), (2, 'a green pear'), (3, NULL), (4, 'a red apple'), (5, 'the stock market'), (6, 'apple pie')

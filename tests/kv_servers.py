@@ -8,8 +8,8 @@ from pathlib import Path
 
 from flightllm.access.control import open_access
 from flightllm.config import Config, KvStoreConfig, ServerConfig
-from flightllm.kvcache.store.server import KvServer
-from flightllm.kvcache.store.serving import open_server
+from flightllm.server.kv_serve import open_server
+from flightllm.server.kv_server import KvServer
 from tests.servers import KilledProcess
 
 MIB = 1 << 20

@@ -5,10 +5,10 @@ from typing import Any
 
 import torch
 
+from flightllm.common.package_data import demo_model
+from flightllm.kvcache.codec.profile import Profile
 from flightllm.kvcache.profile.learn import learn
-from flightllm.kvcache.profile.model import Profile
-from flightllm.llm.prompts import PromptEncoder
-from flightllm.resources import demo_model
+from flightllm.model.tokenizer import PromptEncoder
 
 
 def smooth_cache(
@@ -64,7 +64,7 @@ def demo_chunks(count: int = 3, tokens: int = 1_600) -> list[torch.Tensor]:
     """Return chunks of the demo model, of prompts it was not trained on."""
     from transformers import AutoModelForCausalLM
 
-    from flightllm.demo.evaluate import needles
+    from training.evaluate import needles
 
     loader: Any = AutoModelForCausalLM
     model, encoder = loader.from_pretrained(demo_model()).eval(), PromptEncoder(demo_model())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.llm.ray_connection import RayConnection
+from flightllm.router.ray.connection import RayConnection
 from tests.servers import await_true
 
 WAIT_SECONDS = 120

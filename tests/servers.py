@@ -15,11 +15,11 @@ import adbc_driver_flightsql.dbapi as flight_sql
 import pytest
 
 from flightllm.client import Client
+from flightllm.common.limits import Deadline
 from flightllm.config import Config, EngineConfig, LimitsConfig, RecoveryConfig, ServerConfig
-from flightllm.database import Database
 from flightllm.errors import EngineUnavailableError
 from flightllm.flight.server import FlightSqlServer
-from flightllm.limits import Deadline
+from flightllm.session.database import Database
 
 SCRIPT = """
 import asyncio, json, sys

@@ -4,7 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
-from flightllm.resources import demo_model
+from flightllm.common.package_data import demo_model
 
 SWITCHING = (
     "{{ '<|begin|>' }}{% for message in messages %}{{ '<|' + message['role'] + '|>\n' + message['content'] + '<|end|>"

@@ -1,1 +1,4 @@
-"""Who asks, and what they may see and do."""
+"""Who asks, and what they may see and do.
+
+Imports: common, config, errors, sql.
+"""

@@ -4,14 +4,14 @@ import threading
 from collections.abc import Sequence
 
 from flightllm.access.claims import JwtClaims
-from flightllm.access.grants import PRIVILEGES, Grant, Policy
 from flightllm.access.ledger import Ledger
 from flightllm.access.login import Login
-from flightllm.access.principal import LOCAL, ROLES, Principal
 from flightllm.access.rights import READING, Rights
 from flightllm.access.store import AccessStore, Snapshot
+from flightllm.common.principal import LOCAL, ROLES, Principal
 from flightllm.config import Config
 from flightllm.errors import InvalidInputError, NotFoundError
+from flightllm.sql.grants import PRIVILEGES, Grant, Policy
 from flightllm.sql.statement import Statement
 
 

@@ -14,8 +14,8 @@ from typing import Any, Protocol
 import structlog
 
 from flightllm.access.passwords import TOKEN_PREFIX, hash_token, is_password
-from flightllm.access.principal import LOCAL, ROLES, Principal, Role
 from flightllm.access.store import AccessStore, Snapshot, User
+from flightllm.common.principal import LOCAL, ROLES, Principal, Role
 from flightllm.config.auth import AuthConfig
 from flightllm.errors import ConfigError, UnauthenticatedError
 

@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from flightllm.access.grants import PRIVILEGES, ObjectKind, Policy, Privilege
-from flightllm.access.principal import ROLES, Principal
 from flightllm.access.store import Snapshot
+from flightllm.common.names import TableName
+from flightllm.common.principal import ROLES, Principal
 from flightllm.errors import PermissionDeniedError
-from flightllm.sql.names import TableName
+from flightllm.sql.grants import PRIVILEGES, ObjectKind, Policy, Privilege
 
 READING: tuple[Privilege, ...] = ("SELECT", "USAGE")
 

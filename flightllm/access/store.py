@@ -11,11 +11,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import MappingProxyType
 
-from flightllm.access.grants import Grant, ObjectKind, Policy
 from flightllm.access.passwords import hash_password, hash_token, new_token
-from flightllm.access.principal import LOCAL, ROLES, Principal, Role
+from flightllm.common.atomic_files import make_private
+from flightllm.common.principal import LOCAL, ROLES, Principal, Role
 from flightllm.errors import ConfigError, InvalidInputError, NotFoundError
-from flightllm.files import make_private
+from flightllm.sql.grants import Grant, ObjectKind, Policy
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS users (

@@ -1,9 +1,12 @@
-"""The tables of one server: files, uploads, views and system tables in one shared catalog."""
+"""The tables of one server: files, uploads, views and system tables in one shared catalog.
+
+Imports: access, common, config, convert, datafusion, errors, plan, sql, storage.
+"""
 
 from flightllm.catalog.catalog import Catalog
-from flightllm.catalog.contexts import QUERY_ONLY, ROWS_ONLY
 from flightllm.catalog.entries import SystemTables, TableInfo
-from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.uploads import IngestMode
+from flightllm.datafusion.contexts import QUERY_ONLY, ROWS_ONLY
+from flightllm.datafusion.errors import mapped_error
 
 __all__ = ["QUERY_ONLY", "ROWS_ONLY", "Catalog", "IngestMode", "SystemTables", "TableInfo", "mapped_error"]

@@ -13,7 +13,6 @@ import structlog
 from datafusion import DataFrame, SessionContext, col
 from datafusion.catalog import Table
 
-from flightllm.access.principal import LOCAL
 from flightllm.catalog import external, files, statements, uploads, views
 from flightllm.catalog.converted import converted_table, is_converted, kept_if_taken, sheet_of
 from flightllm.catalog.entries import Entry, SystemTables, TableInfo, system_rows
@@ -22,10 +21,12 @@ from flightllm.catalog.reading import check_query
 from flightllm.catalog.rewriting import Collect
 from flightllm.catalog.store import TableStore
 from flightllm.catalog.uploads import IngestMode
+from flightllm.common.names import DEFAULT_SCHEMA, RESERVED, STORED_SUFFIX, TableName, quoted
+from flightllm.common.principal import LOCAL
 from flightllm.config import LimitsConfig, StorageConfig
 from flightllm.convert.options import NOTHING_SAID
 from flightllm.errors import ConfigError, InvalidInputError, SqlError
-from flightllm.sql.names import DEFAULT_SCHEMA, RESERVED, STORED_SUFFIX, TableName, parse_name, quoted
+from flightllm.sql.names import parse_name
 from flightllm.sql.statement import Statement
 from flightllm.storage.folder import TablesFolder
 from flightllm.storage.places import Places

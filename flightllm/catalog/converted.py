@@ -7,13 +7,13 @@ from typing import Generic, TypeVar
 
 import pyarrow.parquet as pq
 
-from flightllm.catalog.contexts import scratch_context
 from flightllm.catalog.entries import Source
 from flightllm.catalog.files import ConvertedTable, FileTable, data_files, files_revision
 from flightllm.convert.compressed import ending
 from flightllm.convert.csv_files import convert_csv
 from flightllm.convert.excel import ENDINGS, convert_sheet
 from flightllm.convert.options import CsvOptions
+from flightllm.datafusion.contexts import scratch_context
 from flightllm.errors import InvalidInputError
 from flightllm.storage.folder import TablesFolder
 

@@ -11,12 +11,12 @@ from datafusion import SessionContext
 from datafusion.catalog import Table
 from pyarrow import dataset
 
-from flightllm.access.principal import LOCAL
 from flightllm.catalog.view_plan import ViewPlan
+from flightllm.common.names import STORED_SUFFIX, TableName
+from flightllm.common.principal import LOCAL
 from flightllm.convert.options import NOTHING_SAID, CsvOptions
 from flightllm.errors import FlightLLMError, InternalError, InvalidInputError, NotFoundError, PermissionDeniedError
 from flightllm.sql.keys import NO_KEYS, Keys
-from flightllm.sql.names import STORED_SUFFIX, TableName
 from flightllm.storage.folder import link_name
 from flightllm.storage.rows import StoredFile
 

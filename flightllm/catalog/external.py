@@ -8,10 +8,10 @@ from flightllm.catalog.entries import Entry
 from flightllm.catalog.files import FORMATS, FileTable, file_suffix, open_address, opened_file
 from flightllm.catalog.statements import check_create, target_of
 from flightllm.catalog.store import TableStore
+from flightllm.common.names import TableName
 from flightllm.convert.options import CsvOptions
 from flightllm.errors import InvalidInputError
 from flightllm.sql.external_tables import OPTION
-from flightllm.sql.names import TableName
 from flightllm.sql.statement import Statement
 
 

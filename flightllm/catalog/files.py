@@ -13,13 +13,13 @@ from datafusion import SessionContext
 from datafusion.catalog import Table
 from datafusion.options import CsvReadOptions
 
-from flightllm.catalog.contexts import scratch_context
 from flightllm.catalog.entries import Source
-from flightllm.catalog.errors import is_panic, plain_text
 from flightllm.catalog.memory import plain_schema
 from flightllm.convert.compressed import COMPRESSIONS, ending
 from flightllm.convert.excel import ENDINGS as SHEETS
 from flightllm.convert.options import CsvOptions
+from flightllm.datafusion.contexts import scratch_context
+from flightllm.datafusion.errors import is_panic, plain_text
 from flightllm.errors import ConfigError, InvalidInputError, UnsupportedError
 from flightllm.storage.objects import ObjectStores
 

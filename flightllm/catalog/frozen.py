@@ -6,7 +6,7 @@ from datafusion import SessionContext
 
 from flightllm.catalog.catalog import Catalog
 from flightllm.catalog.entries import Entry
-from flightllm.sql.names import TableName
+from flightllm.common.names import TableName
 
 
 class FrozenCatalog(Catalog):

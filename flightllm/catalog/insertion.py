@@ -6,11 +6,11 @@ import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 from datafusion.catalog import Catalog, Schema, Table
 
-from flightllm.catalog.contexts import ROWS_ONLY, scratch_context
 from flightllm.catalog.entries import Entry
-from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.memory import memory_table
-from flightllm.sql.names import quoted
+from flightllm.common.names import quoted
+from flightllm.datafusion.contexts import ROWS_ONLY, scratch_context
+from flightllm.datafusion.errors import mapped_error
 from flightllm.storage.rows import gathered
 
 _PLACE = "inserted"

@@ -8,8 +8,8 @@ import pyarrow as pa
 
 from flightllm.catalog.entries import Entry, StoredRows, check_files
 from flightllm.catalog.store import TableStore
+from flightllm.common.names import TableName
 from flightllm.errors import InvalidInputError
-from flightllm.sql.names import TableName
 from flightllm.storage.compaction import files_to_merge
 from flightllm.storage.rows import StoredFile, read_rows, write_rows
 

@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 
 from flightllm.catalog.entries import Entry, StoredRows
+from flightllm.common.names import TableName
 from flightllm.convert.options import NOTHING_SAID, CsvOptions
 from flightllm.errors import InvalidInputError
 from flightllm.sql.keys import NO_KEYS, Keys
-from flightllm.sql.names import TableName
 from flightllm.storage.rows import StoredFile
 
 VERSION = 1

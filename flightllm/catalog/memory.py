@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 from datafusion.catalog import Table
 
-from flightllm.catalog.contexts import scratch_context
+from flightllm.common.arrow_types import plain_bytes, with_plain_types
+from flightllm.common.limits import over_limit
+from flightllm.datafusion.contexts import scratch_context
 from flightllm.errors import InvalidInputError, SqlError
-from flightllm.limits import over_limit
-from flightllm.plain_types import plain_bytes, with_plain_types
 
 
 def memory_table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> Table:

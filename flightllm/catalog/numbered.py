@@ -8,7 +8,7 @@ from datafusion.catalog import Table
 
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.memory import memory_table
-from flightllm.sql.names import quoted
+from flightllm.common.names import quoted
 
 ROW = " row"
 """The column of numbers: from 0, in the order of the rows."""

@@ -7,10 +7,10 @@ import pyarrow as pa
 import structlog
 from datafusion.catalog import Table
 
-from flightllm.catalog.contexts import scratch_context
 from flightllm.catalog.entries import Entry, Source
 from flightllm.catalog.files import FORMATS, known_table
 from flightllm.catalog.memory import memory_table
+from flightllm.datafusion.contexts import scratch_context
 from flightllm.errors import PermissionDeniedError
 from flightllm.storage.folder import TablesFolder
 from flightllm.storage.places import Places

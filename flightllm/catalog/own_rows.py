@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from flightllm.access.rights import Rights
 from flightllm.catalog.entries import SystemTables
-from flightllm.sql.names import TableName
+from flightllm.common.names import TableName
 
 Row = Mapping[str, Any]
 _OF_TABLES = ("table_constraints", "key_column_usage", "referential_constraints", "constraint_column_usage")

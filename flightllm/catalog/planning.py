@@ -7,13 +7,13 @@ from dataclasses import replace
 from datafusion import SessionContext
 from datafusion.catalog import Table
 
-from flightllm.catalog.contexts import QUERY_ONLY, row_types, with_types
 from flightllm.catalog.entries import Entry, Planned, TableInfo
-from flightllm.catalog.errors import mapped_error, panics_mapped
 from flightllm.catalog.reading import read_by, to_plan
+from flightllm.common.names import TableName, quoted
 from flightllm.config import LimitsConfig
+from flightllm.datafusion.contexts import QUERY_ONLY, row_types, with_types
+from flightllm.datafusion.errors import mapped_error, panics_mapped
 from flightllm.errors import FlightLLMError, SqlError
-from flightllm.sql.names import TableName, quoted
 
 Entries = Mapping[TableName, Entry]
 

@@ -6,12 +6,12 @@ from functools import partial
 
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.view_plan import Reads, Weight
+from flightllm.common.limits import over_limit
+from flightllm.common.names import TableName
 from flightllm.config import LimitsConfig
 from flightllm.errors import LimitExceededError, SqlError
-from flightllm.limits import over_limit
 from flightllm.sql.expanding import expanded
 from flightllm.sql.guard import NESTED_QUERIES, weigh
-from flightllm.sql.names import TableName
 from flightllm.sql.tokens import tokenize
 
 _VIEW_DEPTH = 8

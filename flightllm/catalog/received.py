@@ -8,14 +8,14 @@ import pyarrow as pa
 from datafusion import SessionContext, col
 from datafusion.catalog import Catalog, SchemaProvider, Table
 
-from flightllm.catalog.contexts import QUERY_ONLY, Memory, scratch_context, shared_context, with_types
 from flightllm.catalog.entries import Entry, Planned, SchemaTables, SystemSchema
 from flightllm.catalog.files import known_table
 from flightllm.catalog.memory import memory_table
 from flightllm.catalog.planning import ViewPlans
 from flightllm.catalog.shipping import Shipped, ShippedTable
+from flightllm.common.names import SYSTEM_SCHEMA, TableName, quoted
 from flightllm.config import LimitsConfig
-from flightllm.sql.names import SYSTEM_SCHEMA, TableName, quoted
+from flightllm.datafusion.contexts import QUERY_ONLY, Memory, scratch_context, shared_context, with_types
 from flightllm.storage.objects import ObjectStores
 
 Entries = Mapping[TableName, Entry]

@@ -6,16 +6,16 @@ import pyarrow as pa
 from datafusion import DataFrame, SessionContext, SQLOptions
 from datafusion.catalog import Catalog, Schema, Table
 
-from flightllm.catalog.contexts import QUERY_ONLY, ROWS_ONLY, plain_config
 from flightllm.catalog.entries import Entry, check_files
-from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.managed import put_files, rows_of, same_table
 from flightllm.catalog.memory import memory_table, with_schema
 from flightllm.catalog.opening import rows_table
 from flightllm.catalog.store import TableStore
+from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName
+from flightllm.datafusion.contexts import QUERY_ONLY, ROWS_ONLY, plain_config
+from flightllm.datafusion.errors import mapped_error
 from flightllm.errors import UnsupportedError
 from flightllm.plan.bounds import unbounded
-from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA, TableName
 from flightllm.storage.rows import StoredFile, gathered, read_rows, write_rows
 
 Collect = Callable[[DataFrame], Iterable[pa.RecordBatch]]

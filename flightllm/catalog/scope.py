@@ -10,15 +10,16 @@ from datafusion import SessionContext
 from datafusion.catalog import Catalog as SharedCatalog
 from datafusion.catalog import SchemaProvider, Table
 
-from flightllm.access.grants import Policy
-from flightllm.access.principal import Principal
 from flightllm.access.rights import Rights
-from flightllm.catalog.contexts import QUERY_ONLY, with_types
 from flightllm.catalog.entries import Entry, Planned, SchemaTables, SystemSchema, check_files, system_rows
-from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.own_rows import OwnRows
 from flightllm.catalog.planning import ViewPlans
 from flightllm.catalog.store import TableStore
+from flightllm.common.arrow_types import with_plain_types
+from flightllm.common.names import CATALOG, STORED_SUFFIX, SYSTEM_SCHEMA, TableName, quoted
+from flightllm.common.principal import Principal
+from flightllm.datafusion.contexts import QUERY_ONLY, with_types
+from flightllm.datafusion.errors import mapped_error
 from flightllm.errors import (
     FlightLLMError,
     NotFoundError,
@@ -27,8 +28,7 @@ from flightllm.errors import (
     UnknownTableError,
     UnsupportedError,
 )
-from flightllm.plain_types import with_plain_types
-from flightllm.sql.names import CATALOG, STORED_SUFFIX, SYSTEM_SCHEMA, TableName, quoted
+from flightllm.sql.grants import Policy
 from flightllm.sql.tokens import tokenize
 
 _log = structlog.get_logger(__name__)

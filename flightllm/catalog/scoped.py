@@ -7,21 +7,21 @@ from threading import Lock
 import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 
-from flightllm.access.grants import Privilege
 from flightllm.access.rights import Rights
 from flightllm.catalog import statements
 from flightllm.catalog.catalog import Catalog
 from flightllm.catalog.closing import closed
-from flightllm.catalog.contexts import QUERY_ONLY
 from flightllm.catalog.entries import Entry, TableInfo
-from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.frozen import FrozenCatalog
 from flightllm.catalog.rewriting import Collect
 from flightllm.catalog.scope import Scope
 from flightllm.catalog.store import TableStore
 from flightllm.catalog.uploads import IngestMode
+from flightllm.common.names import DEFAULT_SCHEMA, RESERVED, TableName, is_temporary
+from flightllm.datafusion.contexts import QUERY_ONLY
+from flightllm.datafusion.errors import mapped_error
 from flightllm.errors import PermissionDeniedError
-from flightllm.sql.names import DEFAULT_SCHEMA, RESERVED, TableName, is_temporary
+from flightllm.sql.grants import Privilege
 from flightllm.sql.statement import Statement
 
 SHARED = frozenset({"reading", "columns_of", "inline_views"})

@@ -10,9 +10,9 @@ from flightllm.catalog.catalog import Catalog
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.files import file_suffix
 from flightllm.catalog.reading import named_in
+from flightllm.common.names import STORED_SUFFIX, SYSTEM_SCHEMA, TableName
 from flightllm.convert.options import NOTHING_SAID, CsvOptions
 from flightllm.errors import FlightLLMError, InvalidInputError
-from flightllm.sql.names import STORED_SUFFIX, SYSTEM_SCHEMA, TableName
 
 _ALL = "information_schema"
 """A query over it may list every table."""

@@ -8,17 +8,17 @@ import pyarrow as pa
 from datafusion import SessionContext
 
 from flightllm.catalog import memory, views
-from flightllm.catalog.contexts import ROWS_ONLY, scratch_context
 from flightllm.catalog.entries import Entry
-from flightllm.catalog.errors import mapped_error
 from flightllm.catalog.managed import new_table
 from flightllm.catalog.rewriting import Collect, check_change, run_change
 from flightllm.catalog.store import TableStore
+from flightllm.common.names import DEFAULT_SCHEMA, RESERVED, TableName, is_temporary, quoted
 from flightllm.config import LimitsConfig
+from flightllm.datafusion.contexts import ROWS_ONLY, scratch_context
+from flightllm.datafusion.errors import mapped_error
 from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, SqlError, UnsupportedError
 from flightllm.plan.bounds import unbounded
 from flightllm.sql.keys import ForeignKey, Key, Keys
-from flightllm.sql.names import DEFAULT_SCHEMA, RESERVED, TableName, is_temporary, quoted
 from flightllm.sql.statement import Statement
 
 _VIEWS = ("view", "ai_view")

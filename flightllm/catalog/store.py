@@ -17,8 +17,6 @@ from datafusion import SessionContext
 from datafusion.catalog import Catalog as SharedCatalog
 from datafusion.catalog import SchemaProvider
 
-from flightllm.access.grants import ObjectKind
-from flightllm.catalog.contexts import Memory, shared_context
 from flightllm.catalog.converted import converted_table, kept_if_taken
 from flightllm.catalog.entries import (
     Entry,
@@ -34,19 +32,22 @@ from flightllm.catalog.manifest import KEPT, Manifest, entry_json
 from flightllm.catalog.opening import opened
 from flightllm.catalog.planning import ViewPlans
 from flightllm.catalog.reading import named_in, readers_of
-from flightllm.catalog.sizes import TableSize, table_size
-from flightllm.config import LimitsConfig
-from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
-from flightllm.sql.names import (
+from flightllm.catalog.sizes import table_size
+from flightllm.common.names import (
     DEFAULT_SCHEMA,
     RESERVED,
     STORED_SUFFIX,
     SYSTEM_SCHEMA,
     TableName,
     is_temporary,
-    parse_name,
     quoted,
 )
+from flightllm.config import LimitsConfig
+from flightllm.datafusion.contexts import Memory, shared_context
+from flightllm.datafusion.table_size import TableSize
+from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError
+from flightllm.sql.grants import ObjectKind
+from flightllm.sql.names import parse_name
 from flightllm.storage.folder import TablesFolder
 from flightllm.storage.places import Places
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from flightllm.sql.names import RESERVED, TableName
+from flightllm.common.names import RESERVED, TableName
 
 if TYPE_CHECKING:
     from flightllm.catalog.entries import Entry

@@ -5,9 +5,10 @@ from functools import partial
 
 from flightllm.catalog.entries import Entry
 from flightllm.catalog.reading import check_query, ordered, read_by
+from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName, quoted
 from flightllm.config import LimitsConfig
 from flightllm.errors import UnsupportedError
-from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA, TableName, identifier, quoted, with_name
+from flightllm.sql.names import identifier, with_name
 from flightllm.sql.tokens import Token, tokenize
 
 

@@ -1,4 +1,8 @@
-"""The `flightllm` command: start a server, ask it, look inside it."""
+"""The `flightllm` command: start a server, ask it, look inside it.
+
+Imports: access, catalog, client, common, config, convert, demo, errors, flight, flightllm, functions, kvcache, llm,
+log, model, router, server, session, sql, storage.
+"""
 
 import sys
 from pathlib import Path

@@ -21,7 +21,7 @@ def backup(config_file: Path | None, destination: Path) -> None:
     flightllm backup /backups/2026-11-22
     flightllm backup --config my.toml /backups/monday
     """
-    from flightllm.backup import back_up
+    from flightllm.storage.backup import back_up
 
     folder = Config.load(config_file).data_folder
     damaged = back_up(folder, destination.expanduser().absolute())

@@ -171,7 +171,8 @@ def load_config(
 
 def _check_names(names: Sequence[str]) -> None:
     """Raise `ConfigError` for a name that SQL cannot read, and for two that are one in SQL."""
-    from flightllm.sql.names import TableName, parse_name, quoted
+    from flightllm.common.names import TableName, quoted
+    from flightllm.sql.names import parse_name
 
     seen: dict[TableName, str] = {}
     for name in names:

@@ -36,7 +36,7 @@ def demo(engine: str, model: str | None, keep: bool) -> None:  # noqa: FBT001 --
     flightllm demo
     flightllm demo --keep      connect your own client afterwards
     """
-    from flightllm.demo.tour import connecting, own_model
+    from flightllm.cli.demo_tour import connecting, own_model
 
     console = Console(highlight=False)
     if not console.is_terminal:
@@ -74,7 +74,7 @@ def _tour(uri: str, console: Console, afterwards: contextlib.ExitStack) -> None:
 
 def _run(uri: str, console: Console, done: Future[None]) -> None:
     """Run the tour; the driver's errors become ours here."""
-    from flightllm.demo.tour import run_tour
+    from flightllm.cli.demo_tour import run_tour
 
     try:
         run_tour(uri, console)

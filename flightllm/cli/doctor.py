@@ -18,9 +18,9 @@ from rich.markup import escape
 from flightllm.cli.common import TableParameter, config_options, load_config
 from flightllm.cli.doctor_gpu import examine_gpus
 from flightllm.cli.findings import Finding
+from flightllm.common.atomic_files import make_private
 from flightllm.config import Config, EngineConfig, FolderFile, TablePlace
 from flightllm.errors import FlightLLMError
-from flightllm.files import make_private
 
 BASE = ("datafusion", "pyarrow", "substrait", "adbc-driver-flightsql")
 EXTRAS = {
@@ -200,7 +200,7 @@ def _functions(config: Config) -> str:
 def _engines(config: EngineConfig) -> Iterator[tuple[str, EngineConfig]]:
     """Yield the engine, or those of a cluster, with what to call each."""
     if config.kind == "cluster":
-        from flightllm.llm.cluster import replica_configs
+        from flightllm.router.cluster import replica_configs
 
         try:
             _, replicas = replica_configs(config)
@@ -215,7 +215,7 @@ def _engines(config: EngineConfig) -> Iterator[tuple[str, EngineConfig]]:
 def _actors(config: EngineConfig) -> Iterator[EngineConfig]:
     """Yield the engine of which a Ray cluster runs several."""
     if config.kind == "ray":
-        from flightllm.llm.ray import replica_of
+        from flightllm.router.ray.engine import replica_of
 
         with suppress(FlightLLMError):  # what is wrong is said when it is checked
             yield replica_of(config)

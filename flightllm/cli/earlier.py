@@ -6,7 +6,7 @@ from hashlib import pbkdf2_hmac, sha256
 from os import urandom
 from pathlib import Path
 
-from flightllm.files import write_atomically
+from flightllm.common.atomic_files import write_atomically
 from flightllm.llm.secrets import shown_address
 
 _ROUNDS = 100_000

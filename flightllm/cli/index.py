@@ -7,7 +7,7 @@ import click
 from flightllm.cli.common import OneLineErrors, Server, connect, server_options
 from flightllm.cli.inspect import print_query
 from flightllm.cli.query import progress_bar
-from flightllm.sql.names import quoted
+from flightllm.common.names import quoted
 
 _LIST = """SELECT name, "table", "column", type, metric, model, "rows", bytes, status FROM system.vector_indexes"""
 _COLUMN = re.compile(r"(?P<table>.+)\((?P<column>[^()]+)\)", re.DOTALL)

@@ -50,7 +50,7 @@ def serve(
     Prints `listening grpc://HOST:PORT` once it is ready, and runs until it is told to stop. It has the token and
     certificate that [server] names in the file, and asks for the users in its data folder.
     """
-    from flightllm.kvcache.store.serving import serve as run
+    from flightllm.server.kv_serve import serve as run
 
     config = Config.load(config_file)
     kept = KvStoreConfig(

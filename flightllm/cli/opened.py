@@ -14,7 +14,7 @@ from flightllm.errors import FlightLLMError
 from flightllm.log import configure_logging
 
 if TYPE_CHECKING:
-    from flightllm.database import Database
+    from flightllm.session.database import Database
 
 
 @contextmanager
@@ -67,9 +67,9 @@ def opened_server(config: Config, sql: str | None = None) -> Iterator[str]:
 
 
 def _opened(own: Config, config: Config, sql: str | None) -> "Database":
-    from flightllm.database import Database
-    from flightllm.engines import check_endpoint
     from flightllm.functions.registry import FunctionRegistry
+    from flightllm.llm.registry import check_endpoint
+    from flightllm.session.database import Database
 
     without = replace(own, recovery=replace(own.recovery, on_engine_down="fail"))
     if sql is not None and not FunctionRegistry.load(config.functions.folders).may_be_in(sql):

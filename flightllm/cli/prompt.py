@@ -13,10 +13,10 @@ from prompt_toolkit.lexers import PygmentsLexer
 from pygments.lexers.sql import SqlLexer
 
 from flightllm.client import BOOKKEEPING, Client
+from flightllm.common.atomic_files import make_private
+from flightllm.common.names import quoted
 from flightllm.config import default_data_folder
 from flightllm.errors import FlightLLMError
-from flightllm.files import make_private
-from flightllm.sql.names import quoted
 
 _HISTORY = "shell_history"
 _NAMES = f"""{BOOKKEEPING}SELECT table_schema AS s, table_name AS t, column_name AS c FROM information_schema.columns

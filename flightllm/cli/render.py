@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from flightllm.texts import json_text, plain_text
+from flightllm.common.text import json_text, plain_text
 
 TABLE_ROWS = 200
 """Most rows shown as a table; more are counted, not shown."""

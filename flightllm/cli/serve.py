@@ -76,9 +76,9 @@ def serve(  # noqa: PLR0913 - one argument for each option
         config = replace(config, server=replace(config.server, check_engine=False))
     configure_logging(config.log)
     if config.recovery.supervisor and supervisor and os.name == "posix":
-        from flightllm.recovery.supervisor import supervise
+        from flightllm.server.supervisor import supervise
 
         sys.exit(supervise(config))
-    from flightllm.flight.serve import serve as run
+    from flightllm.server.serve import serve as run
 
     run(config)

@@ -12,10 +12,10 @@ from typing import Any
 import click
 import pyarrow as pa
 
-from flightllm.access.principal import ROLES
 from flightllm.access.store import AccessStore, Allowance, User
 from flightllm.cli.common import PASSWORD, OneLineErrors, data_folder_option
 from flightllm.cli.render import as_table, console_of, put
+from flightllm.common.principal import ROLES
 from flightllm.config import Config
 from flightllm.errors import InvalidInputError
 

@@ -1,4 +1,7 @@
-"""Settings: frozen dataclasses, read from TOML and checked once at start, then passed to constructors."""
+"""Settings: frozen dataclasses, read from TOML and checked once at start, then passed to constructors.
+
+Imports: common, errors, prompt_order.
+"""
 
 from flightllm.config.auth import AuthConfig
 from flightllm.config.kvstore import KvStoreConfig

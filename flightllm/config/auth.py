@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from flightllm.access.principal import ROLES
+from flightllm.common.principal import ROLES
 from flightllm.config.checks import at_least_one, one_of
 from flightllm.errors import ConfigError
 

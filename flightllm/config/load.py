@@ -10,6 +10,7 @@ from typing import Any, Self, get_args, get_type_hints
 
 from platformdirs import user_data_path
 
+from flightllm.common.package_data import packaged_folder
 from flightllm.config.auth import AuthConfig
 from flightllm.config.kvstore import KvStoreConfig
 from flightllm.config.limits import CacheConfig, LimitsConfig
@@ -20,7 +21,6 @@ from flightllm.config.server import LogConfig, ServerConfig
 from flightllm.config.storage import ObjectStoreConfig, StorageConfig
 from flightllm.config.tables import TablePlace
 from flightllm.errors import ConfigError
-from flightllm.resources import packaged_folder
 
 
 def default_data_folder() -> Path:

@@ -8,13 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from flightllm.common.names import quoted
 from flightllm.convert.columns import column_names, numbered
 from flightllm.convert.headers import is_header
 from flightllm.convert.kinds import ColumnKinds, cast
 from flightllm.convert.options import CsvOptions
 from flightllm.convert.rows import CsvRows
 from flightllm.errors import InvalidInputError
-from flightllm.sql.names import quoted
 from flightllm.storage.rows import gathered
 
 _CHUNK_ROWS = 4_096

@@ -1,1 +1,4 @@
-"""Sample tables of the project's own, and the tour that runs AI queries on them."""
+"""The demonstration: sample tables, the model's weights, and a server of its own to try them on.
+
+Imports: common, errors.
+"""

@@ -14,8 +14,8 @@ from threading import Thread
 from types import FrameType
 from typing import IO, Any, NoReturn, cast
 
+from flightllm.common.package_data import sample_folder
 from flightllm.errors import EngineUnavailableError
-from flightllm.resources import sample_folder
 
 _READY = "listening "
 _STOP_SECONDS = 10.0

@@ -4,10 +4,11 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from flightllm.common.names import quoted
 from flightllm.dialect.source import Parsed, Source
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
-from flightllm.sql.names import identifier, quoted
+from flightllm.sql.names import identifier
 from flightllm.sql.tokens import Kind, Token
 
 _MARK = "\ufdd1"

@@ -3,11 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from flightllm.common.names import TableName, quoted
 from flightllm.dialect.from_first import follows_with
 from flightllm.dialect.source import Source
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.arguments import split_arguments
-from flightllm.sql.names import TableName, identifier, quoted, read_parts
+from flightllm.sql.names import identifier, read_parts
 from flightllm.sql.tokens import Kind, position
 
 if TYPE_CHECKING:

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping
 
+from flightllm.common.names import TableName, quoted
 from flightllm.dialect.place import Place
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import UnsupportedError
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
 from flightllm.sql.literals import text_literal
-from flightllm.sql.names import TableName, quoted
 from flightllm.sql.scopes import Scope
 from flightllm.sql.tokens import Kind
 

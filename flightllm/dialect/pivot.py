@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from flightllm.common.names import quoted
 from flightllm.dialect.factors import (
     begins_query,
     check_numbered,
@@ -16,7 +17,6 @@ from flightllm.dialect.factors import (
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import SqlError, UnsupportedError
-from flightllm.sql.names import quoted
 from flightllm.sql.tokens import Kind, position
 
 _ENDS = ("using", "group", "order", "limit", "offset")

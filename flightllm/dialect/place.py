@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA, TableName
+from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName
 
 TableTest = Callable[[TableName], bool]
 

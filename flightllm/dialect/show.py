@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping
 
+from flightllm.common.names import quoted
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import NotFoundError
 from flightllm.sql.literals import text_literal
-from flightllm.sql.names import quoted, read_parts
+from flightllm.sql.names import read_parts
 from flightllm.sql.tokens import Kind
 
 _TABLES = "SELECT table_catalog, table_schema, table_name, table_type FROM information_schema.tables"

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+from flightllm.common.names import CATALOG, TableName, quoted
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
-from flightllm.sql.names import CATALOG, TableName, quoted, read_parts
+from flightllm.sql.names import read_parts
 from flightllm.sql.scopes import Scope, Table
 
 

@@ -2,10 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 
+from flightllm.common.names import CATALOG, SYSTEM_SCHEMA, TableName, is_temporary, quoted
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import SqlError, UnsupportedError
-from flightllm.sql.names import CATALOG, SYSTEM_SCHEMA, TableName, is_temporary, quoted, read_parts
+from flightllm.sql.names import read_parts
 from flightllm.sql.tokens import Kind
 
 INFORMATION = ("table_constraints", "key_column_usage", "referential_constraints", "constraint_column_usage")

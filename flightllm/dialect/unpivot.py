@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+from flightllm.common.names import quoted
 from flightllm.dialect.factors import (
     begins_query,
     check_numbered,
@@ -15,7 +16,7 @@ from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import SqlError
 from flightllm.sql.literals import text_literal
-from flightllm.sql.names import identifier, quoted
+from flightllm.sql.names import identifier
 from flightllm.sql.tokens import position
 
 _WRITE = "write t UNPIVOT (value FOR name IN (a, b)), or UNPIVOT t ON a, b INTO NAME name VALUE value"

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from flightllm.access.login import LOGIN_PREFIX, Login
-from flightllm.access.principal import Principal
+from flightllm.common.principal import Principal
 from flightllm.errors import UnauthenticatedError
 from flightllm.flight.errors import statuses
 from flightllm.flight.messages import parse_flight

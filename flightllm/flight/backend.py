@@ -5,12 +5,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from flightllm.access.principal import Principal
 from flightllm.catalog import IngestMode
+from flightllm.common.limits import TimeLimit
+from flightllm.common.principal import Principal
 from flightllm.errors import FlightLLMError
-from flightllm.limits import TimeLimit
-from flightllm.records import Stop
-from flightllm.spans import Spans
+from flightllm.observe.query_record import Stop
+from flightllm.observe.spans import Spans
 from flightllm.sql.keys import Keys
 
 

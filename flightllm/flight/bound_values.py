@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from flightllm.common.limits import busy
 from flightllm.flight.statements import Prepared
-from flightllm.limits import busy
 
 
 class _Kept(NamedTuple):

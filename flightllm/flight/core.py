@@ -9,7 +9,10 @@ from weakref import WeakKeyDictionary
 from pyarrow import flight
 
 from flightllm.access.login import Login
-from flightllm.access.principal import Principal
+from flightllm.common.admission import Place, Slots
+from flightllm.common.fair_queue import Asker
+from flightllm.common.limits import Refusals, Sum
+from flightllm.common.principal import Principal
 from flightllm.errors import (
     CancelledError,
     EngineUnavailableError,
@@ -31,9 +34,6 @@ from flightllm.flight.sessions import SessionStore
 from flightllm.flight.sql_info import Value
 from flightllm.flight.statements import Prepared, Statement
 from flightllm.flight.work import Patience, do
-from flightllm.limits import Refusals, Sum
-from flightllm.slots import Place, Slots
-from flightllm.turns import Asker
 
 _T = TypeVar("_T")
 CALL = "flightllm"

@@ -13,6 +13,7 @@ import pyarrow as pa
 import structlog
 from pyarrow import flight
 
+from flightllm.common.text import well_formed
 from flightllm.errors import (
     BitstreamError,
     BusyError,
@@ -31,7 +32,6 @@ from flightllm.errors import (
     UnsupportedError,
 )
 from flightllm.flight.sqlstates import sqlstate
-from flightllm.texts import well_formed
 
 _log = structlog.get_logger(__name__)
 _P = ParamSpec("_P")

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from concurrent.futures import Future
 from typing import Any
 
+from flightllm.common.admission import Place
 from flightllm.errors import CancelledError
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.stalls import given_up
 from flightllm.flight.work import Patience
-from flightllm.records import Stop
-from flightllm.slots import Place
+from flightllm.observe.query_record import Stop
 
 _AHEAD = 2
 """Chunks read before they are asked for."""

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from flightllm.common.names import CATALOG, TableName
 from flightllm.flight.backend import Catalog, TableInfo
 from flightllm.sql.keys import RULES, ForeignKey
-from flightllm.sql.names import CATALOG, TableName
 
 _Row = dict[str, Any]
 

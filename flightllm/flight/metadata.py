@@ -5,14 +5,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from flightllm.declared_types import declared
+from flightllm.common.declared_types import declared
+from flightllm.common.names import CATALOG
 from flightllm.flight.backend import Catalog, TableInfo
 from flightllm.flight.key_rows import key_rows
 from flightllm.flight.like import like
 from flightllm.flight.messages import Command
 from flightllm.flight.sql_info import SQL_INFO_SCHEMA, Value, sql_info_table
 from flightllm.flight.sql_types import described, type_rows
-from flightllm.sql.names import CATALOG
 
 TABLE_TYPES = ("SYSTEM TABLE", "TABLE", "VIEW")
 _LARGEST = 2 << 20

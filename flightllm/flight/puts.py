@@ -7,6 +7,7 @@ import pyarrow as pa
 from pyarrow import flight
 
 from flightllm.catalog import IngestMode
+from flightllm.common.names import CATALOG
 from flightllm.errors import InvalidInputError, NotFoundError, SqlError, UnsupportedError
 from flightllm.flight.backend import Session
 from flightllm.flight.bindings import bind
@@ -17,8 +18,7 @@ from flightllm.flight.statements import Prepared
 from flightllm.flight.updates import GRACE_SECONDS, run_update, told
 from flightllm.flight.uploads import Upload
 from flightllm.flight.work import Patience, await_end, begin
-from flightllm.records import Stop
-from flightllm.sql.names import CATALOG
+from flightllm.observe.query_record import Stop
 
 _T = TypeVar("_T")
 _CREATE, _FAIL_MISSING = 1, 2

@@ -15,6 +15,9 @@ from typing import Any, TypeAlias
 import pyarrow as pa
 import structlog
 
+from flightllm.common.admission import Place, Slots
+from flightllm.common.fair_queue import Asker
+from flightllm.common.limits import Deadline, TimeLimit
 from flightllm.errors import BusyError, CancelledError, FlightLLMError, StatementTimeoutError
 from flightllm.flight.backend import QueryResult
 from flightllm.flight.batches import conformed, joined, sliced
@@ -22,9 +25,6 @@ from flightllm.flight.errors import Trailers, statuses
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.stalls import given_up
 from flightllm.flight.work import Patience, start
-from flightllm.limits import Deadline, TimeLimit
-from flightllm.slots import Place, Slots
-from flightllm.turns import Asker
 
 _log = structlog.get_logger(__name__)
 _AHEAD = 8

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import NamedTuple
 
-from flightllm.access.principal import Principal
+from flightllm.common.limits import busy
+from flightllm.common.principal import Principal
 from flightllm.errors import NotFoundError
 from flightllm.flight.auth import Call
 from flightllm.flight.backend import Database, Session
 from flightllm.flight.connections import connected_ports, port_of
 from flightllm.flight.limits import FlightLimits
-from flightllm.limits import busy
 
 _LOOK_SECONDS = 60.0
 """How often it is looked for connections that are gone."""

@@ -1,7 +1,7 @@
 """How long a client may keep a place without taking or sending rows."""
 
+from flightllm.common.admission import Place
 from flightllm.flight.limits import FlightLimits
-from flightllm.slots import Place
 
 
 def given_up(seconds: float, place: Place, limits: FlightLimits) -> str | None:

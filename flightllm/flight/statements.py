@@ -15,7 +15,7 @@ from flightllm.flight.backend import Description, Plan, QueryRecord, QueryResult
 from flightllm.flight.parts import Parts
 from flightllm.flight.results import close_batches, give_up
 from flightllm.flight.sequence import Sequence, table_changed
-from flightllm.records import QueryRecord as Record
+from flightllm.observe.query_record import QueryRecord as Record
 from flightllm.sql.parameters import each_row
 
 _PARAMETER = re.compile(r"\$\d")

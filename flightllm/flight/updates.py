@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from flightllm.flight.backend import Returned, Session
 from flightllm.flight.core import Context, Core, call_of
-from flightllm.records import Stop
+from flightllm.observe.query_record import Stop
 
 GRACE_SECONDS = 1.0
 """How long an update that is told to stop may still say how it ended: what took effect is not called a failure."""

@@ -7,9 +7,9 @@ from typing import Any
 import pyarrow as pa
 from pyarrow import flight
 
+from flightllm.common.arrow_types import elements, plain_bytes, with_plain_types, without_view_dictionaries
+from flightllm.common.limits import Deadline, over_limit
 from flightllm.errors import InvalidInputError
-from flightllm.limits import Deadline, over_limit
-from flightllm.plain_types import elements, plain_bytes, with_plain_types, without_view_dictionaries
 
 _NO_DEADLINE = Deadline()
 

@@ -7,11 +7,11 @@ from contextvars import copy_context
 from dataclasses import dataclass
 from typing import TypeVar
 
+from flightllm.common.admission import Place
+from flightllm.common.limits import Deadline
 from flightllm.errors import BusyError, CancelledError, FlightLLMError
-from flightllm.limits import Deadline
-from flightllm.records import Stop
-from flightllm.slots import Place
-from flightllm.stops import stopped_by
+from flightllm.execution.cancel_token import stopped_by
+from flightllm.observe.query_record import Stop
 
 _T = TypeVar("_T")
 _POLL_SECONDS = 0.1

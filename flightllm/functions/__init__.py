@@ -1,6 +1,8 @@
-"""The public API for AI functions: what a file in `udfs/`, or in a folder of your own, imports."""
+"""The public API for AI functions: what a file in `udfs/`, or in a folder of your own, imports.
 
-from flightllm.ai import Room
+Imports: common, errors, llm, model, vector.
+"""
+
 from flightllm.errors import AICallError
 from flightllm.functions.answers import choice_answer, json_answer, number_answer, text_answer
 from flightllm.functions.base import (
@@ -14,11 +16,12 @@ from flightllm.functions.base import (
     Parameter,
     ScalarFunction,
 )
+from flightllm.functions.call import Room
 from flightllm.functions.labels import described
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.functions.search import search_answer
-from flightllm.llm.base import Choice, Engine, JsonSchema, Regex
 from flightllm.llm.embed.engine import vector_of
+from flightllm.model.engine import Choice, Engine, JsonSchema, Regex
 
 __all__ = [
     "CONFIDENCE",

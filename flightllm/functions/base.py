@@ -24,10 +24,10 @@ from typing import Any, Self, TypeAlias, TypeVar
 
 import pyarrow as pa
 
-from flightllm.ai import MODEL, SEARCH, Backend, Room
 from flightllm.errors import AICallError
-from flightllm.llm.base import Constraint, Engine
-from flightllm.llm.formats import Asked
+from flightllm.functions.call import MODEL, SEARCH, Backend, Room
+from flightllm.model.engine import Constraint, Engine
+from flightllm.model.prompt_formats import Asked
 
 T = TypeVar("T")
 

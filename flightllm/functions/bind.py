@@ -6,7 +6,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from flightllm.ai import MODEL, AICall, name_stub
 from flightllm.errors import AICallError, FlightLLMError
 from flightllm.functions.base import (
     COMMON_OPTIONS,
@@ -20,14 +19,15 @@ from flightllm.functions.base import (
     Option,
     Parameter,
 )
+from flightllm.functions.call import MODEL, AICall, name_stub
 from flightllm.functions.confidence import with_confidence
 from flightllm.functions.guidance import guided, read_examples
 from flightllm.functions.labels import read_labels, read_meanings, read_names
+from flightllm.functions.normalize import read_normalize
 from flightllm.functions.questions import schema_text
 from flightllm.functions.reserved import is_option, meant_option
 from flightllm.functions.template import reference, referred_fields, resolve_template
-from flightllm.llm.base import Parameters
-from flightllm.normalised import read_normalize
+from flightllm.model.engine import Parameters
 
 _MODEL_OPTION = "model"
 

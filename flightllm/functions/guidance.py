@@ -14,8 +14,8 @@ from flightllm.errors import AICallError
 from flightllm.functions.base import Answer, Entries, Literal
 from flightllm.functions.labels import as_json, read_json
 from flightllm.functions.template import resolve_template
-from flightllm.llm.base import Choice
-from flightllm.llm.formats import Asked, field_line
+from flightllm.model.engine import Choice
+from flightllm.model.prompt_formats import Asked, field_line
 
 _ANSWERS = ("answer", "output", "label", "labels")
 """The names of an example's answer; the first that an example has counts, and others then are fields."""

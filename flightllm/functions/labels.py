@@ -9,9 +9,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from flightllm.common.text import excerpt, well_formed_value
 from flightllm.errors import AICallError
 from flightllm.functions.base import Entries, Literal
-from flightllm.texts import excerpt, well_formed_value
 
 _OF_LABEL = ("label", "description", "examples")
 

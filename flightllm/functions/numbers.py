@@ -9,7 +9,7 @@ from unicodedata import category
 
 import pyarrow as pa
 
-from flightllm.ai import AICall, name_stub
+from flightllm.functions.call import AICall, name_stub
 
 _NUMBER = re.compile(r"(?<![^\W_])(?:(?<!\w)[-+\u2212])?[0-9]++(?:[.,][0-9]++)*+(?:[eE][-+]?[0-9]++)?+")
 _GROUPED = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+(?:\.[0-9]+)?|[1-9][0-9]{0,2}(?:\.[0-9]{3})+,[0-9]+")

@@ -9,9 +9,9 @@ from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
 
+from flightllm.common.package_data import packaged_folder
 from flightllm.errors import ConfigError
 from flightllm.functions.base import AIFunction, ScalarFunction
-from flightllm.resources import packaged_folder
 
 
 class FunctionRegistry:

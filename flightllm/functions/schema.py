@@ -13,10 +13,10 @@ from jsonschema.exceptions import best_match
 from jsonschema.validators import extend
 from referencing import Registry
 
-from flightllm.ai import Room
+from flightllm.common.text import well_formed_value
 from flightllm.errors import AICallError
+from flightllm.functions.call import Room
 from flightllm.llm.bounded_schema import MOST_TEXT, bounded
-from flightllm.texts import well_formed_value
 
 NAMED_FIELD = {"type": ["string", "null"], "maxLength": 200}
 """A field of which only the name was given: a short text, or null where the input does not say."""

@@ -1,28 +1,41 @@
-"""Inference engines behind one small protocol; `create_engine` makes one, `check_engine` only looks at its options."""
+"""Inference engines behind one small protocol; `create_engine` makes one, `check_engine` only looks at its options.
+
+Imports: common, config, errors, kvcache, model.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from flightllm.llm.base import Engine
-from flightllm.llm.formats import format_of
+from flightllm.llm.prompt_format import format_of
+from flightllm.model.engine import Engine
 
 if TYPE_CHECKING:
     from flightllm.config import EngineConfig
 
 __all__ = ["Engine", "check_engine", "create_engine"]
 
+_MODULES: Final = {
+    "fake": "flightllm.llm.fake.engine",
+    "local": "flightllm.llm.local.engine",
+    "vllm": "flightllm.llm.vllm.engine",
+    "openai": "flightllm.llm.openai.engine",
+    "cluster": "flightllm.router.cluster",
+    "ray": "flightllm.router.ray.engine",
+}
+"""The module of each kind of engine, imported when it is first needed: most need an extra."""
+
 
 def create_engine(config: EngineConfig) -> Engine:
-    """Create the engine that `config.kind` names, by the module of that name here; the caller closes it.
+    """Create the engine that `config.kind` names; the caller closes it.
 
     Raises:
         ConfigError: unknown or wrong option, or no such model.
         MissingExtraError: the engine's optional dependencies are not installed.
         EngineUnavailableError: the engine did not start.
     """
-    module = import_module(f"flightllm.llm.{config.kind}")
+    module = import_module(_MODULES[config.kind])
     return cast("Engine", module.create(config))
 
 
@@ -33,5 +46,5 @@ def check_engine(config: EngineConfig) -> None:
         ConfigError: unknown or wrong option, no such prompt format, or a key that is not where the options say.
         MissingExtraError: the engine's optional dependencies are not installed.
     """
-    import_module(f"flightllm.llm.{config.kind}").check(config)
+    import_module(_MODULES[config.kind]).check(config)
     format_of(config)

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from flightllm.llm.base import Choice, Completion, Parameters, Request
+from flightllm.model.engine import Choice, Completion, Parameters, Request
 
 Asked: TypeAlias = tuple[str, str, Parameters, tuple[str, ...]]
 """A call site as an engine sees it: function, instruction, parameters, and the names of its fields, sorted."""

@@ -15,12 +15,12 @@ from itertools import count
 from typing import Protocol, cast
 
 from flightllm.errors import CancelledError
-from flightllm.llm.base import Choice, Completion, Engine, Parameters, PrefixCache, Request
-from flightllm.llm.fake_answers import answerer, likelihood
+from flightllm.llm.fake.answers import answerer, likelihood
 from flightllm.llm.learned import Asked, Learned, asked_by
 from flightllm.llm.prefix import PrefixSimulator, Run, chained
-from flightllm.llm.prompts import misfit
 from flightllm.llm.pull import More, pull
+from flightllm.model.engine import Choice, Completion, Engine, Parameters, PrefixCache, Request
+from flightllm.model.tokenizer import misfit
 
 EXACT_PROMPTS = 4_096
 """Prompts whose tokens are counted one by one; the others are counted by the characters per token of these."""

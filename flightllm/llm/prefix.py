@@ -10,7 +10,7 @@ from collections import OrderedDict, deque
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from flightllm.llm.base import PrefixCache
+from flightllm.model.engine import PrefixCache
 
 STEP_TOKENS = 2_048
 """Tokens that an engine computes in one step, prompts in part where need be: vLLM's own default."""

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Final
 
 from flightllm.config.replicas import replica_config
 from flightllm.errors import ConfigError
-from flightllm.llm.formats import FORMATS, INSTRUCT, PLAIN, PromptFormat
-from flightllm.llm.gguf_files import has_chat_template, is_gguf
-from flightllm.llm.models import local_folder
-from flightllm.llm.openai_options import read_openai_options
+from flightllm.llm.openai.options import read_openai_options
+from flightllm.model.files import local_folder
+from flightllm.model.gguf_files import has_chat_template, is_gguf
+from flightllm.model.prompt_formats import FORMATS, INSTRUCT, PLAIN, PromptFormat
 
 if TYPE_CHECKING:
     from flightllm.config import EngineConfig

@@ -5,7 +5,7 @@ from enum import Enum
 from itertools import islice
 
 from flightllm.errors import CancelledError
-from flightllm.llm.base import Request
+from flightllm.model.engine import Request
 
 
 class More(Enum):

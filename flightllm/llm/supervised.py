@@ -12,7 +12,7 @@ import structlog
 from flightllm.config import EngineConfig, RecoveryConfig
 from flightllm.errors import CancelledError, EngineUnavailableError
 from flightllm.llm import create_engine
-from flightllm.llm.base import Completion, Engine, PrefixCache, Request
+from flightllm.model.engine import Completion, Engine, PrefixCache, Request
 
 _FIRST_PAUSE, _MOST_PAUSE = 0.5, 30.0
 """Between tries, doubling from one to the next."""

@@ -1,7 +1,7 @@
 """One short question to a model, to see whether it answers."""
 
 from flightllm.errors import EngineError
-from flightllm.llm.base import Choice, Completion, Engine, Parameters, Request
+from flightllm.model.engine import Choice, Completion, Engine, Parameters, Request
 
 QUESTION = Request(0, "Is water wet? Answer Yes or No.", Parameters(8, constraint=Choice(("Yes", "No"))), "", "", ())
 

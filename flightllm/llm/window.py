@@ -10,9 +10,9 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from flightllm.errors import CancelledError, EngineUnavailableError
-from flightllm.llm.base import Completion, Request
 from flightllm.llm.pull import More, pull
 from flightllm.llm.shares import Share, Shares
+from flightllm.model.engine import Completion, Request
 
 _POLL_SECONDS = 0.05
 _JOIN_SECONDS = 10.0

@@ -1,1 +1,4 @@
-"""What a running server tells about itself: metrics, health, traces."""
+"""What a running server records about itself: queries, sessions, spans and totals.
+
+Imports: access, common, config, errors, functions.
+"""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from flightllm.config import TracingConfig
 from flightllm.errors import MissingExtraError
-from flightllm.spans import NO_SPANS, Spans, Value
+from flightllm.observe.spans import NO_SPANS, Spans, Value
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider

@@ -11,9 +11,12 @@ import pyarrow as pa
 from datafusion import SessionContext
 from substrait.plan_pb2 import Plan
 
-from flightllm.ai import SEARCH, AICall
+from flightllm.config.session_settings import Settings
+from flightllm.datafusion.run import Batches, Loop
 from flightllm.errors import InternalError
-from flightllm.llm.cost import Work
+from flightllm.functions.call import SEARCH, AICall
+from flightllm.model.cost import Work
+from flightllm.observe.query_record import CallRecord, QueryRecord, sums
 from flightllm.operators.arrange import Arguments, Arranged, How, arrange
 from flightllm.operators.asking import Asker
 from flightllm.operators.backing import Backing
@@ -25,12 +28,9 @@ from flightllm.operators.elsewhere import Elsewhere
 from flightllm.operators.layout import fields_first, reach
 from flightllm.operators.means import Means, Site
 from flightllm.operators.ranking import Ranking, all_at_once
-from flightllm.operators.relational import Batches, Loop
 from flightllm.operators.searches import Searcher, run_searches
 from flightllm.operators.spool import Room, Spooled, spool
 from flightllm.plan.stages import BoundStep, Operator, register, stage_frame
-from flightllm.records import CallRecord, QueryRecord, sums
-from flightllm.settings import Settings
 
 _MOST_FIRST_ROWS = 8_192
 """Taken for the rows of a stage that nobody looked at: those of one batch of DataFusion."""

@@ -9,14 +9,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from flightllm.llm.base import Engine
+from flightllm.datafusion.run import Batches
+from flightllm.model.engine import Engine
 from flightllm.operators.batches import Unit, split, units
 from flightllm.operators.elements import elements, places
-from flightllm.operators.relational import Batches
 from flightllm.operators.spool import Spooled
-from flightllm.order.base import CacheShape, Method, Ordering, order
-from flightllm.order.encode import encode
-from flightllm.order.fixed import fixed_order
+from flightllm.prompt_order.base import CacheShape, Method, Ordering
+from flightllm.prompt_order.encode import encode
+from flightllm.prompt_order.fixed import fixed_order
+from flightllm.prompt_order.ordering import order
 
 _TAKEN_ROWS = 8_192
 _SAMPLED_TEXTS = 20

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.errors import CancelledError, InternalError
-from flightllm.llm.base import Completion, Dispatch, Request
-from flightllm.llm.cost import Work
+from flightllm.model.cost import Work
+from flightllm.model.engine import Completion, Dispatch, Request
 from flightllm.operators.batches import Unit
 from flightllm.operators.budget import Reservation
 from flightllm.operators.means import Means, Site

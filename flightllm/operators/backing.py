@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from flightllm.llm.base import Engine
-from flightllm.llm.cost import Costs
-from flightllm.llm.formats import PLAIN, PromptFormat
+from flightllm.common.priority import Precedence
+from flightllm.model.cost import Costs
+from flightllm.model.engine import Engine
+from flightllm.model.prompt_formats import PLAIN, PromptFormat
 from flightllm.operators.budget import Budget
 from flightllm.operators.flights import Flights
 from flightllm.operators.overlay import Answers
-from flightllm.operators.precedence import Precedence
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ import pyarrow as pa
 import structlog
 from datafusion import SessionContext, udf
 
-from flightllm.ai import SEARCH, AICall
-from flightllm.llm.base import Completion, Request
-from flightllm.normalised import normalised_tuple
+from flightllm.functions.call import SEARCH, AICall
+from flightllm.functions.normalize import normalised_tuple
+from flightllm.model.engine import Completion, Request
 from flightllm.operators.asking import Asker
 from flightllm.operators.backing import Backing
 from flightllm.operators.batches import Unit

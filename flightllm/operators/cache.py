@@ -13,9 +13,9 @@ from pathlib import Path
 
 import structlog
 
-from flightllm.ai import AICall
 from flightllm.errors import InternalError
-from flightllm.normalised import normalised
+from flightllm.functions.call import AICall
+from flightllm.functions.normalize import normalised
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS answers (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, text TEXT NOT NULL)

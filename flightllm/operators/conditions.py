@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from substrait.plan_pb2 import Plan
 
+from flightllm.datafusion.run import Batches
 from flightllm.errors import InternalError
 from flightllm.operators.batches import Unit
-from flightllm.operators.relational import Batches
 from flightllm.plan.stages import Condition
 
 

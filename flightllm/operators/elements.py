@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flightllm.ai import ELEMENT_END
+from flightllm.functions.call import ELEMENT_END
 
 _MOST = 64
 """Places for the elements of a list: the last one takes all that are left, which keep their order."""

@@ -8,7 +8,7 @@ import pyarrow as pa
 from datafusion import DataFrame, SessionContext
 from substrait.plan_pb2 import Plan
 
-from flightllm.operators.relational import Batches
+from flightllm.datafusion.run import Batches
 
 Held = Mapping[str, tuple[pa.Schema, Sequence[pa.RecordBatch] | Path]]
 """Rows of joints by table: batches, or an Arrow file."""

@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from flightllm.datafusion.run import Batches
 from flightllm.operators.ai_map import Runtime, numbered
-from flightllm.operators.relational import Batches
 from flightllm.plan.stages import GroupLimited, register
 
 _Numbers = NDArray[np.int64]

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from flightllm.llm.base import PrefixCache
-from flightllm.order.base import Ordering
+from flightllm.model.engine import PrefixCache
+from flightllm.prompt_order.base import Ordering
 
 _KEPT = 0.5
 """Share of rows that a filter is taken to keep."""

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from flightllm.ai import AICall
-from flightllm.llm.formats import PLAIN, PromptFormat
+from flightllm.functions.call import AICall
+from flightllm.model.prompt_formats import PLAIN, PromptFormat
 from flightllm.operators.backing import Backing
 from flightllm.operators.cache import Keys
 from flightllm.operators.conditions import Conditions

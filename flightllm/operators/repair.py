@@ -1,8 +1,8 @@
 """Ask once more where a model's answer is none of those that a call can use."""
 
 from flightllm.functions.confidence import answer_alone
-from flightllm.llm.base import Choice, Constraint, JsonSchema
-from flightllm.llm.formats import CUE
+from flightllm.model.engine import Choice, Constraint, JsonSchema
+from flightllm.model.prompt_formats import CUE
 from flightllm.operators.rows import Reading, Said
 
 _MOST_SHOWN = 1_000

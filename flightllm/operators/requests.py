@@ -7,7 +7,7 @@ from itertools import count
 from secrets import token_hex
 from typing import TypeAlias
 
-from flightllm.llm.base import Request, Reuse, call_site
+from flightllm.model.engine import Request, Reuse, call_site
 from flightllm.operators.backing import Backing
 from flightllm.operators.means import Site
 from flightllm.operators.neighbours import Neighbours

@@ -7,11 +7,11 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from flightllm.ai import ELEMENT_END, AICall
+from flightllm.common.text import well_formed, well_formed_value
 from flightllm.errors import EngineError
+from flightllm.functions.call import ELEMENT_END, AICall
 from flightllm.functions.confidence import answer_alone, join_confidence
-from flightllm.llm.base import Choice, Completion, JsonSchema
-from flightllm.texts import well_formed, well_formed_value
+from flightllm.model.engine import Choice, Completion, JsonSchema
 
 Named: TypeAlias = tuple[str, int, bool, bool]
 """A field's name and place in a tuple, whether it must be given, and whether its value is a list."""

@@ -7,10 +7,10 @@ from contextlib import closing
 import pyarrow as pa
 from datafusion import SessionContext
 
+from flightllm.datafusion.run import Batches
 from flightllm.operators.ai_map import Runtime, numbered, run_operator
 from flightllm.operators.demand import Demand
 from flightllm.operators.group_waves import GroupWaves
-from flightllm.operators.relational import Batches
 from flightllm.plan.stages import Decider, GroupLimited, Joint, Limit, Numbered, Operator, Relational, United
 
 _FIRST_ROWS, _MOST_ROWS = 16, 8_192

@@ -8,8 +8,8 @@ from pathlib import Path
 import pyarrow as pa
 from datafusion import SessionContext
 
+from flightllm.common.limits import over_limit
 from flightllm.errors import CancelledError
-from flightllm.limits import over_limit
 from flightllm.plan.stages import register
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import structlog
 
-from flightllm.llm.base import Completion, Request
+from flightllm.model.engine import Completion, Request
 
 
 class Trace:

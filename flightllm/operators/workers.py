@@ -8,8 +8,8 @@ from contextlib import closing, contextmanager
 
 from datafusion.plan import ExecutionPlan
 
+from flightllm.datafusion.run import Batches
 from flightllm.errors import CancelledError
-from flightllm.operators.relational import Batches
 
 _FREE_THREADS = 16
 """Threads that batch functions leave to everything else; as many as there are cores, if these are more."""

@@ -10,13 +10,13 @@ from substrait.extensions.extensions_pb2 import SimpleExtensionDeclaration
 from substrait.plan_pb2 import Plan
 from substrait.type_pb2 import Type
 
-from flightllm.ai import AICall
+from flightllm.common.limits import over_limit
 from flightllm.errors import AICallError, InvalidInputError, UnsupportedError
 from flightllm.functions import FunctionRegistry
 from flightllm.functions.base import Entries, Kind, Literal
 from flightllm.functions.bind import Argument, Constant, Names, bind_call
 from flightllm.functions.bind import Expression as SqlExpression
-from flightllm.limits import over_limit
+from flightllm.functions.call import AICall
 from flightllm.plan.substrait import messages
 
 _RELATIONS = frozenset({"read", "filter", "project", "join", "cross", "aggregate", "sort", "fetch", "set"})

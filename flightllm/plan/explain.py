@@ -6,7 +6,7 @@ from textwrap import indent
 
 from datafusion import SessionContext
 
-from flightllm.catalog.contexts import analyzed
+from flightllm.datafusion.contexts import analyzed
 from flightllm.plan.stages import (
     BoundStep,
     Condition,

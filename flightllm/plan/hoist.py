@@ -5,7 +5,7 @@ from itertools import count
 
 from substrait.algebra_pb2 import Expression, JoinRel
 
-from flightllm.ai import MODEL, AICall
+from flightllm.functions.call import MODEL, AICall
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import Aggregate, Filter, Join, Node, Number, Project, Sort, keep, transform

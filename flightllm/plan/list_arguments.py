@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 import pyarrow as pa
 from datafusion import SessionContext, udf
 
-from flightllm.ai import MODEL, AICall
 from flightllm.errors import AICallError
+from flightllm.functions.call import MODEL, AICall
 
 _NOTHING_FITS = pa.map_(pa.int8(), pa.int8())
 """A type that DataFusion takes nothing for, and says what it was given."""

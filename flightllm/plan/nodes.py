@@ -11,7 +11,7 @@ from google.protobuf.message import Message
 from substrait.algebra_pb2 import AggregateRel, Expression, FetchRel, JoinRel, ReadRel, SetRel, SortRel
 from substrait.type_pb2 import Type
 
-from flightllm.ai import AICall
+from flightllm.functions.call import AICall
 from flightllm.plan.expressions import field
 
 _LEFT_ONLY = frozenset({JoinRel.JOIN_TYPE_LEFT_SEMI, JoinRel.JOIN_TYPE_LEFT_ANTI})

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 from datafusion import LogicalPlan, SessionContext, udf
 
-from flightllm.plain_types import with_plain_types
+from flightllm.common.arrow_types import with_plain_types
 
 _NAME = "flightllm_parameter_"
 _CAST = re.compile(rf"CAST\({_NAME}(\d+)\(\) AS ")

@@ -10,10 +10,10 @@ from datafusion.substrait import Producer
 from substrait.algebra_pb2 import Expression
 from substrait.plan_pb2 import Plan
 
-from flightllm.ai import AICall
-from flightllm.catalog.contexts import unfolded
-from flightllm.catalog.errors import mapped_error
+from flightllm.datafusion.contexts import unfolded
+from flightllm.datafusion.errors import mapped_error
 from flightllm.errors import LimitExceededError, SqlError
+from flightllm.functions.call import AICall
 from flightllm.plan.bounds import Unbounded
 from flightllm.plan.expressions import Functions
 from flightllm.plan.hoist import hoist

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from substrait.algebra_pb2 import Expression
 
-from flightllm.ai import AICall
+from flightllm.functions.call import AICall
 from flightllm.plan import expressions as ex
 from flightllm.plan.expressions import Functions, field
 from flightllm.plan.nodes import AiMap, Call, Node

@@ -12,8 +12,8 @@ from datafusion.substrait import Consumer, Producer, Serde
 from substrait.algebra_pb2 import Expression, SetRel
 from substrait.plan_pb2 import Plan
 
-from flightllm.ai import AICall
 from flightllm.errors import InternalError
+from flightllm.functions.call import AICall
 from flightllm.plan import expressions as ex
 from flightllm.plan.emptiness import deciders
 from flightllm.plan.expressions import Functions, field

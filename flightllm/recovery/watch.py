@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, contextmanager
 
-from flightllm.operators.relational import Batches
+from flightllm.datafusion.run import Batches
 from flightllm.recovery.journal import Journal, Phase
 from flightllm.recovery.quarantine import Quarantine, digest_of, user_key
 

@@ -12,7 +12,7 @@ from typing import Final
 import structlog
 
 from flightllm.errors import EngineUnavailableError
-from flightllm.llm.base import Engine
+from flightllm.model.engine import Engine
 from flightllm.router.engine import RoutedEngine
 from flightllm.router.scaling import Load, Scaling, Seen, decide
 

@@ -11,8 +11,8 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
 from flightllm.errors import CancelledError, EngineUnavailableError, InternalError
-from flightllm.llm.base import Completion, Request
 from flightllm.llm.pull import More, pull
+from flightllm.model.engine import Completion, Request
 from flightllm.router.base import Prompt
 from flightllm.router.local_queue import LocalQueue
 from flightllm.router.waves import wave_size

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.errors import EngineUnavailableError
-from flightllm.llm.cost import Rates
+from flightllm.model.cost import Rates
 from flightllm.router.base import Prompt
 from flightllm.router.cache import ReplicaCache
 from flightllm.router.tree import Node, PrefixTree

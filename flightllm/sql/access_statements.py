@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import cast
 
-from flightllm.access.grants import PRIVILEGES, Grant, ObjectKind, Policy, Privilege
 from flightllm.errors import SqlError
 from flightllm.sql.cursor import Cursor
+from flightllm.sql.grants import PRIVILEGES, Grant, ObjectKind, Policy, Privilege
 from flightllm.sql.names import identifier
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Kind, Token

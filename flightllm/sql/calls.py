@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from flightllm.ai import ELEMENT_END, AICall, name_stub
 from flightllm.errors import AICallError
 from flightllm.functions.base import AIFunction, ScalarFunction
 from flightllm.functions.bind import Argument, BoundCall, Constant, Expression, Names, bind_call
+from flightllm.functions.call import ELEMENT_END, AICall, name_stub
 from flightllm.functions.numbers import with_number
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.sql.aggregates import Aggregates

@@ -3,13 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from flightllm.common.names import TableName, quoted, table_name
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.access_statements import read_access_statement
 from flightllm.sql.column_lists import read_column_list
 from flightllm.sql.explain_options import read_explain_options
 from flightllm.sql.external_tables import read_external_table
 from flightllm.sql.index_statements import read_index_statement
-from flightllm.sql.names import TableName, identifier, quoted, read_name, read_parts, table_name
+from flightllm.sql.names import identifier, read_name, read_parts
 from flightllm.sql.object_statements import read_object_statement
 from flightllm.sql.place_statements import read_place_statement
 from flightllm.sql.row_change import RowChange

@@ -4,10 +4,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from flightllm.common.names import TableName
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.cursor import Cursor
 from flightllm.sql.keys import NO_KEYS, RULES, ForeignKey, Key, Keys, Rule
-from flightllm.sql.names import TableName, identifier
+from flightllm.sql.names import identifier
 from flightllm.sql.tokens import Token, tokenize
 
 _USAGE = "PRIMARY KEY (a, b), UNIQUE (a), or FOREIGN KEY (a) REFERENCES other (b)"

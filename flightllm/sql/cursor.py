@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from flightllm.common.names import TableName
 from flightllm.errors import SqlError
-from flightllm.sql.names import TableName, identifier, read_name, read_parts
+from flightllm.sql.names import identifier, read_name, read_parts
 from flightllm.sql.tokens import Kind, Token
 
 

@@ -4,8 +4,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from flightllm.common.names import TableName, table_name
 from flightllm.errors import SqlError
-from flightllm.sql.names import TableName, identifier, table_name, with_name
+from flightllm.sql.names import identifier, with_name
 from flightllm.sql.tokens import Kind, Token
 
 _BEGINS_QUERY = ("select", "with", "values")

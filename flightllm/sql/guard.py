@@ -15,13 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from flightllm.common.limits import over_limit
+from flightllm.common.names import STORED_SUFFIX
+from flightllm.common.text import check_well_formed
 from flightllm.config import LimitsConfig
 from flightllm.errors import LimitExceededError, PermissionDeniedError, UnsupportedError
-from flightllm.limits import over_limit
 from flightllm.sql.expanding import expanded
-from flightllm.sql.names import STORED_SUFFIX
 from flightllm.sql.tokens import Kind, Token, position, tokenize
-from flightllm.texts import check_well_formed
 
 _WEIGHTS = {
     "operators": 2,

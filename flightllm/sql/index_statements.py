@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import MappingProxyType
 
+from flightllm.common.names import TableName
 from flightllm.errors import SqlError
 from flightllm.sql.cursor import Cursor
-from flightllm.sql.names import TableName, identifier, read_name
+from flightllm.sql.names import identifier, read_name
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Kind, Token
 

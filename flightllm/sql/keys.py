@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from flightllm.sql.names import TableName
+from flightllm.common.names import TableName
 
 Rule = Literal["CASCADE", "RESTRICT", "SET NULL", "NO ACTION", "SET DEFAULT"]
 """What ON UPDATE and ON DELETE say; the order is that of Flight SQL's numbers."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from types import MappingProxyType
 
+from flightllm.common.names import TableName
 from flightllm.errors import InvalidInputError, SqlError
 from flightllm.llm.secrets import holds_secret, names_secret
 from flightllm.sql.arguments import read_constant
 from flightllm.sql.cursor import Cursor
-from flightllm.sql.names import TableName
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Kind, Token
 

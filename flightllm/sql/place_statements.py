@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from flightllm.common.names import CATALOG, DEFAULT_SCHEMA
 from flightllm.errors import SqlError
 from flightllm.sql.cursor import Cursor
-from flightllm.sql.names import CATALOG, DEFAULT_SCHEMA, identifier, read_parts
+from flightllm.sql.names import identifier, read_parts
 from flightllm.sql.statement import Statement
 from flightllm.sql.tokens import Kind, Token
 

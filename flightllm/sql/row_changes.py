@@ -3,8 +3,9 @@
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
+from flightllm.common.names import TableName, quoted
 from flightllm.errors import SqlError, UnsupportedError
-from flightllm.sql.names import TableName, identifier, quoted, read_name, read_parts
+from flightllm.sql.names import identifier, read_name, read_parts
 from flightllm.sql.row_change import Action, Conflict, RowChange, Rows
 from flightllm.sql.statement import Statement, StatementKind
 from flightllm.sql.tokens import Token, closing_parenthesis

@@ -3,11 +3,12 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from flightllm.ai import MODEL, SEARCH
+from flightllm.common.names import TableName, quoted, table_name
 from flightllm.errors import AICallError
+from flightllm.functions.call import MODEL, SEARCH
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.sql.arguments import read_constant, split_arguments
-from flightllm.sql.names import TableName, identifier, quoted, read_parts, table_name
+from flightllm.sql.names import identifier, read_parts
 from flightllm.sql.scopes import CommonTable, Scopes, Table, read_scopes
 from flightllm.sql.tokens import Kind, Token, position, tokenize
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal
 
-from flightllm.access.grants import Grant, Policy
+from flightllm.common.names import TableName
+from flightllm.sql.grants import Grant, Policy
 from flightllm.sql.keys import NO_KEYS, Keys
-from flightllm.sql.names import TableName
 from flightllm.sql.output_names import NO_NAMES, OutputNames
 from flightllm.sql.row_change import RowChange
 

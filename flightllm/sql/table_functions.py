@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from flightllm.ai import SEARCH
 from flightllm.errors import AICallError
+from flightllm.functions.call import SEARCH
 from flightllm.functions.registry import FunctionRegistry
 from flightllm.sql.arguments import split_arguments
 from flightllm.sql.names import identifier

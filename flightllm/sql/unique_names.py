@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from flightllm.sql.names import quoted
+from flightllm.common.names import quoted
 from flightllm.sql.row_changes import outside, split_list
 from flightllm.sql.tokens import Kind, Token, tokenize
 

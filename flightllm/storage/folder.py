@@ -10,8 +10,8 @@ from uuid import uuid4
 
 import structlog
 
+from flightllm.common.atomic_files import sync, write_atomically
 from flightllm.errors import CancelledError, ConfigError
-from flightllm.files import sync, write_atomically
 from flightllm.storage.disk import disk_errors
 from flightllm.storage.lock import FolderLock
 from flightllm.storage.readers import Readers

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
+from flightllm.common.atomic_files import sync, write_atomically
 from flightllm.errors import InvalidInputError
-from flightllm.files import sync, write_atomically
 from flightllm.vector.manifest import Manifest, digest
 
 _MANIFEST = "manifest.json"

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
+from flightllm.common.names import TableName
 from flightllm.errors import NotFoundError
-from flightllm.sql.names import TableName
 from flightllm.vector.manifest import Manifest
 
 

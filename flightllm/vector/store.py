@@ -14,8 +14,8 @@ from weakref import WeakValueDictionary
 import pyarrow as pa
 import structlog
 
+from flightllm.common.atomic_files import sync
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError
-from flightllm.files import sync
 from flightllm.storage.disk import disk_errors
 from flightllm.vector.folder import IndexFolder
 from flightllm.vector.manifest import Manifest

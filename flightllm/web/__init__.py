@@ -1,1 +1,4 @@
-"""The web page: queries, an SQL box, tables and the engine's load, for users who signed in."""
+"""The HTTP server: the web page for users who signed in, health, readiness and metrics.
+
+Imports: access, client, common, config, errors, flight, flightllm, observe, router, session.
+"""

@@ -11,10 +11,10 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from flightllm.database import Database
+from flightllm.common.text import json_text
 from flightllm.errors import BusyError, FlightLLMError
 from flightllm.flight.core import Core
-from flightllm.texts import json_text
+from flightllm.session.database import Database
 from flightllm.web.calls import WebCall
 from flightllm.web.errors import described, http_status
 from flightllm.web.gate import Gate

@@ -2,7 +2,7 @@
 
 import threading
 
-from flightllm.access.principal import Principal
+from flightllm.common.principal import Principal
 from flightllm.flight.auth import Call
 from flightllm.flight.backend import Session
 from flightllm.flight.core import Core

@@ -4,7 +4,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from flightllm.texts import json_text, plain_text
+from flightllm.common.text import json_text, plain_text
 
 
 def columns_of(schema: pa.Schema) -> list[dict[str, Any]]:

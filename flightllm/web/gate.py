@@ -4,7 +4,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from flightllm.access.login import Login
-from flightllm.access.principal import Principal
+from flightllm.common.principal import Principal
 from flightllm.config.checks import is_loopback
 from flightllm.errors import (
     InvalidInputError,

@@ -9,9 +9,9 @@ from starlette.datastructures import URL
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from flightllm.common.text import json_text
 from flightllm.config.checks import is_loopback
 from flightllm.errors import PermissionDeniedError
-from flightllm.texts import json_text
 from flightllm.web.errors import described, http_status
 
 

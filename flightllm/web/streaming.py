@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 from anyio import CapacityLimiter, to_thread
 
-from flightllm.texts import json_text
+from flightllm.common.text import json_text
 from flightllm.web.calls import WebCall
 from flightllm.web.statements import Event, Run
 

@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from flightllm.common.text import check_well_formed
 from flightllm.errors import InvalidInputError
-from flightllm.texts import check_well_formed
 
 
 class Values:

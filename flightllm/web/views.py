@@ -5,13 +5,13 @@ from typing import Any
 
 import flightllm
 from flightllm.client import BOOKKEEPING
-from flightllm.database import Database
+from flightllm.common.names import DEFAULT_SCHEMA, TableName, quoted
 from flightllm.errors import PermissionDeniedError
 from flightllm.flight.core import Core
-from flightllm.observe.engine_load import prompts_in_flight
-from flightllm.records import calls_of
-from flightllm.sql.names import DEFAULT_SCHEMA, TableName, quoted
+from flightllm.observe.query_record import calls_of
+from flightllm.session.database import Database
 from flightllm.web.calls import WebCall
+from flightllm.web.engine_load import prompts_in_flight
 from flightllm.web.statements import MOST_ROWS
 
 _MOST_QUERIES = 200

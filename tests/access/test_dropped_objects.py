@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from flightllm.access.store import User
-from flightllm.database import Database
 from flightllm.errors import PermissionDeniedError, UnknownTableError
-from flightllm.session import Session
+from flightllm.session.database import Database
+from flightllm.session.session import Session
 from tests.databases import open_database, rows
 
 CREATED = {

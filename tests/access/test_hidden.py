@@ -6,9 +6,9 @@ from contextlib import closing
 import pytest
 
 from flightllm.access.store import User
-from flightllm.database import Database
 from flightllm.errors import FlightLLMError
-from flightllm.session import Session
+from flightllm.session.database import Database
+from flightllm.session.session import Session
 from tests.databases import ask, open_database, rows
 
 STATEMENTS = (

@@ -12,14 +12,14 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from flightllm.access.claims import JwtClaims
-from flightllm.access.grants import Grant
 from flightllm.access.login import Login
-from flightllm.access.principal import LOCAL, Principal
 from flightllm.access.rights import Rights
 from flightllm.access.store import AccessStore, User
+from flightllm.common.names import TableName
+from flightllm.common.principal import LOCAL, Principal
 from flightllm.config import AuthConfig
 from flightllm.errors import ConfigError, InvalidInputError, PermissionDeniedError, UnauthenticatedError
-from flightllm.sql.names import TableName
+from flightllm.sql.grants import Grant
 
 PASSWORD = "correct horse"
 

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 from flightllm.access.store import User
-from flightllm.database import Database
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError
-from flightllm.session import Session
+from flightllm.session.database import Database
+from flightllm.session.session import Session
 from tests.databases import ask, open_database, rows
 
 

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flightllm.access.grants import Policy
 from flightllm.access.store import User
-from flightllm.database import Database
+from flightllm.common.names import STORED_SUFFIX
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError, SqlError
-from flightllm.session import Session
-from flightllm.sql.names import STORED_SUFFIX
+from flightllm.session.database import Database
+from flightllm.session.session import Session
+from flightllm.sql.grants import Policy
 from tests.databases import ask, canonical, explained, open_database, rows
 
 PATIENTS = {

@@ -9,9 +9,9 @@ import pytest
 
 from flightllm.access.store import Allowance, User
 from flightllm.access.tables import today
-from flightllm.database import Database
 from flightllm.errors import BudgetExceededError
-from flightllm.session import Session
+from flightllm.session.database import Database
+from flightllm.session.session import Session
 from tests.databases import ask, open_database
 
 ASK = "SELECT n, ai_gen('Say it.', n) AS answer FROM numbers"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.access.grants import Grant, Policy
 from flightllm.access.store import AccessStore, Allowance, User
 from flightllm.errors import ConfigError, InvalidInputError, NotFoundError
+from flightllm.sql.grants import Grant, Policy
 
 SECRET = "correct horse"
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bench.prompts import area_under_curve, main
-from flightllm.resources import demo_model
+from flightllm.common.package_data import demo_model
 
 
 def test_area_under_the_curve() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from flightllm.catalog import Catalog
 from flightllm.config import LimitsConfig
-from flightllm.system import QueryLog
+from flightllm.observe.query_log import QueryLog
 
 
 @pytest.fixture

@@ -11,8 +11,8 @@ from flightllm.catalog import Catalog
 from flightllm.catalog.received import ReceivedTables
 from flightllm.catalog.shipping import shipped
 from flightllm.config import Config, EngineConfig, LimitsConfig, StorageConfig
-from flightllm.database import Database
 from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, PermissionDeniedError, SqlError
+from flightllm.session.database import Database
 from flightllm.sql.classify import classify
 from flightllm.storage.objects import ObjectStores
 from tests.catalogs import ENCODED, ROWS, ingest, read, run, write

@@ -14,10 +14,10 @@ from openpyxl import Workbook
 from structlog.testing import capture_logs
 
 from flightllm.catalog import Catalog
+from flightllm.common.names import TableName
 from flightllm.config import LimitsConfig, StorageConfig
 from flightllm.errors import CancelledError, ConfigError, FlightLLMError, PermissionDeniedError
 from flightllm.sql.classify import classify
-from flightllm.sql.names import TableName
 from tests.catalogs import ENCODED, ROWS, frame, ingest, read, run, write
 from tests.servers import await_true
 

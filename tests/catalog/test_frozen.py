@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flightllm.access.principal import Principal
 from flightllm.access.store import User
-from flightllm.database import Database
-from flightllm.session import Session
+from flightllm.common.principal import Principal
+from flightllm.session.database import Database
+from flightllm.session.session import Session
 from tests.databases import open_database, rows
 
 ROWS = [{"a": "A1", "b": "B1"}, {"a": "A2", "b": "B2"}]

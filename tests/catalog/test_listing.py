@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from flightllm.catalog import Catalog
+from flightllm.common.names import TableName
 from flightllm.errors import NotFoundError
-from flightllm.sql.names import TableName
 from tests.catalogs import ROWS, ingest, read, run, write
 
 

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from flightllm.config import Config, EngineConfig, ObjectStoreConfig, StorageConfig
-from flightllm.database import Database
 from flightllm.errors import ConfigError, FlightLLMError, PermissionDeniedError
+from flightllm.session.database import Database
 from tests.databases import ask, rows
 
 moto_server = pytest.importorskip("moto.server", reason="the extra 'test' is not installed")

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.access.principal import Principal
 from flightllm.access.store import User
+from flightllm.common.principal import Principal
 from tests.databases import open_database, rows
 from tests.indexes import FRUIT
 from tests.indexes import open_database as open_embedding

@@ -8,17 +8,17 @@ from threading import Thread
 import pyarrow as pa
 import pytest
 
-from flightllm.access.grants import Grant
-from flightllm.access.principal import Principal
 from flightllm.access.rights import Rights
 from flightllm.access.store import Snapshot
 from flightllm.catalog import Catalog
 from flightllm.catalog.scoped import Scopes
+from flightllm.common.names import TableName
+from flightllm.common.principal import Principal
 from flightllm.config import LimitsConfig
 from flightllm.errors import LimitExceededError, SqlError, UnknownTableError
+from flightllm.observe.query_log import QueryLog
 from flightllm.sql.classify import classify
-from flightllm.sql.names import TableName
-from flightllm.system import QueryLog
+from flightllm.sql.grants import Grant
 from tests.catalogs import ingest, read, run
 
 GROWING: dict[str, Callable[[int], str]] = {

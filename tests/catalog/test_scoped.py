@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.access.principal import Principal
 from flightllm.access.rights import Rights
 from flightllm.access.store import Snapshot
 from flightllm.catalog import Catalog
 from flightllm.catalog.closing import closed
 from flightllm.catalog.scoped import SHARED, ScopedCatalog, Scopes
+from flightllm.common.principal import Principal
 from flightllm.config import LimitsConfig
 from flightllm.errors import PermissionDeniedError
 

@@ -7,10 +7,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flightllm.catalog.sizes import TableSize, table_size
+from flightllm.catalog.sizes import table_size
+from flightllm.common.names import TableName
 from flightllm.config import Config, EngineConfig
-from flightllm.database import Database
-from flightllm.sql.names import TableName
+from flightllm.datafusion.table_size import TableSize
+from flightllm.session.database import Database
 
 ROWS = 60_000
 

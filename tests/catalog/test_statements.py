@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 from flightllm.catalog import Catalog
+from flightllm.common.names import TableName
 from flightllm.config import LimitsConfig
 from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, SqlError, UnsupportedError
 from flightllm.sql.classify import classify
 from flightllm.sql.keys import ForeignKey, Key
-from flightllm.sql.names import TableName
 from tests.catalogs import ROWS, ingest, read, run, write
 
 

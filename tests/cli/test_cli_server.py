@@ -13,11 +13,11 @@ from click.testing import CliRunner, Result
 
 from flightllm.cli import main
 from flightllm.config import Config, EngineConfig, LogConfig, ServerConfig
-from flightllm.database import Database
 from flightllm.demo.process import RunningServer, running_server
 from flightllm.errors import EngineUnavailableError
 from flightllm.flight.server import FlightSqlServer
 from flightllm.log import configure_logging
+from flightllm.session.database import Database
 from tests.databases import open_database
 from tests.engines import Scripted, using
 

@@ -406,7 +406,7 @@ def test_names_that_toml_does_not_hold(name: str) -> None:
 def test_the_demonstration_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The embedded model is asked in this process, and a model's folder is written as an absolute path."""
     pytest.importorskip("torch", reason="the extra 'local' is not installed")
-    from flightllm.resources import demo_model
+    from flightllm.common.package_data import demo_model
 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "model").symlink_to(demo_model())

@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from flightllm.announcing import next_steps
 from flightllm.cli import main
 from flightllm.recovery.messages import Listening
+from flightllm.server.announce import next_steps
 
 
 @contextmanager

@@ -9,11 +9,11 @@ import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
-from flightllm.access.principal import Role
 from flightllm.access.store import User
 from flightllm.cli import main
 from flightllm.cli.stats import Snapshot, view
 from flightllm.client import Client
+from flightllm.common.principal import Role
 from flightllm.config import ServerConfig
 from flightllm.flight.server import FlightSqlServer
 from tests.databases import open_database

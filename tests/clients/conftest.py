@@ -8,8 +8,8 @@ from pyarrow import flight
 
 from flightllm.client import Client
 from flightllm.config import Config, EngineConfig, ServerConfig
-from flightllm.database import Database
 from flightllm.flight.server import FlightSqlServer
+from flightllm.session.database import Database
 
 MAKE = (
     """CREATE TABLE people AS SELECT * FROM (VALUES

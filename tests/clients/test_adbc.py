@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from adbc_driver_flightsql import ConnectionOptions
 
-from flightllm.database import Database
 from flightllm.flight.server import FlightSqlServer
+from flightllm.session.database import Database
 from tests.servers import await_true
 
 Connection = adbc_driver_manager.dbapi.Connection

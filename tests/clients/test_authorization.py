@@ -13,9 +13,9 @@ from pyarrow import flight
 
 from flightllm.access.store import User
 from flightllm.config import Config, EmbeddingConfig, EngineConfig, ServerConfig, StorageConfig
-from flightllm.database import Database
 from flightllm.flight.messages import flight_message, pack, parse_flight, sql_message
 from flightllm.flight.server import FlightSqlServer
+from flightllm.session.database import Database
 
 SMALL = pa.table({"a": [1]})
 

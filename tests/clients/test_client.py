@@ -7,7 +7,6 @@ import pytest
 
 from flightllm.client import Client, Progress, Shortfall
 from flightllm.config import ServerConfig
-from flightllm.database import Database
 from flightllm.errors import (
     CancelledError,
     EngineUnavailableError,
@@ -16,6 +15,7 @@ from flightllm.errors import (
     UnauthenticatedError,
 )
 from flightllm.flight.server import FlightSqlServer
+from flightllm.session.database import Database
 
 
 def test_query(client: Client) -> None:

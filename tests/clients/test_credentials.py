@@ -17,10 +17,10 @@ from flightllm.access.store import User
 from flightllm.cli import main
 from flightllm.client import Client
 from flightllm.config import Config, EngineConfig, ServerConfig
-from flightllm.database import Database
 from flightllm.errors import FlightLLMError
 from flightllm.flight.messages import pack, sql_message
 from flightllm.flight.server import FlightSqlServer
+from flightllm.session.database import Database
 from tests.certificates import certified_config
 from tests.servers import SupervisedServer, ask
 

@@ -7,9 +7,9 @@ import adbc_driver_flightsql.dbapi as flight_sql
 import pyarrow as pa
 import pytest
 
-from flightllm.backup import back_up
-from flightllm.database import Database
 from flightllm.flight.server import FlightSqlServer
+from flightllm.session.database import Database
+from flightllm.storage.backup import back_up
 from tests.databases import open_database
 
 _STORAGE = {

@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from flightllm.database import Database
 from flightllm.flight.messages import flight_message, pack, sql_message
 from flightllm.flight.server import FlightSqlServer
+from flightllm.session.database import Database
 from tests.flight_messages import act, descriptor, fetch, query
 
 CANCELLED = (flight.FlightCancelledError, KeyboardInterrupt)

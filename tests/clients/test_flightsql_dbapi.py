@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.database import Database
 from flightllm.flight.server import FlightSqlServer
+from flightllm.session.database import Database
 
 _SCRIPT = Path(__file__).with_name("flightsql_dbapi.py")
 _PACKAGES = ("flightsql-dbapi>=0.2.2,<0.3", "SQLAlchemy<2")

@@ -5,10 +5,10 @@ import pytest
 from pyarrow import flight
 
 from flightllm.client import Client
-from flightllm.database import Database
 from flightllm.errors import FlightLLMError, InvalidInputError, UnsupportedError
 from flightllm.flight.messages import pack, sql_message
 from flightllm.flight.server import FlightSqlServer
+from flightllm.session.database import Database
 from tests.databases import SMALL
 from tests.flight_messages import prepare
 from tests.fuzz.wire import Sent, Wire, flight_data, ipc_messages

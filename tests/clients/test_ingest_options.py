@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from flightllm.database import Database
+from flightllm.session.database import Database
 from tests.flight_messages import count, descriptor, put
 
 ROW = pa.table({"a": [1]})

@@ -13,9 +13,9 @@ from adbc_driver_manager import Error
 
 from flightllm.client import Client
 from flightllm.config import LimitsConfig
-from flightllm.database import Database
 from flightllm.errors import FlightLLMError
 from flightllm.flight.server import FlightSqlServer
+from flightllm.session.database import Database
 from tests.servers import ServerProcess, ask, await_true, cursor_of, serving
 
 ENDLESS = "SELECT levenshtein(repeat('a', 400000), repeat('b', 400000)) AS x"

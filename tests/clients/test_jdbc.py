@@ -11,7 +11,7 @@ import pytest
 import structlog
 from pyarrow import flight
 
-from flightllm.database import Database
+from flightllm.session.database import Database
 from tests.flight_messages import count, descriptor, prepare, prepared, put
 
 

@@ -10,9 +10,9 @@ import pytest
 from adbc_driver_manager import Error
 
 from flightllm.config import LimitsConfig
+from flightllm.datafusion.kernels import running_kernels, still_running
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.server import FlightSqlServer
-from flightllm.operators.kernels import running_kernels, still_running
 from tests.servers import ServerProcess, ask, await_true, cursor_of, serving, time_over
 
 ENDLESS = """SELECT count(*) FROM generate_series(1, 300000) a CROSS JOIN generate_series(1, 300000) b

@@ -11,8 +11,8 @@ import pytest
 from pyarrow import flight
 
 from flightllm.config import Config, EngineConfig, ServerConfig
-from flightllm.database import Database
 from flightllm.flight.server import FlightSqlServer
+from flightllm.session.database import Database
 from tests.flight_messages import descriptor, fetch
 
 _MOST, _MOST_OF_ADBC = 4 << 20, 16 << 20

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from flightllm.database import Database
+from flightllm.session.database import Database
 from tests.flight_messages import count, fetch, prepare, prepared, put
 
 

@@ -13,12 +13,12 @@ from datafusion.substrait import Producer
 from pyarrow import flight
 
 from flightllm.access.store import User
+from flightllm.common.names import STORED_SUFFIX
 from flightllm.config import Config, EmbeddingConfig, EngineConfig, ServerConfig
-from flightllm.database import Database
 from flightllm.flight.messages import pack, sql_message, unpack
 from flightllm.flight.server import FlightSqlServer
-from flightllm.observe.http import HttpServer
-from flightllm.sql.names import STORED_SUFFIX
+from flightllm.session.database import Database
+from flightllm.web.http_server import HttpServer
 from tests.flight_messages import descriptor, fetch, prepare, prepared, put, query
 from tests.web.support import PAGE, Visitor
 

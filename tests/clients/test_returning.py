@@ -9,9 +9,9 @@ import pytest
 from pyarrow import flight
 
 from flightllm.client import Client
-from flightllm.database import Database
 from flightllm.flight.messages import pack, sql_message
 from flightllm.flight.server import FlightSqlServer
+from flightllm.session.database import Database
 
 pytestmark = pytest.mark.usefixtures("tables")
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from flightllm.database import Database
 from flightllm.flight.server import FlightSqlServer
+from flightllm.session.database import Database
 
 pytestmark = [
     pytest.mark.skipif(find_spec("sqlalchemy_adbc") is None, reason="sqlalchemy-adbc is not installed"),

@@ -19,8 +19,8 @@ from datafusion.substrait import Producer
 
 from flightllm.access.store import User
 from flightllm.config import Config, EngineConfig, LimitsConfig, ServerConfig
-from flightllm.database import Database
 from flightllm.flight.server import FlightSqlServer
+from flightllm.session.database import Database
 from tests.servers import ask, await_true, serving
 
 KERNEL = "levenshtein(repeat('a', 400000), repeat('b', 400000))"

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
-from flightllm.access.principal import Principal
 from flightllm.access.store import User
-from flightllm.database import Database
+from flightllm.common.principal import Principal
 from flightllm.errors import FlightLLMError
 from flightllm.flight.errors import to_status
 from flightllm.flight.sqlstates import sqlstate
-from flightllm.session import Session
+from flightllm.session.database import Database
+from flightllm.session.session import Session
 from tests.databases import open_database
 
 STATEMENTS = (

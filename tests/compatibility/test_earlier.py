@@ -17,11 +17,11 @@ import pytest
 from flightllm.access.store import AccessStore, User
 from flightllm.client import Client
 from flightllm.config import Config, EmbeddingConfig, EngineConfig, ServerConfig
-from flightllm.database import Database
 from flightllm.errors import NotFoundError, PermissionDeniedError, StoreUnavailableError, UnauthenticatedError
 from flightllm.flight.server import FlightSqlServer
 from flightllm.kvcache.store.client import FlightStore
 from flightllm.kvcache.store.disk import DiskStore
+from flightllm.session.database import Database
 from tests.kv_servers import KvProcess
 from tests.packages import needs
 
@@ -200,14 +200,14 @@ def test_kv_chunks_are_served(earlier: Earlier, monkeypatch: pytest.MonkeyPatch)
     """A store on the folder gives an engine the chunk under the key of its tokens, and each codec can be decoded."""
     import torch
 
+    from flightllm.common.package_data import demo_model
     from flightllm.kvcache.codec import open_codec
     from flightllm.kvcache.keeper import Keeper
     from flightllm.kvcache.options import KvOptions
     from flightllm.kvcache.profile.place import profile_path
     from flightllm.kvcache.stream.prefill import Prefill
-    from flightllm.llm.base import cache_salt
-    from flightllm.llm.cost import Rates
-    from flightllm.resources import demo_model
+    from flightllm.model.cost import Rates
+    from flightllm.model.engine import cache_salt
 
     chunk, token = chunk_of(earlier), earlier.made["token"]["text"]
     monkeypatch.setenv("STORE_TOKEN", token)
@@ -241,9 +241,9 @@ def test_kv_chunks_are_what_the_model_computes(earlier: Earlier) -> None:
     import torch
     from transformers import AutoModelForCausalLM
 
+    from flightllm.common.package_data import demo_model
     from flightllm.kvcache.codec.raw import RawCodec
-    from flightllm.llm.local import create
-    from flightllm.resources import demo_model
+    from flightllm.llm.local.engine import create
     from tests.kvcaches import model_cache
 
     chunk = chunk_of(earlier)
@@ -258,7 +258,7 @@ def test_kv_chunks_are_what_the_model_computes(earlier: Earlier) -> None:
 
 def chunk_of(earlier: Earlier) -> dict[str, Any]:
     """Return what is known of the KV chunk; skip the test where the demo model is another one by now."""
-    from flightllm.resources import demo_model
+    from flightllm.common.package_data import demo_model
 
     chunk: dict[str, Any] = earlier.made["chunk"]
     for name, digest in chunk["files"].items():

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.resources import demo_model
+from flightllm.common.package_data import demo_model
 
 transformers = pytest.importorskip("transformers", reason="the extra 'local' is not installed")
 

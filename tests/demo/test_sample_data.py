@@ -5,8 +5,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from flightllm.demo.generate import generate_tables
-from flightllm.resources import sample_folder
+from flightllm.common.package_data import sample_folder
+from training.generate import generate_tables
 
 ROWS = {"movies": 200, "reviews": 2_000, "products": 200, "product_reviews": 2_000, "tickets": 500}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from flightllm.errors import FlightLLMError
-from flightllm.session import Session
+from flightllm.session.session import Session
 from tests.databases import ask, small_database
 
 ALL = ("snowflake", "bigquery", "databricks", "duckdb", "spark")

@@ -8,7 +8,7 @@ import pytest
 from flightllm.dialect import rewrite
 from flightllm.dialect.formats import from_letters, to_parse, to_write
 from flightllm.errors import FlightLLMError, SqlError
-from flightllm.session import Session
+from flightllm.session.session import Session
 from flightllm.sql.synonyms import SYNONYMS
 from tests.databases import ask, small_database
 from tests.dialect.places import EMPTY

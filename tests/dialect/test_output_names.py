@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from flightllm.dialect.output_names import output_names
-from flightllm.query import plan
-from flightllm.session import Session
+from flightllm.execution.query import plan
+from flightllm.session.session import Session
 from flightllm.sql.classify import classify
 from flightllm.sql.output_names import NO_NAMES, Item, OutputNames
 from flightllm.sql.parameters import bind, parameter_names

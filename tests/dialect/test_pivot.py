@@ -6,7 +6,7 @@ import pytest
 
 from flightllm.dialect import rewrite
 from flightllm.errors import FlightLLMError
-from flightllm.session import Session
+from flightllm.session.session import Session
 from tests.databases import ask, small_database
 from tests.dialect.places import EMPTY
 

@@ -7,12 +7,12 @@ import pyarrow as pa
 import pytest
 
 from flightllm.catalog import Catalog
+from flightllm.common.names import TableName
 from flightllm.config import LimitsConfig
 from flightllm.dialect import Place, rewrite
 from flightllm.dialect.duplicates import shown_names, with_equal_calls_apart, without_marks
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.errors import NotFoundError, SqlError, UnsupportedError
-from flightllm.sql.names import TableName
 from tests.catalogs import frame, ingest
 
 PAIRS = Path(__file__).parents[1] / "sql" / "pairs"

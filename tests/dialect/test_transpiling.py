@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.access.principal import Principal
 from flightllm.access.store import User
+from flightllm.common.principal import Principal
 from flightllm.errors import FlightLLMError, PermissionDeniedError, SqlError, UnsupportedError
-from flightllm.session import Session
+from flightllm.session.session import Session
 from tests.databases import ask, small_database
 
 

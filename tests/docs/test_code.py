@@ -14,9 +14,9 @@ from docs import generate
 from flightllm.access.store import User
 from flightllm.cli import main
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
-from flightllm.database import Database
 from flightllm.errors import FlightLLMError
 from flightllm.llm.options import read_options
+from flightllm.session.database import Database
 from tests.databases import SAMPLES
 from tests.docs.pages import ENGINES, NO_ENGINES, PAGES, ROOT, Block, blocks, commands, statements
 

@@ -11,12 +11,12 @@ from uuid import uuid4
 import pyarrow as pa
 from datafusion import SessionConfig, SessionContext
 
-from flightllm.access.principal import Principal
+from flightllm.common.limits import TimeLimit
+from flightllm.common.principal import Principal
 from flightllm.errors import CancelledError, FlightLLMError, InvalidInputError, NotFoundError, SqlError
-from flightllm.limits import TimeLimit
+from flightllm.observe.spans import NO_SPANS
 from flightllm.recovery.quarantine import Quarantine
-from flightllm.session import Returned
-from flightllm.spans import NO_SPANS
+from flightllm.session.session import Returned
 from flightllm.sql.keys import NO_KEYS, Keys
 
 _UPDATE = re.compile(r"\s*(create|drop|insert|set|delete)\b", re.IGNORECASE)

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flightllm.access.principal import Principal
+from flightllm.common.principal import Principal
 from flightllm.errors import BusyError
 from flightllm.flight.bound_values import BoundValues
 from flightllm.flight.statements import Prepared

@@ -6,10 +6,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from flightllm.common.names import TableName
 from flightllm.flight.messages import Command, sql_message
 from flightllm.flight.metadata import metadata_schema, metadata_table
 from flightllm.sql.keys import NO_KEYS, ForeignKey, Key, Keys
-from flightllm.sql.names import TableName
 
 MOVIES = pa.schema([pa.field("title", pa.string(), nullable=False), ("year", pa.int32())])
 

@@ -9,9 +9,9 @@ import pytest
 from pyarrow import flight
 
 from flightllm.config import ServerConfig
-from flightllm.database import Database
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.server import FlightSqlServer
+from flightllm.session.database import Database
 from tests.databases import open_database
 from tests.flight_messages import prepare, prepared, put, query
 

@@ -8,12 +8,12 @@ import pyarrow as pa
 import pytest
 from pyarrow import flight
 
+from flightllm.common.admission import Slots
+from flightllm.common.fair_queue import Asker
 from flightllm.errors import CancelledError
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.results import Recipient, ResultStream, stream
 from flightllm.flight.sequence import Sequence
-from flightllm.slots import Slots
-from flightllm.turns import Asker
 from tests.servers import await_true
 
 SCHEMA = pa.schema([("a", pa.int64())])

@@ -9,13 +9,13 @@ import pytest
 from pyarrow import flight
 
 from flightllm.client import Client
+from flightllm.common.limits import TimeLimit
 from flightllm.config import LimitsConfig, ServerConfig
 from flightllm.errors import CancelledError, EngineUnavailableError
 from flightllm.flight.core import PART
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.messages import flight_message, message_class, pack, sql_message, unpack_as
 from flightllm.flight.server import FlightSqlServer
-from flightllm.limits import TimeLimit
 from tests.flight_messages import act, descriptor, prepare, prepared, put
 from tests.servers import await_true
 

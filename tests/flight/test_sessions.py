@@ -5,7 +5,7 @@ from itertools import count
 
 import pytest
 
-from flightllm.access.principal import Principal
+from flightllm.common.principal import Principal
 from flightllm.errors import BusyError, NotFoundError
 from flightllm.flight import sessions
 from flightllm.flight.auth import Call

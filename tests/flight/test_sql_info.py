@@ -3,7 +3,7 @@
 import pyarrow as pa
 from datafusion import SessionContext
 
-from flightllm.catalog.contexts import plain_config
+from flightllm.datafusion.contexts import plain_config
 from flightllm.flight.sql_info import SQL_INFO_SCHEMA, sql_info, sql_info_table
 
 SPECIFIED = [*range(12), 100, 101, *range(500, 577)]

@@ -2,10 +2,10 @@
 
 import pytest
 
+from flightllm.common.admission import Place, Slots
+from flightllm.common.fair_queue import Asker
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.stalls import given_up
-from flightllm.slots import Place, Slots
-from flightllm.turns import Asker
 
 
 class _Place(Place):

@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flightllm.access.principal import LOCAL
+from flightllm.common.principal import LOCAL
 from flightllm.errors import InvalidInputError
 from flightllm.flight.sequence import Sequence
 from flightllm.flight.statements import Cancelled, Statement

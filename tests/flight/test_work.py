@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from pyarrow import flight
 
+from flightllm.common.admission import Slots
+from flightllm.common.fair_queue import Asker
+from flightllm.common.limits import TimeLimit
 from flightllm.errors import BusyError, CancelledError, FlightLLMError, StatementTimeoutError
 from flightllm.flight.server import FlightSqlServer
 from flightllm.flight.work import Patience, do
-from flightllm.limits import TimeLimit
-from flightllm.slots import Slots
-from flightllm.turns import Asker
 from tests.servers import await_true
 
 OVER = TimeLimit(0.0)

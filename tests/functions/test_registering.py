@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.access.principal import Principal
 from flightllm.access.store import User
+from flightllm.common.principal import Principal
 from flightllm.errors import SqlError
-from flightllm.session import Session
+from flightllm.session.session import Session
 from tests.databases import ask, open_database
 
 VIEWS = [

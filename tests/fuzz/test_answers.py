@@ -13,7 +13,7 @@ import pytest
 
 pytest.importorskip("openai", reason="the extra 'openai' is not installed")
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
-from flightllm.database import Database
+from flightllm.session.database import Database
 from tests.broken_answers import CAP, answer, broken_endpoint, named_rows, question, vector
 from tests.databases import Ran, ask
 

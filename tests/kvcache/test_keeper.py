@@ -13,7 +13,7 @@ from flightllm.kvcache.chunks import Chunk
 from flightllm.kvcache.keeper import Keeper
 from flightllm.kvcache.options import KvOptions
 from flightllm.kvcache.stream.prefill import Prefill
-from flightllm.llm.cost import Rates
+from flightllm.model.cost import Rates
 from tests.kv_servers import serving_chunks
 from tests.servers import await_true
 

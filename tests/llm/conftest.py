@@ -14,10 +14,10 @@ from socket import create_server
 
 import pytest
 
+from flightllm.common.package_data import demo_model
 from flightllm.config import EngineConfig
 from flightllm.llm import Engine, create_engine
-from flightllm.llm.base import Parameters, Request
-from flightllm.resources import demo_model
+from flightllm.model.engine import Parameters, Request
 
 WINDOW = 8
 START_SECONDS = 600

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from flightllm.llm.base import JsonSchema
 from flightllm.llm.bounded_schema import MOST_TEXT, bounded
-from flightllm.llm.openai_wire import forms
+from flightllm.llm.openai.wire import forms
+from flightllm.model.engine import JsonSchema
 
 
 @pytest.mark.parametrize(

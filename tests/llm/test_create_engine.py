@@ -8,7 +8,7 @@ import pytest
 from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError, MissingExtraError
 from flightllm.llm import check_engine, create_engine
-from flightllm.llm.models import model_digest, model_folder
+from flightllm.model.files import model_digest, model_folder
 
 
 def test_fake_by_name() -> None:
@@ -20,7 +20,7 @@ def test_fake_by_name() -> None:
 
 def test_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     """An engine whose package is not installed names the extra to install."""
-    monkeypatch.delitem(sys.modules, "flightllm.llm.openai", raising=False)
+    monkeypatch.delitem(sys.modules, "flightllm.llm.openai.engine", raising=False)
     monkeypatch.setitem(sys.modules, "openai", None)
     with pytest.raises(MissingExtraError, match=r"flightllm\[openai\]"):
         create_engine(EngineConfig("openai", "any", 4, {}))

@@ -9,7 +9,7 @@ import pytest
 
 from flightllm.errors import CancelledError
 from flightllm.llm import Engine
-from flightllm.llm.base import Choice, Completion, JsonSchema, Parameters, Regex, Request
+from flightllm.model.engine import Choice, Completion, JsonSchema, Parameters, Regex, Request
 
 WINDOW = 8
 MakeRequests = Callable[..., list[Request]]

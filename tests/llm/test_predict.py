@@ -9,10 +9,10 @@ from typing import cast
 import pytest
 
 from flightllm.errors import CancelledError
-from flightllm.llm.base import Choice, Completion, Engine, JsonSchema, Parameters, PrefixCache, Request
-from flightllm.llm.fake import FakeEngine, FakeOptions
+from flightllm.llm.fake.engine import FakeEngine, FakeOptions
 from flightllm.llm.learned import Learned, asked_by
 from flightllm.llm.predict import EnoughError, PredictingEngine, PromptTokens
+from flightllm.model.engine import Choice, Completion, Engine, JsonSchema, Parameters, PrefixCache, Request
 
 YES_NO = Parameters(8, constraint=Choice(("Yes", "No")))
 INSTRUCTION = "Say whether the text below is about one of the things that we care about most of all. " * 2

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from flightllm.llm.base import PrefixCache
 from flightllm.llm.prefix import PrefixSimulator, Run, chained
+from flightllm.model.engine import PrefixCache
 
 
 def hits(simulator: PrefixSimulator, prompts: Sequence[Sequence[int]], size: int, answer: int = 1) -> list[int]:

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from flightllm.config import CacheConfig, Config, EngineConfig, RecoveryConfig
-from flightllm.database import Database
 from flightllm.errors import ConfigError, InvalidInputError
 from flightllm.llm import create_engine
-from flightllm.llm.base import Choice, Completion, JsonSchema, Parameters, Request
-from flightllm.session import Session
+from flightllm.model.engine import Choice, Completion, JsonSchema, Parameters, Request
+from flightllm.session.database import Database
+from flightllm.session.session import Session
 from tests.databases import ask, open_database, rows
 from tests.endpoints import Body, Endpoint, refuse
 from tests.llm.providers import PROVIDERS, THOUGHT, Quirks, named, provider
 
 pytest.importorskip("openai", reason="the extra 'openai' is not installed")
-from flightllm.llm.openai import OpenAIEngine
+from flightllm.llm.openai.engine import OpenAIEngine
 
 REVIEWS = "(VALUES ('a wonderful film'), ('a dull film')) AS r(review)"
 SQL = f"""SELECT ai_filter('Is {{review}} good?', review) AS good,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from flightllm.config import Config, EngineConfig
-from flightllm.database import Database
-from flightllm.llm.gguf_files import converted_folder
+from flightllm.model.gguf_files import converted_folder
+from flightllm.session.database import Database
 from tests.databases import SAMPLES, ask
 from tests.llm.conftest import serving
 from tests.packages import NEEDS_VLLM

@@ -12,10 +12,10 @@ import pytest
 from flightllm.config import EngineConfig
 from flightllm.errors import EngineUnavailableError
 from flightllm.llm import Engine, create_engine
-from flightllm.llm.base import Completion, Parameters, Request
 from flightllm.llm.fair_lock import FairLock
-from flightllm.llm.fake import FakeEngine, FakeOptions
+from flightllm.llm.fake.engine import FakeEngine, FakeOptions
 from flightllm.llm.shares import Share, Shares
+from flightllm.model.engine import Completion, Parameters, Request
 from tests.servers import await_true
 
 

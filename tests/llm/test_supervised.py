@@ -11,8 +11,8 @@ import pytest
 from flightllm.config import EngineConfig, RecoveryConfig
 from flightllm.errors import CancelledError, EngineUnavailableError
 from flightllm.llm import create_engine
-from flightllm.llm.base import Completion, Engine, Parameters, PrefixCache, Request
 from flightllm.llm.supervised import SupervisedEngine
+from flightllm.model.engine import Completion, Engine, Parameters, PrefixCache, Request
 from tests.databases import ask, small_database
 from tests.endpoint_process import EndpointProcess
 from tests.packages import NEEDS_VLLM, needs

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from flightllm.errors import EngineUnavailableError
-from flightllm.llm.base import Completion, Request
 from flightllm.llm.shares import Shares
 from flightllm.llm.window import LoopThread, Window
+from flightllm.model.engine import Completion, Request
 from tests.servers import await_true
 
 MakeRequests = Callable[..., list[Request]]

@@ -14,11 +14,11 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from flightllm.client import Client
 from flightllm.config import Config, EngineConfig, ServerConfig, TracingConfig
-from flightllm.database import Database
 from flightllm.errors import ConfigError, FlightLLMError
 from flightllm.flight.server import FlightSqlServer
+from flightllm.observe.spans import NO_SPANS
 from flightllm.observe.tracing import TracedSpans, create_spans
-from flightllm.spans import NO_SPANS
+from flightllm.session.database import Database
 from tests.servers import serving
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from flightllm.config import Config, EngineConfig
-from flightllm.database import Database
 from flightllm.errors import BudgetExceededError, EngineError
-from flightllm.session import Session
+from flightllm.session.database import Database
+from flightllm.session.session import Session
 from tests.databases import SMALL, ask, ask_both, canonical, rows, small_database
 from tests.endpoints import Body, Reply, answer, endpoint_of
 from tests.engines import Scripted, using

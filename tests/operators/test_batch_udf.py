@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.database import Database
 from flightllm.errors import InternalError
-from flightllm.session import Session
+from flightllm.session.database import Database
+from flightllm.session.session import Session
 from tests.databases import ask, canonical, small_database
 from tests.engines import Scripted, using
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from flightllm.ai import AICall
 from flightllm.config import CacheConfig
-from flightllm.llm.base import Parameters
+from flightllm.functions.call import AICall
+from flightllm.model.engine import Parameters
 from flightllm.operators.cache import AnswerCache, Keys, _set_aside
 from tests.databases import ask, small_database
 from tests.disks import small_disk

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from flightllm.operators.demand import Demand
-from flightllm.session import Session
+from flightllm.session.session import Session
 from tests.databases import ask, open_database
 
 

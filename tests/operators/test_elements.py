@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from flightllm.ai import ELEMENT_END
+from flightllm.functions.call import ELEMENT_END
 from flightllm.operators.elements import elements, places
 
 

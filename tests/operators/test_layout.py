@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flightllm.llm.base import PrefixCache
+from flightllm.model.engine import PrefixCache
 from flightllm.operators.layout import fields_first, reach
-from flightllm.order.base import Ordering
+from flightllm.prompt_order.base import Ordering
 from tests.databases import ask, open_database
 
 CACHE = PrefixCache(16, 10_000)

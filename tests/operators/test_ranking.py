@@ -5,10 +5,10 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from flightllm.llm.cost import Work
+from flightllm.model.cost import Work
 from flightllm.operators.ranking import Ranking
 from flightllm.plan.stages import BoundStep, Condition
-from flightllm.session import Session
+from flightllm.session.session import Session
 from tests.databases import ask, ask_both, open_database
 
 CONDITION = Condition((0,), "t", pa.schema([]), None)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from flightllm.config import Config, EngineConfig, FunctionsConfig
-from flightllm.database import Database
-from flightllm.llm.base import Choice, JsonSchema, Request
+from flightllm.model.engine import Choice, JsonSchema, Request
 from flightllm.operators.repair import repair_prompt, repaired
 from flightllm.operators.rows import Reading, Said
+from flightllm.session.database import Database
 from tests.databases import ask, small_database
 from tests.engines import Scripted, using
 

@@ -3,7 +3,7 @@
 from itertools import pairwise
 from pathlib import Path
 
-from flightllm.llm.base import Request, Reuse
+from flightllm.model.engine import Request, Reuse
 from flightllm.operators.neighbours import shared_start
 from tests.databases import ask, small_database
 from tests.engines import Scripted, using

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 
-from flightllm.ai import AICall
 from flightllm.functions import choice_answer, json_answer, number_answer, text_answer
 from flightllm.functions.base import Answer
+from flightllm.functions.call import AICall
 from flightllm.functions.confidence import with_confidence
-from flightllm.llm.base import Completion, Parameters
+from flightllm.model.engine import Completion, Parameters
 from flightllm.operators.rows import Said, read_answer
 
 

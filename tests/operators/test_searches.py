@@ -6,13 +6,13 @@ from itertools import chain
 import pyarrow as pa
 import pytest
 
-from flightllm.ai import AICall
 from flightllm.errors import CancelledError
-from flightllm.llm.base import Parameters
+from flightllm.functions.call import AICall
+from flightllm.model.engine import Parameters
+from flightllm.observe.query_record import CallRecord
 from flightllm.operators.demand import Demand
 from flightllm.operators.searches import run_searches
 from flightllm.plan.stages import BoundCall
-from flightllm.records import CallRecord
 
 FOUND = pa.list_(pa.struct([("row", pa.int64()), ("score", pa.float32())]))
 

@@ -12,9 +12,9 @@ import pytest
 from datafusion import SessionContext
 
 from flightllm.config import LimitsConfig
-from flightllm.database import Database
 from flightllm.errors import CancelledError, LimitExceededError
 from flightllm.operators.spool import Room, spool
+from flightllm.session.database import Database
 from tests.databases import ask, canonical, small_database
 
 SCHEMA = pa.schema([("c0", pa.int64()), ("c1", pa.string())])

@@ -9,12 +9,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from flightllm.database import Database
+from flightllm.config.session_settings import Settings
+from flightllm.datafusion.run import Batches
 from flightllm.errors import CancelledError, LimitExceededError
-from flightllm.operators.relational import Batches
+from flightllm.execution.query import BatchQuery, plan
 from flightllm.operators.workers import Workers, parallel_parts
-from flightllm.query import BatchQuery, plan
-from flightllm.settings import Settings
+from flightllm.session.database import Database
 from tests.databases import ask, small_database
 from tests.servers import await_true
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from flightllm.database import Database
-from flightllm.session import Session
+from flightllm.session.database import Database
+from flightllm.session.session import Session
 from tests.databases import small_database
 
 

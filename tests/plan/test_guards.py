@@ -4,8 +4,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flightllm.database import Database
-from flightllm.session import Session
+from flightllm.session.database import Database
+from flightllm.session.session import Session
 from tests.databases import ask, ask_both, explained, planned
 
 VALUES = "(VALUES (true, 'a'), (false, 'b'), (NULL, 'c')) AS t(p, x)"

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.database import Database
 from flightllm.errors import AICallError
 from flightllm.plan.list_arguments import _given
+from flightllm.session.database import Database
 from tests.databases import ask, ask_both, open_database
 
 NOTES = """CREATE TABLE notes AS SELECT * FROM (VALUES

@@ -3,7 +3,6 @@
 import pytest
 from substrait.algebra_pb2 import JoinRel
 
-from flightllm.database import Database
 from flightllm.plan.expressions import field
 from flightllm.plan.nodes import (
     Filter,
@@ -20,6 +19,7 @@ from flightllm.plan.nodes import (
     walk,
     with_children,
 )
+from flightllm.session.database import Database
 from tests.databases import plan_of
 
 SQL = """SELECT p.id, l.thing, ai_gen('x', p.note) FROM people p JOIN likes l ON p.id = l.person_id

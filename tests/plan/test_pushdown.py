@@ -2,8 +2,8 @@
 
 import pytest
 
-from flightllm.database import Database
-from flightllm.session import Session
+from flightllm.session.database import Database
+from flightllm.session.session import Session
 from tests.databases import ask_both, plan_of, sketch
 
 JOINED = """SELECT p.id, g, h FROM (SELECT *, ai_gen('x', note) AS g FROM people) p

@@ -2,11 +2,11 @@
 
 import pytest
 
-from flightllm.database import Database
+from flightllm.config.session_settings import Settings
+from flightllm.execution.query import StagedQuery, plan
 from flightllm.plan.stages import Joint, Limit, Numbered, Operator, Relational, United
-from flightllm.query import StagedQuery, plan
-from flightllm.session import Session
-from flightllm.settings import Settings
+from flightllm.session.database import Database
+from flightllm.session.session import Session
 from tests.databases import ask
 
 

@@ -3,11 +3,11 @@
 import pyarrow as pa
 import pytest
 
-from flightllm.database import Database
 from flightllm.plan.nodes import Node
 from flightllm.plan.stages import stage_frame
 from flightllm.plan.substrait import NotExpressibleError, to_plan, write
-from flightllm.session import Session
+from flightllm.session.database import Database
+from flightllm.session.session import Session
 from tests.databases import ask, ask_both, canonical, in_order, plan_of
 
 PLAIN = [

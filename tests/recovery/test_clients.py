@@ -15,12 +15,12 @@ import trustme
 
 from flightllm.client import Client
 from flightllm.config import Config, EngineConfig, LimitsConfig, RecoveryConfig, ServerConfig
-from flightllm.database import Database
 from flightllm.errors import CancelledError
 from flightllm.flight.limits import FlightLimits
-from flightllm.flight.serve import _server
 from flightllm.flight.server import FlightSqlServer
 from flightllm.flight.sockets import keep_alive, own_sockets
+from flightllm.server.serve import _server
+from flightllm.session.database import Database
 from tests.certificates import certified_config
 from tests.databases import open_database
 from tests.servers import await_true

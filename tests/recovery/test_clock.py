@@ -10,10 +10,11 @@ from typing import Self
 import pytest
 from pyarrow import flight
 
-from flightllm import records, session_log
 from flightllm.flight import endpoints
 from flightllm.flight.messages import flight_message
 from flightllm.flight.registry import Registry
+from flightllm.observe import query_record as records
+from flightllm.observe import session_log
 from flightllm.operators.cache import AnswerCache
 from flightllm.recovery.quarantine import Quarantine, Refused
 from tests.databases import ask, open_database, rows, small_database

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from flightllm.config import CacheConfig, LimitsConfig
-from flightllm.database import Database
 from flightllm.errors import LimitExceededError
+from flightllm.session.database import Database
 from tests.databases import ask, open_database, small_database
 from tests.disks import small_disk
 

@@ -18,7 +18,7 @@ def test_plain_queries_do_not_wait_for_the_engine(tmp_path: Path) -> None:
     The model's folder is moved away meanwhile; once it is back, so is the engine.
     """
     pytest.importorskip("torch", reason="the extra 'local' is not installed")
-    from flightllm.resources import demo_model
+    from flightllm.common.package_data import demo_model
 
     (tmp_path / "model").symlink_to(demo_model())
     settings = f'[engine]\nkind = "local"\nmodel = "{tmp_path / "model"}"\n[recovery]\non_engine_down = "fail"'

@@ -14,10 +14,10 @@ import pytest
 
 from flightllm.client import Client
 from flightllm.config import Config, EngineConfig, LimitsConfig, RecoveryConfig, ServerConfig
-from flightllm.database import Database
-from flightllm.flight.serve import _server
 from flightllm.flight.server import FlightSqlServer
 from flightllm.flight.sockets import own_sockets
+from flightllm.server.serve import _server
+from flightllm.session.database import Database
 from tests.servers import await_true
 
 HERE, THERE = "198.18.77.1", "198.18.77.2"

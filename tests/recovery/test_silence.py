@@ -10,7 +10,7 @@ import pytest
 from flightllm.config import Config, RecoveryConfig
 from flightllm.recovery.process import Worker
 from flightllm.recovery.silence import Silence
-from flightllm.recovery.supervisor import _Supervisor
+from flightllm.server.supervisor import _Supervisor
 
 HOUR_AGO = -3_600.0
 
@@ -52,7 +52,7 @@ class _Noting(Worker):
 
 def test_one_that_hangs_is_aborted_and_then_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The supervisor lets a silent process write down where it hangs, and kills one that does not end by that."""
-    monkeypatch.setattr("flightllm.recovery.supervisor._ABORT_SECONDS", 0.0)
+    monkeypatch.setattr("flightllm.server.supervisor._ABORT_SECONDS", 0.0)
     supervisor = _Supervisor(Config(data_folder=tmp_path, recovery=RecoveryConfig(hung_seconds=1)))
     supervisor._listening = True
 

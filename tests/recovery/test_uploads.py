@@ -13,9 +13,9 @@ import pytest
 from pyarrow import flight
 
 from flightllm.config import LimitsConfig, RecoveryConfig, ServerConfig
-from flightllm.database import Database
 from flightllm.flight.limits import FlightLimits
 from flightllm.flight.server import FlightSqlServer
+from flightllm.session.database import Database
 from tests.databases import open_database
 from tests.flight_messages import descriptor
 from tests.servers import await_true, time_over

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 from flightllm.config import Config, EngineConfig
-from flightllm.database import Database
 from flightllm.errors import CancelledError, QuarantinedError, SqlError
 from flightllm.recovery.journal import Journal, Noted, Phase, create_journal
 from flightllm.recovery.quarantine import Quarantine, Refused, digest_of
 from flightllm.recovery.watch import Watch
+from flightllm.session.database import Database
 from tests.databases import SMALL, ask
 
 SELECT = "SELECT count(*) AS n FROM people"

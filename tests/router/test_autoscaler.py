@@ -8,8 +8,8 @@ import pytest
 from flightllm.config import EngineConfig
 from flightllm.errors import EngineUnavailableError
 from flightllm.llm import Engine, create_engine
-from flightllm.llm.base import Completion, Parameters, Request
-from flightllm.llm.fake import FakeEngine, FakeOptions
+from flightllm.llm.fake.engine import FakeEngine, FakeOptions
+from flightllm.model.engine import Completion, Parameters, Request
 from flightllm.router.autoscaler import Autoscaler
 from flightllm.router.engine import RoutedEngine
 from flightllm.router.scaling import Scaling

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flightllm.llm.cost import Rates
+from flightllm.model.cost import Rates
 from flightllm.router.fleet import Fleet
 from flightllm.router.line import Line
 from tests.routing import BLOCK, assign, fleet, prompt

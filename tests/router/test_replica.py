@@ -6,8 +6,8 @@ import pytest
 
 from flightllm.config import EngineConfig
 from flightllm.llm import create_engine
-from flightllm.llm.base import Completion
-from flightllm.llm.cost import Costs, Work
+from flightllm.model.cost import Costs, Work
+from flightllm.model.engine import Completion
 from flightllm.router.replica import Replica
 
 

@@ -4,7 +4,7 @@ from functools import partial
 
 from flightllm.config import EngineConfig
 from flightllm.llm import create_engine
-from flightllm.llm.base import Parameters, Request
+from flightllm.model.engine import Parameters, Request
 from flightllm.router.tokens import packed_tokens, pieces
 from flightllm.router.tree import TOKEN_BYTES
 

@@ -11,10 +11,10 @@ from random import Random
 import pytest
 
 from bench.engines import forget_prefixes
+from flightllm.common.package_data import demo_model
 from flightllm.config import EngineConfig
-from flightllm.llm.base import Parameters, Request, cache_salt
-from flightllm.llm.vllm import VllmEngine, create
-from flightllm.resources import demo_model
+from flightllm.llm.vllm.engine import VllmEngine, create
+from flightllm.model.engine import Parameters, Request, cache_salt
 from flightllm.router.base import Prompt
 from flightllm.router.fleet import Fleet
 from flightllm.router.kv_events import KvSubscription

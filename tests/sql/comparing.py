@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from flightllm.errors import FlightLLMError, LimitExceededError
-from flightllm.session import Session
+from flightllm.session.session import Session
 from tests.databases import Ran, ask, canonical, in_order
 from tests.sql.random_queries import unlimited
 

@@ -7,10 +7,10 @@ import pyarrow as pa
 import pytest
 from datafusion import SessionContext, udf
 
-from flightllm.ai import AICall
 from flightllm.errors import AICallError, SqlError
 from flightllm.functions import FunctionRegistry
 from flightllm.functions.bind import AnyNames
+from flightllm.functions.call import AICall
 from flightllm.sql.calls import Extracted, extract_calls
 
 REGISTRY = FunctionRegistry.load()

@@ -2,9 +2,9 @@
 
 import pytest
 
+from flightllm.common.names import TableName
 from flightllm.errors import FlightLLMError, SqlError, UnsupportedError
 from flightllm.sql.classify import classify
-from flightllm.sql.names import TableName
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from flightllm.config import LimitsConfig
-from flightllm.database import Database
-from flightllm.session import Session
+from flightllm.session.database import Database
+from flightllm.session.session import Session
 from tests.databases import ask, canonical, small_database
 
 ROWS, GROUPS, KEYS, MATCHES = 2_000, 40, 300, 3_000

@@ -2,9 +2,9 @@
 
 import pytest
 
+from flightllm.common.names import TableName
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.classify import classify
-from flightllm.sql.names import TableName
 
 
 def test_create() -> None:

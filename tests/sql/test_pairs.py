@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 from _pytest.mark import ParameterSet
 
-from flightllm.database import Database
 from flightllm.errors import SqlError
-from flightllm.session import Session
+from flightllm.session.database import Database
+from flightllm.session.session import Session
 from tests.databases import SAMPLES, Ran, ask, canonical, explained, in_order, small_database
 
 FOLDER = Path(__file__).parent / "pairs"

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from datafusion import SessionContext
 
-from flightllm.catalog.contexts import plain_config
+from flightllm.datafusion.contexts import plain_config
 from flightllm.errors import LimitExceededError, SqlError
 from flightllm.sql.parameters import bind, count_parameters, numbered
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from flightllm.database import Database
-from flightllm.session import Session
+from flightllm.session.database import Database
+from flightllm.session.session import Session
 from tests.databases import SAMPLES, small_database
 from tests.sql.comparing import Outcome, compare
 from tests.sql.random_queries import TABLES, random_query

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from flightllm.config import Config, EmbeddingConfig, EngineConfig
-from flightllm.database import Database
 from flightllm.errors import SqlError, UnsupportedError
-from flightllm.session import Session
+from flightllm.session.database import Database
+from flightllm.session.session import Session
 from tests.databases import rows
 from tests.packages import needs
 

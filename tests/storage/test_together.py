@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from flightllm.database import Database
+from flightllm.session.database import Database
 from tests.databases import open_database, rows
 
 WRITERS, ROWS = 3, 400

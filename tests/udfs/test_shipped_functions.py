@@ -6,10 +6,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from flightllm.ai import AICall
 from flightllm.config import EngineConfig
 from flightllm.functions import Choice, FunctionRegistry, JsonSchema
 from flightllm.functions.bind import AnyNames
+from flightllm.functions.call import AICall
 from flightllm.llm import create_engine
 from flightllm.sql.calls import extract_calls
 

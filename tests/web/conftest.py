@@ -7,9 +7,9 @@ import pytest
 
 from flightllm.access.store import User
 from flightllm.config import Config, EngineConfig, ServerConfig
-from flightllm.database import Database
 from flightllm.flight.server import FlightSqlServer
-from flightllm.observe.http import HttpServer
+from flightllm.session.database import Database
+from flightllm.web.http_server import HttpServer
 from tests.web.support import PAGE, PASSWORD, Visitor
 
 

@@ -14,7 +14,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select
 
-from flightllm.database import Database
+from flightllm.session.database import Database
 from tests.servers import await_true
 from tests.web.support import PASSWORD
 

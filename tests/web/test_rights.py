@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from flightllm.access.store import User
-from flightllm.database import Database
+from flightllm.session.database import Database
 from tests.servers import await_true
 from tests.web.support import Visitor
 

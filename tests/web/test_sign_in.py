@@ -10,10 +10,10 @@ import pytest
 import trustme
 
 from flightllm.config import Config, EngineConfig, HttpConfig, ServerConfig
-from flightllm.database import Database
 from flightllm.errors import ConfigError, UnauthenticatedError
 from flightllm.flight.server import FlightSqlServer
-from flightllm.observe.http import HttpServer
+from flightllm.session.database import Database
+from flightllm.web.http_server import HttpServer
 from tests.web.support import PAGE, PASSWORD, Visitor
 
 ROUTES = ("/api/me", "/api/queries", "/api/queries/x", "/api/objects", "/api/load")

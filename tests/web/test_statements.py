@@ -8,12 +8,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from flightllm.common.fair_queue import Asker
 from flightllm.config import Config, EngineConfig, LimitsConfig, ServerConfig
-from flightllm.database import Database
 from flightllm.flight.server import FlightSqlServer
-from flightllm.observe.http import HttpServer
-from flightllm.turns import Asker
+from flightllm.session.database import Database
 from flightllm.web.cells import columns_of, rows_of
+from flightllm.web.http_server import HttpServer
 from tests.servers import await_true, time_over
 from tests.web.support import PAGE, Visitor
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
+from flightllm.common.names import quoted
 from flightllm.dialect.text import Edit
 from flightllm.dialect.vendors.calls import Call
 from flightllm.sql.arguments import read_constant
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
-from flightllm.sql.names import quoted
 from flightllm.sql.tokens import Kind
 
 _GENERATED = ("ai.generate", "ai.generate_text", "ai.generate_bool", "ai.generate_int", "ai.generate_double")

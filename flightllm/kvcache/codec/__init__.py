@@ -35,7 +35,7 @@ def open_codec(name: str, profile: Path | None = None) -> Codec:
 
             return Int8Codec()
         from flightllm.kvcache.codec.cachegen import CacheGenCodec
-        from flightllm.kvcache.profile.model import Profile
+        from flightllm.kvcache.codec.profile import Profile
     except ImportError as error:
         raise MissingExtraError("coding KV caches", "kvcache") from error
     if profile is None:

@@ -19,10 +19,10 @@ from flightllm.kvcache.codec.base import Bitstream, KvShape, shape_of
 from flightllm.kvcache.codec.checks import codable, narrowed
 from flightllm.kvcache.codec.container import Header, seal, unseal
 from flightllm.kvcache.codec.levels import DEFAULT_LEVEL, GROUP_TOKENS, level_name
+from flightllm.kvcache.codec.profile import Profile
 from flightllm.kvcache.codec.quantise import SCALE_DTYPE, Quantised, dequantise, quantise
 from flightllm.kvcache.codec.rans import Order, decode_stream, encode_stream, warm_up
 from flightllm.kvcache.codec.rans_torch import decode_streams
-from flightllm.kvcache.profile.model import Profile
 
 STREAM_CHANNELS: Final = 32
 _WORKERS = os.cpu_count() or 1

@@ -14,13 +14,13 @@ from typing import Any, Final
 
 import structlog
 
+from flightllm.common.parent_process import end_with_parent
 from flightllm.config import LogConfig
 from flightllm.errors import ConfigError
 from flightllm.kvcache.eviction import OFF, create_policy
 from flightllm.kvcache.eviction.base import Use
 from flightllm.kvcache.eviction.free_blocks import FreeBlocks
 from flightllm.kvcache.eviction.hint import EVICTION, read_hint
-from flightllm.llm.parent import end_with_parent
 from flightllm.log import configure_logging
 
 KNOWN_VERSIONS: Final = ("0.32.", "0.33.")

@@ -15,7 +15,7 @@ from flightllm.errors import ConfigError, FlightLLMError, MissingExtraError
 from flightllm.kvcache.chunks import CHUNK_TOKENS
 from flightllm.kvcache.profile.place import profile_path
 from flightllm.kvcache.profile.texts import contexts, read_texts, sample_texts
-from flightllm.llm.models import model_folder
+from flightllm.model.files import model_folder
 
 _HELD_OUT = 4
 """Every fourth context is kept for the report."""
@@ -57,8 +57,8 @@ def _profile(
     try:
         from flightllm.kvcache.profile.learn import learn
         from flightllm.kvcache.profile.report import report
-        from flightllm.llm.local_model import PrefixModel
-        from flightllm.llm.prompts import PromptEncoder
+        from flightllm.llm.local.model import PrefixModel
+        from flightllm.model.tokenizer import PromptEncoder
     except ImportError as error:
         raise MissingExtraError("profiling a model", "local,kvcache") from error
     folder = model_folder(model)

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from flightllm.errors import InvalidInputError
 from flightllm.kvcache.codec.base import KvShape, shape_of
 from flightllm.kvcache.codec.levels import GROUP_TOKENS, LEVELS, Bins
+from flightllm.kvcache.codec.profile import Profile
 from flightllm.kvcache.codec.quantise import LayerProfile, quantise, quantise_anchors, to_channels
 from flightllm.kvcache.codec.rans import ESCAPE, LARGEST, SYMBOLS
-from flightllm.kvcache.profile.model import Profile
 from flightllm.kvcache.profile.tables import frequencies
 
 Chunks = Callable[[], Iterable[torch.Tensor]]

@@ -9,10 +9,10 @@ import torch
 from flightllm.kvcache.codec.cachegen import CacheGenCodec
 from flightllm.kvcache.codec.int8 import Int8Codec
 from flightllm.kvcache.codec.levels import GROUP_TOKENS, LEVELS
+from flightllm.kvcache.codec.profile import Profile
 from flightllm.kvcache.codec.quantise import SCALE_DTYPE, Quantised, quantise
 from flightllm.kvcache.codec.rans import SYMBOLS
 from flightllm.kvcache.profile.learn import histogram
-from flightllm.kvcache.profile.model import Profile
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from flightllm.common.package_data import sample_folder
 from flightllm.errors import ConfigError
-from flightllm.resources import sample_folder
 
 
 def read_texts(paths: Iterable[Path]) -> Iterator[str]:

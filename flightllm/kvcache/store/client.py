@@ -11,7 +11,7 @@ from typing import Any, Self
 import pyarrow as pa
 from pyarrow import flight
 
-from flightllm.client import checked_uri, plain
+from flightllm.common.flight_address import checked_uri, plain
 from flightllm.errors import (
     ConfigError,
     FlightLLMError,

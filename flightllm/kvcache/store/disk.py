@@ -12,8 +12,8 @@ from uuid import uuid4
 
 import structlog
 
+from flightllm.common.atomic_files import make_private
 from flightllm.errors import InvalidInputError, LimitExceededError, NotFoundError, StoreUnavailableError
-from flightllm.files import make_private
 from flightllm.kvcache.store.eviction import Policy, least_recently_used
 from flightllm.kvcache.store.index import Entry, Index
 from flightllm.kvcache.store.names import PART_BYTES, check_keys, check_names

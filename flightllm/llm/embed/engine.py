@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flightllm.errors import AnswerError, CancelledError
-from flightllm.llm.base import Completion, PrefixCache, Request
 from flightllm.llm.embed.base import Embedder, Role
 from flightllm.llm.pull import More, pull
+from flightllm.model.engine import Completion, PrefixCache, Request
 
 _PAUSE_SECONDS = 0.001
 _BATCH = 128

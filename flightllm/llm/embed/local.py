@@ -12,8 +12,8 @@ import numpy as np
 from flightllm.errors import ConfigError, MissingExtraError
 from flightllm.llm.embed.base import Role, Vectors
 from flightllm.llm.embed.models import embedding_folder
-from flightllm.llm.models import model_digest
 from flightllm.llm.options import read_options
+from flightllm.model.files import model_digest
 
 if TYPE_CHECKING:
     from flightllm.config import EmbeddingConfig

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from flightllm.errors import MissingExtraError
-from flightllm.llm.models import model_folder
+from flightllm.model.files import model_folder
 
 MINILM = "minilm"
 """The model that comes as a package with its weights."""

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import structlog
 
+from flightllm.common.text import excerpt
 from flightllm.errors import AnswerError, EngineError, EngineUnavailableError, MissingExtraError
 from flightllm.llm.embed.base import Prefixes, Role, Vectors
-from flightllm.llm.openai_answers import MalformedError, read_vectors
-from flightllm.llm.openai_options import RESPONSE_BYTES, OpenAIOptions
+from flightllm.llm.openai.answers import MalformedError, read_vectors
+from flightllm.llm.openai.options import RESPONSE_BYTES, OpenAIOptions
 from flightllm.llm.options import read_options
 from flightllm.llm.secrets import shown_address
-from flightllm.texts import excerpt
 
 if TYPE_CHECKING:
     from flightllm.config import EmbeddingConfig
@@ -25,7 +25,7 @@ try:
     import openai
 
     from flightllm.llm.http_bodies import ENCODING, BodyError, bound, redirected
-    from flightllm.llm.openai_faults import Kind, hidden, line_to_change, unreachable
+    from flightllm.llm.openai.faults import Kind, hidden, line_to_change, unreachable
 except ImportError as error:
     raise MissingExtraError("the embedding engine 'openai'", "openai") from error
 

@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from flightllm.config import EmbeddingConfig, RecoveryConfig
 from flightllm.errors import CancelledError, EngineError, EngineUnavailableError
-from flightllm.llm.base import Completion, Parameters, Request
 from flightllm.llm.embed import create_embedder
 from flightllm.llm.embed.base import Role, Vectors
 from flightllm.llm.embed.engine import EmbeddingEngine, vector_of
 from flightllm.llm.supervised import SupervisedEngine
+from flightllm.model.engine import Completion, Parameters, Request
 
 
 class SupervisedEmbedder:

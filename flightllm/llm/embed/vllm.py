@@ -12,9 +12,9 @@ import numpy as np
 from flightllm.errors import ConfigError, EngineError, EngineUnavailableError, MissingExtraError
 from flightllm.llm.embed.base import Prefixes, Role, Vectors
 from flightllm.llm.embed.models import embedding_folder
-from flightllm.llm.models import model_digest
 from flightllm.llm.options import read_options
-from flightllm.llm.vllm import on_cpu, prepare_environment
+from flightllm.llm.vllm.engine import on_cpu, prepare_environment
+from flightllm.model.files import model_digest
 
 if TYPE_CHECKING:
     from flightllm.config import EmbeddingConfig

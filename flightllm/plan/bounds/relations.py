@@ -10,11 +10,11 @@ from typing import Any
 import pyarrow as pa
 from datafusion import Expr, LogicalPlan, SessionContext
 
-from flightllm.catalog.sizes import TableSize
+from flightllm.common.names import DEFAULT_SCHEMA
+from flightllm.datafusion.table_size import TableSize
 from flightllm.plan.bounds.expressions import Expressions, literal, marks
 from flightllm.plan.bounds.functions import AGGREGATES, WINDOWS
 from flightllm.plan.bounds.value import BATCH_ROWS, Budget, UnboundedError, Value, largest
-from flightllm.sql.names import DEFAULT_SCHEMA
 
 _TEXT, _ITEMS = 64, 16
 """Nominal bytes of a text, elements of a list, in a column of which nothing is known."""

@@ -7,8 +7,8 @@ from functools import cache
 import structlog
 from datafusion import DataFrame, SessionContext
 
-from flightllm.catalog.contexts import with_rules_alone
 from flightllm.config import LimitsConfig
+from flightllm.datafusion.contexts import with_rules_alone
 from flightllm.plan.bounds.expressions import NAMES, OTHER, check_hidden, has_plain_likes, is_harmless, marks
 from flightllm.plan.bounds.relations import Relations
 from flightllm.plan.bounds.value import Budget, Unbounded, UnboundedError

@@ -16,9 +16,9 @@ from flightllm.kvcache.codec.cachegen import CacheGenCodec
 from flightllm.kvcache.codec.container import PROFILE_BYTES, Header, seal, unseal
 from flightllm.kvcache.codec.int8 import Int8Codec
 from flightllm.kvcache.codec.levels import LEVELS
+from flightllm.kvcache.codec.profile import Profile
 from flightllm.kvcache.codec.raw import RawCodec
 from flightllm.kvcache.profile.learn import learn
-from flightllm.kvcache.profile.model import Profile
 from tests.kvcaches import demo_chunks, model_cache, profile_of, random_model, smooth_cache
 
 DTYPES = (torch.float16, torch.bfloat16, torch.float32)

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from flightllm.common.package_data import demo_model
 from flightllm.errors import ConfigError, FlightLLMError, UnsupportedError
 from flightllm.kvcache.opening import open_codecs, open_store
 from flightllm.kvcache.options import KvOptions, read_kv_options
-from flightllm.resources import demo_model
 from tests.packages import NEEDS_VLLM
 
 pytestmark = [NEEDS_VLLM, pytest.mark.vllm]

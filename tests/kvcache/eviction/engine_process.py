@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 from flightllm.kvcache.eviction.hint import ReuseHint
-from flightllm.llm.vllm import prepare_environment
+from flightllm.llm.vllm.engine import prepare_environment
 
 
 def main() -> None:

@@ -16,8 +16,8 @@ from bench.models import Shape, model
 from flightllm.config import EngineConfig
 from flightllm.kvcache.eviction.hint import ReuseHint
 from flightllm.llm import create_engine
-from flightllm.llm.base import Parameters, Request, Reuse
-from flightllm.llm.vllm_kv import eviction_config
+from flightllm.llm.vllm.kv import eviction_config
+from flightllm.model.engine import Parameters, Request, Reuse
 from tests.packages import NEEDS_VLLM
 
 pytestmark = [NEEDS_VLLM, pytest.mark.vllm, pytest.mark.slow]

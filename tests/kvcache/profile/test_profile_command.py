@@ -20,7 +20,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return the folder of a small model of random weights, with the demo model's tokenizer."""
     from transformers import AutoTokenizer
 
-    from flightllm.resources import demo_model
+    from flightllm.common.package_data import demo_model
 
     folder = tmp_path_factory.mktemp("model")
     made = random_model("Llama", 4, 2)

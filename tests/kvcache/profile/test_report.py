@@ -2,13 +2,13 @@
 
 import torch
 
+from flightllm.common.package_data import demo_model
 from flightllm.kvcache.codec.cachegen import CacheGenCodec
 from flightllm.kvcache.codec.int8 import Int8Codec
 from flightllm.kvcache.codec.levels import LEVELS
-from flightllm.kvcache.profile.model import Profile
+from flightllm.kvcache.codec.profile import Profile
 from flightllm.kvcache.profile.place import profile_path
 from flightllm.kvcache.profile.report import report
-from flightllm.resources import demo_model
 from tests.kvcaches import demo_chunks, profile_of, smooth_cache
 
 

@@ -23,7 +23,7 @@ from flightllm.errors import (
 )
 from flightllm.kvcache.store.base import ChunkStore
 from flightllm.kvcache.store.client import FlightStore
-from flightllm.kvcache.store.server import KvServer
+from flightllm.server.kv_server import KvServer
 from tests.chunks import bitstream, key_of
 from tests.kv_servers import MIB, KvProcess, serving_chunks
 from tests.servers import await_true, serving

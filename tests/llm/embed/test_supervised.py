@@ -10,9 +10,9 @@ pytest.importorskip("openai", reason="the extra 'openai' is not installed")
 
 from flightllm.config import EmbeddingConfig, RecoveryConfig
 from flightllm.errors import EngineUnavailableError
-from flightllm.llm.base import Parameters, Request
 from flightllm.llm.embed.engine import vector_of
 from flightllm.llm.embed.supervised import SupervisedEmbedder
+from flightllm.model.engine import Parameters, Request
 from tests.endpoint_process import EndpointProcess
 from tests.servers import await_true
 

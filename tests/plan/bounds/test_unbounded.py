@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from datafusion import SessionContext
 
-from flightllm.catalog.contexts import plain_config
-from flightllm.catalog.sizes import TableSize
 from flightllm.config import LimitsConfig
+from flightllm.datafusion.contexts import plain_config
+from flightllm.datafusion.table_size import TableSize
 from flightllm.errors import UnsupportedError
 from flightllm.plan.bounds import unbounded
 from flightllm.plan.bounds.functions import AGGREGATES, SCALARS, WINDOWS

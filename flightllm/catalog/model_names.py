@@ -1,0 +1,77 @@
+"""What the names of models and prompts in calls mean, and who may use them."""
+
+from flightllm.access.rights import Rights
+from flightllm.access.store import DEFAULT_MODEL
+from flightllm.catalog.models import Objects, is_reference, suggestion
+from flightllm.errors import AICallError, NotFoundError
+
+
+class CallNames:
+    """The meaning of names within one SQL text: each is looked up once, so that it means the same all through it.
+
+    The one place where rights to models and prompts are checked: for each that a text's calls use, those in views it
+    reads too, while they are bound and so before anything is planned, described or explained. The server's own model is
+    `DEFAULT_MODEL` there, whatever the configuration calls it.
+    """
+
+    def __init__(self, objects: Objects, configured: str, rights: Rights) -> None:
+        """Take what SQL made, what the configuration calls the server's own model, and the rights of whoever asks."""
+        self._objects = objects
+        self._own = (DEFAULT_MODEL, configured)
+        self._rights = rights
+        self._models: dict[str | None, str | None] = {}
+        self._prompts: dict[str, str] = {}
+
+    def model(self, name: str | None) -> str | None:
+        """Return the model that a call names, None where that is the server's own.
+
+        Raises:
+            AICallError: there is no such model.
+            PermissionDeniedError: it is not for whoever asks.
+        """
+        if name not in self._models:
+            self._models[name] = self._checked_model(name)
+        return self._models[name]
+
+    def _checked_model(self, name: str | None) -> str | None:
+        created = None if name is None else self._objects.model(name)
+        if created is not None:
+            self._rights.check_usage("MODEL", created.name, created.owner)
+            return created.name
+        if name is not None and name not in self._own:
+            self._rights.check_usage("MODEL", name)  # in the words for one that is there and not for them
+            models = self._objects.models()
+            usable = [model.name for model in models if self._rights.may_use("MODEL", model.name, model.owner)]
+            raise AICallError(f"there is no model {name!r}; {suggestion(name, [*self._own, *usable])}")
+        self._rights.check_usage("MODEL", DEFAULT_MODEL)
+        return None
+
+    def prompt(self, reference: str) -> str | None:
+        """Return the text of the prompt that `name` or `name@version` means, None where the text is no name.
+
+        Raises:
+            AICallError: there is no such prompt.
+            PermissionDeniedError: it is not for whoever asks.
+        """
+        if not is_reference(reference):
+            return None
+        if reference not in self._prompts:
+            self._prompts[reference] = self._checked_prompt(reference, reference.partition("@")[0])
+        return self._prompts[reference]
+
+    def _checked_prompt(self, reference: str, name: str) -> str:
+        owner = self._objects.owner_of_prompt(name)
+        if owner is None:
+            self._rights.check_usage("PROMPT", name)  # in the words for one that is there and not for them
+            prompts = {prompt.name: prompt.owner for prompt in self._objects.prompts()}
+            instead = suggestion(name, [one for one in prompts if self._rights.may_use("PROMPT", one, prompts[one])])
+            stop = "" if instead.endswith("?") else "."
+            raise AICallError(
+                f"there is no prompt {name!r}; {instead}{stop} After prompt => one word is a prompt's name: a text goes"
+                " first, without prompt =>"
+            )
+        self._rights.check_usage("PROMPT", name, owner)
+        try:
+            return self._objects.prompt(reference).text
+        except NotFoundError as error:
+            raise AICallError(str(error)) from error

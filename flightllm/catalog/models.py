@@ -1,0 +1,274 @@
+"""Models and prompts that SQL made: kept in one file of the data folder, whole after any crash."""
+
+import json
+import re
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeAlias, TypeVar
+
+from flightllm.common.atomic_files import make_private, write_atomically
+from flightllm.config import EngineConfig, read_engine_keys
+from flightllm.errors import ConfigError, InternalError, InvalidInputError, LimitExceededError, NotFoundError
+
+FILE = "objects.json"
+_T = TypeVar("_T")
+_FORMAT = 1
+_MOST_BYTES = 16 << 20
+"""The file is written anew at every change."""
+_LONGEST_NAME = 60
+_NAME = re.compile(r"[^\W\d][\w.-]*")
+_REFERENCE = re.compile(r"([^\W\d][\w.-]*)(?:@(\d{1,9}))?")
+
+Options: TypeAlias = Mapping[str, str | int | float | bool]
+"""As CREATE MODEL has them; secrets are references."""
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedModel:
+    """A model as CREATE MODEL describes it."""
+
+    name: str
+    options: Options
+    owner: str
+    created: str
+    config: EngineConfig = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "config", engine_config(self.options))
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedPrompt:
+    """A version of a prompt."""
+
+    name: str
+    version: int
+    text: str
+    owner: str
+    created: str
+
+
+def engine_config(options: Options) -> EngineConfig:
+    """Return the engine that the options of a model describe: `engine` is its kind.
+
+    Raises:
+        ConfigError: there is no such kind of engine, or a value that every engine takes is wrong.
+    """
+    own = read_engine_keys({name: value for name, value in options.items() if name != "kind"})
+    rest = {name: value for name, value in options.items() if name not in {"engine", *own}}
+    return EngineConfig(str(options.get("engine", "")), options=MappingProxyType(rest), **own)
+
+
+def is_reference(text: str) -> bool:
+    """Tell whether a text can be the name of a prompt, as `name` or `name@2`, and so is no prompt itself."""
+    return _REFERENCE.fullmatch(text) is not None
+
+
+def check_name(kind: str, name: str) -> None:
+    """Check the name of a new object; raises `InvalidInputError`."""
+    if _NAME.fullmatch(name) is None or len(name) > _LONGEST_NAME:
+        raise InvalidInputError(
+            f"{name[:_LONGEST_NAME]!r} cannot be the name of a {kind}: letters, digits, '_', '-' and '.', up to"
+            f" {_LONGEST_NAME}, beginning with a letter or '_'"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _State:
+    """All objects at one time."""
+
+    models: Mapping[str, CreatedModel] = field(default_factory=lambda: MappingProxyType({}))
+    prompts: Mapping[str, tuple[CreatedPrompt, ...]] = field(default_factory=lambda: MappingProxyType({}))
+    """Versions of each, the newest last."""
+    numbers: Mapping[str, int] = field(default_factory=lambda: MappingProxyType({}))
+    """The last version of each prompt there ever was: a number never means another text."""
+
+
+class Objects:
+    """The models and prompts of a server. Safe to use from several threads; a change is on disk when it returns.
+
+    Reading takes no lock: every change replaces the whole state.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / FILE
+        self._lock = threading.Lock()
+        self._state = _read(self._path)
+
+    @property
+    def revision(self) -> object:
+        """Return what is another object after each change."""
+        return self._state
+
+    def models(self) -> list[CreatedModel]:
+        """Return all models by name."""
+        return [model for _, model in sorted(self._state.models.items())]
+
+    def model(self, name: str) -> CreatedModel | None:
+        """Return a model, None where there is none of this name."""
+        return self._state.models.get(name)
+
+    def engine(self, name: str) -> EngineConfig | None:
+        """Return the engine of a model, None where there is none of this name."""
+        model = self._state.models.get(name)
+        return None if model is None else model.config
+
+    def prompts(self) -> list[CreatedPrompt]:
+        """Return all versions of all prompts by name, the oldest first."""
+        return [version for _, versions in sorted(self._state.prompts.items()) for version in versions]
+
+    def prompt(self, reference: str) -> CreatedPrompt:
+        """Return the newest version of the prompt that `name` refers to, or the one of `name@2`.
+
+        Raises:
+            NotFoundError: there is none.
+        """
+        match = _REFERENCE.fullmatch(reference)
+        name, number = match.groups() if match else (reference, None)
+        versions = self._state.prompts.get(name)
+        if not versions:
+            raise missing("prompt", name)
+        if number is None:
+            return versions[-1]
+        for version in versions:
+            if version.version == int(number):
+                return version
+        raise NotFoundError(
+            f"the prompt {name!r} has no version {number}; it has {', '.join(str(v.version) for v in versions)}"
+        )
+
+    def owner_of_prompt(self, name: str) -> str | None:
+        """Return whose prompt this is, None where there is none of this name."""
+        versions = self._state.prompts.get(name)
+        return versions[0].owner if versions else None
+
+    def put_model(self, name: str, options: Options, owner: str) -> CreatedModel:
+        """Keep a model under a name, in place of the one before."""
+        model = CreatedModel(name, MappingProxyType(dict(options)), owner, _now())
+        with self._lock:
+            state = self._state
+            self._write(replace(state, models={**state.models, name: model}))
+        return model
+
+    def drop_model(self, name: str) -> None:
+        """Forget a model.
+
+        Raises:
+            NotFoundError: there is none of this name.
+        """
+        with self._lock:
+            state = self._state
+            self._write(replace(state, models=_without("model", name, state.models)))
+
+    def put_prompt(self, name: str, text: str, owner: str) -> CreatedPrompt:
+        """Keep a prompt's first version, or its next one, which stays its owner's."""
+        with self._lock:
+            state = self._state
+            before = state.prompts.get(name, ())
+            owner = before[0].owner if before else owner
+            prompt = CreatedPrompt(name, state.numbers.get(name, 0) + 1, text, owner, _now())
+            versions = {**state.prompts, name: (*before, prompt)}
+            self._write(replace(state, prompts=versions, numbers={**state.numbers, name: prompt.version}))
+        return prompt
+
+    def drop_prompt(self, name: str) -> None:
+        """Forget all versions of a prompt; a new one of its name goes on counting.
+
+        Raises:
+            NotFoundError: there is none of this name.
+        """
+        with self._lock:
+            state = self._state
+            self._write(replace(state, prompts=_without("prompt", name, state.prompts)))
+
+    def _write(self, state: _State) -> None:
+        """Bring a state to disk, then make it the current one. The caller holds the lock."""
+        content = json.dumps(_document(state), indent=1).encode()
+        if len(content) > _MOST_BYTES:
+            raise LimitExceededError(f"models and prompts may take {_MOST_BYTES >> 20} MiB in all: drop some first")
+        try:
+            make_private(self._path.parent)
+            for left in self._path.parent.glob(f".{FILE}-*"):  # by a server that was killed while it wrote
+                left.unlink()
+            write_atomically(self._path, content)
+        except OSError as error:
+            raise InternalError(f"nothing has changed: it could not be written to disk: {error.strerror}") from error
+        self._state = state
+
+
+def _document(state: _State) -> dict[str, Any]:
+    return {
+        "format": _FORMAT,
+        "models": {
+            name: {"options": dict(model.options), "owner": model.owner, "created": model.created}
+            for name, model in state.models.items()
+        },
+        "prompts": [asdict(version) for versions in state.prompts.values() for version in versions],
+        "numbers": dict(state.numbers),
+    }
+
+
+def _read(path: Path) -> _State:
+    """Read the file; none is as good as an empty one.
+
+    Raises:
+        ConfigError: it cannot be read, or is damaged.
+    """
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return _state(document)
+    except FileNotFoundError:
+        return _State()
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, ConfigError) as error:
+        reason = error.strerror if isinstance(error, OSError) else f"{type(error).__name__}: {error}"
+        raise ConfigError(
+            f"{path}: models and prompts cannot be read ({reason}): put a backup of the file in its place, or move it"
+            " away to begin without any"
+        ) from error
+
+
+def _state(document: Any) -> _State:
+    if document["format"] != _FORMAT:
+        raise ValueError(f"format {document['format']!r} is not {_FORMAT}")
+    models = {name: CreatedModel(name, _options(one.pop("options")), **one) for name, one in document["models"].items()}
+    prompts: dict[str, tuple[CreatedPrompt, ...]] = {}
+    for one in document["prompts"]:
+        if not isinstance(one["text"], str) or type(one["version"]) is not int:
+            raise TypeError(f"a version of the prompt {one['name']!r} has no text or number")
+        prompt = CreatedPrompt(**one)
+        prompts[prompt.name] = (*prompts.get(prompt.name, ()), prompt)
+    numbers = {name: max(int(number), 0) for name, number in document["numbers"].items()}
+    if any(versions[-1].version > numbers[name] for name, versions in prompts.items()):
+        raise ValueError("a prompt has more versions than were counted")
+    return _State(models, prompts, numbers)
+
+
+def _options(options: Any) -> Options:
+    return MappingProxyType(dict(options.items()))
+
+
+def missing(kind: str, name: str) -> NotFoundError:
+    """Return the error that there is no object of a name, or none that whoever asks may use."""
+    return NotFoundError(f"there is no {kind} {name!r}: see SHOW {kind.upper()}S")
+
+
+def _without(kind: str, name: str, known: Mapping[str, _T]) -> Mapping[str, _T]:
+    """Return objects by name less one; raises `NotFoundError` where there is none of this name."""
+    if name not in known:
+        raise missing(kind, name)
+    return {other: kept for other, kept in known.items() if other != name}
+
+
+def suggestion(name: str, known: Sequence[str]) -> str:
+    """Return what to write instead of an unknown name."""
+    close = get_close_matches(name[:200], known, n=1)  # of long texts it takes minutes
+    return f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(sorted(known)[:20]) or 'none yet'}"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,207 @@
+"""Settings of a session: the same three routes for each, `SET flightllm.KEY`, a session option, a call header."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, Protocol
+
+from flightllm.common.priority import INTERACTIVE_PROMPTS
+from flightllm.errors import InvalidInputError
+from flightllm.prompt_order.base import Method
+
+
+class _Kind(Protocol):
+    """How the values of one setting are written in SQL."""
+
+    def read(self, text: str) -> Any:
+        """Return the value; raises ValueError saying what may be written."""
+
+    def write(self, value: Any) -> str:
+        """Return the text of a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class _OneOf:
+    """One of some words, each of which stands for a value."""
+
+    words: Mapping[str, Any]
+    shown: tuple[str, ...]
+
+    def read(self, text: str) -> Any:
+        if text.lower() not in self.words:
+            raise ValueError(" or ".join(f"'{word}'" for word in self.shown))
+        return self.words[text.lower()]
+
+    def write(self, value: Any) -> str:
+        return next(word for word in self.shown if self.words[word] == value)
+
+
+@dataclass(frozen=True, slots=True)
+class _AtMost:
+    """A limit: a number of the given type, or `none`."""
+
+    type: type[int] | type[float]
+
+    def read(self, text: str) -> Any:
+        if text.lower() == "none":
+            return None
+        try:
+            value = self.type(text)
+        except ValueError:
+            value = -1
+        if not 0 <= value < float("inf"):
+            raise ValueError(f"'none' or a {'whole ' if self.type is int else ''}number from 0 on")
+        return value
+
+    def write(self, value: Any) -> str:
+        return "none" if value is None else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Whole:
+    """A whole number up to `most`, from 1 on."""
+
+    most: int
+
+    def read(self, text: str) -> Any:
+        if not text.isdecimal() or not 1 <= int(text) <= self.most:
+            raise ValueError(f"a whole number from 1 to {self.most}")
+        return int(text)
+
+    def write(self, value: Any) -> str:
+        return str(value)
+
+
+_SWITCH = _OneOf(
+    {"on": True, "true": True, "1": True, "off": False, "false": False, "0": False}, ("on", "off")
+)  # fmt: skip
+
+
+def _words(*words: str) -> _OneOf:
+    return _OneOf({word: word for word in words}, words)
+
+
+def _setting(text: str, kind: _Kind, *, default: Any = None) -> Any:
+    return field(default=default, metadata={"kind": kind, "text": text})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a session may choose."""
+
+    optimizer: bool = _setting(
+        "Plan AI calls as operators; off runs them as plain batch functions, one call per row, for comparison.",
+        _SWITCH,
+        default=True,
+    )
+    cache: bool = _setting(
+        "Read and keep answers across queries; off still asks the same prompt once per query.", _SWITCH, default=True
+    )
+    rules: bool = _setting("Move AI calls in the plan to where fewer rows need them.", _SWITCH, default=True)
+    dedup: bool = _setting(
+        "Ask the same prompt once per query; off asks for every row, for comparison.", _SWITCH, default=True
+    )
+    ordering: Method = _setting(  # noqa: RUF009 - frozen
+        "How prompts, and the fields in them, are ordered for the engine's prefix cache.",
+        _words("auto", "none", "fixed", "greedy"),
+        default="auto",
+    )
+    layout: str = _setting(
+        "What a prompt begins with: the instruction, or the fields that several calls share.",
+        _words("auto", "instruction", "fields"),
+        default="auto",
+    )
+    max_calls: int | None = _setting("The most calls a query may make.", _AtMost(int))
+    max_tokens: int | None = _setting("The most tokens, prompts and answers together, a query may take.", _AtMost(int))
+    max_cost: float | None = _setting(
+        "The most a query may cost, in the currency of the prices in the configuration.", _AtMost(float)
+    )
+    timeout: float | None = _setting(
+        "The seconds a statement may run, planning and running each; the server's own limit holds as well.",
+        _AtMost(float),
+    )
+    priority: str = _setting(
+        "Whose prompts go first where several queries ask one engine: interactive ones; auto: a query is, until it has"
+        f" sent {INTERACTIVE_PROMPTS}.",
+        _words("auto", "interactive", "bulk"),
+        default="auto",
+    )
+    on_budget: str = _setting(
+        "What happens when a limit is reached in mid-query: the other rows get NULL, or the query fails; auto: it fails"
+        " where its rows are to be stored.",
+        _words("auto", "null", "fail"),
+        default="auto",
+    )
+    dialect: str = _setting(
+        "In which dialect queries and changes of rows are written; default is this server's own.",
+        _words("default", "snowflake", "bigquery", "databricks", "duckdb", "postgres", "spark"),
+        default="default",
+    )
+    endpoints: int = _setting(
+        "In how many parts a result may be fetched at the same time, in no order; many clients know only one.",
+        _Whole(64),
+        default=1,
+    )
+
+    def with_values(self, values: Mapping[str, str]) -> "Settings":
+        """Return settings with some changed.
+
+        Raises:
+            InvalidInputError: an unknown key or value; the message says what is valid.
+        """
+        changes = {}
+        for name, value in values.items():
+            key = _key(name)
+            try:
+                changes[key] = _KINDS[key].read(str(value).strip())
+            except ValueError as error:
+                raise InvalidInputError(f"flightllm.{key} cannot be {value!r}: write {error}") from error
+        return replace(self, **changes)
+
+    def reset(self, key: str) -> "Settings":
+        """Return settings with one back at its default, or each for the key `all`.
+
+        Raises:
+            InvalidInputError: there is no such setting.
+        """
+        if key.lower() == "all":
+            return Settings()
+        name = _key(key)
+        return replace(self, **{name: getattr(Settings(), name)})
+
+    def for_storing(self) -> "Settings":
+        """Return settings for a statement that stores rows: it fails at the end of a budget unless told otherwise."""
+        return replace(self, on_budget="fail") if self.on_budget == "auto" else self
+
+    def show(self, key: str) -> list[tuple[str, str]]:
+        """Return the settings that SHOW flightllm.KEY names, `all` or one, as (name, value).
+
+        Raises:
+            InvalidInputError: there is no such setting.
+        """
+        names = list(_KINDS) if key == "all" else [_key(key)]
+        values = self.as_text()
+        return [(f"flightllm.{name}", values[name]) for name in names]
+
+    @staticmethod
+    def descriptions() -> dict[str, str]:
+        """Return what each setting is for."""
+        return {f.name: f.metadata["text"] for f in fields(Settings)}
+
+    def changed(self) -> dict[str, str]:
+        """Return the settings that are not at their defaults, as in SQL."""
+        usual = Settings().as_text()
+        return {name: value for name, value in self.as_text().items() if value != usual[name]}
+
+    def as_text(self) -> dict[str, str]:
+        """Return every setting as its value in SQL."""
+        return {name: kind.write(getattr(self, name)) for name, kind in _KINDS.items()}
+
+
+_KINDS: dict[str, _Kind] = {f.name: f.metadata["kind"] for f in fields(Settings)}
+
+
+def _key(name: str) -> str:
+    key = name.lower().removeprefix("flightllm.")
+    if key not in _KINDS:
+        raise InvalidInputError(f"no setting {name!r}; there are {', '.join(f'flightllm.{k}' for k in _KINDS)}")
+    return key

@@ -1,0 +1,161 @@
+"""DataFusion's errors, turned into ours once: it raises builtin exceptions whose text says what happened."""
+
+import errno
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import structlog
+
+from flightllm.common.names import STORED_SUFFIX
+from flightllm.errors import (
+    FlightLLMError,
+    InternalError,
+    LimitExceededError,
+    SqlError,
+    UnknownTableError,
+    UnsupportedError,
+)
+
+_PREFIX = re.compile(
+    r"^(?:DataFusion error|Error during planning|Schema error|SQL error|Execution error|Arrow error|External error"
+    r"|Invalid argument error|type_coercion|caused by|Optimizer rule '\w+' failed)(?:: |\s+)"
+)
+_PARSER = re.compile(r'^ParserError\("(?P<text>.*)"\)$', re.DOTALL)
+_CASE = "Column names are case sensitive. You can use double quotes to refer to the "
+_CASE_END = " column or disable the datafusion.sql_parser.enable_ident_normalization configuration."
+"""DataFusion names an option of its own, which clients cannot set."""
+_INTERNAL, _WRONG_TYPES, _INSTEAD = "Internal error: ", "' failed to match any signature", "No function matches"
+"""DataFusion calls wrong types an error of its own, lists all it tried and only then says what to write instead."""
+_PLEA, _PLEA_END = "This issue was likely caused by a bug in DataFusion's code.", "apache/datafusion/issues"
+_HEAD, _TAIL = 12_000, 4_000
+"""Characters of a text that are kept: values of clients stand in it, however long."""
+_UNKNOWN_TABLE = re.compile(r"table '.*' not found|failed to resolve (?:schema|catalog): ")
+_NO_ROOM = "No space left on device"
+_UNSUPPORTED = "This feature is not implemented: "
+_UNREADABLE = ("Object Store error", "Failed to fetch metadata for file", "Invalid Parquet file", "(os error ")
+"""What DataFusion says of files that are missing, damaged or out of reach; their paths follow."""
+_PANICS = "pyo3_runtime"
+"""The module of the class that panics are raised as; it cannot be imported."""
+_log = structlog.get_logger(__name__)
+
+
+def mapped_error(error: Exception, parsed: str | None = None) -> FlightLLMError:
+    """Return our error for one that DataFusion raised while it planned or ran SQL; one of ours is returned as it is.
+
+    `parsed` is the text that it parsed.
+    """
+    if isinstance(error, FlightLLMError):
+        return error
+    text = plain_text(error)
+    if _NO_ROOM in text or (isinstance(error, OSError) and error.errno == errno.ENOSPC):
+        return no_room()
+    if "Resources exhausted" in text:
+        return _limit(
+            "memory_bytes",
+            "the query needs more memory than [limits] memory_bytes, or server_memory_bytes where that is set, allows:"
+            f" join or group fewer rows at once, or raise it in the server's configuration: {text}",
+        )
+    if "exceeded the allowable limit" in text:
+        return _limit(
+            "spill_bytes",
+            "what the query keeps on disk comes to more than [limits] spill_bytes allows: sort, join or group fewer"
+            " rows at once, or raise it in the server's configuration",
+        )
+    if any(sign in text for sign in _UNREADABLE):
+        _log.error("a table's file cannot be read", error=text)
+        return InternalError("a file of a table is missing, damaged or out of the server's reach; its log says which")
+    if _UNSUPPORTED in text:
+        return UnsupportedError(text.replace(_UNSUPPORTED, "not supported: "))
+    if "RecursionLimitExceeded" in text:
+        return LimitExceededError("the SQL text is nested too deeply (50 levels): use WITH, or shorter expressions")
+    wrong = (UnknownTableError if _UNKNOWN_TABLE.match(text) else SqlError)(text)
+    wrong.parsed = parsed
+    return wrong
+
+
+@contextmanager
+def panics_mapped() -> Iterator[None]:
+    """Raise our error for a panic in DataFusion, which Python sees as a `BaseException` that no handler expects."""
+    try:
+        yield
+    except BaseException as error:
+        if not is_panic(error):
+            raise
+        _log.warning("DataFusion broke off", error=str(error))
+        raise panicked() from error
+
+
+def is_panic(error: BaseException) -> bool:
+    """Tell whether an error is a panic in DataFusion."""
+    return type(error).__module__ == _PANICS
+
+
+def panicked() -> UnsupportedError:
+    """Return the error of a statement that DataFusion breaks off."""
+    return UnsupportedError(
+        "DataFusion cannot work on this statement: a part of it is wrong or too unusual, write it in another way"
+    )
+
+
+@contextmanager
+def full_disk_mapped() -> Iterator[None]:
+    """Raise our error where the disk on which queries spill is full."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise no_room() from error
+        raise
+
+
+def no_room() -> LimitExceededError:
+    """Return the error of a query that spills more than there is room for on the disk."""
+    return _limit(
+        "spill_folder",
+        "the disk is full where queries spill what does not fit into [limits] memory_bytes: free some space, or name "
+        "another folder with [limits] spill_folder",
+    )
+
+
+def _limit(limit: str, message: str) -> LimitExceededError:
+    error = LimitExceededError(message)
+    error.limit = limit
+    return error
+
+
+def plain_text(error: Exception) -> str:
+    """Return what DataFusion says, without the names of its parts; it may have paths."""
+    text = _shortened(str(error))
+    while match := _PREFIX.match(text):
+        text = text[match.end() :]
+    if parser := _PARSER.match(text):
+        text = f"syntax error: {parser['text']}"
+    text = _without_option(text.replace(STORED_SUFFIX, ""))
+    return _without_plea(_without_signatures(text).replace(_INTERNAL, "")).strip()
+
+
+def _without_option(text: str) -> str:
+    """Say what to write where DataFusion names an option."""
+    before, advice, after = text.partition(_CASE)
+    column, end, rest = after.partition(_CASE_END)
+    return (
+        f"{before}Names without double quotes are read in lower case: write {column}.{rest}" if advice and end else text
+    )
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _HEAD + _TAIL else f"{text[:_HEAD]} … {text[-_TAIL:]}"
+
+
+def _without_signatures(text: str) -> str:
+    """Leave out what a function does not take where a list follows of what it does."""
+    tried, instead, candidates = text.partition(_INSTEAD)
+    return instead + candidates if instead and tried.startswith(_INTERNAL) and _WRONG_TYPES in tried else text
+
+
+def _without_plea(text: str) -> str:
+    """Leave out that the error should be reported to DataFusion."""
+    before, plea, after = text.partition(_PLEA)
+    end = after.find(_PLEA_END)
+    return before.rstrip().rstrip(".") + after[end + len(_PLEA_END) :] if plea and end >= 0 else text

@@ -1,0 +1,280 @@
+"""Statements that change tables, indexes, models, prompts or rights; each can be cancelled until it takes effect."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+from itertools import islice, pairwise
+
+import pyarrow as pa
+
+from flightllm.catalog import IngestMode
+from flightllm.catalog.scope import check_policy
+from flightllm.config.session_settings import Settings
+from flightllm.datafusion.run import Batches
+from flightllm.ddl.grants import check_there
+from flightllm.ddl.models import change_object
+from flightllm.ddl.vector_index import change_index, drop_indexes
+from flightllm.dml import Changed, check_row_change, explain_row_change, run_row_change
+from flightllm.errors import CancelledError, FlightLLMError, InternalError, UnsupportedError
+from flightllm.execution.context import Services
+from flightllm.execution.query import plan, plan_rows, uses_ai
+from flightllm.execution.utility import ExplainQuery
+from flightllm.functions import FunctionRegistry
+from flightllm.observe.query_record import QueryRecord
+from flightllm.plan.bounds import unbounded
+from flightllm.sql.classify import classify
+from flightllm.sql.guard import check_bound
+from flightllm.sql.parameters import bind, each_row
+from flightllm.sql.statement import Statement
+from flightllm.sql.tokens import Token, tokenize
+
+_FOR_ADMINS = ("grant", "revoke", "create_policy", "drop_policy", "truncate", "create_external")
+_ROWS_TOGETHER, _TEXT_TOGETHER = 1_000, 1 << 20
+"""Rows of parameters, and characters of their text, after which another text is begun."""
+
+
+def change(
+    statement: Statement,
+    record: QueryRecord,
+    fresh: Callable[[], Services],
+    settings: Settings,
+    more: Iterable[str] | None = None,
+) -> Changed:
+    """Run DDL or DML; return the rows affected, or -1. Cancelling `record` stops it, and then nothing has changed.
+
+    `fresh` returns the server's services with the tables as they are now.
+
+    `more` are texts like this one, an INSERT … VALUES without AI calls: their rows are added together with its own.
+
+    Raises:
+        CancelledError: the record was cancelled.
+        FlightLLMError: the statement is wrong.
+    """
+    if record.cancelled.is_set():
+        raise CancelledError("the statement was cancelled")
+    _refuse(statement)
+    if is_row_change(statement, fresh):
+        return run_row_change(statement, record, fresh, settings)
+    return Changed(_changed(statement, record, fresh(), settings, more))
+
+
+def _changed(
+    statement: Statement, record: QueryRecord, services: Services, settings: Settings, more: Iterable[str] | None
+) -> int:
+    if statement.kind in _FOR_ADMINS:
+        return _administer(statement, services)
+    catalog = services.catalog
+    match statement.kind:
+        case "create_table_as":
+            return _create_table_as(statement, record, services, settings)
+        case "insert" if more is not None or _is_plain(statement, services.functions):
+            frame = catalog.values(statement)
+            with closing(_values(statement, more or (), record, services, settings)) as rows:
+                return catalog.insert(replace(statement, columns=()), frame.schema(), rows)
+        case "insert":
+            query = plan_rows(statement.query or "", services, settings)
+            with closing(_rows(query.run(record), record)) as rows:
+                return catalog.insert(statement, query.schema, rows)
+        case "create_view" if _is_ai_view(statement.query or "", services, settings):
+            statement = _with_names(statement, services, settings)
+            catalog.create_ai_view(statement, plan(statement.query or "", services, settings).schema)
+            return -1
+        case "create_index" | "refresh_index" | "drop_index":
+            return change_index(statement, record, services, settings)
+        case "create_model" | "drop_model" | "create_prompt" | "drop_prompt":
+            return change_object(statement, services)
+        case _:
+            if statement.kind == "create_view":
+                statement = _with_names(statement, services, settings)
+            affected = catalog.execute(statement, partial(services.loop.stream, cancelled=record.cancelled.is_set))
+            drop_indexes(statement, services)
+            return affected
+
+
+def check(statement: Statement, services: Services, settings: Settings) -> pa.Schema:
+    """Raise what `change` would where planning alone tells of it; nothing is run. Return the columns of RETURNING.
+
+    Raises:
+        FlightLLMError: the statement is wrong.
+    """
+    _refuse(statement)
+    catalog = services.catalog
+    if is_row_change(statement, lambda: services):
+        return check_row_change(statement, services, settings)
+    match statement.kind:
+        case "insert" if _is_plain(statement, services.functions):
+            frame = catalog.values(statement)
+            catalog.insert(replace(statement, columns=()), frame.schema(), ())
+        case "insert":
+            catalog.insert(statement, plan_rows(statement.query or "", services, settings).schema, ())
+        case "create_table_as" if catalog.check_create(statement):
+            plan(statement.query or "", services, settings)
+        case "create_table" | "drop_table" | "drop_view" | "delete" | "update":
+            catalog.check(statement)
+    return pa.schema([])
+
+
+def is_row_change(statement: Statement, services: Callable[[], Services]) -> bool:
+    """Tell whether a query has to find the rows that a statement changes, or to return them."""
+    change = statement.change
+    return change is not None and not (change.simple and not services().functions.may_be_in(statement.text))
+
+
+def explain_change(explain: Statement, statement: Statement, services: Services, settings: Settings) -> ExplainQuery:
+    """Return EXPLAIN of a change: the plan of the query that finds its rows. Nothing is changed.
+
+    Raises:
+        FlightLLMError: the statement is wrong.
+    """
+    if statement.change is None:
+        check(statement, services, settings)
+        title = f"{statement.kind.replace('_', ' ').upper()}: EXPLAIN changes nothing"
+        planned = plan_rows if statement.kind == "insert" else plan
+        return ExplainQuery(planned(statement.query or "", services, settings), explain, [("change", title)])
+    query, line = explain_row_change(statement, services, settings)
+    return ExplainQuery(query, explain, [line])
+
+
+def _refuse(statement: Statement) -> None:
+    if statement.kind == "transaction":
+        raise UnsupportedError("transactions are not supported: every statement takes effect by itself")
+
+
+def _administer(statement: Statement, services: Services) -> int:
+    """Run what only admins may."""
+    services.rights.check_admin(statement.kind.replace("_", " ").upper())
+    if statement.kind == "truncate":
+        return services.cache.clear()
+    if statement.kind == "create_external":
+        services.catalog.create_external(statement)
+        return -1
+    if statement.kind == "create_policy" and statement.policy is not None:
+        check_policy(services.catalog.store, statement.policy)
+    if statement.kind == "grant":
+        check_there(services, statement.grants[0])
+    return services.access.change(statement)
+
+
+def _is_ai_view(query: str, services: Services, settings: Settings) -> bool:
+    """Tell whether a view's text has AI calls, its own or those of views it reads, or searches in FROM or ON."""
+    text, functions = services.catalog.inline_views(query), services.functions
+    if not functions.may_be_in(text):
+        return False
+    called = (token.text for token, after in pairwise(tokenize(text)) if after.is_symbol("("))
+    return any(map(functions.get, called)) or uses_ai(query, services, settings)
+
+
+def _with_names(statement: Statement, services: Services, settings: Settings) -> Statement:
+    """Return a CREATE VIEW that names its columns as its query would show them, where no star makes others later."""
+    if statement.columns or not statement.names.fixed:
+        return statement
+    try:
+        given = plan(statement.query or "", services, settings).schema.names
+    except FlightLLMError:  # making the view says what is wrong
+        return statement
+    names = statement.names.shown(given)
+    return statement if names == given or len(set(names)) < len(names) else replace(statement, columns=tuple(names))
+
+
+def _create_table_as(statement: Statement, record: QueryRecord, services: Services, settings: Settings) -> int:
+    if statement.target is None:
+        raise InternalError("CREATE TABLE AS without a target")
+    if not services.catalog.check_create(statement):
+        return 0
+    mode: IngestMode = "replace" if statement.or_replace else "create"
+    query = plan(statement.query or "", services, settings, names=statement.names)
+    with closing(_rows(query.run(record), record)) as rows:
+        return services.catalog.ingest(statement.target, query.schema, rows, mode)
+
+
+def _values(
+    statement: Statement, more: Iterable[str], record: QueryRecord, services: Services, settings: Settings
+) -> Batches:
+    """Yield the rows of VALUES, then those of more texts, each planned when its turn comes."""
+    yield from _rows(_value_rows(statement, record, services, settings), record)
+    for text in more:
+        check_bound(text, services.config.limits)
+        with services.watch.changing(text, record.query_id, services.rights.blamed):
+            yield from _rows(_value_rows(classify(text), record, services, settings), record)
+
+
+def _value_rows(statement: Statement, record: QueryRecord, services: Services, settings: Settings) -> Batches:
+    """Run VALUES, with all columns of the table; those without a bound as a query, whose rows are then fitted."""
+    catalog, limits = services.catalog, services.config.limits
+    frame = catalog.values(statement)
+    if unbounded(catalog.context(), frame, limits) is None:
+        yield from services.loop.stream(frame, record.cancelled.is_set)
+        return
+    query = plan(statement.query or "", services, settings)
+    with closing(query.run(record)) as rows:
+        yield from catalog.filled(statement, query.schema, rows)
+
+
+def _rows(batches: Batches, record: QueryRecord) -> Batches:
+    """Yield a query's rows; a cancelled query raises at its end at the latest, before its rows are stored."""
+    with closing(batches):
+        yield from batches
+    if record.cancelled.is_set():
+        raise CancelledError("the statement was cancelled")
+
+
+def bound_texts(
+    sql: str, parameters: pa.Table, functions: FunctionRegistry
+) -> Iterator[tuple[str, Iterable[str] | None]]:
+    """Yield the statement with values for its parameters, once for each of their rows, and None.
+
+    An INSERT of VALUES without AI calls is one statement for all rows: a text for many, and more texts like it, lazily.
+
+    Raises:
+        SqlError: the values do not fit the parameters; see `bind`.
+    """
+    rows = each_row(parameters)
+    values = _split_values(sql)
+    if values is None or functions.may_be_in(values[1]):
+        yield from ((bind(sql, row), None) for row in rows)
+        return
+    texts = _together(*values, rows)
+    yield from ((text, texts) for text in islice(texts, 1))
+
+
+def _together(before: str, row_text: str, rows: Iterable[pa.RecordBatch]) -> Iterator[str]:
+    bound, size = [], 0
+    for row in rows:
+        bound.append(bind(row_text, row))
+        size += len(bound[-1])
+        if len(bound) == _ROWS_TOGETHER or size >= _TEXT_TOGETHER:
+            yield before + ", ".join(bound)
+            bound, size = [], 0
+    if bound:
+        yield before + ", ".join(bound)
+
+
+def _split_values(sql: str) -> tuple[str, str] | None:
+    """Split `INSERT INTO t VALUES (…), …` before its rows; None for any other statement."""
+    statement = classify(sql)
+    tokens = tokenize(statement.text)
+    start = next((i for i, token in enumerate(tokens) if token.is_word("values")), len(tokens)) + 1
+    if not _has_values(statement) or start >= len(tokens) or not _only_groups(tokens[start:]):
+        return None
+    at = tokens[start].start
+    return statement.text[:at], statement.text[at:]
+
+
+def _has_values(statement: Statement) -> bool:
+    return statement.kind == "insert" and (statement.query or "").lower().startswith("values")
+
+
+def _is_plain(statement: Statement, functions: FunctionRegistry) -> bool:
+    """Tell whether the rows of an INSERT are VALUES without AI calls."""
+    return _has_values(statement) and not functions.may_be_in(statement.query or "")
+
+
+def _only_groups(tokens: Sequence[Token]) -> bool:
+    """Tell whether the tokens are pairs of parentheses, with what they hold, between commas."""
+    depth = 0
+    for token in tokens:
+        depth += token.is_symbol("(") - token.is_symbol(")")
+        if depth == 0 and not (token.is_symbol(")") or token.is_symbol(",")):
+            return False
+    return True

@@ -1,0 +1,42 @@
+"""Whether there is what grants name."""
+
+from flightllm.access.store import DEFAULT_MODEL
+from flightllm.catalog.models import suggestion
+from flightllm.common.names import TableName
+from flightllm.errors import NotFoundError
+from flightllm.execution.context import Services
+from flightllm.sql.grants import Grant, ObjectKind
+
+
+def is_there(services: Services, kind: ObjectKind, schema: str, name: str) -> bool:
+    """Tell whether there is an object now, whoever may see it."""
+    store = services.catalog.store
+    match kind:
+        case "SCHEMA":
+            return schema in store.schemas()
+        case "TABLE":
+            table = TableName(schema, name)
+            return table in store.entries or any(info.name == table for info in store.system_tables())
+        case "MODEL":
+            return name == DEFAULT_MODEL or services.objects.model(name) is not None
+        case "PROMPT":
+            return services.objects.owner_of_prompt(name) is not None
+
+
+def check_there(services: Services, grant: Grant) -> None:
+    """Raise `NotFoundError` where there is no object that a grant names: it would hold for a later one of its name."""
+    if is_there(services, grant.kind, grant.schema, grant.name):
+        return
+    store = services.catalog.store
+    match grant.kind:
+        case "SCHEMA":
+            raise NotFoundError(f"there is no schema {grant.schema!r}; {suggestion(grant.schema, store.schemas())}")
+        case "TABLE":
+            raise store.missing(TableName(grant.schema, grant.name), store.entries)
+        case "MODEL":
+            models = [DEFAULT_MODEL, *(model.name for model in services.objects.models())]
+            own = ": the server's own is 'default'" if grant.name == services.config.engine.model else ""
+            raise NotFoundError(f"there is no model {grant.name!r}{own}; {suggestion(grant.name, models)}")
+        case "PROMPT":
+            prompts = sorted({prompt.name for prompt in services.objects.prompts()})
+            raise NotFoundError(f"there is no prompt {grant.name!r}; {suggestion(grant.name, prompts)}")

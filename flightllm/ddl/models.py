@@ -1,0 +1,103 @@
+"""CREATE and DROP of models and prompts: who may, what is checked, and what it does to engines that run."""
+
+from flightllm.access.store import DEFAULT_MODEL
+from flightllm.catalog.models import Options, check_name, engine_config, missing
+from flightllm.config import ENGINES
+from flightllm.errors import ConfigError, InvalidInputError
+from flightllm.execution.context import Services
+from flightllm.llm import check_engine
+from flightllm.llm.registry import without_section
+from flightllm.sql.statement import Statement
+
+
+def change_object(statement: Statement, services: Services) -> int:
+    """Run a statement about a model or a prompt; it is on disk once this returns -1.
+
+    Raises:
+        PermissionDeniedError: whoever asks may not do this.
+        InvalidInputError: the name is taken, or an option is wrong.
+        NotFoundError: there is no such object.
+        MissingExtraError: the engine's packages are not installed.
+    """
+    name = statement.key or ""
+    match statement.kind:
+        case "create_model":
+            services.rights.check_admin("CREATE MODEL")  # it names addresses, files and keys of the server
+            _create_model(name, statement, services)
+        case "drop_model":
+            services.rights.check_admin("DROP MODEL")
+            if services.objects.model(name) is not None or not statement.exists_ok:
+                services.access.store.forget("MODEL", "", name)
+                services.objects.drop_model(name)
+                services.engines.settle(name)
+        case "create_prompt":
+            services.rights.check_writer("CREATE PROMPT")
+            _create_prompt(name, statement, services)
+        case _:
+            services.rights.check_writer("DROP PROMPT")
+            owner = services.objects.owner_of_prompt(name)
+            if owner is not None and not services.rights.may_use("PROMPT", name, owner):
+                if not statement.exists_ok:  # it is as good as missing
+                    raise missing("prompt", name)
+                return -1
+            _check_owner(name, owner, services)
+            if owner is not None:
+                services.access.store.forget("PROMPT", "", name)
+            if owner is not None or not statement.exists_ok:
+                services.objects.drop_prompt(name)
+    return -1
+
+
+def _create_model(name: str, statement: Statement, services: Services) -> None:
+    check_name("model", name)
+    if name in {DEFAULT_MODEL, services.config.engine.model}:
+        raise InvalidInputError(f"{name!r} is the model in the server's configuration: choose another name")
+    if _is_new("model", statement, there=services.objects.model(name) is not None):
+        _check_options(name, statement.model_options)
+        services.objects.put_model(name, statement.model_options, services.rights.principal.name)
+        services.engines.settle(name)
+
+
+def _check_options(name: str, options: Options) -> None:
+    """Check what can be checked without loading the model.
+
+    Raises:
+        InvalidInputError: an option is missing or wrong.
+    """
+    if options.get("engine") not in ENGINES:
+        found = f"not {options['engine']!r}" if "engine" in options else "and must be given"
+        raise InvalidInputError(f"the option engine of the model {name!r} is one of {', '.join(ENGINES)}; {found}")
+    if "model" not in options and options["engine"] != "fake":
+        raise InvalidInputError(f"the model {name!r} needs the option model: what its engine calls the model")
+    try:
+        check_engine(engine_config(options))
+    except ConfigError as error:
+        raise InvalidInputError(f"the model {name!r}: {without_section(error)}") from error
+
+
+def _create_prompt(name: str, statement: Statement, services: Services) -> None:
+    check_name("prompt", name)
+    text = statement.value or ""
+    if not text.strip():
+        raise InvalidInputError(f"the text of the prompt {name!r} is empty")
+    owner = services.objects.owner_of_prompt(name)
+    if _is_new("prompt", statement, there=owner is not None):
+        _check_owner(name, owner, services)
+        services.objects.put_prompt(name, text, services.rights.principal.name)
+
+
+def _check_owner(name: str, owner: str | None, services: Services) -> None:
+    """Raise `PermissionDeniedError` where a prompt is another's."""
+    if owner is not None:
+        services.rights.check_change(f"the prompt {name!r}", owner)
+
+
+def _is_new(kind: str, statement: Statement, *, there: bool) -> bool:
+    """Tell whether CREATE is to do anything; raises `InvalidInputError` where the name is taken."""
+    if there and statement.exists_ok:
+        return False
+    if there and not statement.or_replace:
+        raise InvalidInputError(
+            f"the {kind} {statement.key!r} exists: write CREATE OR REPLACE {kind.upper()}, or IF NOT EXISTS"
+        )
+    return True

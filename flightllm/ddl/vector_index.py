@@ -1,0 +1,252 @@
+"""CREATE, REFRESH and DROP of vector indexes: the rows of a table, embedded by a query, become an index."""
+
+from collections.abc import Generator, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flightllm.common.names import TableName, quoted
+from flightllm.config.session_settings import Settings
+from flightllm.errors import CancelledError, FlightLLMError, InternalError, InvalidInputError, NotFoundError
+from flightllm.execution.bind import SEARCH_CATALOG
+from flightllm.execution.context import Services
+from flightllm.execution.query import plan
+from flightllm.llm.embed.base import Vectors
+from flightllm.observe.query_record import QueryRecord
+from flightllm.sql.statement import Statement
+from flightllm.vector.manifest import Manifest
+from flightllm.vector.options import IndexOptions
+from flightllm.vector.store import LONGEST_NAME, missing
+
+if TYPE_CHECKING:
+    from flightllm.vector.build import Part
+
+_THERE, _NEW = f"{SEARCH_CATALOG}.public.there", f"{SEARCH_CATALOG}.public.new"
+_OUTGROWN = 2
+"""An index that would have so many times the rows that it was built with is built anew: it learned from too few."""
+
+
+def change_index(statement: Statement, record: QueryRecord, services: Services, settings: Settings) -> int:
+    """Run a statement about a vector index; return the rows in it, or -1.
+
+    Raises:
+        CancelledError: the record was cancelled; the index is as it was.
+        FlightLLMError: the statement is wrong.
+    """
+    name = statement.key or ""
+    if not 0 < len(name.encode()) <= LONGEST_NAME:
+        raise InvalidInputError(f"the name of a vector index has 1 to {LONGEST_NAME} bytes, as UTF-8")
+    with services.indexes.changing(name):
+        return _change(name, statement, _Builder(record, services, settings))
+
+
+def drop_indexes(statement: Statement, services: Services) -> None:
+    """Drop the vector indexes over a table if it was dropped: another table of its name is not theirs."""
+    if statement.kind != "drop_table":
+        return
+    for name in services.indexes.names():
+        with suppress(InvalidInputError, NotFoundError), services.indexes.changing(name):
+            if TableName(*services.indexes.manifest(name).table) == statement.target:
+                services.indexes.drop(name)
+
+
+def _change(name: str, statement: Statement, builder: "_Builder") -> int:
+    indexes = builder.services.indexes
+    there = name in indexes.names()
+    if there and _is_hidden(name, statement, builder.services):
+        return -1
+    if not builder.services.rights.unlimited:
+        tables = {statement.target, TableName(*indexes.manifest(name).table) if there else None}
+        for table in filter(None, tables):
+            builder.services.catalog.check_owned(table)
+    match statement.kind:
+        case "drop_index":
+            if there or not statement.exists_ok:
+                indexes.drop(name)
+            return -1
+        case "refresh_index":
+            return builder.refresh(indexes.manifest(name))
+        case _ if statement.target is None:
+            raise InternalError("CREATE VECTOR INDEX without a table")
+        case _ if there and statement.exists_ok:
+            return 0
+        case _ if there and not statement.or_replace:
+            raise InvalidInputError(
+                f"the vector index {name!r} exists: write CREATE OR REPLACE VECTOR INDEX, or IF NOT EXISTS"
+            )
+    options = IndexOptions.read(statement.options)
+    return builder.build(name, statement.target, statement.columns[0], options)
+
+
+def _is_hidden(name: str, statement: Statement, services: Services) -> bool:
+    """Tell whether DROP … IF EXISTS names an index over a table that may not be read: it is as good as missing.
+
+    Raises:
+        NotFoundError: IF EXISTS was not written.
+    """
+    if services.rights.unlimited or statement.kind == "create_index":
+        return False
+    try:
+        services.catalog.table(TableName(*services.indexes.manifest(name).table))
+    except FlightLLMError:
+        if statement.kind == "drop_index" and statement.exists_ok:
+            return True
+        raise missing(name) from None
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class _Builder:
+    """What an index is built with."""
+
+    record: QueryRecord
+    services: Services
+    settings: Settings
+
+    def build(self, name: str, table: TableName, column: str, options: IndexOptions) -> int:
+        """Build an index over a column and return the rows in it."""
+        manifest, kept = self._manifest(name, table, column, options)
+        chosen = ", ".join(f"{quoted(one)} AS c{place}" for place, one in enumerate([*kept.names, column]))
+        with closing(self._embedded(f"SELECT {chosen} FROM {table.sql}", manifest, kept)) as parts:
+            return self.services.indexes.build(manifest, kept, parts).rows
+
+    def refresh(self, known: Manifest) -> int:
+        """Add the rows that are new to an index, or build it anew if others are gone; return the rows in it."""
+        table = TableName(*known.table)
+        manifest, kept = self._manifest(known.name, table, known.column, known.options)
+        new = self._new_rows(known, manifest, kept)
+        if new is None:
+            return self.build(known.name, table, known.column, known.options)
+        nulls = self._run(f"SELECT count(*) AS c0 FROM {table.sql} WHERE {quoted(known.column)} IS NULL")
+        manifest = replace(manifest, nulls=nulls.column(0)[0].as_py())
+        chosen = ", ".join([*(f"c{place}" for place in range(len(kept))), f"c{kept.names.index(known.column)} AS text"])
+        with closing(self._embedded(f"SELECT {chosen} FROM {_NEW}", manifest, kept, {_NEW: new})) as parts:
+            return self.services.indexes.extend(manifest, kept, parts).rows
+
+    def _manifest(self, name: str, table: TableName, column: str, options: IndexOptions) -> tuple[Manifest, pa.Schema]:
+        """Return what an index over a column will be, before its rows are counted, and their schema."""
+        schema = self.services.catalog.table(table).schema
+        kept = pa.schema([_field(schema, table, one) for one in options.columns or schema.names])
+        kind = _field(schema, table, column).type
+        if not pa.types.is_string(kind) and not _is_vector(kind):
+            raise InvalidInputError(
+                f"the column {column!r} of {table.display!r} is of type {kind}: an index is over a text column, or one"
+                " of lists of floating-point numbers"
+            )
+        model, revision = self._model(options) if pa.types.is_string(kind) else ("", "")
+        source = self.services.catalog.revision(table)
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        named = (table.schema, table.name)
+        return Manifest(name, named, column, options, model, revision, 0, 0, 0, 0, source, created, ""), kept
+
+    def _new_rows(self, known: Manifest, wanted: Manifest, kept: pa.Schema) -> pa.Table | None:
+        """Return the table's rows that an index has not; None where it has others, or is of no use for these."""
+        same = (known.model, known.revision) == (wanted.model, wanted.revision)
+        if not (same and known.rows and known.column in kept.names) or any(map(pa.types.is_nested, kept.types)):
+            return None
+        try:
+            there = self.services.indexes.open(known.name).rows
+        except InvalidInputError:
+            return None
+        if not there.schema.equals(kept):
+            return None
+        now, before = (_numbered(kept, known.column, source) for source in (TableName(*known.table).sql, _THERE))
+        if self._run(f"{before} EXCEPT {now}", {_THERE: there}).num_rows:
+            return None
+        new = self._run(f"{now} EXCEPT {before}", {_THERE: there})
+        return new if known.rows + new.num_rows <= _OUTGROWN * known.trained else None
+
+    def _run(self, sql: str, tables: Mapping[str, pa.Table] = MappingProxyType({})) -> pa.Table:
+        """Run a query to its end.
+
+        Raises:
+            CancelledError: the statement was cancelled.
+        """
+        query = plan(sql, self.services, self.settings, tables)
+        with closing(query.run(self.record)) as batches:
+            found = pa.Table.from_batches(batches, query.schema)
+        self._check_cancelled()
+        return found
+
+    def _embedded(
+        self, rows: str, manifest: Manifest, kept: pa.Schema, tables: Mapping[str, pa.Table] = MappingProxyType({})
+    ) -> "Generator[Part]":
+        """Yield the rows of a query, whose last column is the one to index, that have a value, with their vectors.
+
+        Raises:
+            CancelledError: the statement was cancelled.
+        """
+        from flightllm.vector.build import Part
+
+        vector = "ai_embed(indexed, on_error => 'fail')" if manifest.model else "indexed"
+        columns = [f"c{place}" for place in range(len(kept))]
+        query = plan(
+            f"SELECT *, {vector} AS vector FROM ({rows}) AS r({', '.join([*columns, 'indexed'])})",
+            self.services,
+            self.settings,
+            tables,
+        )
+        with closing(query.run(self.record)) as batches:
+            for batch in batches:
+                indexed = batch.column(len(kept))
+                there = batch.filter(indexed.is_valid()) if indexed.null_count else batch
+                found = pa.RecordBatch.from_arrays(there.columns[: len(kept)], schema=kept)
+                texts = there.column(len(kept)) if manifest.model else None
+                yield Part(found, _vectors(there.column(len(kept) + 1)), texts, len(batch) - len(there))
+        self._check_cancelled()
+
+    def _check_cancelled(self) -> None:
+        if self.record.cancelled.is_set():
+            raise CancelledError("the statement was cancelled")
+
+    def _model(self, options: IndexOptions) -> tuple[str, str]:
+        """Return the name and revision of the embedding model."""
+        served = self.services.config.embedding.model
+        if options.model not in {"", served}:
+            raise InvalidInputError(
+                f"this server has no embedding model {options.model!r}: it has {served!r}, as [embedding] model says"
+            )
+        return served, self.services.backends.embedder().revision
+
+
+def _numbered(kept: pa.Schema, column: str, source: str) -> str:
+    """Return a query for the rows that have a value, equal ones numbered, so that differences of sets keep them all."""
+    names = [quoted(name) for name in kept.names]
+    shown = ", ".join(f"{name} AS c{place}" for place, name in enumerate(names))
+    number = f"row_number() OVER (PARTITION BY {', '.join(names)}) AS copy"
+    return f"SELECT {shown}, {number} FROM {source} WHERE {quoted(column)} IS NOT NULL"
+
+
+def _field(schema: pa.Schema, table: TableName, column: str) -> pa.Field:
+    if column not in schema.names:
+        raise NotFoundError(
+            f"the table {table.display!r} has no column {column!r}; its columns are {', '.join(schema.names)}"
+        )
+    return schema.field(column)
+
+
+def _is_vector(kind: pa.DataType) -> bool:
+    types = pa.types
+    is_list = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    return bool(is_list and types.is_floating(kind.value_type))
+
+
+def _vectors(column: pa.Array) -> Vectors:
+    """Return lists of equal length as rows.
+
+    Raises:
+        InvalidInputError: their lengths differ, or a number in them is NULL.
+    """
+    lengths = pc.list_value_length(column).unique()
+    numbers = column.flatten()
+    if len(lengths) > 1:
+        raise InvalidInputError(f"the lists have different lengths: {', '.join(map(str, lengths[:5]))}, …")
+    if numbers.null_count:
+        raise InvalidInputError("a list has NULL in it")
+    return np.asarray(numbers.to_numpy(), np.float32).reshape(len(column), -1 if len(column) else 0)

@@ -1,0 +1,10 @@
+"""UPDATE, DELETE, MERGE, INSERT … ON CONFLICT: a query finds the rows and their new values, then files are rewritten.
+
+The query takes the way of every SELECT, AI calls included; nothing is changed before it has ended.
+
+Imports: catalog, common, config, datafusion, errors, execution, observe, operators, sql, storage.
+"""
+
+from flightllm.dml.run import Changed, check_row_change, explain_row_change, run_row_change
+
+__all__ = ["Changed", "check_row_change", "explain_row_change", "run_row_change"]

@@ -1,0 +1,130 @@
+"""RETURNING: a second query, over the rows as they are after the change; of a DELETE as they were."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from flightllm.catalog.entries import Entry
+from flightllm.common.names import quoted
+from flightllm.errors import SqlError
+from flightllm.sql.names import identifier, read_parts
+from flightllm.sql.row_change import RowChange
+from flightllm.sql.row_changes import split_list, with_alias
+from flightllm.sql.tokens import Kind, Token, tokenize
+
+RETURNED = "search.public.changed"
+"""What the query calls the changed rows."""
+MERGE_ACTION = "merge action"
+"""The column with what MERGE did: INSERT, UPDATE or DELETE."""
+
+
+@dataclass(frozen=True, slots=True)
+class Returning:
+    """The query's text, and the expressions over other tables that the first query must compute for it."""
+
+    sql: str
+    extras: tuple[str, ...]
+    shown: Mapping[str, str]
+    """The names of columns that are called otherwise in the query, where two of one name cannot be."""
+
+
+def returning(change: RowChange, entry: Entry, source: Mapping[str, Sequence[str]]) -> Returning:
+    """Return the query of RETURNING; `source` has the columns of the other tables by their names.
+
+    Raises:
+        SqlError: a star is of a table that is not there.
+    """
+    return _Reader(change, entry, source).read()
+
+
+class _Reader:
+    def __init__(self, change: RowChange, entry: Entry, source: Mapping[str, Sequence[str]]) -> None:
+        self._change = change
+        self._entry = entry
+        self._source = source
+        self._extras: list[str] = []
+        self._names: list[str] = []
+        self._shown: dict[str, str] = {}
+
+    def read(self) -> Returning:
+        text = self._change.returning
+        text = with_alias(tokenize(text), text, self._entry.name, self._change.alias)
+        items = [item for part in split_list(tokenize(text)) for item in self._item(part, text)]
+        alias = quoted(self._change.alias)
+        return Returning(f"SELECT {', '.join(items)} FROM {RETURNED} AS {alias}", tuple(self._extras), self._shown)
+
+    def _item(self, tokens: Sequence[Token], text: str) -> list[str]:
+        """Return one item of the list, or the columns that it stands for."""
+        if not tokens:
+            raise SqlError("RETURNING has an empty item: write RETURNING * or expressions between commas")
+        if len(tokens) == 1 and tokens[0].is_symbol("*"):
+            parts = (self._all_others, self._own) if self._change.merged else (self._own, self._all_others)
+            return [item for part in parts for item in part()]
+        if len(tokens) == 3 and tokens[1].is_symbol(".") and tokens[2].is_symbol("*"):
+            if identifier(tokens[0]) == self._change.alias:
+                return self._own()
+            table = identifier(tokens[0]) or ""
+            if table not in self._source:
+                known = ", ".join([self._change.alias, *self._source])
+                raise SqlError(f"RETURNING {table}.*: the statement has no table {table}; its tables are {known}")
+            return self._others(table)
+        return [self._expression(tokens, text)]
+
+    def _own(self) -> list[str]:
+        alias = quoted(self._change.alias)
+        return [f"{alias}.{quoted(name)} AS {self._named(name)}" for name in self._entry.schema.names]
+
+    def _all_others(self) -> list[str]:
+        return [item for table in self._source for item in self._others(table)]
+
+    def _others(self, table: str) -> list[str]:
+        return [self._extra(f"{quoted(table)}.{quoted(name)}", name) for name in self._source[table]]
+
+    def _named(self, name: str) -> str:
+        """Return the alias of a column that is to be shown under a name, which may not be the first of it."""
+        unique = name if name not in self._names else f"{name} {len(self._names)}"
+        self._names.append(name)
+        if unique != name:
+            self._shown[unique] = name
+        return quoted(unique)
+
+    def _extra(self, sql: str, name: str | None = None) -> str:
+        """Have the first query compute an expression; return the column that it is here."""
+        if sql not in self._extras:
+            self._extras.append(sql)
+        column = f"{quoted(self._change.alias)}.extra{self._extras.index(sql)}"
+        return column if name is None else f"{column} AS {self._named(name)}"
+
+    def _expression(self, tokens: Sequence[Token], text: str) -> str:
+        parts, end, index = [], tokens[0].start, 0
+        while index < len(tokens):
+            token = tokens[index]
+            parts.append(" " if token.start > end else "")
+            found, after = self._reference(tokens, index, text)
+            parts.append(text[token.start : tokens[after - 1].end] if found is None else found)
+            if found is not None and index == 0 and after == len(tokens):
+                name = "merge_action" if MERGE_ACTION in found else identifier(tokens[after - 1])
+                parts.append(f" AS {self._named(name or '')}")
+            index = after
+            end = tokens[index - 1].end
+        return "".join(parts)
+
+    def _reference(self, tokens: Sequence[Token], index: int, text: str) -> tuple[str | None, int]:
+        """Return what stands for a column of another table, or None, and where the name ends."""
+        token = tokens[index]
+        names, after = read_parts(tokens, index)
+        called = after < len(tokens) and tokens[after].is_symbol("(")
+        if self._change.merged and names == ("merge_action",) and called:
+            return f"{quoted(self._change.alias)}.{quoted(MERGE_ACTION)}", after + 2
+        before = tokens[index - 1] if index else None
+        names_item = before is not None and (before.is_word("as") or before.is_symbol("."))
+        if token.kind not in {Kind.WORD, Kind.QUOTED} or not names or called or names_item:
+            return None, index + 1
+        if after < len(tokens) and tokens[after].is_symbol("=>"):  # the name of an argument
+            return None, after
+        qualifier, name = (names[-2] if len(names) > 1 else None), names[-1]
+        tables = [table for table in self._source if qualifier in (None, table) and name in self._source[table]]
+        if qualifier == self._change.alias or not tables:
+            return None, after
+        if qualifier is None and name in self._entry.schema.names:
+            raise SqlError(f"RETURNING {name}: two tables have this column: write {self._change.alias}.{name}")
+        return self._extra(text[token.start : tokens[after - 1].end]), after

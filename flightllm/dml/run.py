@@ -1,0 +1,360 @@
+"""Run a change of rows: its query, the new files, RETURNING, and last the table's new list of files.
+
+A statement with AI calls takes no lock while it asks a model: where others have changed the table meanwhile, it runs
+once more, and they wait. Any other one lets others wait from the start.
+"""
+
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import pyarrow as pa
+
+from flightllm.catalog.entries import Entry, check_files
+from flightllm.catalog.managed import merge_small, put_files, rows_of, same_table
+from flightllm.catalog.numbered import NumberedTable, numbered
+from flightllm.catalog.store import TableStore
+from flightllm.catalog.uploads import fitted
+from flightllm.common.limits import over_limit
+from flightllm.common.names import quoted
+from flightllm.config.session_settings import Settings
+from flightllm.datafusion.contexts import scratch_context
+from flightllm.dml.conflicts import ORDER, PROPOSED, conflict_change, ordered_rows, table_of, without_doubles
+from flightllm.dml.files import Changes, Rewriting
+from flightllm.dml.kept import Keeper, cast_rows
+from flightllm.dml.returning import RETURNED, Returning, returning
+from flightllm.dml.selection import (
+    ACTION,
+    POSITION,
+    TARGET,
+    Done,
+    Selection,
+    check_alias,
+    columns_query,
+    selection,
+    source_aliases,
+    without_hidden,
+)
+from flightllm.errors import CancelledError, InternalError, SqlError
+from flightllm.execution.bind import SEARCH_CATALOG, scalar_context
+from flightllm.execution.context import Services
+from flightllm.execution.query import BatchQuery, PlainQuery, StagedQuery, plan, plan_rows
+from flightllm.observe.query_record import QueryRecord
+from flightllm.operators.spool import Room
+from flightllm.sql.calls import Extracted
+from flightllm.sql.statement import Statement
+
+_POLL_SECONDS = 0.05
+Tables = Mapping[str, pa.Table | NumberedTable]
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """How many rows a statement changed, and those that RETURNING asks for."""
+
+    rows: int
+    returned: pa.Table | None = None
+
+
+class _TableChangedError(Exception):
+    """Others changed the table while a statement asked a model."""
+
+
+def run_row_change(
+    statement: Statement, record: QueryRecord, services: Callable[[], Services], settings: Settings
+) -> Changed:
+    """Run a change of rows. Cancelling `record` stops it, and then nothing has changed.
+
+    `services` has the tables as they are when it is called.
+
+    Raises:
+        CancelledError: the record was cancelled.
+        FlightLLMError: the statement is wrong.
+    """
+    now = services()
+    if now.functions.may_be_in(now.catalog.inline_views(statement.text)):
+        try:
+            with now.catalog.changing(statement) as entry:
+                return _Run(statement, record, now, settings, entry, locked=False).run()
+        except _TableChangedError:
+            now = services()
+    with now.catalog.changing(statement) as before, _alone(now.catalog.store, before, record):
+        now = services()
+        with now.catalog.changing(statement) as entry:
+            return _Run(statement, record, now, settings, entry, locked=True).run()
+
+
+def check_row_change(statement: Statement, services: Services, settings: Settings) -> pa.Schema:
+    """Plan a change of rows without running it; return the columns of RETURNING, none without it.
+
+    Raises:
+        FlightLLMError: the statement is wrong.
+    """
+    with services.catalog.changing(statement) as entry:
+        return _Planned(statement, services, settings, entry).check()
+
+
+def explain_row_change(
+    statement: Statement, services: Services, settings: Settings
+) -> tuple[PlainQuery | BatchQuery | StagedQuery, tuple[str, str]]:
+    """Return the query of a change, and what EXPLAIN says of the change beside the query's plan.
+
+    Raises:
+        FlightLLMError: the statement is wrong.
+    """
+    with services.catalog.changing(statement) as entry:
+        planned = _Planned(statement, services, settings, entry)
+        planned.check()
+        count = sum(file.rows for file in rows_of(entry).files)
+        line = f"{statement.kind.upper()} of {entry.name.display}, which has {count:,} rows: EXPLAIN changes nothing"
+        return planned.query(), ("change", line)
+
+
+@contextmanager
+def _alone(store: TableStore, entry: Entry, record: QueryRecord) -> Iterator[None]:
+    """Let no other statement change a table; waiting for that can be cancelled."""
+    lock = store.rewriting(rows_of(entry))
+    while not lock.acquire(timeout=_POLL_SECONDS):
+        if record.cancelled.is_set():
+            raise CancelledError("the statement was cancelled")
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+class _Planned:
+    """A change with what its queries need."""
+
+    def __init__(self, statement: Statement, services: Services, settings: Settings, entry: Entry) -> None:
+        if statement.change is None:
+            raise InternalError("a change of rows without its parts")
+        check_files(entry)
+        self.statement = statement
+        self.services = services
+        self.settings = settings
+        self.entry = entry
+        self.given = statement.change
+        self.change = statement.change
+        if statement.kind == "insert" and statement.change.conflict is not None:
+            self.change = conflict_change(statement.change, entry)
+        else:
+            check_alias(self.change, entry.name)
+        self.returning = self._returning()
+
+    def _returning(self) -> Returning | None:
+        change = self.given
+        if not change.returning:
+            return None
+        aliases = source_aliases(change.source) if change.source else []
+        return returning(change, self.entry, {a: self.plan(columns_query(change, a)).schema.names for a in aliases})
+
+    def plan(self, sql: str, tables: Tables = MappingProxyType({})) -> PlainQuery | BatchQuery | StagedQuery:
+        """Plan a query of the change; its errors say nothing of columns that nobody named."""
+        try:
+            return plan(sql, self.services, self.settings, tables)
+        except SqlError as error:
+            error.args = (without_hidden(str(error)),)
+            raise
+
+    def selection(self) -> Selection:
+        order = (ORDER,) if self.given.conflict else ()
+        return selection(self.change, self.entry, (*(self.returning.extras if self.returning else ()), *order))
+
+    def tables(self, proposed: pa.Table | None) -> Tables:
+        found: dict[str, pa.Table | NumberedTable] = {TARGET: numbered(self.entry)}
+        if proposed is not None:
+            found[PROPOSED] = NumberedTable(self.entry.schema, table_of(proposed))
+        return found
+
+    @property
+    def only_inserts(self) -> bool:
+        return self.statement.kind == "insert" and self.given.conflict is None
+
+    def inserted(self) -> tuple[Done, ...]:
+        """Return the one action of an INSERT: its rows have the table's columns already."""
+        return (Done("insert", {name: f"value{i}" for i, name in enumerate(self.entry.schema.names)}),)
+
+    def query(self) -> PlainQuery | BatchQuery | StagedQuery:
+        """Return the query that finds the rows; of an INSERT the one whose rows it adds."""
+        if self.statement.kind == "insert":
+            return plan_rows(self.statement.query or "", self.services, self.settings)
+        return self.plan(self.selection().sql, self.tables(None))
+
+    def check(self) -> pa.Schema:
+        statement, catalog = self.statement, self.services.catalog
+        if statement.kind == "insert":
+            query = plan_rows(statement.query or "", self.services, self.settings)
+            fitted(catalog.store, self.entry, statement.columns, query.schema, ())
+        extras: list[pa.Field] = []
+        if not self.only_inserts:
+            chosen = self.selection()
+            proposed = ordered_rows(self.entry.schema, []) if statement.kind == "insert" else None
+            schema = self.plan(chosen.sql, self.tables(proposed)).schema
+            cast_rows(_scratch, schema, _types(schema, chosen))
+            extras = [schema.field(name) for name in chosen.extras]
+        if self.returning is None:
+            return pa.schema([])
+        names = [field.name for field in extras]
+        empty = Changes(pa.schema([pa.field(POSITION, pa.int64()), *extras]).empty_table(), (), names)
+        table = empty.returned_schema(self.entry.schema).empty_table()
+        schema = self.plan(self.returning.sql, {RETURNED: table}).schema
+        return pa.schema([f.with_name(self.returning.shown.get(f.name, f.name)) for f in schema])
+
+
+class _Run(_Planned):
+    """One attempt to run a change."""
+
+    def __init__(
+        self,
+        statement: Statement,
+        record: QueryRecord,
+        services: Services,
+        settings: Settings,
+        entry: Entry,
+        *,
+        locked: bool,
+    ) -> None:
+        super().__init__(statement, services, settings, entry)
+        self._record = record
+        self._locked = locked
+        self._store = services.catalog.store
+
+    def run(self) -> Changed:
+        limits = self.services.config.limits
+        with tempfile.TemporaryDirectory(prefix="flightllm-", dir=limits.spill_folder) as folder:
+            room = Room(0, limits.spill_bytes)
+            self._keeper = Keeper(Path(folder), room, self._record.cancelled.is_set)
+            changes = self._changes()
+            rewriting = Rewriting(self._store, self.entry, changes, returning=self.returning is not None)
+            try:
+                files = rewriting.files()
+                returned = self._returned(rewriting)
+                if rewriting.changed:
+                    with nullcontext() if self._locked else _alone(self._store, self.entry, self._record):
+                        if not self._locked and not self._is_unchanged():
+                            raise _TableChangedError
+                        if self._record.cancelled.is_set():
+                            raise CancelledError("the statement was cancelled")
+                        inserted = changes.table[POSITION].null_count > 0
+                        kept = merge_small(self._store, self.entry, files, rewriting.written) if inserted else files
+                        put_files(self._store, self.entry, kept)
+            finally:
+                self._store.discard(file.name for file in rewriting.written)
+        return Changed(rewriting.changed, returned)
+
+    def _is_unchanged(self) -> bool:
+        return rows_of(same_table(self._store, self.entry)).revision == rows_of(self.entry).revision
+
+    def _rows(self, sql: str, tables: Tables) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+        """Plan a query; return its columns and its rows, which are computed as they are pulled."""
+        query = self.plan(sql, tables)
+        return query.schema, query.run(self._record)
+
+    def _changes(self) -> Changes:
+        proposed = self._proposed() if self.statement.kind == "insert" else None
+        if self.only_inserts and proposed is not None:
+            (action,) = self.inserted()
+            count = proposed.num_rows
+            columns = [pa.nulls(count, pa.int64()), pa.array(np.ones(count, np.int64)), *proposed.columns[:-1]]
+            table = pa.Table.from_arrays(columns, names=[POSITION, ACTION, *action.values.values()])
+            return Changes(table, (action,))
+        chosen = self.selection()
+        schema, rows = self._rows(chosen.sql, self.tables(proposed))
+        types = _types(schema, chosen)
+        with closing(rows):  # type: ignore[type-var]
+            cast = cast_rows(_scratch, schema, types)
+            wanted = pa.schema([pa.field(n, kind) for n, kind in zip(schema.names, types, strict=True)])
+            table = self._keeper.keep(wanted, cast(rows))
+        table = self._sorted(table)
+        if self.given.conflict is not None:
+            table = without_doubles(table, chosen, self.given.conflict, self.entry)
+        return Changes(self._once(table), chosen.actions, chosen.extras)
+
+    def _proposed(self) -> pa.Table:
+        """Return the rows that an INSERT is to add, with all columns of the table, and their order."""
+        statement, catalog = self.statement, self.services.catalog
+        if (statement.query or "").lower().startswith("values") and not self.services.functions.may_be_in(
+            statement.query or ""
+        ):
+            frame = catalog.values(statement)
+            schema, columns = frame.schema(), tuple[str, ...]()
+            rows = self.services.loop.stream(frame, self._record.cancelled.is_set)
+        else:
+            query = plan_rows(statement.query or "", self.services, self.settings)
+            schema, columns, rows = query.schema, statement.columns, query.run(self._record)
+        with closing(rows):
+            table = self._keeper.keep(self.entry.schema, fitted(self._store, self.entry, columns, schema, rows))
+        return ordered_rows(self.entry.schema, table.to_batches())
+
+    def _sorted(self, table: pa.Table) -> pa.Table:
+        """Return the rows by their number, those to insert last; of equal ones the least values come first."""
+        positions = table[POSITION]
+        there = positions.drop_null().to_numpy()
+        sound = positions.slice(0, len(there)).null_count == 0
+        if sound and (len(there) < 2 or bool(np.all(there[1:] > there[:-1]))):
+            return table
+        name = f"{SEARCH_CATALOG}.public.changes"
+        context = scalar_context(self.services, Extracted("", {}, {name: table}), parallel=False)
+        keys = [POSITION, *(f.name for f in table.schema if f.name != POSITION and not pa.types.is_nested(f.type))]
+        order = ", ".join(f"{quoted(key)} NULLS LAST" for key in keys)
+        frame = context.sql(f"SELECT * FROM {name} ORDER BY {order}")
+        with closing(self.services.loop.stream(frame, self._record.cancelled.is_set)) as rows:
+            return self._keeper.keep(table.schema, (with_names(batch, table.schema) for batch in rows))
+
+    def _once(self, table: pa.Table) -> pa.Table:
+        """Return each row of the table to change once: the first one of equal number.
+
+        Raises:
+            SqlError: MERGE or ON CONFLICT would change a row twice.
+        """
+        count = table.num_rows - table[POSITION].null_count
+        numbers = table[POSITION].slice(0, count).to_numpy()
+        again = np.zeros(table.num_rows, bool)
+        again[1:count] = numbers[1:] == numbers[:-1]
+        if not again.any():
+            return table
+        if self.change.merged:
+            what = "ON CONFLICT DO UPDATE" if self.given.conflict else "MERGE"
+            hint = "two rows of the INSERT have the same key" if self.given.conflict else "several source rows match it"
+            raise SqlError(
+                f"{what} cannot change a row of {self.entry.name.display} twice: {hint}; nothing was changed"
+            )
+        return table.filter(pa.array(~again))
+
+    def _returned(self, rewriting: Rewriting) -> pa.Table | None:
+        if self.returning is None:
+            return None
+        schema = rewriting.changes.returned_schema(self.entry.schema)
+        rows = pa.Table.from_batches(rewriting.returned, schema)
+        shown, batches = self._rows(self.returning.sql, {RETURNED: rows})
+        most = self.services.config.limits.result_bytes
+        kept, size = [], 0
+        with closing(batches):  # type: ignore[type-var]
+            for batch in batches:
+                kept.append(batch)
+                size += batch.nbytes
+                if most is not None and size > most:
+                    found = f"RETURNING comes to {size:,} bytes or more"
+                    raise over_limit("result_bytes", most, found, "return fewer columns; nothing was changed")
+        table = pa.Table.from_batches(kept, shown)
+        return table.rename_columns([self.returning.shown.get(name, name) for name in table.column_names])
+
+
+_scratch = partial(scratch_context, parallel=False)
+
+
+def with_names(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return a batch with the names of a schema."""
+    return pa.RecordBatch.from_arrays(batch.columns, schema=schema)
+
+
+def _types(schema: pa.Schema, chosen: Selection) -> list[pa.DataType]:
+    """Return the types that the rows of a query are to have: those of the columns that they change."""
+    own = {POSITION: pa.int64(), ACTION: pa.int64(), **chosen.types}
+    return [own.get(field.name, field.type) for field in schema]

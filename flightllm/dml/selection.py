@@ -1,0 +1,206 @@
+"""The query that finds the rows to change, and what it says of each.
+
+Of each row it returns its number in the table (NULL of a row to insert), the number of the action from 1 on, the new
+values of every action, and what RETURNING asks of other tables.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from flightllm.catalog.entries import Entry
+from flightllm.catalog.numbered import ROW
+from flightllm.common.names import TableName, quoted
+from flightllm.dml.defaults import defaults_of
+from flightllm.errors import SqlError, UnsupportedError
+from flightllm.sql.names import identifier
+from flightllm.sql.row_change import Action, ActionKind, RowChange
+from flightllm.sql.row_changes import outside, with_alias
+from flightllm.sql.tokens import Token, tokenize
+
+POSITION, ACTION = "position", "action"
+"""The first two columns."""
+TARGET = "search.public.changing"
+"""What the query calls the table to change."""
+_PRESENT = " present"
+_HIDDEN = re.compile(rf'(?:"[^"]*"|\w+)\."(?:{ROW}|{_PRESENT})"(?:, )?|(?<![\w"])"(?:{ROW}|{_PRESENT})"(?:, )?')
+_AFTER_TABLE = ("join", "inner", "left", "right", "full", "cross", "natural", "on", "using")
+_JOINS = {
+    frozenset({"matched"}): "INNER",
+    frozenset({"not_matched"}): "RIGHT",
+    frozenset({"matched", "not_matched"}): "RIGHT",
+    frozenset({"not_matched_by_source"}): "LEFT",
+    frozenset({"matched", "not_matched_by_source"}): "LEFT",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What one action does: `values` has the output column of each column's new value."""
+
+    kind: ActionKind
+    values: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The query's text, and what its columns are."""
+
+    sql: str
+    actions: tuple[Done, ...]
+    types: Mapping[str, pa.DataType]
+    """The type that an output column's values are to have, as columns of the table."""
+    extras: tuple[str, ...]
+    """Output columns that RETURNING reads."""
+
+
+def selection(change: RowChange, entry: Entry, extras: Sequence[str]) -> Selection:
+    """Return the query of a change; `extras` are expressions that RETURNING needs of other tables.
+
+    Raises:
+        SqlError: a column is unknown, or an INSERT has too many values.
+    """
+    actions = tuple(_named(action, entry) for action in change.actions)
+    text = _Text(change, entry)
+    done, outputs, types = list[Done](), list[str](), dict[str, pa.DataType]()
+    for number, action in enumerate(actions):
+        names = {}
+        for index, (column, value) in enumerate(action.values):
+            output = names[column] = f"value{number}_{index}"
+            types[output] = entry.schema.field(column).type
+            outputs.append(f"{text.value(number, value)} AS {output}")
+        done.append(Done(action.kind, names))
+    outputs += [f"({text.shown(extra)}) AS extra{index}" for index, extra in enumerate(extras)]
+    return Selection(text.query(outputs), tuple(done), types, tuple(f"extra{index}" for index in range(len(extras))))
+
+
+def _named(action: Action, entry: Entry) -> Action:
+    """Return an action whose values are for columns that there are; an insert gets a value for each of them."""
+    known = entry.schema.names
+    values = dict(action.values)
+    if action.positional:
+        if len(values) > len(known):
+            raise SqlError(f"INSERT has {len(values)} values for the {len(known)} columns of {entry.name.display}")
+        values = dict(zip(known, values.values(), strict=False))
+    for column in values:
+        if column not in known:
+            raise SqlError(
+                f"the table {entry.name.display!r} has no column {column!r}; its columns are {', '.join(known)}"
+            )
+    defaults = defaults_of(entry)
+    if action.kind == "insert":
+        values = {column: values.get(column) for column in known}
+    filled = tuple((c, defaults.get(c, "NULL") if v is None else v) for c, v in values.items())
+    return Action(action.kind, action.rows, action.condition, filled)
+
+
+class _Text:
+    """Writes the query."""
+
+    def __init__(self, change: RowChange, entry: Entry) -> None:
+        self._change = change
+        self._name = entry.name
+        self._row = f"{quoted(change.alias)}.{quoted(ROW)}"
+        self._guarded = change.merged
+        present = f"{quoted(_merged_alias(change.source))}.{quoted(_PRESENT)} IS NOT NULL" if change.merged else ""
+        self._whens = [self._when(action, present) for action in change.actions]
+
+    def shown(self, text: str) -> str:
+        """Return text in which the table to change has its alias, however it is named."""
+        return with_alias(tokenize(text), text, self._name, self._change.alias)
+
+    def _when(self, action: Action, present: str) -> str:
+        there = f"{self._row} IS NOT NULL"
+        about = {
+            "matched": f"{there} AND {present}",
+            "not_matched": f"{self._row} IS NULL",
+            "not_matched_by_source": f"{there} AND NOT ({present})",
+        }[action.rows]
+        return f"{about} AND ({self.shown(action.condition)})" if action.condition else about
+
+    def value(self, number: int, value: str | None) -> str:
+        """Return the SQL of a new value, computed for the rows of its action alone."""
+        text = f"({self.shown(value or 'NULL')})"
+        if not self._guarded:
+            return text
+        before = "".join(f"WHEN {when} THEN NULL " for when in self._whens[:number])
+        return f"CASE {before}WHEN {self._whens[number]} THEN {text} END"
+
+    def query(self, outputs: Sequence[str]) -> str:
+        change = self._change
+        target = f"{TARGET} AS {quoted(change.alias)}"
+        common = f"{change.common} " if change.common else ""
+        listed = "".join(f", {output}" for output in outputs)
+        if not change.merged:
+            source = f", {self.shown(change.source)}" if change.source else ""
+            where = f" WHERE {self.shown(change.condition)}" if change.condition else ""
+            return f"{common}SELECT {self._row} AS {POSITION}, 1 AS {ACTION}{listed} FROM {target}{source}{where}"
+        number = " ".join(
+            f"WHEN {when} THEN {0 if action.kind == 'nothing' else index + 1}"
+            for index, (when, action) in enumerate(zip(self._whens, change.actions, strict=True))
+        )
+        join = _JOINS.get(frozenset(action.rows for action in change.actions), "FULL")
+        alias = quoted(_merged_alias(change.source))
+        source = f"(SELECT *, true AS {quoted(_PRESENT)} FROM {change.source}) AS {alias}"
+        inner = (
+            f"SELECT {self._row} AS {POSITION}, CASE {number} ELSE 0 END AS {ACTION}{listed}"
+            f" FROM {target} {join} JOIN {source} ON {self.shown(change.condition)}"
+        )
+        return f"{common}SELECT * FROM ({inner}) AS changes WHERE {ACTION} > 0"
+
+
+def source_aliases(source: str) -> list[str]:
+    """Return what the other tables of a statement are called, in order: each one's alias, else its name."""
+    tokens = tokenize(source)
+    free = list(outside(tokens, 0, len(tokens)))
+    starts = [0, *(i + 1 for i in free if tokens[i].is_symbol(",") or tokens[i].is_word("join"))]
+    ends = [i for i in free if tokens[i].is_symbol(",") or tokens[i].is_word(*_AFTER_TABLE)]
+    items = (tokens[start : min((e for e in ends if e > start), default=len(tokens))] for start in starts)
+    return [alias for alias in map(_alias_of, items) if alias is not None]
+
+
+def _alias_of(tokens: Sequence[Token]) -> str | None:
+    end = len(tokens) - 1
+    if end >= 0 and tokens[end].is_symbol(")"):  # (SELECT …) AS s (a, b)
+        depth = 0
+        while end >= 0:
+            depth += tokens[end].is_symbol(")") - tokens[end].is_symbol("(")
+            end -= 1
+            if depth == 0:
+                break
+    return identifier(tokens[end]) if end >= 0 else None
+
+
+def _merged_alias(source: str) -> str:
+    """Return what MERGE calls its source.
+
+    Raises:
+        SqlError: a subquery has no alias, or there are several tables.
+    """
+    aliases = source_aliases(source)
+    if len(aliases) != 1:
+        raise SqlError(
+            "USING takes one table, or a subquery with a name: write MERGE INTO … USING (SELECT …) AS s ON …"
+        )
+    return aliases[0]
+
+
+def columns_query(change: RowChange, alias: str) -> str:
+    """Return the query whose columns are those of one of the other tables."""
+    common = f"{change.common} " if change.common else ""
+    return f"{common}SELECT {quoted(alias)}.* FROM {change.source}"
+
+
+def check_alias(change: RowChange, target: TableName) -> None:
+    """Raise `UnsupportedError` where two tables have the name that the statement gives the one to change."""
+    if change.merged and _merged_alias(change.source) == change.alias:
+        raise UnsupportedError(
+            f"MERGE calls both its tables {change.alias!r}: write MERGE INTO {target.display} AS t USING … AS s"
+        )
+
+
+def without_hidden(text: str) -> str:
+    """Return the text of an error without the columns that the query adds to tables."""
+    return _HIDDEN.sub("", text)

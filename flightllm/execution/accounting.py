@@ -1,0 +1,205 @@
+"""What a query's calls run on, what they will take, and what they may."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing, contextmanager
+from typing import Protocol
+
+import structlog
+
+from flightllm.access.store import Allowance
+from flightllm.common.priority import Precedence
+from flightllm.config.session_settings import Settings
+from flightllm.datafusion.run import Batches
+from flightllm.errors import BudgetExceededError
+from flightllm.execution.context import Services
+from flightllm.execution.estimate import MOST_PROMPTS, MOST_SECONDS, DryRun
+from flightllm.functions.call import EMBEDDING, MODEL, AICall, backing_of
+from flightllm.llm.predict import PromptTokens, tokenizing
+from flightllm.llm.registry import Served, without_section
+from flightllm.model.cost import ModelCosts
+from flightllm.model.engine import Engine
+from flightllm.model.thinking import most_thought
+from flightllm.observe.query_record import QueryRecord
+from flightllm.operators.backing import Backing
+from flightllm.operators.budget import Account, Budget, check_estimate, check_prices
+from flightllm.operators.cache import AnswerCache
+from flightllm.operators.flights import Flights
+from flightllm.operators.observed import ObservedEngine
+from flightllm.operators.overlay import Answers, Overlay
+from flightllm.plan.figures import Figures
+
+_log = structlog.get_logger(__name__)
+_TEMPLATE_TOKENS = 64
+"""More than what an endpoint puts around a prompt."""
+
+
+class AskingQuery(Protocol):
+    """A planned query that has AI calls."""
+
+    services: Services
+    settings: Settings
+
+    @property
+    def calls(self) -> Collection[AICall]:
+        """Return its AI calls."""
+
+    def run_on(self, backings: Mapping[str, Backing], record: QueryRecord) -> Batches:
+        """Run it on the given engines and answers, by `AICall.backing`."""
+
+
+@contextmanager
+def models_of(query: AskingQuery, cancelled: Callable[[], bool]) -> Iterator[Mapping[str | None, Served]]:
+    """Open the language models of a query's calls; they stay as they are until the block ends.
+
+    Raises:
+        EngineError: one of them was dropped since the query was planned, or cannot be opened.
+        CancelledError: `cancelled()` turned true before all were open.
+    """
+    names = {call.model for call in query.calls if call.backend == MODEL}
+    with query.services.engines.using(names, cancelled) as models:
+        yield models
+
+
+def prompt_tokens(models: Mapping[str | None, Served]) -> Mapping[str | None, PromptTokens]:
+    """Return what counts the tokens of prompts for each model."""
+    return {name: PromptTokens(model.engine) for name, model in models.items()}
+
+
+def costs_of(models: Mapping[str | None, Served]) -> ModelCosts:
+    """Return what work of these models costs."""
+    return ModelCosts({name: model.costs for name, model in models.items()})
+
+
+def predict(
+    query: AskingQuery,
+    models: Mapping[str | None, Served],
+    cancelled: Callable[[], bool],
+    tokens: Mapping[str | None, PromptTokens] | None = None,
+    most_seconds: float = MOST_SECONDS,
+    most_prompts: int = MOST_PROMPTS,
+) -> Figures:
+    """Return what a query would take of its models, by a run on predicted answers; see `DryRun`.
+
+    `tokens` may be shared by predictions of the same query.
+    """
+    services = query.services
+    reads = query.settings.cache and query.settings.dedup and query.settings.optimizer
+    dry = DryRun(
+        query.calls,
+        models,
+        services.cache if reads else None,
+        tokens or prompt_tokens(models),
+        _others(query, services.cache if reads else Overlay(None), Flights()),
+        services.rights.principal.name,
+        services.rights.answers,  # what is known tells that somebody asked: so does running it, by its price and time
+        most_seconds=most_seconds,
+        most_prompts=most_prompts,
+    )
+    return dry.figures(lambda record, backings: query.run_on(backings, record), cancelled)
+
+
+@contextmanager
+def real_backings(query: AskingQuery, record: QueryRecord) -> Iterator[Mapping[str, Backing]]:
+    """Give the server's engines and answers by `AICall.backing`, the models within the budget of the session.
+
+    Raises:
+        BudgetExceededError: the query would take more than it may.
+        EngineError: a model was dropped since the query was planned, or cannot be opened.
+    """
+    with (
+        models_of(query, record.cancelled.is_set) as models,
+        _answers(query.services, query.settings) as (cache, flights),
+    ):
+        account = _account(query, models, record)
+        rights = query.services.rights
+        precedence = Precedence(query.settings.priority)
+        asked = {
+            backing_of(name): Backing(
+                ObservedEngine(
+                    model.engine,
+                    model.learned.of(rights.principal.name),
+                    model.costs,
+                    model.health,
+                    str if name is None else without_section,
+                ),
+                cache,
+                flights,
+                model.window,
+                None if account is None else _budget(account, model),
+                rights.answers,
+                rights.principal.tenant,
+                model.costs,
+                precedence,
+                model.replicas,
+                model.config.repair,
+                model.prompt_format,
+            )
+            for name, model in models.items()
+        }
+        try:
+            yield {**asked, **_others(query, cache, flights)}
+        finally:
+            if account is not None:
+                account.close()
+    if account is not None and account.refusal is not None:
+        record.warn(f"{account.refusal}; the other rows have NULL")
+        _log.warning("budget spent, the other rows have NULL", query_id=record.query_id, reason=account.refusal)
+
+
+def _account(query: AskingQuery, models: Mapping[str | None, Served], record: QueryRecord) -> Account | None:
+    """Return what keeps to the session's limits and counts what its user spends; None where there is neither.
+
+    Raises:
+        BudgetExceededError: the query would take more than it may.
+    """
+    settings = query.settings
+    limits = Allowance(settings.max_calls, settings.max_tokens, settings.max_cost)
+    ledger = query.services.access.ledger(query.services.rights.principal)
+    if ledger is not None and ledger.refusal is not None:
+        raise BudgetExceededError(f"not run, the day's budget is spent: {ledger.refusal}")
+    if limits == Allowance():
+        return None if ledger is None else Account(limits, ledger=ledger, fail=settings.on_budget == "fail")
+    for name, model in models.items():
+        check_prices(limits, model.costs.prices, name)
+    enough = MOST_PROMPTS if limits.calls is None else min(MOST_PROMPTS, limits.calls + 1)
+    estimate = predict(query, models, record.cancelled.is_set, most_prompts=enough)
+    check_estimate(limits, estimate.work, costs_of(models).price(estimate.works) or 0.0)
+    return Account(limits, ledger=ledger, fail=settings.on_budget == "fail")
+
+
+def _budget(account: Account, model: Served) -> Budget:
+    prices, reasoning = model.costs.prices, model.config.reasoning
+    engine = model.engine
+    return Budget(account, prices, _most_tokens(engine), engine.count_tokens, reasoning, _most_thought(engine))
+
+
+def _most_thought(engine: Engine) -> Callable[[str, int], int]:
+    """Return how to tell the most tokens of a thought: as the engine does, else as engines of this machine do."""
+    own: Callable[[str, int], int] = getattr(engine, "most_thought", most_thought)
+    return own
+
+
+def _others(query: AskingQuery, cache: Answers, flights: Flights) -> dict[str, Backing]:
+    """Return what answers the query's calls of the embedding model, if it has any."""
+    if all(call.backend != EMBEDDING for call in query.calls):
+        return {}
+    engine, window = query.services.backends.embeddings()
+    return {EMBEDDING: Backing(engine, cache, flights, window, reader=query.services.rights.answers)}
+
+
+@contextmanager
+def _answers(services: Services, settings: Settings) -> Iterator[tuple[AnswerCache, Flights]]:
+    """Give the shared answers and prompts in flight, or some for this query alone where the session wants it so."""
+    if settings.cache and settings.dedup:
+        yield services.cache, services.flights
+        return
+    with closing(AnswerCache(None)) as cache:
+        yield cache, Flights()
+
+
+def _most_tokens(engine: Engine) -> Callable[[str], int]:
+    """Return how to tell the most tokens that a prompt can have: what they are, or one for each byte."""
+    exact = tokenizing(engine)
+    if exact is not None:
+        return lambda prompt: len(exact.token_ids([prompt])[0])
+    return lambda prompt: len(prompt.encode("utf-8", "surrogatepass")) + _TEMPLATE_TOKENS

@@ -1,0 +1,100 @@
+"""What answers calls that are not the language model's: the embedding model and the vector indexes."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from hashlib import blake2b
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flightllm.config import EmbeddingConfig, LimitsConfig, RecoveryConfig
+from flightllm.execution.index_condition import matching
+from flightllm.llm.embed.base import Embedder, Role, Vectors
+from flightllm.llm.embed.engine import vector_of, vector_text
+from flightllm.llm.embed.supervised import SupervisedEmbedder
+from flightllm.model.engine import Engine
+from flightllm.operators.cache import AnswerCache
+from flightllm.operators.searches import Searcher
+from flightllm.vector.store import VectorIndexes
+
+
+class Backends:
+    """Made when they are first needed: a model takes seconds to load. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        config: EmbeddingConfig,
+        recovery: RecoveryConfig,
+        limits: LimitsConfig,
+        indexes: VectorIndexes,
+        cache: AnswerCache,
+    ) -> None:
+        self._config = config
+        self._recovery = recovery
+        self._limits = limits
+        self._indexes = indexes
+        self._cache = cache
+        self._lock = Lock()
+        self._embedder: SupervisedEmbedder | None = None
+
+    def embeddings(self) -> tuple[Engine, int]:
+        """Return what answers calls of the embedding model, and how many at once.
+
+        Raises:
+            ConfigError: the embedding model cannot be loaded.
+            MissingExtraError: the extra `vector` is not installed.
+        """
+        return self.embedder().engine, self._config.max_in_flight
+
+    def searcher(self) -> Searcher:
+        """Return what answers searches.
+
+        Raises:
+            MissingExtraError: the extra `vector` is not installed.
+        """
+        from flightllm.vector.engine import IndexSearcher
+
+        return IndexSearcher(
+            self._indexes, embed_kept(self.embedder, self._cache), partial(matching, limits=self._limits)
+        )
+
+    def embedder(self) -> SupervisedEmbedder:
+        """Return the embedding model, loaded once, and again where it dies."""
+        with self._lock:
+            if self._embedder is None:
+                self._embedder = SupervisedEmbedder(self._config, self._recovery)
+            return self._embedder
+
+    def close(self) -> None:
+        """Release the embedding model. Idempotent."""
+        with self._lock:
+            if self._embedder is not None:
+                self._embedder.close()
+                self._embedder = None
+
+
+def embed_kept(
+    embedder: Callable[[], Embedder], cache: AnswerCache, role: Role = "query"
+) -> Callable[[Sequence[str]], Vectors]:
+    """Return how to embed texts of a role; each is embedded once, its vector is kept like an answer."""
+
+    def embed(texts: Sequence[str]) -> Vectors:
+        model = embedder()
+        keys = [blake2b(f"{role}\0{model.revision}\0{text}".encode(), digest_size=16).digest() for text in texts]
+        known = {key: vector for key, text in cache.get(keys).items() if (vector := _kept(text)) is not None}
+        new = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+        for key, vector in zip(new, model.embed(list(new.values()), role), strict=True):
+            known[key] = vector
+            cache.put(key, vector_text(vector))
+        return np.stack([known[key] for key in keys])
+
+    return embed
+
+
+def _kept(text: str) -> NDArray[np.float32] | None:
+    """Return a vector that was kept, None where it is damaged."""
+    try:
+        return vector_of(text)
+    except ValueError:
+        return None

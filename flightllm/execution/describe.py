@@ -1,0 +1,245 @@
+"""What planning alone says about a statement, also one with parameters that have no values yet."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice, product
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import structlog
+from datafusion import LogicalPlan, SessionContext
+
+from flightllm.catalog import ROWS_ONLY
+from flightllm.errors import FlightLLMError, SqlError
+from flightllm.execution.bind import extract, frame_of, scalar_context, shown_names
+from flightllm.execution.context import Services
+from flightllm.plan.parameter_casts import cast_types, parameter_call, register_parameters
+from flightllm.plan.parameter_types import parameter_types
+from flightllm.plan.planner import register_stubs
+from flightllm.sql.calls import Extracted
+from flightllm.sql.classify import classify
+from flightllm.sql.literals import literal
+from flightllm.sql.output_names import NO_NAMES, OutputNames
+from flightllm.sql.parameters import bind, numbered, parameter_names, with_parameters
+from flightllm.sql.statement import Statement
+
+if TYPE_CHECKING:
+    from flightllm.execution.kept_plans import KeptPlan
+
+_log = structlog.get_logger(__name__)
+
+
+_EMPTY = pa.schema([])
+_INTERVAL = pa.month_day_nano_interval()
+_STAND_INS: tuple[Callable[[int], pa.Array], ...] = (
+    lambda _: pa.nulls(1),
+    lambda index: pa.array([f"text {index}"]),
+    lambda index: pa.array([pa.MonthDayNano([0, index + 1, 0])], _INTERVAL),
+    lambda index: pa.array([index + 1]),
+    lambda index: pa.array([[f"text {index}", "another"]]),
+)
+"""Values by a parameter's place: equal ones would make two columns of one name.
+
+A text of one word could be the name of a prompt, and there may be none; labels are a list.
+"""
+_MOST_TRIES = 60
+_MOST_ALONE = 16
+"""Parameters whose types are asked for one by one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What planning says of a statement: result columns (of an update those of RETURNING) and one field per parameter.
+
+    Parameters are named 0, 1, … or as the text names them. They have the type that their place asks for, else text:
+    that of a cast, of what they are compared with, of a function's signature, of a column. Clients may bind other
+    types, which may give a column another type; but JDBC drivers bind only what is asked for here.
+    """
+
+    schema: pa.Schema
+    is_update: bool
+    parameters: pa.Schema
+    plan: "KeptPlan | None" = None
+    """Of a query without parameters, for the first time that it is executed."""
+
+
+def describe(
+    sql: str,
+    services: Services,
+    schema_of: Callable[[Statement], pa.Schema],
+    row: pa.RecordBatch | None = None,
+    outputs: OutputNames = NO_NAMES,
+) -> Description:
+    """Describe a statement, by the values of `row` for its parameters, or by some that stand in for them.
+
+    `schema_of` plans a statement whose parameters are bound. `outputs` are the names of its columns as it was sent.
+
+    Raises:
+        FlightLLMError: the statement is wrong.
+    """
+    wanted = parameter_names(sql)
+    types, names = _inferred(numbered(sql), services) if wanted else ({}, ())
+    types = _with_casts(sql, types, len(wanted), services)
+    parameters = _parameters(wanted, types)
+    statement = classify(sql)
+    if not wanted and row is None:
+        return Description(schema_of(statement), statement.is_update, parameters)
+    if statement.is_update:
+        schema = _check_any(sql, parameters, schema_of)
+        return Description(schema, is_update=True, parameters=parameters)
+    if row is not None:
+        schema = _schema_of(sql, row.columns, schema_of)
+    else:
+        schema, values = _schema_of_any(sql, parameters, schema_of)
+        if intervals := {index: _INTERVAL for index, value in enumerate(values) if value.type == _INTERVAL}:
+            others, names = _inferred(numbered(sql, intervals), services)
+            parameters = _parameters(wanted, {**types, **others, **intervals})
+    if len(names) == len(schema):
+        names = tuple(outputs.shown(names))
+        schema = pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
+    return Description(schema, is_update=False, parameters=parameters)
+
+
+def _parameters(names: Sequence[str], types: Mapping[int, pa.DataType]) -> pa.Schema:
+    return pa.schema([pa.field(name, types.get(index, pa.string())) for index, name in enumerate(names)])
+
+
+def _schema_of(sql: str, values: Sequence[pa.Array], schema_of: Callable[[Statement], pa.Schema]) -> pa.Schema:
+    return schema_of(classify(bind(sql, pa.RecordBatch.from_arrays(values, [str(i) for i in range(len(values))]))))
+
+
+def _schema_of_any(
+    sql: str, parameters: pa.Schema, schema_of: Callable[[Statement], pa.Schema]
+) -> tuple[pa.Schema, list[pa.Array]]:
+    """Plan with NULL of the right type for each parameter, or where that cannot be, with plain values for some.
+
+    An error that is the same whether all are NULL, texts, numbers, intervals or lists is about something else and ends
+    the search. Return the values too.
+    """
+    errors: list[SqlError] = []
+    uniform = len(_STAND_INS) + _some_known(parameters)
+    for values in islice(_stand_ins(parameters), _MOST_TRIES):
+        try:
+            schema = _schema_of(sql, values, schema_of)
+            return _with_texts(schema, sql, values, schema_of), values
+        except SqlError as error:
+            errors.append(error)
+        if len(errors) == uniform and len({str(error) for error in errors}) == 1:
+            break
+    raise errors[0]
+
+
+def _check_any(sql: str, parameters: pa.Schema, schema_of: Callable[[Statement], pa.Schema]) -> pa.Schema:
+    """Raise what is wrong with a change whatever its parameters are; values tell what else is, when they come.
+
+    Return the columns of RETURNING.
+    """
+    errors: list[FlightLLMError] = []
+    for values in islice(_stand_ins(parameters), len(_STAND_INS) + _some_known(parameters)):
+        try:
+            return _schema_of(sql, values, schema_of)
+        except FlightLLMError as error:
+            errors.append(error)
+    if len({str(error) for error in errors}) == 1 or classify(sql).returning:
+        raise errors[0]
+    return _EMPTY
+
+
+def _with_texts(
+    schema: pa.Schema, sql: str, values: Sequence[pa.Array], schema_of: Callable[[Statement], pa.Schema]
+) -> pa.Schema:
+    """Return a schema whose columns without a type have the one that texts make of them, as these are asked for."""
+    if pa.null() not in schema.types or all(value.type != pa.null() for value in values):
+        return schema
+    texts = [pa.nulls(1, pa.string()) if value.type == pa.null() else value for value in values]
+    try:
+        types = _schema_of(sql, texts, schema_of).types
+    except SqlError:
+        return schema
+    pairs = zip(schema, types, strict=True)
+    return pa.schema([field.with_type(kind) if field.type == pa.null() else field for field, kind in pairs])
+
+
+def _stand_ins(parameters: pa.Schema) -> Iterator[list[pa.Array]]:
+    """Yield values: NULLs of the types known, all alike, NULLs and texts or intervals, any mixture; none twice."""
+    if _some_known(parameters):
+        yield [pa.nulls(1, pa.null() if field.type == pa.string() else field.type) for field in parameters]
+    count, kinds, tried = len(parameters), range(len(_STAND_INS)), set()
+    uniform = ((kind,) * count for kind in kinds)
+    mixed = (product(some, repeat=count) for some in (kinds[:2], kinds[:3:2], kinds))
+    for choice in chain(uniform, *mixed):
+        if choice not in tried:
+            tried.add(choice)
+            yield [_STAND_INS[kind](index) for index, kind in enumerate(choice)]
+
+
+def _some_known(parameters: pa.Schema) -> bool:
+    return any(field.type != pa.string() for field in parameters)
+
+
+def _inferred(sql: str, services: Services) -> tuple[Mapping[int, pa.DataType], tuple[str, ...]]:
+    """Return the types of parameters by index, and a query's column names as they are for any values, if known."""
+    names: tuple[str, ...] = ()
+    try:
+        plan, context, names = _planned(sql, services)
+        return parameter_types(plan, context), names
+    except Exception as error:  # noqa: BLE001 - whatever is wrong is said when the statement is planned with values
+        _log.debug("no parameter types", error=str(error))
+        return {}, names
+
+
+def _with_casts(
+    sql: str, types: Mapping[int, pa.DataType], count: int, services: Services
+) -> Mapping[int, pa.DataType]:
+    """Return types with those of further parameters: what DataFusion casts a value of no type to in their places.
+
+    Where no plan can be made with all of them so, each is tried alone.
+    """
+    unknown = [index for index in range(count) if index not in types]
+    found: Mapping[int, pa.DataType] = dict(types)
+    for together in ([unknown], [[index] for index in unknown[:_MOST_ALONE]]):
+        for asked in filter(None, together):
+            found = {**_casts(sql, found, asked, services), **found}
+        if any(index in found for index in unknown) or len(unknown) == 1:
+            break
+    return found
+
+
+def _casts(
+    sql: str, known: Mapping[int, pa.DataType], asked: Sequence[int], services: Services
+) -> Mapping[int, pa.DataType]:
+    def write(index: int) -> str:
+        if index in asked:
+            return parameter_call(index)
+        return literal(pa.nulls(1, known[index])[0]) if index in known else f"${index + 1}"
+
+    try:
+        plan, context, _ = _planned(with_parameters(sql, write), services, asked)
+        return cast_types(plan, context)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong is said when the statement is planned with values
+        _log.debug("no casts of parameters", error=str(error))
+        return {}
+
+
+def _planned(
+    sql: str, services: Services, asked: Sequence[int] = ()
+) -> tuple[LogicalPlan, SessionContext, tuple[str, ...]]:
+    """Plan a statement that still has its parameters; return the names of a query's columns too.
+
+    `asked` are the parameters in whose place a call stands.
+    """
+    statement = classify(sql)
+    if statement.kind in {"insert", "update", "delete"}:
+        context = services.catalog.context()
+        register_parameters(context, asked)
+        (plan,) = context.sql_with_options(statement.text, ROWS_ONLY).logical_plan().inputs()
+        return plan, context, ()
+    text = services.catalog.inline_views(statement.query or statement.text)
+    extracted = extract(text, services) if services.functions.may_be_in(text) else Extracted(text, {})
+    context = scalar_context(services, extracted, planning=True)
+    register_parameters(context, asked)
+    register_stubs(context, extracted.calls)
+    frame = frame_of(context, extracted)
+    own = statement.kind != "query" or statement.summarized or statement.described is not None
+    names = [] if own else shown_names(frame, extracted)
+    return frame.logical_plan(), context, tuple(names)

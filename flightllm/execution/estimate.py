@@ -1,0 +1,193 @@
+"""Run a query's relational work with predicted answers, to tell what its calls will take before any is made."""
+
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from flightllm.datafusion.run import Batches
+from flightllm.errors import CancelledError
+from flightllm.functions.call import AICall, backing_of
+from flightllm.llm.learned import Asked
+from flightllm.llm.predict import Asking, EnoughError, PredictingEngine, PromptTokens
+from flightllm.llm.registry import Served
+from flightllm.observe.query_record import QueryRecord, Stop
+from flightllm.operators.backing import Backing
+from flightllm.operators.flights import Flights
+from flightllm.operators.overlay import Overlay, Peekable
+from flightllm.plan.figures import COUNTED, CallFigures, Figures, average
+
+MOST_PROMPTS = 30_000
+"""Prompts that a prediction tries before it concludes from these to all."""
+MOST_SECONDS = 20.0
+_DRAWS = 4
+"""How often a query of few prompts is tried, each prompt with another answer each time."""
+
+
+Run = Callable[[QueryRecord, Mapping[str, Backing]], Batches]
+"""Runs a query on what answers its calls, by backend."""
+
+
+@dataclass(frozen=True, slots=True)
+class DryRun:
+    """What the predictions of one query share. One thread uses it."""
+
+    calls: Collection[AICall]
+    """The query's calls."""
+    models: Mapping[str | None, Served]
+    """The language models of the calls."""
+    known: Peekable | None
+    """Answers that need not be bought; None where the session reads none."""
+    tokens: Mapping[str | None, PromptTokens]
+    """The tokens of prompts, by model."""
+    others: Mapping[str, Backing]
+    """What answers calls of the embedding model: these are cheap, so they are made, and kept for the query itself."""
+    user: str
+    """Whose earlier answers tell of the next ones."""
+    reader: str = ""
+    """Whose answers are known; see `Backing.reader`."""
+    most_prompts: int = MOST_PROMPTS
+    most_seconds: float = MOST_SECONDS
+
+    def figures(self, run: Run, cancelled: Callable[[], bool]) -> Figures:
+        """Run a query on predicted answers and return what it counted; the language model is asked nothing.
+
+        Where there are too many prompts, or it takes too long, figures are concluded from what was tried. Where answers
+        decide what is asked next, and few prompts might be an unlucky sample, it is run several times.
+
+        Raises:
+            CancelledError: `cancelled()` turned true.
+        """
+        started = time.monotonic()
+        deadline = started + self.most_seconds
+        tried = [self._once(run, cancelled, deadline, 0.0)]
+        for turn in range(1, _DRAWS):
+            late = time.monotonic() - started > self.most_seconds / _DRAWS
+            if late or tried[0].work.calls * _DRAWS > MOST_PROMPTS:
+                break
+            tried.append(self._once(run, cancelled, deadline, turn / _DRAWS))
+            if tried[1].calls_per_site == tried[0].calls_per_site:  # answers decide nothing
+                break
+        return average(tried)
+
+    def _once(
+        self,
+        run: Run,
+        cancelled: Callable[[], bool],
+        deadline: float,
+        turn: float,
+    ) -> Figures:
+        record = QueryRecord("", "", _Until(deadline, cancelled))
+        engines = {
+            name: PredictingEngine(
+                m.engine, m.learned.of(self.user), m.window, self.tokens[name], self.most_prompts, turn
+            )
+            for name, m in self.models.items()
+        }
+        known, flights = Overlay(self.known), Flights()
+        asked = {
+            backing_of(name): Backing(
+                engine,
+                known,
+                flights,
+                self.models[name].window,
+                reader=self.reader,
+                costs=self.models[name].costs,
+                repair=self.models[name].config.repair,
+                prompt_format=self.models[name].prompt_format,
+            )
+            for name, engine in engines.items()
+        }
+        rows = 0
+        stopped = False
+        try:
+            with closing(run(record, {**self.others, **asked})) as batches:
+                for batch in batches:
+                    rows += batch.num_rows
+        except (EnoughError, CancelledError):
+            if cancelled():
+                raise
+            stopped = True
+        sites = {name: engine.sites for name, engine in engines.items()}
+        return _figures(record.call_rows(), self.calls, sites, rows, stopped=stopped)
+
+
+class _Until(Stop):
+    """Set once a query is cancelled, or its time is over."""
+
+    def __init__(self, deadline: float, cancelled: Callable[[], bool]) -> None:
+        super().__init__()
+        self._deadline = deadline
+        self._cancelled = cancelled
+
+    def is_set(self) -> bool:
+        """Tell whether to stop."""
+        return self._cancelled() or time.monotonic() > self._deadline
+
+
+def _figures(
+    sites: Sequence[Mapping[str, Any]],
+    calls: Collection[AICall],
+    asked: Mapping[str | None, Mapping[Asked, Asking]],
+    rows: int,
+    *,
+    stopped: bool,
+) -> Figures:
+    """Return what the record of a dry run counted; concluded from what was tried where it was stopped."""
+    notes = []
+    scales = _scales(sites) if stopped else {}
+    if stopped:
+        tried = sum(site["calls"] for site in sites)
+        there = sum(round(scales[site["operator"]] * site["calls"]) for site in sites)
+        notes.append(
+            f"figures are concluded from the first {tried:,} prompts to all, about {there:,};"
+            " those of operators that wait for these answers are missing"
+        )
+    found = tuple(_call(site, calls, asked.get(site["model"], {}), scales.get(site["operator"], 1.0)) for site in sites)
+    if any(not call.learned and call.work.calls for call in found):
+        notes.append(
+            "answers are assumed where no earlier ones of the same call are known: every one equally likely,"
+            " and texts as long as those of other calls, or as max_tokens lets them be"
+        )
+    return Figures(round(rows * max(scales.values(), default=1.0)), found, None, tuple(notes))
+
+
+def _scales(sites: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+    """Return for each operator how many times more tuples it has than were gone through."""
+    gone: dict[str, int] = defaultdict(int)
+    for site in sites:
+        through = min(site["distinct_prompts"], site["calls"] + site["cache_hits"])
+        gone[site["operator"]] = max(gone[site["operator"]], through)
+    return {s["operator"]: max(1.0, s["tuples"] / max(1, gone[s["operator"]])) for s in sites}
+
+
+def _call(site: Mapping[str, Any], calls: Iterable[AICall], asked: Mapping[Asked, Asking], scale: float) -> CallFigures:
+    """Return the figures of a call site, `scale` times what was counted; rows may have been counted ahead of calls."""
+    through = min(site["distinct_prompts"], site["calls"] + site["cache_hits"]) / max(1, site["distinct_prompts"])
+    ahead = {"rows": through, "distinct_prompts": through} if scale > 1 else {}
+    counts = {name: round(scale * ahead.get(name, 1.0) * site[name]) for name in COUNTED}
+    if scale > 1:
+        counts["rows"] = min(counts["rows"], max(site["rows"], site["input_rows"]))
+    orders: Counter[tuple[str, ...]] = Counter()
+    learned = False
+    for ai in calls:
+        if (ai.function, ai.text) != (site["function"], site["text"]):
+            continue
+        own = ai.function, ai.instruction, ai.parameters
+        for (*same, fields), asking in asked.items():
+            if tuple(same) == own and set(fields) <= set(ai.fields):
+                orders.update(asking.orders)
+                learned = learned or asking.learned
+    return CallFigures(
+        site["operator"],
+        site["function"],
+        site["text"],
+        counts,
+        orders.most_common(),
+        learned,
+        site["notes"],
+        site["backend"],
+        site["model"],
+    )

@@ -1,0 +1,132 @@
+"""EXPLAIN: how a query runs, what its calls will take, what each rule saves; with ANALYZE, what they took."""
+
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from flightllm.common.names import STORED_SUFFIX
+from flightllm.datafusion.run import Batches
+from flightllm.errors import CancelledError, EngineError, FlightLLMError
+from flightllm.execution.accounting import AskingQuery, costs_of, models_of, predict, prompt_tokens
+from flightllm.execution.context import Services
+from flightllm.execution.estimate import MOST_SECONDS
+from flightllm.llm.predict import PromptTokens
+from flightllm.llm.registry import Served
+from flightllm.model.cost import ModelCosts
+from flightllm.observe.query_record import QueryRecord
+from flightllm.plan.figures import COUNTED, CallFigures, Explained, Figures, Saving, document
+from flightllm.plan.substrait import NotExpressibleError
+from flightllm.plan.table import tables
+
+TEXT_SCHEMA = pa.schema([pa.field("plan_type", pa.string()), pa.field("plan", pa.string())])
+JSON_SCHEMA = pa.schema([pa.field("plan", pa.string())])
+
+_SAVINGS_SECONDS = 10.0
+"""How long all variants of a query may be tried; the last ones may go untried."""
+
+
+class ShownQuery(Protocol):
+    """A query whose plan can be shown."""
+
+    services: Services
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Run it."""
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return titles and texts of its plan."""
+
+
+@runtime_checkable
+class PredictableQuery(AskingQuery, ShownQuery, Protocol):
+    """One with AI calls, what they take can be told."""
+
+    path: str
+
+    def variants(self, models: Mapping[str | None, Served]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
+        """Yield what was applied to it, and how to plan the query without that, given the models it asks."""
+
+
+def explain(
+    query: ShownQuery, record: QueryRecord, *, analyze: bool, as_json: bool, lines: Sequence[tuple[str, str]] = ()
+) -> pa.RecordBatch:
+    """Return what there is to tell of a query, as titles and texts or as one JSON document; `lines` come first."""
+    told, costs = _told(query, record, analyze=analyze)
+    told = replace(told, plan=[*lines, *told.plan])
+    if as_json:
+        text = json.dumps(document(told, costs), ensure_ascii=False)
+        return pa.RecordBatch.from_arrays([pa.array([text])], schema=JSON_SCHEMA)
+    lines = [*told.plan, *tables(told, costs)]
+    return pa.RecordBatch.from_arrays([pa.array(part) for part in zip(*lines, strict=True)], schema=TEXT_SCHEMA)
+
+
+def _told(query: ShownQuery, record: QueryRecord, *, analyze: bool) -> tuple[Explained, ModelCosts]:
+    plan = [(title, text.replace(STORED_SUFFIX, "")) for title, text in query.explain()]
+    engine = query.services.engine.name
+    if not isinstance(query, PredictableQuery):
+        return Explained("plain", engine, plan, None, _run(query, record) if analyze else None), ModelCosts({})
+    models: Mapping[str | None, Served] = {}
+    predicted, savings, notes = None, [], []
+    with ExitStack() as held:
+        try:
+            models = held.enter_context(models_of(query, record.cancelled.is_set))
+            asking = _Asking(query, models, record.cancelled.is_set, prompt_tokens(models))
+            predicted = asking.predict(query)
+            savings = list(asking.savings())
+        except CancelledError:
+            raise
+        except EngineError as error:
+            notes.append(f"nothing is predicted, because the query fails: {error}")
+        except FlightLLMError:  # its text may have that of an answer to somebody else; running the query tells its own
+            notes.append("nothing is predicted, because the query fails on predicted answers")
+        actual = _run(query, record) if analyze else None
+    others = {name: model.engine.name for name, model in models.items() if name is not None}
+    return Explained(query.path, engine, plan, predicted, actual, savings, notes, others), costs_of(models)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """What the predictions of one query share."""
+
+    query: PredictableQuery
+    models: Mapping[str | None, Served]
+    cancelled: Callable[[], bool]
+    tokens: Mapping[str | None, PromptTokens]
+
+    def predict(self, query: AskingQuery, most_seconds: float = MOST_SECONDS) -> Figures:
+        """Return what the query takes, planned in some way."""
+        return predict(query, self.models, self.cancelled, self.tokens, most_seconds)
+
+    def savings(self) -> Iterator[Saving]:
+        """Yield what was applied to the query, and what it takes without that."""
+        deadline = time.monotonic() + _SAVINGS_SECONDS
+        for name, make in self.query.variants(self.models):
+            left = deadline - time.monotonic()
+            without = None
+            if left > 0:
+                with suppress(NotExpressibleError):  # without the rule there is no such plan
+                    without = self.predict(make(), left).works
+            yield Saving(name, without)
+
+
+def _run(query: ShownQuery, record: QueryRecord) -> Figures:
+    started = time.monotonic()
+    rows = sum(batch.num_rows for batch in query.run(record))
+    seconds = time.monotonic() - started
+    sites = (
+        CallFigures(
+            site["operator"],
+            site["function"],
+            site["text"],
+            {name: site[name] for name in COUNTED},
+            backend=site["backend"],
+            model=site["model"],
+        )
+        for site in record.call_rows()
+    )
+    return Figures(rows, tuple(sites), seconds)

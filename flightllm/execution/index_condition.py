@@ -1,0 +1,68 @@
+"""Find the rows of a vector index for which a condition in SQL is true."""
+
+from itertools import accumulate
+
+import numpy as np
+import pyarrow as pa
+from datafusion import DataFrame, SessionContext
+from numpy.typing import NDArray
+
+from flightllm.catalog import QUERY_ONLY
+from flightllm.config import LimitsConfig
+from flightllm.datafusion.contexts import plain_config
+from flightllm.datafusion.errors import mapped_error
+from flightllm.errors import SqlError, UnsupportedError
+from flightllm.plan.bounds import unbounded
+from flightllm.sql.guard import check_sql
+from flightllm.sql.tokens import tokenize
+from flightllm.vector.index import VectorIndex
+
+
+def matching(index: VectorIndex, condition: str, limits: LimitsConfig) -> NDArray[np.bool_]:
+    """Tell for each row of an index whether a condition in SQL over its columns is true.
+
+    Raises:
+        SqlError: it is no condition over these columns.
+    """
+    try:
+        found = rows_where(index, condition, limits).collect()
+    except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
+        raise mapped_error(error) from error
+    within = np.zeros(len(index.rows), np.bool_)
+    for batch in found:
+        within[batch.column(0).to_numpy()] = True
+    return within
+
+
+def _check_condition(condition: str, limits: LimitsConfig) -> None:
+    """Check that a text is one expression, for an SQL text to have it in parentheses."""
+    tokens = tokenize(condition)
+    depth = list(accumulate(token.is_symbol("(") - token.is_symbol(")") for token in tokens))
+    if min(depth, default=0) < 0 or any(token.is_word("select") or token.is_symbol(";") for token in tokens):
+        raise SqlError(f"filter => {condition!r}: a condition over the index's columns is wanted, as in 'price < 10'")
+    check_sql(f"SELECT 1 WHERE ({condition})", limits)
+
+
+def rows_where(index: VectorIndex, condition: str, limits: LimitsConfig) -> DataFrame:
+    """Plan the numbers of the rows for which a condition is true.
+
+    Raises:
+        SqlError: it is more than a condition, or none over the index's columns.
+        LimitExceededError: it is too long.
+    """
+    _check_condition(condition, limits)
+    context = SessionContext(plain_config())
+    rows = index.rows.append_column("__row", pa.array(np.arange(len(index.rows))))
+    context.register_record_batches("rows", [rows.to_batches()])
+    try:
+        frame = context.sql_with_options(f"SELECT __row FROM rows WHERE ({condition}\n)", QUERY_ONLY)
+    except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
+        said = str(mapped_error(error)).replace("rows.", "").replace(", __row", "")
+        raise SqlError(
+            f"filter => {condition!r} is no condition over the columns of the index {index.manifest.name!r}: {said}"
+        ) from error
+    if reason := unbounded(context, frame, limits):
+        raise UnsupportedError(
+            f"filter => {condition!r} has no bound ({reason}): search for more rows, and put the condition after WHERE"
+        )
+    return frame

@@ -1,0 +1,98 @@
+"""The plan that describing a statement made, for the first execution that finds everything as it was."""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from flightllm.access.rights import Rights
+from flightllm.catalog.entries import Entry, check_files
+from flightllm.common.names import TableName
+from flightllm.config.session_settings import Settings
+from flightllm.errors import FlightLLMError
+from flightllm.execution.context import Services
+from flightllm.execution.query import Query, is_lasting
+from flightllm.sql.statement import Statement
+from flightllm.sql.tokens import Kind, tokenize
+from flightllm.storage.readers import Reader
+
+_PASSING = frozenset(
+    ("now", "today", "current_timestamp", "current_date", "current_time", "localtime", "localtimestamp", "system")
+)
+"""Words of queries whose plan holds what is true when it is made: the time, rows of system tables."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What a plan depends on: the tables that there are, models, prompts, rights, settings and schemas."""
+
+    tables: Mapping[TableName, Entry]
+    objects: object
+    rights: Rights
+    settings: Settings
+    place: tuple[str, ...] = ()
+    """The schemas in which the session looks names up."""
+
+    def same(self, other: "Circumstances") -> bool:
+        """Tell whether a plan made under these holds under others; each change makes new tables and objects."""
+        unchanged = self.tables is other.tables and self.objects is other.objects
+        where = self.place == other.place
+        return unchanged and where and self.rights == other.rights and self.settings == other.settings
+
+
+@dataclass(slots=True)
+class KeptPlan:
+    """A planned query that runs once at most. Its reader keeps the files of its tables. Thread-safe."""
+
+    statement: Statement
+    circumstances: Circumstances
+    _tables: tuple[Entry, ...]
+    _kept: tuple[Query, Reader] | None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take(self, now: Circumstances) -> tuple[Query, Reader] | None:
+        """Return the query, and the reader to close once it ran; None where it was taken, or something has changed."""
+        with self._lock:
+            kept, self._kept = self._kept, None
+        if kept is None:
+            return None
+        try:
+            if self.circumstances.same(now):
+                for entry in self._tables:
+                    check_files(entry)
+                return kept
+        except FlightLLMError:
+            pass  # planning anew says what is wrong
+        kept[1].close()
+        return None
+
+    def drop(self) -> None:
+        """Give the plan up. Idempotent."""
+        with self._lock:
+            kept, self._kept = self._kept, None
+        if kept is not None:
+            kept[1].close()
+
+
+def keep(
+    query: Query, statement: Statement, services: Services, circumstances: Circumstances, reader: Reader
+) -> KeptPlan | None:
+    """Return a plan to keep, or None where it may be another one a moment later though nothing was changed."""
+    if statement.kind != "query" or not is_lasting(query):
+        return None
+    words, named = _read_by(statement.text, circumstances.tables)
+    system = services.catalog.store.system
+    if words & _PASSING or words & set(system.schemas if system is not None else ()):
+        return None
+    return KeptPlan(statement, circumstances, named, (query, reader))
+
+
+def _read_by(sql: str, entries: Mapping[TableName, Entry]) -> tuple[set[str], tuple[Entry, ...]]:
+    """Return the words of a query and of the views that it can read, in lower case, and what tables these may name."""
+    words, named, texts = set[str](), dict[TableName, Entry](), [sql]
+    while texts:
+        words |= {t.text.lower() for t in tokenize(texts.pop()) if t.kind in {Kind.WORD, Kind.QUOTED}}
+        for name, entry in entries.items():
+            if name not in named and name.name.lower() in words:
+                named[name] = entry
+                texts += [entry.query] if entry.query else []
+    return words, tuple(named.values())

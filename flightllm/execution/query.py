@@ -1,0 +1,550 @@
+"""One query from SQL text to batches: extract AI calls, plan, rewrite, cut, run; or hand it to DataFusion as it is."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import MappingProxyType
+from typing import Generic, Protocol, TypeVar
+from uuid import uuid4
+
+import pyarrow as pa
+import structlog
+from datafusion import SessionContext
+from google.protobuf.message import DecodeError
+
+from flightllm.catalog.numbered import NumberedTable
+from flightllm.config.session_settings import Settings
+from flightllm.datafusion.errors import full_disk_mapped
+from flightllm.datafusion.run import Batches, has_join
+from flightllm.errors import FlightLLMError, LimitExceededError, SqlError, UnsupportedError
+from flightllm.execution.accounting import AskingQuery, real_backings
+from flightllm.execution.bind import (
+    MERGE_JOINS,
+    SEARCH_CATALOG,
+    datafusion_plans,
+    extract,
+    frame_of,
+    join_settings,
+    named,
+    scalar_context,
+    shown,
+    unevaluated,
+    with_numbers_due,
+    with_stored_numbers,
+)
+from flightllm.execution.cancel_token import stop_of_planning, stopped
+from flightllm.execution.context import Services
+from flightllm.execution.isolated import Isolated
+from flightllm.execution.read_files import replace_files
+from flightllm.functions.call import EMBEDDING, SEARCH, AICall
+from flightllm.llm.registry import Served
+from flightllm.observe.query_record import QueryRecord
+from flightllm.operators.ai_map import Runtime
+from flightllm.operators.backing import Backing
+from flightllm.operators.batch_udf import BatchFunctions
+from flightllm.operators.run import run
+from flightllm.operators.spool import Room
+from flightllm.operators.workers import parallel_parts
+from flightllm.optimizer import LAST_RULES, RULES, rewrite
+from flightllm.optimizer.fuse import fuse
+from flightllm.optimizer.nearest_by_index import Nearest, nearest_by_index
+from flightllm.plan.bounds import unbounded
+from flightllm.plan.explain import explain_stages
+from flightllm.plan.nodes import Node, Project, Scan
+from flightllm.plan.planner import Planned, plan_query, register_stubs
+from flightllm.plan.stages import STAGE_CATALOG, Cutter, Relational, scan, stage_frame
+from flightllm.plan.substrait import NotExpressibleError, to_plan
+from flightllm.sql.calls import Extracted
+from flightllm.sql.guard import check_sql
+from flightllm.sql.output_names import NO_NAMES, OutputNames
+from flightllm.sql.semantic_joins import Pairs, SemanticJoin, replace_semantic_joins
+from flightllm.sql.table_functions import TableCall, replace_table_functions
+from flightllm.sql.unique_names import SAME_NAME, with_unique_names
+
+_log = structlog.get_logger(__name__)
+_FILE = f"{SEARCH_CATALOG}.public.file"
+"""Begins the names of the tables of files in FROM."""
+
+_BATCH_ROWS = 8_192
+"""Rows in a batch as DataFusion makes it of itself."""
+_MOST_BATCH_ROWS = 131_072
+_BATCH_BYTES = 2 << 20
+"""Rows so narrow that their batches are smaller than this come in larger ones: fewer are quicker to send."""
+_TEXT_BYTES = 32
+
+
+_Q = TypeVar("_Q")
+
+
+class Query(Protocol):
+    """A planned query; nothing of it has run yet."""
+
+    @property
+    def schema(self) -> pa.Schema:
+        """Return the schema its user sees."""
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Run it; closing the iterator, or cancelling the record, stops it."""
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return titles and texts of its plan."""
+
+
+def plan(
+    sql: str,
+    services: Services,
+    settings: Settings,
+    tables: Mapping[str, pa.Table | NumberedTable] = MappingProxyType({}),
+    *,
+    names: OutputNames = NO_NAMES,
+) -> "PlainQuery | BatchQuery | StagedQuery":
+    """Plan one SELECT, SHOW or DESCRIBE text whose parameters are bound.
+
+    `tables` are some that are this query's alone, by names in `SEARCH_CATALOG`. `names` are those of its columns.
+
+    Raises:
+        SqlError: the text cannot be planned; an `AICallError` where an AI call in it is wrong.
+    """
+    text = services.catalog.inline_views(sql)
+    if text != sql:
+        check_sql(text, services.config.limits)
+    text, read = _files_read(text, services)
+    tables = {**tables, **read}
+    extracted = Extracted(text, {}, tables)
+    if services.functions.may_be_in(text):
+        text, found, searched = _searched(text, services, settings)
+        extracted = replace(extract(text, services, {**tables, **found}), searched=searched)
+    return plan_extracted(replace(extracted, names=names), services, settings)
+
+
+def plan_rows(sql: str, services: Services, settings: Settings) -> "PlainQuery | BatchQuery | StagedQuery":
+    """Plan the query whose rows an INSERT adds: they go by position, so that its columns may have the same names.
+
+    Raises:
+        SqlError: see `plan`.
+    """
+    try:
+        return plan(sql, services, settings)
+    except SqlError as error:
+        named_apart = with_unique_names(sql) if SAME_NAME in str(error) else sql
+        if named_apart == sql:
+            raise
+    return plan(named_apart, services, settings)
+
+
+def plan_extracted(
+    extracted: Extracted, services: Services, settings: Settings
+) -> "PlainQuery | BatchQuery | StagedQuery":
+    """Plan a query whose AI calls are stubs already."""
+    query = _planned(extracted, services, settings)
+    # Sort-merge joins need a parallel context, in which rows cannot be numbered.
+    due = with_numbers_due(extracted) if query.merges_joins else None
+    return query if due is None else _planned(due, services, settings)
+
+
+def _planned(extracted: Extracted, services: Services, settings: Settings) -> "PlainQuery | BatchQuery | StagedQuery":
+    if not extracted.calls:
+        return PlainQuery(services, extracted)
+    if not settings.optimizer:
+        return BatchQuery(services, settings, extracted, "the setting flightllm.optimizer is off")
+    try:
+        return StagedQuery(services, settings, extracted)
+    except NotExpressibleError as reason:
+        return BatchQuery(services, settings, extracted, str(reason))
+    except DecodeError:  # protobuf's limit
+        return BatchQuery(services, settings, extracted, "its expressions are too deep")
+
+
+def _files_read(sql: str, services: Services) -> tuple[str, Mapping[str, pa.Table]]:
+    """Read the files in FROM; return the text with tables in their place, and these."""
+    tables: dict[str, pa.Table] = {}
+
+    def kept(found: pa.Table) -> str:
+        name = f"{_FILE}{uuid4().hex}"
+        tables[name] = found
+        return name
+
+    return replace_files(sql, services, kept), tables
+
+
+def _searched(sql: str, services: Services, settings: Settings) -> tuple[str, Mapping[str, pa.Table], frozenset[str]]:
+    """Run the searches in FROM and ON; return the text with tables in their place, these, and the indexes."""
+    tables: dict[str, pa.Table] = {}
+    indexes: set[str] = set()
+
+    def rows(text: str) -> pa.Table:
+        query = plan(text, services, settings)
+        with closing(query.run(QueryRecord("", text, stop_of_planning()))) as batches:
+            return pa.Table.from_batches(batches, query.schema)
+
+    def table(call: TableCall) -> str:
+        from flightllm.execution.vector_search import search_table
+
+        return kept(call.index, search_table(call, rows))
+
+    def pairs(join: SemanticJoin) -> Pairs:
+        from flightllm.execution.vector_search import join_table
+
+        found, column = join_table(join, services, rows)
+        return Pairs(kept(join.index, found), column)
+
+    def kept(index: str, found: pa.Table) -> str:
+        name = f"{SEARCH_CATALOG}.public.found{len(tables)}"
+        tables[name] = found
+        indexes.add(index)
+        return name
+
+    joined = replace_semantic_joins(sql, services.functions, pairs)
+    replaced = replace_table_functions(joined, services.functions, table)
+    return replaced, tables, frozenset(indexes)
+
+
+def _index_lines(extracted: Extracted, services: Services) -> list[tuple[str, str]]:
+    if not extracted.searched and all(call.backend != SEARCH for call in extracted.calls.values()):
+        return []
+    from flightllm.execution.vector_search import index_lines
+
+    return index_lines(extracted, services)
+
+
+class _OverStoredNumbers(Generic[_Q]):
+    """Plans a query again over stored numbers of rows, once, when the query first runs."""
+
+    def __init__(self, services: Services, extracted: Extracted, planned: Callable[[Extracted], _Q]) -> None:
+        self._services = services
+        self._extracted = extracted
+        self._planned = planned
+        self.query: _Q | None = None
+        """None until the query ran, and for a query without due tables."""
+
+    def get(self, cancelled: Callable[[], bool]) -> _Q | None:
+        """Return the query to run instead; None for a query without due tables.
+
+        Raises:
+            CancelledError: `cancelled()` turned true.
+            LimitExceededError: the disk is full.
+        """
+        if self.query is None:
+            found = with_stored_numbers(self._services, self._extracted, cancelled)
+            self.query = None if found is None else self._planned(found)
+        return self.query
+
+
+class PlainQuery:
+    """A query without AI calls: DataFusion's own."""
+
+    def __init__(self, services: Services, extracted: Extracted) -> None:
+        self.services = services
+        self.extracted = extracted
+        self._stored = _OverStoredNumbers(services, extracted, lambda found: PlainQuery(services, found))
+        context = scalar_context(services, extracted)
+        planned = frame_of(context, extracted)
+        self.schema = shown(context, planned, extracted)
+        self.unbounded = unbounded(context, planned, services.config.limits)
+        """Why it can take more than its share, and runs in a process of its own; None where it does not."""
+        settings = join_settings(unevaluated(services, extracted, planned) if self.unbounded else planned)
+        self.merges_joins = MERGE_JOINS in settings
+        """Its outer joins run right only as sort-merge joins."""
+        rows = _BATCH_BYTES // max(1, sum(_width(f.type) for f in self.schema))
+        # A join can be stopped between two batches alone, and has as many pairs for each row as there are equal keys.
+        if rows > _BATCH_ROWS and not has_join(planned.logical_plan()):
+            settings.append(f"SET datafusion.execution.batch_size = {min(rows, _MOST_BATCH_ROWS)}")
+        for setting in settings:
+            context.sql(setting)
+        self._context = context
+        self.frame = context.create_dataframe_from_logical_plan(planned.logical_plan())
+        """The same plan under these settings: a frame keeps those of the time when it was made."""
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Stream DataFusion's batches."""
+        cancelled = record.cancelled.is_set
+        if self.unbounded is not None:
+            yield from named(Isolated(self.services, self.extracted).stream(self._context, cancelled), self.schema)
+        elif stored := self._stored.get(cancelled):
+            yield from stored.run(record)
+        else:
+            frame = self._context.create_dataframe_from_logical_plan(self.frame.logical_plan())
+            yield from named(self.services.loop.stream(frame, cancelled, ahead=True), self.schema)
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return DataFusion's plans."""
+        lines = _index_lines(self.extracted, self.services)
+        if self.unbounded is None:
+            return [*lines, *datafusion_plans(self.frame)]
+        physical = Isolated(self.services, self.extracted).physical_plan(self._context, stopped)
+        return [
+            *lines,
+            ("isolation", f"runs in a process of its own: {self.unbounded}"),
+            *datafusion_plans(self.frame, physical),
+        ]
+
+
+def _width(kind: pa.DataType) -> int:
+    """Guess the bytes of one value."""
+    return kind.bit_width // 8 or 1 if pa.types.is_primitive(kind) else _TEXT_BYTES
+
+
+class BatchQuery:
+    """A query whose AI calls run as batch functions, because of a setting or because no operator can take them.
+
+    The setting asks for the plain baseline: one call per row, none of it known before or kept.
+    """
+
+    path = "batch functions"
+
+    def __init__(self, services: Services, settings: Settings, extracted: Extracted, reason: str) -> None:
+        self.services = services
+        self.settings = settings
+        self.extracted = extracted
+        self._reason = reason
+        self._stored = _OverStoredNumbers(
+            services, extracted, lambda found: BatchQuery(services, settings, found, reason)
+        )
+        context = scalar_context(services, extracted, parallel=False)
+        register_stubs(context, extracted.calls)
+        planned = frame_of(context, extracted)
+        if unlimited := unbounded(context, planned, services.config.limits):
+            raise UnsupportedError(
+                f"an AI call stands beside what has no bound ({unlimited}), and both would run in one process"
+                f" ({reason}): keep the rows without the AI call in a table by CREATE TABLE … AS first"
+            )
+        self.schema = shown(context, planned, extracted)
+        self._join_settings = join_settings(planned)
+        self.merges_joins = MERGE_JOINS in self._join_settings
+        if self.merges_joins:  # parts run side by side then, and are counted
+            context = self._context()
+            register_stubs(context, extracted.calls)
+            planned = frame_of(context, extracted)
+        self._planned = planned
+        self.calls: Collection[AICall] = extracted.calls.values()
+
+    def _context(self) -> SessionContext:
+        """Return a context whose joins run right; it keeps the order of rows where it needs no sort-merge joins."""
+        context = scalar_context(self.services, self.extracted, parallel=self.merges_joins)
+        for setting in self._join_settings:
+            context.sql(setting)
+        return context
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Run it within the session's budget; see `run_on`."""
+        with real_backings(self, record) as backings:
+            yield from self.run_on(backings, record)
+
+    def run_on(self, backings: Mapping[str, Backing], record: QueryRecord) -> Batches:
+        """Run it in a context whose functions ask the engine, when enough of DataFusion's threads are free.
+
+        Raises:
+            LimitExceededError: more parts would run side by side than there may be.
+        """
+        if stored := self._stored.get(record.cancelled.is_set):
+            yield from stored.run_on(backings, record)
+            return
+        parts = self._parts()
+        yield from self.services.workers.paced(self._run(record, backings), parts, record.cancelled.is_set)
+
+    def variants(self, models: Mapping[str | None, Served]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
+        """Yield nothing: there is no plan to change."""
+        del models
+        yield from ()
+
+    def _parts(self) -> int:
+        try:
+            plan = self._planned.execution_plan()
+        except Exception as error:  # noqa: BLE001 - DataFusion raises this class; VALUES are evaluated while planning
+            _log.debug("no physical plan without calls", error=str(error))
+            return 1
+        parts, most = parallel_parts(plan, self.extracted.calls), self.services.workers.size
+        if parts > most:
+            raise LimitExceededError(
+                f"{parts} parts of a UNION with AI calls would run at once, at most {most} may: split the query"
+                f" ({self._reason})"
+            )
+        return parts
+
+    def _run(self, record: QueryRecord, backings: Mapping[str, Backing]) -> Batches:
+        context = self._context()
+        errors: list[Exception] = []
+        functions = BatchFunctions(
+            backings,
+            self.settings.optimizer,
+            lambda call: record.call_site(call.function, call.text, backend=call.backend, model=call.model),
+            record.cancelled.is_set,
+            self.services.backends.searcher,
+            errors,
+        )
+        functions.register(context, self.extracted.calls)
+        frame = frame_of(context, self.extracted)
+        try:
+            yield from named(self.services.loop.stream(frame, record.cancelled.is_set), self.schema)
+        except FlightLLMError as error:
+            if errors:
+                raise errors[0] from error
+            raise type(error)(self.extracted.display_name(str(error))) from error
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return why there is no operator, the calls, and DataFusion's plans."""
+        calls = "\n".join(call.text for call in self.extracted.calls.values())
+        how = "one call per distinct prompt of a batch" if self.settings.optimizer else "one call per row"
+        title, text = "batch functions", f"{how}: {self._reason}\n{calls}"
+        try:
+            plans = datafusion_plans(self._planned)
+        except Exception as error:  # noqa: BLE001 - DataFusion raises this class; VALUES are evaluated while planning
+            _log.debug("no physical plan without calls", error=str(error))
+            plans = [("logical_plan", self._planned.optimized_logical_plan().display_indent())]
+        indexes = _index_lines(self.extracted, self.services)
+        return [(title, text), *indexes, *((name, self.extracted.display_name(plan)) for name, plan in plans)]
+
+
+class StagedQuery:
+    """A query whose AI calls are operators between relational stages."""
+
+    path = "operators"
+
+    def __init__(self, services: Services, settings: Settings, extracted: Extracted, left_out: str = "") -> None:
+        self.services = services
+        self.settings = settings
+        self.extracted = extracted
+        planning = scalar_context(services, extracted, planning=True)
+        register_stubs(planning, extracted.calls)
+        frame = frame_of(planning, extracted)
+        self.unbounded = unbounded(planning, frame, services.config.limits)
+        planned = plan_query(planning, frame, extracted.calls, self.unbounded)
+        if settings.rules and left_out != nearest_by_index.__name__:
+            planned, extracted = _by_index(planned, services, extracted)
+        root, self._rules = _rewritten(planned, left_out) if settings.rules else (planned.root, ())
+        if extracted is not self.extracted:
+            self._rules = (nearest_by_index.__name__, *self._rules)
+            self.extracted = extracted
+        self._stored = _OverStoredNumbers(
+            services, extracted, lambda found: StagedQuery(services, settings, found, left_out)
+        )
+        self._context = scalar_context(services, extracted)
+        joins = join_settings(unevaluated(services, extracted, frame) if self.unbounded else frame)
+        self.merges_joins = MERGE_JOINS in joins
+        self._ordered = scalar_context(services, extracted, parallel=self.merges_joins)
+        for setting in joins:
+            self._context.sql(setting)
+            self._ordered.sql(setting)
+        self._stage: Relational = Cutter(self._context, planned.functions).cut(root)
+        self._ordered.register_catalog_provider(STAGE_CATALOG, self._context.catalog(STAGE_CATALOG))
+        self.schema = shown(planning, frame, extracted)
+        self.calls: Collection[AICall] = extracted.calls.values()
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Run it within the session's budget; see `run_on`."""
+        with real_backings(self, record) as backings:
+            yield from self.run_on(backings, record)
+
+    def run_on(self, backings: Mapping[str, Backing], record: QueryRecord) -> Batches:
+        """Run the stages; what they spill is removed at the end.
+
+        Raises:
+            LimitExceededError: there is no room for what they spill.
+        """
+        if stored := self._stored.get(record.cancelled.is_set):
+            yield from stored.run_on(backings, record)
+            return
+        limits = self.services.config.limits
+        with (
+            full_disk_mapped(),
+            TemporaryDirectory(prefix="flightllm-", dir=limits.spill_folder, ignore_cleanup_errors=True) as folder,
+        ):
+            runtime = Runtime(
+                context=self._context,
+                ordered=self._ordered,
+                backings=backings,
+                searcher=self.services.backends.searcher,
+                settings=self.settings,
+                loop=self.services.loop,
+                record=record,
+                folder=Path(folder),
+                room=Room(limits.memory_bytes // 8, limits.spill_bytes),
+                elsewhere=Isolated(self.services, self.extracted),
+            )
+            with closing(runtime):
+                yield from named(run(self._stage, runtime), self.schema)
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return the rules that fired, the stages and the operators."""
+        rules = ("rules", ", ".join(self._rules) or "none fired")
+        indexes = _index_lines(self.extracted, self.services)
+        return [rules, *indexes, *explain_stages(self._stage, self._context, folded=not self.unbounded)]
+
+    def variants(self, models: Mapping[str | None, Served]) -> Iterator[tuple[str, Callable[[], AskingQuery]]]:
+        """Yield each rule that fired, and what else saves calls or tokens, with how to plan the query without it."""
+        extracted = (self._stored.query or self).extracted
+
+        def planned(settings: Settings, left_out: str = "") -> Callable[[], AskingQuery]:
+            return lambda: StagedQuery(self.services, settings, extracted, left_out)
+
+        for name in self._rules:
+            yield name, planned(self.settings, name)
+        if self.settings.dedup:
+            yield "dedup", planned(replace(self.settings, dedup=False))
+        keeps = any(model.engine.prefix_cache is not None for model in models.values())
+        if self.settings.ordering != "none" and keeps:
+            yield "ordering", planned(replace(self.settings, ordering="none"))
+
+
+def _rewritten(planned: Planned, left_out: str) -> tuple[Node, tuple[str, ...]]:
+    """Apply all rules but the one left out, and fuse as the last; return the names of those that fired too."""
+    rules, last = (tuple(r for r in some if r.__name__ != left_out) for some in (RULES, LAST_RULES))
+    root, fired = rewrite(planned.root, planned.functions, rules, last)
+    fused = root if left_out == fuse.__name__ else fuse(root, planned.functions)
+    return fused, fired if fused is root else (*fired, fuse.__name__)
+
+
+def _by_index(planned: Planned, services: Services, extracted: Extracted) -> tuple[Planned, Extracted]:
+    """Read only the nearest rows of tables, by their indexes, where the query keeps no others."""
+    if not any(call.backend == EMBEDDING for call in extracted.calls.values()) or not services.indexes.names():
+        return planned, extracted
+    from flightllm.execution.vector_search import nearest_rows
+
+    def find(nearest: Nearest) -> Scan | None:
+        nonlocal extracted
+
+        def matching(rows: pa.Table) -> pa.ChunkedArray:
+            name = f"{SEARCH_CATALOG}.public.rows"
+            own = replace(extracted, tables={name: rows}, plan=None)
+            context = scalar_context(services, own, parallel=False)
+            condition = planned.functions.conjunction(nearest.conditions)
+            plan = to_plan(Project(scan(context, name), (condition,)), planned.functions)
+            frame, isolated = stage_frame(context, plan), Isolated(services, own)
+            if isolated.bounded(context, frame):
+                found = services.loop.stream(frame, stopped)
+            else:
+                found = isolated.stream(context, stopped, plan)
+            with closing(found) as batches:
+                return pa.chunked_array([batch.column(0) for batch in batches], pa.bool_())
+
+        found = nearest_rows(nearest, services, matching)
+        if found is None:
+            return None
+        name = f"{SEARCH_CATALOG}.public.found{len(extracted.tables)}"
+        tables, searched = {**extracted.tables, name: found.rows}, extracted.searched | {found.index}
+        extracted = replace(extracted, tables=tables, searched=searched)
+        return scan(scalar_context(services, extracted, planning=True), name)
+
+    return replace(planned, root=nearest_by_index(planned.root, planned.functions, find)), extracted
+
+
+def is_lasting(query: Query) -> bool:
+    """Tell whether a plan holds nothing but text and tables: no rows of a search or of a file in FROM, no index."""
+    if not isinstance(query, PlainQuery | BatchQuery | StagedQuery):
+        return False
+    extracted = query.extracted
+    searches = any(call.backend in {SEARCH, EMBEDDING} for call in extracted.calls.values())
+    files = any(name.startswith(_FILE) for name in extracted.tables)  # which can change
+    return not (searches or files or extracted.searched or extracted.opened)
+
+
+def uses_ai(sql: str, services: Services, settings: Settings) -> bool:
+    """Tell whether the text has AI calls, its own or those of views it reads."""
+    text = services.catalog.inline_views(sql)
+    if not services.functions.may_be_in(text):
+        return False
+    text, read = _files_read(text, services)
+    text, tables, _ = _searched(text, services, settings)
+    return bool(extract(text, services, {**read, **tables}).calls)

@@ -1,0 +1,144 @@
+"""Files in FROM, for admins: `read_csv('/data/x.csv', delim => ';')` and `FROM '/data/x.csv'` become tables."""
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from flightllm.catalog.converted import converted_table, is_converted
+from flightllm.catalog.files import files_revision
+from flightllm.catalog.memory import plain_schema
+from flightllm.common.limits import over_limit
+from flightllm.common.names import quoted
+from flightllm.convert.excel import ENDINGS as SHEETS
+from flightllm.convert.options import CsvOptions
+from flightllm.errors import InvalidInputError, SqlError, UnsupportedError
+from flightllm.execution.context import Services
+from flightllm.sql.arguments import split_arguments
+from flightllm.sql.names import identifier
+from flightllm.sql.scopes import NO_ALIAS, Scopes, read_scopes
+from flightllm.sql.tokens import Kind, Token, position, tokenize
+
+_FUNCTIONS = ("read_csv", "read_csv_auto")
+_MAY_BE = re.compile(r"\bread_csv|\b(?:from|join)\s*'|,\s*'[^']*\.(?:csv|tsv|parquet)", re.IGNORECASE)
+_EXAMPLE = "write read_csv('/folder/file.csv', delim => ';', header => true)"
+_BATCH_ROWS = 1_024
+"""Rows that are read before their bytes are counted."""
+
+
+def replace_files(sql: str, services: Services, keep: Callable[[pa.Table], str]) -> str:
+    """Return SQL in which a name that `keep` gives stands for each file in FROM; other text stays as it is.
+
+    Raises:
+        PermissionDeniedError: who asks is no admin, or the configuration does not list the folder.
+        SqlError: an argument is no constant, or unknown.
+        InvalidInputError: the file cannot be read.
+        LimitExceededError: it is too large to be read for one query.
+    """
+    if not _MAY_BE.search(sql):
+        return sql
+    tokens = tokenize(sql)
+    scopes = read_scopes(sql, tokens)
+    parts, start = [], 0
+    for index, token in enumerate(tokens):
+        if not scopes.names_table[index] or token.start < start:
+            continue
+        found = _call(sql, tokens, index, scopes)
+        if found is None:
+            continue
+        last, location, options = found
+        table = keep(_rows(location, CsvOptions.of(options), services))
+        alias = "" if _has_alias(tokens, last + 1) else f" AS {quoted(_alias(location))}"
+        parts += [sql[start : token.start], table, alias]
+        start = tokens[last].end
+    return "".join([*parts, sql[start:]])
+
+
+def _call(sql: str, tokens: Sequence[Token], index: int, scopes: Scopes) -> tuple[int, str, Mapping[str, str]] | None:
+    """Return the last token of a file in FROM, its location and its options."""
+    token = tokens[index]
+    if token.kind is Kind.STRING:
+        return index, token.text, {}
+    closing = scopes.closing.get(index + 1)
+    if not token.is_word(*_FUNCTIONS) or closing is None:
+        return None
+    where = f"{token.text} at {position(sql, token.start)}"
+    location, options = "", dict[str, str]()
+    for place, (first, last) in enumerate(split_arguments(tokens, index + 2, closing, scopes.closing)):
+        given = tokens[first:last]
+        if place == 0:
+            if len(given) != 1 or given[0].kind is not Kind.STRING:
+                raise SqlError(f"{where}: its first argument is a path in single quotes: {_EXAMPLE}")
+            location = given[0].text
+            continue
+        name = identifier(given[0]) if len(given) > 2 and given[1].is_symbol("=>") else None
+        name = identifier(given[0]) if len(given) > 2 and given[1].is_symbol("=") else name
+        values = [one.text for one in given[2:] if one.kind in {Kind.STRING, Kind.WORD, Kind.NUMBER}]
+        if name is None or not values:
+            raise SqlError(f"{where}: an option is a name and a constant: {_EXAMPLE}")
+        options[name] = ",".join(values)
+    if not location:
+        raise SqlError(f"{where}: it needs a path: {_EXAMPLE}")
+    return closing, location, options
+
+
+def _rows(location: str, csv: CsvOptions, services: Services) -> pa.Table:
+    services.rights.check_admin("reading a file in FROM")
+    store = services.catalog.store
+    place = store.places.checked(location)
+    if not isinstance(place, Path):
+        raise UnsupportedError(
+            "in FROM only files of the server's disk can be read: make a table by CREATE EXTERNAL TABLE"
+        )
+    if not is_converted(place):
+        if place.suffix.lower() != ".parquet" or not place.is_file():
+            raise InvalidInputError(
+                "in FROM only CSV and Parquet files that are there can be read: for others write CREATE EXTERNAL TABLE"
+            )
+        return _read(place, place.name, services)
+    kept = services.files.find(place, csv, files_revision(place))
+    if kept is not None:
+        return kept
+    found = converted_table(place, csv, "", store.folder)
+    try:
+        if not place.name.lower().endswith(SHEETS):
+            found.check_separator(csv)
+        rows = _read(found.copy, place.name, services)
+        services.files.keep(place, csv, found.source.revision, rows)
+        return rows
+    finally:
+        store.folder.readers.retire(found.copy.parent)
+
+
+def _read(file: Path, name: str, services: Services) -> pa.Table:
+    """Return the rows of a Parquet file; they are refused once they take more memory than an upload can.
+
+    They are counted as they are read: a file can have a value once that many rows share.
+    """
+    most, size, batches = services.config.limits.upload_bytes, 0, list[pa.RecordBatch]()
+    try:
+        with pq.ParquetFile(file) as opened:
+            schema = plain_schema(opened.schema_arrow)
+            for coded in opened.iter_batches(_BATCH_ROWS):
+                batch = coded if coded.schema.types == schema.types else coded.cast(schema)
+                size += batch.nbytes
+                if size > most:
+                    found = f"the rows of {name} take more than {most:,} bytes"
+                    raise over_limit("upload_bytes", most, found, "use CREATE EXTERNAL TABLE")
+                batches.append(batch)
+    except (OSError, pa.ArrowException) as error:
+        raise InvalidInputError(f"{name} is no Parquet file that can be read: {error}") from error
+    return pa.Table.from_batches(batches, batches[0].schema if batches else schema)
+
+
+def _alias(location: str) -> str:
+    return Path(location.rstrip("/")).name.partition(".")[0] or "file"
+
+
+def _has_alias(tokens: Sequence[Token], index: int) -> bool:
+    if index >= len(tokens):
+        return False
+    token = tokens[index]
+    return token.kind in {Kind.QUOTED, Kind.WORD} and not token.is_word(*NO_ALIAS)

@@ -1,0 +1,118 @@
+"""Queries that the server answers itself: EXPLAIN, SHOW, DESCRIBE of a table, and one whose parameters have no row."""
+
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from flightllm.datafusion.run import Batches
+from flightllm.execution.cancel_token import stopped_by
+from flightllm.execution.explain import JSON_SCHEMA, TEXT_SCHEMA, ShownQuery, explain
+from flightllm.execution.query import Query
+from flightllm.observe.query_record import QueryRecord
+from flightllm.sql.keys import Keys
+from flightllm.sql.statement import Statement
+
+
+class ExplainQuery:
+    """EXPLAIN as a query of its own."""
+
+    def __init__(self, query: ShownQuery, statement: Statement, lines: Sequence[tuple[str, str]] = ()) -> None:
+        """Explain a query; `lines` are titles and texts to say first."""
+        self._query = query
+        self._lines = lines
+        self._analyze = statement.analyze
+        self._json = statement.format == "json"
+        self.schema = JSON_SCHEMA if self._json else TEXT_SCHEMA
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Yield one row per title and text, or one with a JSON document."""
+        with stopped_by(record.cancelled):
+            told = explain(self._query, record, analyze=self._analyze, as_json=self._json, lines=self._lines)
+        yield told
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return the plan being explained."""
+        return self._query.explain()
+
+
+class ShowQuery:
+    """SHOW of settings as a query of its own."""
+
+    schema = pa.schema([pa.field("name", pa.string()), pa.field("value", pa.string())])
+
+    def __init__(self, settings: list[tuple[str, str]]) -> None:
+        self._settings = settings
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Yield one row per setting."""
+        del record
+        yield _texts(self._settings, self.schema)
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return the settings."""
+        return self._settings
+
+
+class DescribedQuery:
+    """DESCRIBE of a query: what DataFusion says of its columns, under the names that the query shows."""
+
+    def __init__(self, query: Query, names: Sequence[str]) -> None:
+        """Take DataFusion's DESCRIBE, and the names of the columns in their order."""
+        self._query = query
+        self._names = names
+        self.schema = query.schema
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Yield one row per column."""
+        with closing(self._query.run(record)) as batches:
+            table = pa.Table.from_batches(batches, self.schema)
+        names = pa.array(self._names, self.schema.field(0).type)
+        yield from table.set_column(0, self.schema.field(0), names).to_batches()
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return the plan of the columns."""
+        return self._query.explain()
+
+
+class DescribeQuery:
+    """DESCRIBE of a table: what DataFusion says of its columns, and their keys."""
+
+    def __init__(self, query: Query, keys: Keys) -> None:
+        self._query = query
+        self._keys = keys
+        self.schema = query.schema.append(pa.field("key", pa.string()))
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Yield one row per column."""
+        with closing(self._query.run(record)) as batches:
+            for batch in batches:
+                told = [self._keys.told_of(name) for name in batch.column(0).to_pylist()]
+                yield pa.RecordBatch.from_arrays([*batch.columns, pa.array(told, pa.string())], schema=self.schema)
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return the plan of the columns."""
+        return self._query.explain()
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyQuery:
+    """A query whose parameters have no row."""
+
+    schema: pa.Schema
+
+    def run(self, record: QueryRecord) -> Batches:
+        """Yield nothing."""
+        del record
+        yield from ()
+
+    def explain(self) -> list[tuple[str, str]]:
+        """Return nothing."""
+        return []
+
+
+def _texts(lines: list[tuple[str, str]], schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [pa.array([line[i] for line in lines], pa.string()) for i in range(2)], schema=schema
+    )

@@ -1,0 +1,158 @@
+"""What searches in vector indexes need beside the indexes: vectors of queries that are kept, and conditions on rows."""
+
+import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from flightllm.common.names import TableName, table_name
+from flightllm.errors import InvalidInputError, NotFoundError, SqlError
+from flightllm.execution.backends import embed_kept
+from flightllm.execution.context import Services
+from flightllm.execution.index_condition import rows_where
+from flightllm.functions.call import SEARCH
+from flightllm.optimizer.nearest_by_index import Nearest
+from flightllm.sql.calls import Extracted
+from flightllm.sql.semantic_joins import SemanticJoin
+from flightllm.sql.table_functions import TableCall
+from flightllm.vector.index import VectorIndex
+from flightllm.vector.status import status
+
+
+class PlannedIndex:
+    """An index as a call in SQL sees it while it is planned."""
+
+    def __init__(self, index: VectorIndex, services: Services) -> None:
+        self._index = index
+        self._services = services
+        self.name = index.manifest.name
+        self.generation = index.manifest.generation
+        self.rows = index.rows
+        self.of_vectors = not index.manifest.model
+
+    def check(self, condition: str, mode: str) -> None:
+        """Check that an index can be searched so.
+
+        Raises:
+            SqlError: `condition` is none over the index's columns, there is no text to search, or the vectors are
+                those of another model than the server's.
+        """
+        built = self._index.manifest
+        if mode != "vector" and not built.model:
+            raise SqlError(f"the vector index {self.name!r} is over vectors: it has no text to search")
+        if mode != "text" and built.model and built.revision != self._services.backends.embedder().revision:
+            served = self._services.config.embedding.model
+            other = (
+                f"the embedding model {built.model!r}" if built.model != served else f"another version of {served!r}"
+            )
+            raise SqlError(
+                f"the vector index {self.name!r} was built with {other}, this server has {served!r}: REFRESH"
+                f" VECTOR INDEX {self.name} builds it anew; mode => 'text' needs no model"
+            )
+        if condition:
+            rows_where(self._index, condition, self._services.config.limits)
+
+
+def search_table(call: TableCall, rows: Callable[[str], pa.Table]) -> pa.Table:
+    """Run a search in FROM; return the rows found, with their scores.
+
+    `rows` runs SQL to its end.
+
+    Raises:
+        FlightLLMError: the call is wrong, or the index is.
+    """
+    return _columns(rows(f"SELECT {call.text} AS __near"), f"{call.text}: in FROM")
+
+
+def join_table(join: SemanticJoin, services: Services, rows: Callable[[str], pa.Table]) -> tuple[pa.Table, str]:
+    """Return the rows found for each of a join's queries, and the name of their column that has the query.
+
+    `rows` runs SQL to its end.
+
+    Raises:
+        SqlError: the join is with another table than the index is over, or not all its columns are to be returned.
+        PermissionDeniedError: the table is not for whoever asks.
+    """
+    table = TableName(*services.indexes.manifest(join.index).table)
+    services.catalog.check_unrestricted(table)
+    if table != join.table:
+        raise SqlError(
+            f"{join.text}: the index is over {table.display!r}, which is to be joined; not {join.table.display!r}"
+        )
+    found = rows(join.pairs)
+    columns = _columns(found, f"{join.text}: after ON")
+    query = next(name for name in map(_query_column, count(1)) if name not in columns.column_names)
+    parents = pc.list_parent_indices(found.column("__near").combine_chunks())
+    return columns.append_column(query, found.column("query").combine_chunks().take(parents)), query
+
+
+def _query_column(place: int) -> str:
+    return "__query" if place == 1 else f"__query_{place}"
+
+
+def _columns(found: pa.Table, where: str) -> pa.Table:
+    """Return the rows in the lists of the column `__near`."""
+    near = found.column("__near").combine_chunks()
+    if not pa.types.is_struct(near.type.value_type):
+        raise SqlError(f"{where} all columns are found; take the one wanted in SELECT instead of returning")
+    return pa.table(near.flatten().flatten(), [*near.type.value_type.names])
+
+
+@dataclass(frozen=True, slots=True)
+class NearestRows:
+    """Rows of a table, and the index that found them."""
+
+    index: str
+    rows: pa.Table
+
+
+_SPARE = 10
+"""Rows beyond those wanted, so that what an index takes for equal is compared once more."""
+
+
+def nearest_rows(
+    nearest: Nearest, services: Services, matching: Callable[[pa.Table], pa.ChunkedArray]
+) -> NearestRows | None:
+    """Return the rows wanted by an index that is up to date and has all their columns; None where there is none.
+
+    `matching` tells for each row whether the conditions are true.
+    """
+    try:
+        table = table_name(list(nearest.scan.rel.named_table.names))
+    except SqlError:  # of a catalog of the query's own
+        return None
+    columns = nearest.scan.columns
+    for name in services.indexes.names():
+        with suppress(InvalidInputError, NotFoundError):  # damaged, or dropped meanwhile
+            manifest = services.indexes.manifest(name)
+            fits = manifest.table == (table.schema, table.name) and manifest.column == columns[nearest.column]
+            fits = fits and manifest.options.metric == "cosine" and not (manifest.nulls and nearest.nulls_first)
+            fits = fits and status(manifest, services.catalog.revision, services.config.embedding.model) == "ready"
+            if fits and manifest.revision == services.backends.embedder().revision:
+                index = services.indexes.open(name)
+                if set(columns) <= set(index.rows.schema.names):
+                    rows = index.rows.select(columns)
+                    within = np.asarray(pc.fill_null(matching(rows), fill_value=False)) if nearest.conditions else None
+                    embed = embed_kept(services.backends.embedder, services.cache, "document")
+                    found = index.search(nearest.rows + _SPARE, "vector", None, embed([nearest.text]), within)
+                    there = len(rows) if within is None else int(within.sum())
+                    if len(found.ids) >= (nearest.rows if manifest.nulls else min(nearest.rows, there)):
+                        return NearestRows(name, rows.take(pa.array(np.sort(found.ids))))
+    return None
+
+
+def index_lines(extracted: Extracted, services: Services) -> list[tuple[str, str]]:
+    """Return a title and text for each index that a query searches: what it is over, and whether it is up to date."""
+    searched = {json.loads(c.instruction)["index"] for c in extracted.calls.values() if c.backend == SEARCH}
+    lines = []
+    for name in sorted(searched | extracted.searched):
+        manifest = services.indexes.manifest(name)
+        over = f"{TableName(*manifest.table).display}({manifest.column})"
+        state = status(manifest, services.catalog.revision, services.config.embedding.model)
+        lines.append((f"vector index {name}", f"{manifest.options.type} over {over}, {manifest.rows:,} rows: {state}"))
+    return lines

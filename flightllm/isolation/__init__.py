@@ -1,4 +1,0 @@
-"""Processes of their own for the relational work of statements that can take more than their share.
-
-Such a process can be killed at any moment, and with it go the statement's memory and its computation.
-"""

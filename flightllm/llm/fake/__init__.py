@@ -1,0 +1,1 @@
+"""The engine `fake`: answers at once, without a model, in the form that a call asks for."""

@@ -1,0 +1,445 @@
+"""The embedded engine: PyTorch and transformers in this process, on CPU or CUDA.
+
+Prompts come ordered so that neighbours share a prefix. They are cut into batches; a batch's prefix is computed once
+(not at all where the batch before had it) and its suffixes run together. A choice takes one forward pass.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from flightllm.errors import CancelledError, EngineError, EngineUnavailableError, MissingExtraError
+from flightllm.kvcache.eviction import OFF, check_policy
+from flightllm.kvcache.options import KvOptions, gather_kv_options, read_kv_options
+from flightllm.llm.fair_lock import FairLock
+from flightllm.llm.kv_hints import Hints
+from flightllm.llm.local.plan import branchings, plan_batches
+from flightllm.llm.local.turns import Turn, plan_turn
+from flightllm.llm.options import read_options
+from flightllm.llm.pull import More, pull
+from flightllm.model.engine import Choice, Completion, Parameters, PrefixCache, Request
+from flightllm.model.files import check_model, model_digest, model_folder
+from flightllm.model.thinking import UNTHINKING, no_room_to_think, open_thought, thought_room, unfinished_thought
+from flightllm.model.tokenizer import PromptEncoder, misfit
+
+if TYPE_CHECKING:
+    from flightllm.config import EngineConfig
+
+# Read when PyTorch loads. Threads that spin while they wait for each other make the model ten times slower as soon as
+# anything else uses the same cores; threads that sleep do not.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+try:
+    import torch
+
+    from flightllm.llm.local.draws import Draws
+    from flightllm.llm.local.grammar import GrammarRow, Grammars
+    from flightllm.llm.local.kv import KeptStarts
+    from flightllm.llm.local.model import PrefixModel, Rows
+    from flightllm.llm.local.prefixes import Prefixes
+except ImportError as exc:
+    raise MissingExtraError("the engine 'local'", "local") from exc
+
+_PAUSE_SECONDS = 0.005
+
+
+@dataclass(frozen=True, slots=True)
+class LocalOptions:
+    """How the model runs.
+
+    `batch_rows` and `batch_tokens` bound one forward pass, `max_model_len` (0: the model's own) a prompt with its
+    answer; `seed` is for temperatures above 0. `revision` pins a hub model's branch, tag or commit.
+
+    What prompts begin with is kept in `prefix_cache_bytes`, from which goes what the policy `kv_eviction` says; with 0,
+    or `none`, only what the last batch began with.
+
+    `kv_store` is where starts of prompts are kept that recur, as `grpc://host:port`, for this engine's next life and
+    for others of the same model, coded by `kv_codec`; `kv_options` are further ones of `KvOptions`.
+    """
+
+    device: str = "auto"
+    dtype: str = "auto"
+    batch_rows: int = 32
+    batch_tokens: int = 32_768
+    max_model_len: int = 0
+    seed: int = 0
+    revision: str = ""
+    prefix_cache_bytes: int = 64 << 20
+    kv_eviction: str = "planned"
+    kv_store: str = ""
+    kv_codec: str = ""
+    kv_token: str | None = None
+    kv_options: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _ = self.keeping
+        if self.batch_rows < 1 or self.batch_tokens < 1:
+            raise ValueError("batch_rows and batch_tokens: must be at least 1")
+        if self.prefix_cache_bytes < 0:
+            raise ValueError("prefix_cache_bytes: must not be negative")
+        check_policy(self.kv_eviction)
+
+    @property
+    def keeping(self) -> KvOptions | None:
+        """Return the options of the KV store; None without one."""
+        given = gather_kv_options(self.kv_store, self.kv_codec, self.kv_token, self.kv_options)
+        return read_kv_options(given) if given else None
+
+
+class LocalEngine:
+    """One model behind one lock: concurrent `generate` calls take turns batch by batch."""
+
+    def __init__(self, model: str, window: int, options: LocalOptions, reasoning: str | None = None) -> None:
+        folder = model_folder(model, revision=options.revision)
+        self._name = f"local ({model})"
+        self._window = window
+        self._options = options
+        self._encoder = PromptEncoder(folder, reasoning=reasoning)
+        self._model = PrefixModel(folder, options.device, options.dtype)
+        self._grammars = Grammars(self._encoder, self._model.vocabulary)
+        self._limit = min(options.max_model_len or self._model.context, self._model.context)
+        self._random = torch.Generator(self._model.device).manual_seed(options.seed)
+        self._revision = f"local-1 {model_digest(folder)} {self._model.dtype}"
+        keeping = options.keeping
+        self._kept: KeptStarts | None = None
+        if keeping is not None:
+            self._kept = KeptStarts(keeping, self._revision, folder, self._model, self._encoder)
+            self._revision += "".join(f" {codec}" for codec in keeping.lossy)
+        self._revision += self._encoder.revision
+        self._prefixes: Prefixes | None = None
+        if options.prefix_cache_bytes and options.kv_eviction != OFF:
+            self._prefixes = Prefixes(self._model, options.prefix_cache_bytes, options.kv_eviction)
+        self._lock = FairLock()
+        self._closed = False
+
+    @property
+    def name(self) -> str:
+        """Return the engine kind and model."""
+        return self._name
+
+    @property
+    def revision(self) -> str:
+        """Return a digest of the model's files, the number type it runs in, and how it thinks."""
+        return self._revision
+
+    @property
+    def prefix_cache(self) -> PrefixCache | None:
+        """Return what is sure to be kept between batches: the tokens of one prompt."""
+        return PrefixCache(1, self._limit)
+
+    @property
+    def separates_tenants(self) -> bool:
+        """Tell whether tenants' prefixes are kept apart."""
+        return True
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Answer windowfuls of requests, batch by batch; see `Engine.generate`."""
+        more = More.READY
+        while more is not More.ENDED:
+            window, more = pull(requests, self._window, cancelled)
+            if not window and more is More.PAUSED:
+                time.sleep(_PAUSE_SECONDS)
+            alike: dict[tuple[Parameters, str], list[Request]] = defaultdict(list)
+            for request in window:
+                alike[request.parameters, request.tenant].append(request)
+            for (parameters, _), group in alike.items():
+                yield from self._answer_group(group, parameters, cancelled)
+
+    def count_tokens(self, text: str) -> int:
+        """Count the tokens of `text`, without special tokens."""
+        return self._encoder.count(text)
+
+    @property
+    def context_tokens(self) -> int:
+        """Return how many tokens a prompt may have together with its answer."""
+        return self._limit
+
+    def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
+        """Return the tokens of each prompt as the model gets it, chat template and special tokens included."""
+        return self._encoder.encode(prompts)
+
+    def close(self) -> None:
+        """Let go of the model, after the batch that is running."""
+        with self._lock:
+            self._closed = True
+            kept, self._kept = self._kept, None
+            self._prefixes = None
+            self.__dict__.pop("_model", None)
+        if kept is not None:
+            kept.close()
+
+    def _answer_group(
+        self, group: Sequence[Request], parameters: Parameters, cancelled: Callable[[], bool]
+    ) -> Iterator[Completion]:
+        mode = self._encoder.mode(parameters.reasoning)
+        encoded = zip(group, self._encoder.encode([request.prompt for request in group], mode), strict=True)
+        answer = self._answer_tokens(parameters)
+        fitting: list[tuple[Request, list[int]]] = []
+        for request, ids in encoded:
+            error = misfit(len(ids), answer, self._limit)
+            if error:
+                yield Completion(request.id, None, error, prompt_tokens=len(ids))
+            else:
+                fitting.append((request, ids))
+        if mode != UNTHINKING:
+            yield from self._think(fitting, parameters, mode, cancelled)
+            return
+        for request, tokens, found in self._run(fitting, parameters, cancelled):
+            yield self._completion(request, len(tokens), found)
+
+    def _think(
+        self,
+        fitting: Sequence[tuple[Request, list[int]]],
+        parameters: Parameters,
+        mode: str,
+        cancelled: Callable[[], bool],
+    ) -> Iterator[Completion]:
+        """Have the model think freely until the mark that ends a thought, then answer under the constraint."""
+        roomy = []
+        for request, ids in fitting:
+            room = self._limit - len(ids)
+            if thought_room(mode, parameters.max_tokens, room) > 0:
+                roomy.append((request, ids))
+            else:
+                yield Completion(request.id, None, no_room_to_think(room), len(ids))
+        thoughts: dict[int, tuple[list[int], _Answer]] = {}
+        behind: list[tuple[Request, list[int]]] = []
+        for request, ids, found in self._run(roomy, replace(parameters, constraint=None), cancelled, mode):
+            thought = self._encoder.ended_thought(found.ids)
+            error = None if self._ended(found.ids) else unfinished_thought(found.tokens)
+            error = error or misfit(len(ids) + len(thought), self._answer_tokens(parameters), self._limit)
+            if error is None:
+                thoughts[request.id] = thought, found
+                behind.append((request, ids + thought))
+            else:
+                counts = len(ids), found.cached, found.tokens
+                yield Completion(request.id, None, error, *counts, reasoning_tokens=found.tokens)
+        for request, ids, found in self._run(behind, parameters, cancelled):
+            thought, begun = thoughts.pop(request.id)
+            ended = self._completion(request, len(ids) - len(thought), found, thought)
+            tokens = begun.tokens + found.tokens
+            yield replace(ended, cached_tokens=begun.cached, completion_tokens=tokens, reasoning_tokens=begun.tokens)
+
+    def _ended(self, ids: Sequence[int]) -> bool:
+        """Tell whether a thought's tokens end with its end, or with that of all text."""
+        return ids[-1] in self._model.end_tokens or self._encoder.ends_thought(ids)
+
+    def _completion(
+        self, request: Request, prompt_tokens: int, found: _Answer, thought: Sequence[int] = ()
+    ) -> Completion:
+        """Return what came of a request, of which a thinking model's text is split from what it thought."""
+        completion = Completion(
+            request.id,
+            found.text,
+            None,
+            prompt_tokens,
+            found.cached,
+            found.tokens,
+            found.confidence,
+            found.finish_reason,
+        )
+        if self._encoder.form is None or request.parameters.constraint is not None:
+            return completion
+        split = self._encoder.answer(found.ids, thought)
+        if not split.closed:
+            return replace(completion, text=None, error=open_thought())
+        return replace(completion, text=split.answer)
+
+    def _run(
+        self,
+        fitting: Sequence[tuple[Request, list[int]]],
+        parameters: Parameters,
+        cancelled: Callable[[], bool],
+        thinking: str = UNTHINKING,
+    ) -> Iterator[tuple[Request, list[int], _Answer]]:
+        """Run prompts batch by batch; with a mode of `thinking`, only until the thought has ended."""
+        turns = self._turns(fitting)
+        done = 0
+        try:
+            for turn in turns:
+                _check(cancelled)
+                with self._lock:
+                    if self._prefixes is not None and not done:
+                        self._prefixes.queue(turns)
+                    answers = self._answer_batch(turn, parameters, cancelled, thinking)
+                done += 1
+                yield from zip(turn.requests, turn.prompts, answers, strict=True)
+        finally:  # without the lock: who stops waits for nobody's batch
+            prefixes = self._prefixes
+            if prefixes is not None:
+                prefixes.cancel(turns[done:])
+
+    def _turns(self, fitting: Sequence[tuple[Request, list[int]]]) -> list[Turn]:
+        """Cut prompts into batches."""
+        if not fitting:
+            return []
+        requests, prompts = zip(*fitting, strict=True)
+        batches = plan_batches(
+            prompts, self._options.batch_rows, self._options.batch_tokens, self._held(requests[0], prompts[0])
+        )
+        hints = Hints(self._encoder)
+        found = [(slice(batch.start, batch.stop), batch.prefix) for batch in batches]
+        return [plan_turn(requests[part], prompts[part], prefix, hints) for part, prefix in found]
+
+    def _held(self, request: Request, prompt: Sequence[int]) -> Sequence[int]:
+        """Return the start of a prompt that is kept, or what else is; only a hint, as another call may replace it."""
+        with self._lock:
+            if self._closed:
+                return []
+            if self._prefixes is None:
+                return self._model.kept_of(request.tenant)
+            return self._prefixes.held(request, prompt)
+
+    def _answer_tokens(self, parameters: Parameters) -> int:
+        """Return how many tokens an answer needs at least."""
+        if isinstance(parameters.constraint, Choice):
+            return max(len(self._encoder.continuation(option)) for option in parameters.constraint.options)
+        return 1
+
+    def _answer_batch(
+        self, turn: Turn, parameters: Parameters, cancelled: Callable[[], bool], thinking: str
+    ) -> list[_Answer]:
+        if self._closed:
+            raise EngineUnavailableError(f"the engine {self._name} is closed")
+        self._model.turn_to(turn.tenant)
+        try:
+            prefill = self._model.prefill if self._kept is None else partial(self._kept.prefill, turn.requests)
+            if self._prefixes is None:
+                rows, reused = prefill(turn.prompts, turn.prefix)
+            else:
+                rows, reused = self._prefixes.prefill(prefill, turn)
+            draws = Draws(parameters, [request.prompt for request in turn.requests], self._random)
+            if isinstance(parameters.constraint, Choice):
+                answers = self._choose(rows, parameters.constraint.options, draws)
+            else:
+                room = self._limit - max(map(len, turn.prompts))
+                limits = [
+                    min(request.limit, self._limit - len(prompt))
+                    for request, prompt in zip(turn.requests, turn.prompts, strict=True)
+                ]
+                if thinking != UNTHINKING:
+                    limits = [thought_room(thinking, parameters.max_tokens, room)] * len(turn.requests)
+                answers = self._write(rows, parameters, limits, draws, cancelled, thinking)
+        except torch.OutOfMemoryError as exc:
+            raise EngineError(f"the engine {self._name} ran out of device memory: lower [engine] batch_tokens") from exc
+        answers[0].cached = reused
+        for answer in answers[1:]:
+            answer.cached = turn.prefix
+        return answers
+
+    def _choose(self, rows: Rows, options: Sequence[str], draws: Draws) -> list[_Answer]:
+        """Choose by the probability of each option, decoded token by token among the options alone."""
+        continuations = [self._encoder.continuation(option) for option in options]
+        end = self._encoder.tokenizer.eos_token_id
+        scores = torch.zeros(len(rows.logits), len(options), device=self._model.device)
+        for prefix, following in branchings([(*ids, end) for ids in continuations]).items():
+            tokens = sorted(set(following.values()))
+            logits = self._model.look_ahead(rows, prefix) if prefix else rows.logits
+            steps = logits[:, tokens].float().log_softmax(-1)
+            for option, token in following.items():
+                scores[:, option] += steps[:, tokens.index(token)]
+        probabilities = scores.softmax(-1)
+        chosen = draws.pick(scores, range(len(scores))).tolist()
+        return [
+            _Answer(options[index], len(continuations[index]), float(probabilities[row, index]))
+            for row, index in enumerate(chosen)
+        ]
+
+    def _write(
+        self,
+        rows: Rows,
+        parameters: Parameters,
+        limits: Sequence[int],
+        draws: Draws,
+        cancelled: Callable[[], bool],
+        thinking: str,
+    ) -> list[_Answer]:
+        """Generate token by token until every row has ended, dropping ended rows from the batch on the way.
+
+        A row that reaches its limit has ended too, cut.
+        """
+        constraint = parameters.constraint
+        count = len(rows.logits)
+        grammars: list[GrammarRow] | None = None
+        if constraint is not None and not isinstance(constraint, Choice):
+            grammars = [self._grammars.row(constraint, limit) for limit in limits]
+        written: list[list[int]] = [[] for _ in range(count)]
+        cut = [True] * count
+        active = list(range(count))
+        while True:
+            _check(cancelled)
+            logits = rows.logits.float()
+            if grammars is not None:
+                allowed = torch.stack([grammars[row].allowed() for row in active]).to(logits.device)
+                logits = logits.masked_fill(~allowed, -math.inf)
+            tokens = draws.pick(logits, active)
+            kept = []
+            for place, (row, token) in enumerate(zip(active, tokens.tolist(), strict=True)):
+                written[row].append(token)
+                ended = token in self._model.end_tokens
+                if thinking != UNTHINKING:
+                    ended = ended or self._encoder.ends_thought(written[row])
+                if grammars is not None:
+                    ended = grammars[row].accept(token) or ended
+                cut[row] = not ended
+                if not ended and len(written[row]) < limits[row]:
+                    kept.append(place)
+            if not kept:
+                break
+            if len(kept) < len(active):
+                self._model.select(rows, kept)
+                tokens = tokens[kept]
+                active = [active[place] for place in kept]
+            self._model.advance(rows, tokens)
+        return [
+            _Answer(self._encoder.decode(ids), len(ids), ids=ids, finish_reason="length" if is_cut else "stop")
+            for ids, is_cut in zip(written, cut, strict=True)
+        ]
+
+
+class _Answer:
+    """What one row of a batch came to; `cached` counts prompt tokens that were not computed for it.
+
+    `ids` are the tokens of a text that was written, not chosen.
+    """
+
+    __slots__ = ("cached", "confidence", "finish_reason", "ids", "text", "tokens")
+
+    def __init__(
+        self,
+        text: str,
+        tokens: int,
+        confidence: float | None = None,
+        ids: Sequence[int] = (),
+        finish_reason: str = "stop",
+    ) -> None:
+        self.ids = ids
+        self.text = text
+        self.tokens = tokens
+        self.confidence = confidence
+        self.finish_reason = finish_reason
+        self.cached = 0
+
+
+def create(config: EngineConfig) -> LocalEngine:
+    """Load the model that the configuration names."""
+    return LocalEngine(config.model, config.max_in_flight, check(config), config.reasoning)
+
+
+def check(config: EngineConfig) -> LocalOptions:
+    """Read the options, and look whether the model is there unless it is to be downloaded."""
+    options = read_options(LocalOptions, "local", config.options)
+    check_model(config.model, options.revision)
+    return options
+
+
+def _check(cancelled: Callable[[], bool]) -> None:
+    if cancelled():
+        raise CancelledError("the query was cancelled")

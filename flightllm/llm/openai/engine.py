@@ -1,0 +1,569 @@
+"""Any OpenAI-compatible endpoint over HTTP: a hosted API, `vllm serve`, Ollama and the like."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import structlog
+
+from flightllm.common.text import excerpt
+from flightllm.errors import EngineError, EngineUnavailableError, MissingExtraError
+from flightllm.llm.kv_hints import Hints
+from flightllm.llm.openai.answers import (
+    Answer,
+    MalformedError,
+    MiscountError,
+    Usage,
+    model_names,
+    model_owners,
+    read_chat,
+    read_texts,
+)
+from flightllm.llm.openai.capabilities import Asking, Capabilities, Plan, Refusal
+from flightllm.llm.openai.options import OpenAIOptions, read_openai_options
+from flightllm.llm.openai.wire import share_out, with_reasoning
+from flightllm.llm.probabilities import TOP, read_probability
+from flightllm.llm.providers import UNKNOWN, provider_of
+from flightllm.llm.secrets import shown_address
+from flightllm.llm.shares import Shares
+from flightllm.llm.trial import QUESTION
+from flightllm.llm.window import LoopThread, Window
+from flightllm.model.engine import Choice, Completion, KvEventsAddress, Parameters, PrefixCache, Request, cache_salt
+from flightllm.model.prompt_formats import messages, one_text
+from flightllm.model.tokenizer import read_tokenizer
+
+if TYPE_CHECKING:
+    from flightllm.config import EngineConfig
+
+try:
+    import httpx2
+    import openai
+    from aiolimiter import AsyncLimiter
+
+    from flightllm.llm.http_bodies import ENCODING, BodyError, bound_async, keyed, redirected
+    from flightllm.llm.openai.faults import (
+        Fault,
+        Kind,
+        hidden,
+        line_to_change,
+        never_again,
+        read_fault,
+        told,
+        unreachable,
+    )
+except ImportError as exc:
+    raise MissingExtraError("the engine 'openai'", "openai") from exc
+
+_CHARS_PER_TOKEN = 4
+_PROBE_SECONDS = 5.0
+_RECOGNISE_SECONDS = 2.0
+_CHECK_SECONDS = 30.0
+_TOPS = (TOP, 5)
+"""How many log probabilities to ask for, best first; some endpoints take fewer, some none."""
+_NAMED = 5
+_log = structlog.get_logger(__name__)
+
+
+class OpenAIEngine:
+    """One endpoint and model.
+
+    What the endpoint turns out not to take (a list of prompts, a way to say a constraint) is not tried again.
+    """
+
+    reconnects = True
+    """Nothing of it dies with the endpoint: it may be asked again, and what else it is asked goes on."""
+
+    def __init__(self, model: str, window: int, options: OpenAIOptions, reasoning: str | None = None) -> None:
+        self._model = model
+        self._reasoning = reasoning
+        self._window = window
+        self._options = options
+        self._per_request = options.prompts_per_request
+        self._record = Capabilities(
+            options.known_provider, model, chat=not options.completions, constraints=options.send_constraints
+        )
+        self._recognising = asyncio.Lock()
+        self._recognised = self._record.provider is not UNKNOWN
+        self._key = options.read_key()
+        self._address = options.address.replace("{model}", quote(model, safe=""))
+        self._client = _client(self._address, self._key, options)
+        self._request_limit = _request_limiter(options.requests_per_minute)
+        self._token_limit = AsyncLimiter(options.tokens_per_minute, 60) if options.tokens_per_minute else None
+        self._shares = Shares(window)
+        self._loop = LoopThread("openai")
+
+    @property
+    def name(self) -> str:
+        """Return the engine kind, model and endpoint."""
+        return f"openai ({self._model} at {shown_address(self._address)})"
+
+    @property
+    def revision(self) -> str:
+        """Return the endpoint and the model's name: all that is known from outside."""
+        return f"openai-1 {self._address} {self._model} {self._way}{self._told}"
+
+    @property
+    def shared_revision(self) -> str:
+        """Return what other endpoints of the same model have in common with it."""
+        return f"openai-1 {self._model} {self._way}{self._told}"
+
+    @property
+    def _told(self) -> str:
+        """Return what else decides on answers; nothing at the defaults."""
+        return self._options.told() + (f" {self._reasoning}" if self._reasoning not in {None, "off"} else "")
+
+    @property
+    def _way(self) -> str:
+        return "text" if self._options.completions else "chat"
+
+    @property
+    def prefix_cache(self) -> PrefixCache | None:
+        """Return what the options say: as servers commonly do, blocks of 16 tokens; and few, as others use them too.
+
+        Many would make any order look good, and prompts would be sent as they come to a server that has less.
+        """
+        return PrefixCache(
+            self._options.block_tokens, self._options.cache_blocks, at_once=bool(self._options.kv_events)
+        )
+
+    @property
+    def kv_events(self) -> KvEventsAddress | None:
+        """Return where the endpoint tells what its prefix cache holds; None where that is not known."""
+        options = self._options
+        return KvEventsAddress(options.kv_events, options.kv_replay) if options.kv_events else None
+
+    @property
+    def separates_tenants(self) -> bool:
+        """Tell whether tenants' prefixes are kept apart, by `cache_salt`."""
+        return self._options.cache_salt
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Keep the window's prompts under way, `prompts_per_request` in each HTTP request; see `Engine.generate`."""
+        return Window(self._loop, self._answer, self._window, self._per_request, self._shares).stream(
+            requests, cancelled
+        )
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many prompts are being answered."""
+        return self._shares.in_flight
+
+    def count_tokens(self, text: str) -> int:
+        """Estimate the tokens of `text` at four characters each: the endpoint's tokenizer is not known."""
+        return -(-len(text) // _CHARS_PER_TOKEN)
+
+    def most_thought(self, mode: str, max_tokens: int) -> int:
+        """Return how many tokens the endpoint is given for a thought in a mode, whatever its answer's `max_tokens`."""
+        del max_tokens
+        return self._record.most_thought(mode)
+
+    def probe(self) -> None:
+        """Look whether the endpoint is there, by asking for its models.
+
+        Raises:
+            EngineUnavailableError: it cannot be reached, or says that it is overloaded or gone.
+        """
+        try:
+            self._loop.run(_listed(self._quick(_PROBE_SECONDS)))
+        except openai.APIConnectionError as exc:
+            raise self._unreachable(exc) from exc
+        except openai.APIStatusError as exc:
+            fault = read_fault(exc, self._model, self._key)
+            if fault.kind in {Kind.GONE, Kind.RATE}:
+                raise EngineUnavailableError(f"the engine {self.name} {fault.text}") from exc
+
+    def models(self) -> list[str]:
+        """Return the models that the endpoint lists, which costs nothing; empty where it has no list.
+
+        Raises:
+            EngineUnavailableError: nothing answers there; says what to change.
+            EngineError: the key is wrong, or the quota is used up; says what to change.
+        """
+        return self._names()[0]
+
+    def check(self) -> tuple[str, str]:
+        """Return what `try_out` found, and a warning where the answer is an error; raises as that does."""
+        found, completion = self.try_out()
+        return found, completion.error or ""
+
+    def try_out(self) -> tuple[str, Completion]:
+        """Ask the endpoint for its models, and the model one short question; return what was found, and the answer.
+
+        Raises:
+            EngineUnavailableError: nothing answers there; says what to change.
+            EngineError: the key, the model or the path is wrong, or the quota is used up; says what to change.
+        """
+        place = shown_address(self._address)
+        names, told = self._names()
+        try:
+            impatient = self._quick(min(self._options.timeout, _CHECK_SECONDS))
+            completion = self._loop.run(self._answer_one(QUESTION, impatient))
+        except EngineUnavailableError as exc:
+            if isinstance(exc, _UnreachableError):
+                raise
+            return f"{place} answers{told}", Completion(QUESTION.id, None, str(exc))
+        except _FaultError as exc:
+            raise self._faulty(exc.fault, names) from exc
+        return f"{place} answers{told}", completion
+
+    def _names(self) -> tuple[list[str], str]:
+        """Return the models that the endpoint lists, and what that says in words."""
+        try:
+            document = json.loads(self._loop.run(_listed(self._quick(_PROBE_SECONDS))))
+        except openai.APIConnectionError as exc:
+            raise self._unreachable(exc) from exc
+        except openai.APIStatusError as exc:
+            fault = read_fault(exc, self._model, self._key)
+            if exc.status_code == 401 or fault.kind is Kind.QUOTA:
+                raise self._faulty(fault) from exc
+            return [], f", without a list of models (HTTP {exc.status_code})"
+        except (openai.APIError, ValueError, RecursionError):
+            return [], ", without a list of models"
+        self._recognised = True
+        self._note_owner(document)
+        names = model_names(document)
+        if self._model in names or f"{self._model}:latest" in names:
+            return names, f" and has the model {self._model}"
+        return names, f", without {self._model!r} in its list of models" if names else ", without a list of models"
+
+    def _faulty(self, fault: Fault, names: Sequence[str] = ()) -> _FaultError:
+        """Return an error that says which line of the configuration to change; `names` are the endpoint's models."""
+        listed = ""
+        if fault.kind is Kind.MODEL and names:
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            listed = f"; it lists {', '.join(names[:_NAMED])}{more}"
+        line = line_to_change(fault.kind, key=self._options.key_reference, model=names[0] if names else "…")
+        return _FaultError(f"the engine {self.name} {fault.text}{listed}{line}", fault)
+
+    def _quick(self, seconds: float) -> openai.AsyncOpenAI:
+        """Return the client as one that does not try again and waits so long at most."""
+        return self._client.with_options(max_retries=0, timeout=seconds)
+
+    def _unreachable(self, error: openai.APIConnectionError) -> _UnreachableError:
+        reason = hidden(unreachable(error), self._key)
+        return _UnreachableError(f"the engine {self.name} cannot be reached: {reason}{line_to_change(Kind.GONE)}")
+
+    def close(self) -> None:
+        """Abort what runs and close the connections. Idempotent."""
+        if not self._loop.closed:
+            self._loop.run(self._client.close())
+            self._loop.close()
+
+    async def _answer(self, chunk: Sequence[Request]) -> list[Completion]:
+        completions: list[Completion] = []
+        for _, group in groupby(chunk, key=lambda request: (request.parameters, self._further(request))):
+            completions += await self._answer_group(list(group))
+        return completions
+
+    async def _answer_group(self, group: Sequence[Request]) -> list[Completion]:
+        """Answer requests of equal parameters together; where that is refused or goes wrong, one by one."""
+        refused = False
+        if len(group) > 1 and self._per_request > 1:
+            try:
+                return await self._send(group, self._client)
+            except _RefusedError as exc:
+                refused = exc.of_lists
+                if not exc.again and not self._options.max_retries:
+                    return self._failures(group, str(exc))
+        completions = [await self._answer_one(request, self._client) for request in group]
+        if refused and all(completion.error is None for completion in completions):
+            self._per_request = 1  # no prompt was at fault, so it is lists that the endpoint does not take
+        return completions
+
+    async def _answer_one(self, request: Request, client: openai.AsyncOpenAI) -> Completion:
+        try:
+            return (await self._send([request], client))[0]
+        except _RefusedError as exc:
+            return self._failures([request], str(exc))[0]
+
+    def _failures(self, group: Sequence[Request], what: str) -> list[Completion]:
+        return [Completion(request.id, None, f"the engine {self.name} {what}") for request in group]
+
+    async def _send(self, group: Sequence[Request], client: openai.AsyncOpenAI) -> list[Completion]:
+        """Answer some prompts in the form that the endpoint is known to take, or is found to, in a few HTTP requests.
+
+        Raises:
+            _RefusedError: the endpoint refuses the prompts in every form.
+        """
+        await self._recognise()
+        parameters = group[0].parameters
+        level = parameters.reasoning or self._reasoning or "off"
+        limit = max(one.limit for one in group)
+        size = max(len(one.prompt) for one in group)
+        asking = Asking(self._record, parameters, level, limit, self._further_parameters(parameters), size)
+        used = Usage()
+        while True:
+            plan = asking.plan()
+            try:
+                answers, usage = await self._post(group, plan, client)
+            except _RowsError as exc:
+                return self._failures(group, str(exc))
+            except _RefusedError as exc:
+                if not exc.of_request or not asking.refused(plan, exc.refusal):
+                    raise
+                continue
+            asking.accepted(plan)
+            used += usage
+            read = [asking.read(plan, answer, usage) for answer in answers]
+            if not any(again for _, again in read):
+                options = _options(parameters)
+                found = [replace(one, confidence=read_probability(one.logprobs, one.text, options)) for one, _ in read]
+                return share_out(group, found, with_reasoning(used, found))
+
+    def _further_parameters(self, parameters: Parameters) -> dict[str, Sequence[object]]:
+        """Return what asks for log probabilities, each with the numbers of them to try."""
+        if not _options(parameters):
+            return {}
+        if self._options.completions:
+            return {"logprobs": _TOPS}
+        return {"logprobs": (True,), "top_logprobs": _TOPS}
+
+    async def _post(
+        self, group: Sequence[Request], plan: Plan, client: openai.AsyncOpenAI
+    ) -> tuple[list[Answer], Usage]:
+        await self._await_limits(group, plan)
+        try:
+            return await self._call(group, plan, client)
+        except (MalformedError, BodyError) as exc:
+            raise _MalformedAnswerError(f"gave an answer that cannot be read: {exc}", exc) from exc
+        except openai.APITimeoutError as exc:
+            seconds = client.timeout if isinstance(client.timeout, int | float) else self._options.timeout
+            raise _RowsError(f"did not answer within {seconds:g} s") from exc
+        except openai.APIConnectionError as exc:
+            raise await self._broken(exc) from exc
+        except openai.APIStatusError as exc:
+            raise self._failed(exc, plan) from exc
+        except openai.APIError as exc:
+            raise _RowsError(f"failed: {hidden(excerpt(exc.message), self._key)}") from exc
+        except UnicodeEncodeError as exc:
+            raise _RefusedError("cannot be sent a prompt with lone surrogates, which UTF-8 does not have") from exc
+        except Exception as exc:
+            # A response can break the client's packages in ways of their own: a charset or an address that is none.
+            _log.warning("response not understood", engine=self.name, error_type=type(exc).__name__)
+            raise _MalformedAnswerError(f"gave a response that cannot be read ({type(exc).__name__})") from exc
+
+    async def _recognise(self) -> None:
+        """Look once who answers at an address that does not tell it: their list of models mostly does."""
+        async with self._recognising:  # all wait: what a request learns counts in the forms of who is there
+            if self._recognised:
+                return
+            self._recognised = True
+            try:
+                document = json.loads(await _listed(self._quick(_RECOGNISE_SECONDS)))
+            except Exception:  # noqa: BLE001 - no such list, or one that is broken in any way: who it is stays unknown
+                return
+            self._note_owner(document)
+
+    def _note_owner(self, document: object) -> None:
+        provider = provider_of(model_owners(document))
+        if provider is not UNKNOWN and self._record.provider is UNKNOWN:
+            self._record.recognise(provider)
+            _log.info("endpoint recognised", engine=self.name, provider=provider.name)
+
+    async def _broken(self, error: openai.APIConnectionError) -> Exception:
+        """Return what a connection that broke means: the endpoint is gone, or it breaks at these prompts alone."""
+        cause = error.__cause__
+        gone = self._unreachable(error)
+        if isinstance(cause, httpx2.DecodingError | httpx2.TooManyRedirects):
+            return _MalformedAnswerError(f"gave an answer that cannot be read: {excerpt(str(cause))}")
+        if isinstance(cause, httpx2.ConnectError | httpx2.ProxyError) and not redirected(cause, self._address):
+            return gone
+        try:
+            await _listed(self._quick(_PROBE_SECONDS))
+        except openai.APIConnectionError:
+            return gone
+        except Exception:  # noqa: BLE001 - it answers, whatever it says
+            _log.debug("endpoint answers a probe", engine=self.name)
+        return _MalformedAnswerError(f"broke off its answer: {excerpt(str(cause or error))}")
+
+    def _further(self, request: Request) -> dict[str, Any]:
+        """Return what vLLM takes beside OpenAI's parameters, where it is to be sent."""
+        further: dict[str, Any] = {"priority": request.priority} if self._options.priority else {}
+        if self._options.cache_salt and request.tenant:
+            further["cache_salt"] = cache_salt(request.tenant)
+        return further
+
+    def _hint(self, group: Sequence[Request]) -> dict[str, Any]:
+        """Return what tells vLLM how much of the prompts' starts other prompts have too, where that is to be sent."""
+        del group
+        return {}
+
+    async def _call(self, group: Sequence[Request], plan: Plan, client: Any) -> tuple[list[Answer], Usage]:
+        """Send one HTTP request. What `client` takes depends on the endpoint, not on the types of its package."""
+        further = {**plan.options, **self._further(group[0]), **self._hint(group), **self._options.extra_body}
+        if self._options.completions:
+            prompts = [one_text(request.prompt) + plan.form.words for request in group]
+            raw = await client.completions.with_raw_response.create(
+                model=self._model,
+                prompt=prompts if len(prompts) > 1 else prompts[0],
+                max_tokens=plan.tokens,
+                extra_body=further,
+            )
+            return read_texts(raw.http_response.content, len(group))
+        further = {self._record.tokens_key: plan.tokens, **further}
+        said = self._messages(group[0].prompt, plan)
+        raw = await client.chat.completions.with_raw_response.create(
+            model=self._model, messages=said, extra_body=further
+        )
+        return read_chat(raw.http_response.content)
+
+    def _messages(self, prompt: str, plan: Plan) -> list[dict[str, str]]:
+        """Return a prompt as chat messages: the configured system prompt first, the form's words last."""
+        said = messages(prompt)
+        said[-1]["content"] += plan.form.words
+        own = self._options.system_prompt
+        if own and said[0]["role"] == "system":
+            said[0]["content"] = f"{own}\n\n{said[0]['content']}"
+        elif own:
+            said.insert(0, {"role": "system", "content": own})
+        return said
+
+    def _failed(self, error: openai.APIStatusError, plan: Plan) -> Exception:
+        """Return what an HTTP status that retrying did not cure means: for the rows, or for the whole call."""
+        fault: Fault = read_fault(error, self._model, self._key, plan.body)
+        match fault.kind:
+            case Kind.REFUSED:
+                return _RefusedError(fault.text, Refusal(told(error), fault.parameter))
+            case Kind.FAILED:
+                return _RowsError(fault.text)
+            case Kind.RATE | Kind.GONE:
+                return EngineUnavailableError(f"the engine {self.name} {fault.text}")
+            case _:
+                return self._faulty(fault)
+
+    async def _await_limits(self, group: Sequence[Request], plan: Plan) -> None:
+        if self._request_limit is not None:
+            await self._request_limit.acquire()
+        if self._token_limit is not None:
+            tokens = sum(self.count_tokens(request.prompt) + plan.tokens for request in group)
+            await self._token_limit.acquire(min(tokens, self._token_limit.max_rate))
+
+
+def _options(parameters: Parameters) -> tuple[str, ...]:
+    """Return the options of a call that asks for the probability of its choice; empty for any other call."""
+    constraint = parameters.constraint
+    return constraint.options if parameters.probability and isinstance(constraint, Choice) else ()
+
+
+async def _listed(client: openai.AsyncOpenAI) -> bytes:
+    listed = await client.with_raw_response.models.list()
+    return listed.http_response.content
+
+
+class _UnreachableError(EngineUnavailableError):
+    """No connection comes about."""
+
+
+class _FaultError(EngineError):
+    """What no later prompt would escape."""
+
+    def __init__(self, text: str, fault: Fault) -> None:
+        super().__init__(text)
+        self.fault = fault
+
+
+class _RefusedError(Exception):
+    """One HTTP request came to nothing, through its prompts or its form; carries what the engine did."""
+
+    of_request = True
+    """The endpoint understood the request and does not take it; it may take another form of it."""
+    of_lists = True
+    """It may take the prompts one by one."""
+    again = True
+    """To ask one by one is no retry."""
+
+    def __init__(self, text: str, refusal: Refusal | None = None) -> None:
+        super().__init__(text)
+        self.refusal = refusal or Refusal("")
+
+
+class _RowsError(Exception):
+    """One HTTP request failed in a way that another form or single prompts would not cure."""
+
+
+class _MalformedAnswerError(_RefusedError):
+    """The endpoint took the request, and its answer cannot be read."""
+
+    of_request = False
+    again = False
+
+    def __init__(self, text: str, cause: Exception | None = None) -> None:
+        super().__init__(text)
+        self.of_lists = isinstance(cause, MiscountError)
+
+
+class TokenizingOpenAIEngine(OpenAIEngine):
+    """One endpoint and model whose tokenizer is known, so that tokens are counted as there."""
+
+    def __init__(self, model: str, window: int, options: OpenAIOptions, reasoning: str | None = None) -> None:
+        self._encoder = read_tokenizer(options.tokenizer, chat=not options.completions)
+        self._hints = Hints(self._encoder, keeping=options.kv_hints, evicting=options.reuse_hints)
+        super().__init__(model, window, options, reasoning)
+
+    def count_tokens(self, text: str) -> int:
+        """Count the tokens of `text`, without special tokens."""
+        return self._encoder.count(text)
+
+    @property
+    def context_tokens(self) -> int:
+        """Return how many tokens a prompt may have together with its answer."""
+        return self._options.max_model_len or int(self._encoder.tokenizer.model_max_length)
+
+    def _hint(self, group: Sequence[Request]) -> dict[str, Any]:
+        if not (self._options.kv_hints or self._options.reuse_hints):
+            return {}
+        told = self._hints.extra_args(group, self._encoder.encode([request.prompt for request in group]))
+        return {"vllm_xargs": told} if told else {}
+
+    def token_ids(self, prompts: Sequence[str]) -> list[list[int]]:
+        """Return the tokens of each prompt as the endpoint makes them, chat template and special tokens included."""
+        return self._encoder.encode(prompts)
+
+
+def create(config: EngineConfig) -> OpenAIEngine:
+    """Make the engine that the configuration describes; nothing is sent yet."""
+    options = read_openai_options(config.options)
+    kind = TokenizingOpenAIEngine if options.tokenizer else OpenAIEngine
+    return kind(config.model, config.max_in_flight, options, config.reasoning)
+
+
+def check(config: EngineConfig) -> None:
+    """Read the options, and the key that they refer to."""
+    read_openai_options(config.options).read_key()
+
+
+def _client(address: str, key: str, options: OpenAIOptions) -> openai.AsyncOpenAI:
+    """Return the client that sends what the options say beside each request."""
+    header = options.known_provider.key_header
+    hooks: dict[str, list[Callable[..., Any]]] = {"response": [never_again(bound_async(options.response_bytes))]}
+    if header:
+        hooks["request"] = [keyed(header, key, httpx2.URL(address).host)]
+    return openai.AsyncOpenAI(
+        base_url=address,
+        api_key=key,
+        organization=options.organization or None,
+        project=options.project or None,
+        timeout=options.timeout,
+        max_retries=options.max_retries,
+        default_headers={"Accept-Encoding": ENCODING, **options.read_headers()},
+        default_query=options.read_query(),
+        http_client=openai.DefaultAsyncHttpxClient(
+            event_hooks=hooks,
+            timeout=options.timeout,
+            proxy=options.read_proxy(),
+        ),
+    )
+
+
+def _request_limiter(per_minute: float) -> AsyncLimiter | None:
+    """Allow a second's worth at once, or one request where the limit is below one a second; never a minute's burst."""
+    if not per_minute:
+        return None
+    burst = max(1.0, per_minute / 60)
+    return AsyncLimiter(burst, burst * 60 / per_minute)

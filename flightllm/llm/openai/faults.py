@@ -1,0 +1,290 @@
+"""Tell apart why an OpenAI-compatible endpoint does not answer: key, quota, rate, model, path, or no host at all."""
+
+from __future__ import annotations
+
+import re
+import socket
+import ssl
+from collections.abc import Awaitable, Callable, Container, Iterator
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Any
+
+import httpx2
+import openai
+
+from flightllm.common.text import excerpt
+
+_GONE = frozenset({502, 503, 504, 529})
+_REFUSED = frozenset({400, 413, 415, 422})
+_QUOTA_CODES = frozenset(
+    {
+        "insufficient_quota",
+        "billing_hard_limit_reached",
+        "billing_not_active",
+        "insufficient_balance",
+        "insufficient_credits",
+        "insufficient_funds",
+    }
+)
+_QUOTA_TEXT = re.compile(
+    r"insufficient[_ ](?:quota|balance|credits?|funds)|exceeded your current quota|credit balance is too low"
+    r"|out of credits|more credits|billing (?:hard )?limit|payment required|account is not active|spending limit",
+    re.IGNORECASE,
+)
+_LATER = re.compile(r"(?:retry|try again|wait)\b.{0,30}\b(?:in|for)\b.{0,12}\d", re.IGNORECASE)
+"""The time of the next try: what counts requests per minute or day says it, an empty account does not."""
+_MODEL_CODES = frozenset(
+    {"model_not_found", "deploymentnotfound", "invalid_model", "model_not_available", "unknown_model"}
+)
+_MODEL_TEXT = re.compile(
+    r"\bmodel\b.{0,200}?(?:not found|not exist|not a valid|not available|unavailable|not deployed)"
+    r"|\b(?:unknown|invalid|no such|not a valid|unable to access|could not find)\b.{0,20}\bmodel\b"
+    r"|\bmodels/\S+ is not found|\bdeployment\b.{0,80}not exist",
+    re.IGNORECASE | re.DOTALL,
+)
+_MODEL_ALONE = re.compile(
+    r"invalid model\b|model not exist|unknown model|\S+ is not a valid model id|the model `\S+` does not exist",
+    re.IGNORECASE,
+)
+_MASKED = re.compile(r"[\w-]*\*{3,}[\w*-]*")
+"""A key of which an endpoint shows the ends."""
+_LOGPROBS = "logprobs"
+_MOST_CAUSES = 8
+
+
+class Kind(Enum):
+    """What a refused request says of those that follow."""
+
+    KEY = auto()
+    """The key is wrong, or it does not open this model."""
+    QUOTA = auto()
+    """The account is empty: to wait is no use."""
+    RATE = auto()
+    """Too many requests for now."""
+    MODEL = auto()
+    PATH = auto()
+    GONE = auto()
+    """Overloaded, or something before the endpoint says that it is gone."""
+    REFUSED = auto()
+    """This request's form or prompt is not taken."""
+    FAILED = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Why an endpoint refused: in words that follow the engine's name, and what to change where that is known."""
+
+    kind: Kind
+    what: str
+    advice: str = ""
+    parameter: str = ""
+    """The parameter that is refused, where the endpoint names one."""
+
+    @property
+    def text(self) -> str:
+        """Return both as one sentence."""
+        return f"{self.what}; {self.advice}" if self.advice else self.what
+
+
+def read_fault(error: openai.APIStatusError, model: str, key: str, sent: Container[str] = ()) -> Fault:
+    """Return what a status and its body say. The endpoint's own words are quoted, without the key.
+
+    `sent` are the optional parameters of the request.
+    """
+    status, said = error.status_code, _said(error, key)
+    if status == 403 and _LOGPROBS in sent and _LOGPROBS in told(error):  # the key is good
+        return Fault(Kind.REFUSED, f"refused: HTTP {status}{said}", parameter=_LOGPROBS)
+    kind = _kind(status, error)
+    match kind:
+        case Kind.KEY if status == 403:
+            return Fault(kind, f"does not allow this (HTTP 403){said}", "look what the key and its project can use")
+        case Kind.KEY:
+            return Fault(kind, f"refuses the API key (HTTP {status}){said}", "correct what api_key refers to")
+        case Kind.QUOTA:
+            return Fault(kind, f"has no quota left (HTTP {status}){said}", "add credit there, or use another key")
+        case Kind.RATE:
+            return Fault(
+                kind,
+                f"limits the rate (HTTP {status}){_wait(error)}{said}",
+                "lower max_in_flight, or set requests_per_minute and tokens_per_minute",
+            )
+        case Kind.MODEL:
+            return Fault(kind, f"has no model {model!r} (HTTP {status}){said}", "correct model")
+        case Kind.PATH:
+            path = error.request.url.path
+            return Fault(
+                kind, f"has nothing at {path} (HTTP {status}){said}", "correct base_url, which mostly ends in /v1"
+            )
+        case Kind.GONE:
+            return Fault(kind, f"is overloaded or gone (HTTP {status}){said}")
+        case Kind.REFUSED:
+            return Fault(kind, f"refused: HTTP {status}{said}", parameter=_named_parameter(error))
+        case _:
+            return Fault(kind, f"failed (HTTP {status}){said}")
+
+
+def unreachable(error: BaseException) -> str:
+    """Return why a connection did not come about, and what to look at: a name, a port, a certificate, the time."""
+    causes = list(_causes(error))
+    for cause in causes:
+        if isinstance(cause, socket.gaierror):
+            return "no such host name: correct base_url, or look at the network's DNS"
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            return f"its certificate is not trusted ({excerpt(cause.verify_message, 100)}): look at base_url's host"
+        if isinstance(cause, ssl.SSLError):
+            return "TLS fails: look whether base_url needs http:// instead of https://"
+        if isinstance(cause, ConnectionRefusedError):
+            return "nothing listens there: start it, or correct base_url"
+        if isinstance(cause, httpx2.ProxyError):
+            return f"the proxy fails ({excerpt(str(cause), 100)}): correct proxy or HTTPS_PROXY"
+        if isinstance(cause, httpx2.ConnectTimeout):
+            return "it does not answer in time: correct base_url, or look at the network and its proxy"
+    return excerpt(str(causes[-1] if len(causes) < 2 else causes[1]))
+
+
+def line_to_change(kind: Kind, *, key: str = "", model: str = "…", section: str = "engine") -> str:
+    """Return the end of an error that says which line of the configuration to change; empty where none is at fault.
+
+    `key` says where the API key is, as `env:NAME` or `file:PATH`; `model` is one that the endpoint has. `GONE` means
+    here that nothing answers at the address.
+    """
+    lines = {
+        Kind.KEY: f'api_key = "{key}"',
+        Kind.QUOTA: f'api_key = "{key}"',
+        Kind.MODEL: f'model = "{model}"',
+        Kind.PATH: 'base_url = "http://HOST:PORT/v1"',
+        Kind.GONE: 'base_url = "http://HOST:PORT/v1"',
+    }
+    return f"; the line to change is [{section}] {lines[kind]}" if kind in lines else ""
+
+
+def never_again(limit: Callable[[httpx2.Response], Awaitable[None]]) -> Callable[[httpx2.Response], Awaitable[None]]:
+    """Return a hook that runs `limit`, and keeps the client from asking again where the quota is used up."""
+
+    async def hook(response: httpx2.Response) -> None:
+        await limit(response)
+        if response.status_code == 429:
+            await response.aread()
+            if _is_quota(429, response.text, _code(_json(response)), response):
+                response.headers["x-should-retry"] = "false"
+
+    return hook
+
+
+def told(error: openai.APIStatusError) -> str:
+    """Return the endpoint's own words, whatever the body looks like; empty where it has none."""
+    return _message(_json(error.response)) or _plain(error.response)
+
+
+def _named_parameter(error: openai.APIStatusError) -> str:
+    """Return the parameter that the body names as the one at fault; empty where it names none."""
+    document = _error(_json(error.response))
+    found = document.get("param") if isinstance(document, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def hidden(text: str, key: str) -> str:
+    """Return a text without the key, whole or masked."""
+    return _MASKED.sub("…", text.replace(key, "…") if len(key) > 5 else text)
+
+
+def _kind(status: int, error: openai.APIStatusError) -> Kind:
+    text, code = told(error), _code(_json(error.response))
+    if status in {400, 402, 403, 429} and _is_quota(status, text, code, error.response):
+        return Kind.QUOTA
+    if status == 429:
+        return Kind.RATE
+    if status in {401, 407}:
+        return Kind.KEY
+    if status in {400, 403, 404, 422} and (code.lower() in _MODEL_CODES or _is_model(status, text)):
+        return Kind.MODEL
+    if status == 403:
+        return Kind.KEY
+    if status in {404, 405}:
+        return Kind.PATH
+    return Kind.GONE if status in _GONE else Kind.REFUSED if status in _REFUSED else Kind.FAILED
+
+
+def _is_quota(status: int, text: str, code: str, response: httpx2.Response) -> bool:
+    if status == 402 or code.lower() in _QUOTA_CODES:
+        return True
+    later = "retry-after" in response.headers or _LATER.search(text)
+    return not later and _QUOTA_TEXT.search(text) is not None
+
+
+def _is_model(status: int, text: str) -> bool:
+    """Tell whether a text says that there is no such model; what else 400 can mean is a parameter of it."""
+    if status == 404:
+        return _MODEL_TEXT.search(text) is not None
+    return status == 400 and _MODEL_ALONE.match(text) is not None
+
+
+def _said(error: openai.APIStatusError, key: str) -> str:
+    text = hidden(excerpt(told(error)), key)
+    return f": {text}" if text else ""
+
+
+def _wait(error: openai.APIStatusError) -> str:
+    after = error.response.headers.get("retry-after", "")
+    return f", next after {excerpt(after, 40)}{' s' if after.isdecimal() else ''}" if after else ""
+
+
+def _json(response: httpx2.Response) -> Any:
+    try:
+        return response.json()
+    except (ValueError, RecursionError, httpx2.StreamError):
+        return None
+
+
+def _error(document: Any) -> Any:
+    """Return the error in a body: OpenAI has it under `error`, some put a list around, others have nothing around."""
+    if isinstance(document, list) and document:
+        document = document[0]
+    return document.get("error", document) if isinstance(document, dict) else document
+
+
+def _message(document: Any) -> str:
+    """Find the text in the bodies that endpoints send, FastAPI's `detail` among them."""
+    found = _error(document)
+    if isinstance(found, dict):
+        found = next((found[name] for name in ("message", "detail", "error", "msg") if found.get(name)), None)
+    if isinstance(found, dict):  # Mistral has {"message": {"detail": [...]}}
+        found = found.get("detail") or found.get("message")
+    if isinstance(found, list):
+        return "; ".join(filter(None, map(_detail, found[:3])))
+    return found if isinstance(found, str) else ""
+
+
+def _detail(one: Any) -> str:
+    """Read one of FastAPI's complaints: where in the body, and what."""
+    if not isinstance(one, dict):
+        return one if isinstance(one, str) else ""
+    place = one.get("loc")
+    where = ".".join(map(str, place)) + ": " if isinstance(place, list) else ""
+    message = one.get("msg") or one.get("message")
+    return where + message if isinstance(message, str) else ""
+
+
+def _plain(response: httpx2.Response) -> str:
+    try:
+        text = response.text.strip()
+    except (httpx2.StreamError, LookupError):
+        return ""
+    return "" if text[:1] in {"<", "{", "["} else text
+
+
+def _code(document: Any) -> str:
+    found = _error(document)
+    codes = [found.get(name) for name in ("code", "type")] if isinstance(found, dict) else []
+    known = [one for one in codes if isinstance(one, str)]
+    return next((one for one in known if one.lower() in _QUOTA_CODES | _MODEL_CODES), known[0] if known else "")
+
+
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    found: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if found is None:
+            return
+        yield found
+        found = found.__cause__ or found.__context__

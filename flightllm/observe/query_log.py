@@ -1,0 +1,192 @@
+"""What the server did: a bounded log of queries and their AI calls, also `system.queries` and `system.ai_calls`."""
+
+import secrets
+from collections import deque
+from collections.abc import Callable, Mapping
+from threading import Lock
+from types import MappingProxyType
+
+import pyarrow as pa
+import structlog
+
+from flightllm.access.rights import Rights
+from flightllm.common.principal import LOCAL
+from flightllm.errors import NotFoundError
+from flightllm.observe.query_record import COUNTERS, QueryRecord, Stop, cut
+from flightllm.observe.spans import NO_SPANS, Spans
+from flightllm.observe.totals import Totals
+
+_log = structlog.get_logger(__name__)
+_COUNTED = [(name, pa.int64()) for name in COUNTERS]
+_QUERIES = pa.schema(
+    [
+        ("query_id", pa.string()),
+        ("user", pa.string()),
+        ("session_id", pa.string()),
+        ("kind", pa.string()),
+        ("sql", pa.string()),
+        ("status", pa.string()),
+        ("started_at", pa.timestamp("us", tz="UTC")),
+        ("queued_seconds", pa.float64()),
+        ("seconds", pa.float64()),
+        ("progress", pa.float64()),
+        *_COUNTED,
+        ("bytes", pa.int64()),
+        ("cost", pa.float64()),
+        ("error", pa.string()),
+    ]
+)
+_AI_CALLS = pa.schema(
+    [
+        ("query_id", pa.string()),
+        ("user", pa.string()),
+        ("call_site", pa.int32()),
+        ("function", pa.string()),
+        ("text", pa.string()),
+        ("model", pa.string()),
+        *_COUNTED,
+    ]
+)
+_NOT_LOGGED = frozenset({"sql", "error", "started_at", "progress"})
+"""Texts may hold what is in rows."""
+
+
+class QueryLog:
+    """The open queries and the last `history` finished ones. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        history: int = 1_000,
+        *,
+        spans: Spans = NO_SPANS,
+        price: Callable[[str | None, Mapping[str, int]], float | None] = lambda *_: None,
+    ) -> None:
+        self._spans = spans
+        self._price = price
+        self._open: dict[str, QueryRecord] = {}
+        self._finished: deque[QueryRecord] = deque(maxlen=history)
+        self._ended: deque[QueryRecord] = deque()
+        """Those that are closed and still among the open ones."""
+        self._totals = Totals()
+        self._lock = Lock()
+
+    @property
+    def schemas(self) -> Mapping[str, pa.Schema]:
+        """Return the schemas of the system tables by name."""
+        return MappingProxyType({"queries": _QUERIES, "ai_calls": _AI_CALLS})
+
+    def plan(
+        self,
+        sql: str,
+        cancelled: Stop | None = None,
+        *,
+        user: str = LOCAL.name,
+        session_id: str = "",
+        kind: str = "query",
+        since: int | None = None,
+        rights: Rights | None = None,
+    ) -> QueryRecord:
+        """Open the record of a query under a new id; its clock waits for `begin`.
+
+        Setting `cancelled`, where given, asks the query to stop. `since` is when work for it began, for its trace, in
+        Unix nanoseconds. `rights` are those that it is planned under.
+        """
+        query_id = secrets.token_hex(8)
+        span = self._spans.statement(since, query_id=query_id, user=user, session_id=session_id, kind=kind)
+        record = QueryRecord(
+            query_id, cut(sql), cancelled or Stop(), user, session_id, kind, span, self._price, self._end, rights
+        )
+        with self._lock:
+            self._settle()
+            self._open[record.query_id] = record
+        return record
+
+    def start(
+        self,
+        sql: str,
+        cancelled: Stop | None = None,
+        *,
+        user: str = LOCAL.name,
+        session_id: str = "",
+        kind: str = "query",
+        rights: Rights | None = None,
+    ) -> QueryRecord:
+        """Open the record of a query that runs from now on; see `plan`."""
+        record = self.plan(sql, cancelled, user=user, session_id=session_id, kind=kind, rights=rights)
+        record.begin()
+        return record
+
+    def totals(self) -> Totals:
+        """Return what all statements came to so far; of those that still run, what they counted."""
+        with self._lock:
+            self._settle()
+            totals, running = self._totals.copy(), list(self._open.values())
+        for record in running:
+            totals.counted(record.row())
+        return totals
+
+    @property
+    def spans(self) -> Spans:
+        """Return where traces begin."""
+        return self._spans
+
+    def close(self) -> None:
+        """Send the traces that are not sent yet. Idempotent."""
+        self._spans.close()
+
+    def running(self) -> list[QueryRecord]:
+        """Return the queries that have not finished, those only planned included, oldest first."""
+        with self._lock:
+            self._settle()
+            return list(self._open.values())
+
+    def get(self, query_id: str) -> QueryRecord:
+        """Return a query by its id.
+
+        Raises:
+            NotFoundError: no such query is open or remembered.
+        """
+        for record in self._all():
+            if record.query_id == query_id:
+                return record
+        raise NotFoundError(f"there is no query {query_id!r}; see SELECT query_id FROM system.queries")
+
+    def snapshot(self, name: str) -> pa.Table:
+        """Return the rows of a system table as they are now, oldest query first.
+
+        Raises:
+            NotFoundError: there is no such system table.
+        """
+        if name == "queries":
+            return pa.Table.from_pylist([record.row() for record in self._all()], schema=_QUERIES)
+        if name == "ai_calls":
+            return pa.Table.from_pylist([row for record in self._all() for row in record.call_rows()], schema=_AI_CALLS)
+        raise NotFoundError(f"there is no system table {name!r}")
+
+    def _all(self) -> list[QueryRecord]:
+        with self._lock:
+            self._settle()
+            return [*self._finished, *self._open.values()]
+
+    def _end(self, record: QueryRecord) -> None:
+        """Take note of a record that is closed, without the lock: a generator may close it wherever it is dropped."""
+        self._ended.append(record)
+        _report(record)
+
+    def _settle(self) -> None:
+        """Move what has finished to the bounded history; the caller holds the lock."""
+        while self._ended:
+            record = self._ended.popleft()
+            del self._open[record.query_id]
+            self._finished.append(record)
+            self._totals.finished(record.row())
+
+
+def _report(record: QueryRecord) -> None:
+    """Log what a statement that has ended came to."""
+    row = {name: value for name, value in record.row().items() if name not in _NOT_LOGGED}
+    figures = {name: row[name] for name in ("status", "kind", "rows", "bytes", "queued_seconds", *COUNTERS)}
+    record.span.end(record.status if record.status in {"failed", "cancelled"} else None, **figures)
+    if row["failed_rows"]:
+        _log.warning("rows without an answer", query_id=record.query_id, failed_rows=row["failed_rows"])
+    _log.info("query done", **row)

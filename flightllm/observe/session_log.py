@@ -1,0 +1,83 @@
+"""The open sessions, served as the table `system.sessions`."""
+
+import json
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from threading import Lock
+from types import MappingProxyType
+from weakref import WeakValueDictionary
+
+import pyarrow as pa
+
+from flightllm.common.principal import LOCAL
+
+SESSIONS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("session_id", "user", "peer")),
+        *((name, pa.timestamp("us", tz="UTC")) for name in ("opened_at", "last_used_at")),
+        ("statements", pa.int64()),
+        ("settings", pa.string()),
+    ]
+)
+
+
+@dataclass(slots=True, weakref_slot=True)
+class SessionRecord:
+    """What is known of a session; `session_id` tells it from others and opens nothing."""
+
+    session_id: str
+    user: str
+    peer: str
+    settings: Callable[[], Mapping[str, str]]
+    """Returns the settings that it changed."""
+    opened_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    last_used_at: datetime = field(default_factory=lambda: datetime.now(UTC))
+    statements: int = 0
+    _lock: Lock = field(default_factory=Lock)
+
+    def used(self) -> None:
+        """Count a statement."""
+        with self._lock:
+            self.statements += 1
+            self.last_used_at = datetime.now(UTC)
+
+
+class SessionLog:
+    """The sessions that are open; one that nobody holds any more is closed. Safe to use from several threads."""
+
+    schemas: Mapping[str, pa.Schema] = MappingProxyType({"sessions": SESSIONS})
+
+    def __init__(self) -> None:
+        self._open: WeakValueDictionary[str, SessionRecord] = WeakValueDictionary()
+        self._lock = Lock()
+
+    def open(self, settings: Callable[[], Mapping[str, str]], user: str = LOCAL.name, peer: str = "") -> SessionRecord:
+        """Open the record of a session under a new id; whoever gets it keeps it."""
+        record = SessionRecord(secrets.token_hex(8), user, peer, settings)
+        with self._lock:
+            self._open[record.session_id] = record
+        return record
+
+    def close(self, record: SessionRecord) -> None:
+        """Forget a session. Idempotent."""
+        with self._lock:
+            self._open.pop(record.session_id, None)
+
+    def records(self) -> list[SessionRecord]:
+        """Return the open sessions, oldest first."""
+        with self._lock:
+            records = list(self._open.values())
+        return sorted(records, key=lambda record: record.opened_at)
+
+    def snapshot(self, _name: str) -> pa.Table:
+        """Return the rows of `system.sessions`."""
+        rows = [
+            {
+                **{name: getattr(record, name) for name in SESSIONS.names},
+                "settings": json.dumps(dict(record.settings())),
+            }
+            for record in self.records()
+        ]
+        return pa.Table.from_pylist(rows, schema=SESSIONS)

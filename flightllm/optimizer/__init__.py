@@ -1,0 +1,8 @@
+"""The optimizer: pure rules from plan to plan, applied in order until nothing changes.
+
+Imports: errors, functions, plan.
+"""
+
+from flightllm.optimizer.rules import LAST_RULES, RULES, rewrite
+
+__all__ = ["LAST_RULES", "RULES", "rewrite"]

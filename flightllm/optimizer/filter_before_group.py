@@ -1,0 +1,55 @@
+"""Filter by answers about grouping keys before asking what only the groups' measures need.
+
+Filter(f(a(k)), AiMap(a(k), Aggregate(k, m(b), AiMap(b, x))))
+  →  Aggregate(k, m(b), AiMap(b, Filter(f(a(k)), AiMap(a(k), x))))
+
+There are as many different keys before as after, so the filter costs what it did, and only rows of groups that pass are
+asked about. Where no call is below the aggregate, `group_before_ai` does the opposite.
+"""
+
+from substrait.algebra_pb2 import Expression
+
+from flightllm.optimizer.chain import Chain, all_over, call_expressions, peel
+from flightllm.optimizer.group_before_ai import one_set
+from flightllm.plan.expressions import Functions, field
+from flightllm.plan.nodes import Aggregate, Node, Project, transform
+from flightllm.plan.through import has_window, over_input
+
+
+def filter_before_group(root: Node, functions: Functions) -> Node:
+    """Move filters and the AI operators they read below an aggregate of answers where they read its keys only."""
+    return transform(root, lambda node: _sink(node, functions) if isinstance(node, Project) else node)
+
+
+def _sink(node: Project, functions: Functions) -> Node:
+    chain = peel(node, functions)
+    if chain is None or not _filters_only(chain):
+        return node
+    groups, shown = _through(chain.base, functions)
+    result = all_over(chain.columns, shown, functions)
+    if result is None or not isinstance(groups, Aggregate) or not one_set(groups):
+        return node
+    width = groups.input.width
+    keys = [*groups.rel.grouping_expressions, *[None] * len(groups.rel.measures)]
+    columns = [*(over_input(c, keys, functions) for c in shown), *map(field, range(width, width + chain.calls))]
+    steps = [e for s in chain.steps for e in (call_expressions(s) if isinstance(s, tuple) else [s])]
+    if all_over(steps, columns, functions) is None or peel(groups.input, functions) is None:
+        return node
+    below = chain.over(groups.input, lambda e: over_input(e, columns, functions) or e)
+    return Project(Aggregate(below, groups.rel), result)
+
+
+def _through(node: Node, functions: Functions) -> tuple[Node, tuple[Expression, ...]]:
+    """Look below the projections on top of `node`; return what is there and the columns of `node` over it."""
+    columns = tuple(map(field, range(node.width)))
+    while isinstance(node, Project) and not has_window(node):
+        below = all_over(columns, node.expressions, functions)
+        if below is None:
+            break
+        node, columns = node.input, below
+    return node, columns
+
+
+def _filters_only(chain: Chain) -> bool:
+    """Tell whether the chain decides which rows stay, and its answers are not read above."""
+    return all(map(chain.is_plain, chain.columns)) and isinstance(chain.steps[-1], Expression)

@@ -1,0 +1,68 @@
+"""Ask about the rows of a window's partition only until as many have passed as a condition on row_number() keeps.
+
+Filter(n <= 2, Project(row_number() OVER (PARTITION BY k ORDER BY b) AS n, Filter(f(a), AiMap(a, x))))
+  →  the same over GroupLimit(Filter(f(a), AiMap(a, Groups(k, x)))), two rows of each group by b
+
+The window function and the condition stay. QUALIFY is such a condition.
+"""
+
+from substrait.algebra_pb2 import Expression
+
+from flightllm.optimizer.chain import Chain, all_over
+from flightllm.optimizer.group_limit import at_most, filtered, limited, plain
+from flightllm.plan import expressions as ex
+from flightllm.plan.expressions import Functions
+from flightllm.plan.nodes import Filter, Node, Project, transform
+from flightllm.plan.through import has_window, over_input, windows
+
+
+def first_numbers(root: Node, functions: Functions) -> Node:
+    """Limit what is below row_number() to the rows of each partition that its numbers keep."""
+    return transform(root, lambda node: _limit(node, functions) if isinstance(node, Filter) else node)
+
+
+def _limit(node: Filter, functions: Functions) -> Node:
+    above: list[Project] = []
+    below = node.input
+    while isinstance(below, Project) and not has_window(below):
+        above.append(below)
+        below = below.input
+    if not isinstance(below, Project):
+        return node
+    conjuncts = functions.operands(node.condition, "and")
+    for project in above:
+        moved = [over_input(c, project.expressions, functions) for c in conjuncts]
+        conjuncts = [c for c in moved if c is not None]
+    numbers = [_kept(c, below, functions) for c in conjuncts]
+    count = min((n for n in numbers if n is not None), default=None)
+    chain = None if count is None or count < 1 else filtered(below.input, functions)
+    limited_ = None if chain is None or count is None else _limited(below, chain, count, functions)
+    if limited_ is None:
+        return node
+    for project in reversed(above):
+        limited_ = Project(limited_, project.expressions)
+    return Filter(limited_, node.condition)
+
+
+def _kept(conjunct: Expression, project: Project, functions: Functions) -> int | None:
+    """Return up to which row_number() a conjunct keeps rows; None where it is about anything else."""
+    for column in ex.fields(conjunct):
+        expression = project.expressions[column]
+        if expression.WhichOneof("rex_type") == "window_function":
+            name = functions.names[expression.window_function.function_reference]
+            return at_most(conjunct, column, functions) if name == "row_number" else None
+    return None
+
+
+def _limited(project: Project, chain: Chain, count: int, functions: Functions) -> Node | None:
+    """Return the projection over fewer rows; None where another window function sees which are missing."""
+    found = [w.window_function for w in windows(project)]
+    if any(functions.names[w.function_reference] != "row_number" for w in found):
+        return None
+    alike = {(tuple(map(ex.key, w.partitions)), tuple((ex.key(s.expr), s.direction) for s in w.sorts)) for w in found}
+    keys = all_over(found[0].partitions, chain.columns, functions)
+    order = all_over((s.expr for s in found[0].sorts), chain.columns, functions)
+    if len(alike) > 1 or keys is None or order is None or not plain((*keys, *order), chain, functions):
+        return None
+    directions = [s.direction for s in found[0].sorts]
+    return Project(limited(chain, keys, list(zip(order, directions, strict=True)), count), project.expressions)

@@ -1,0 +1,132 @@
+"""Fuse AI filters, and calls that need their outcome, into one operator that drops rows between its calls.
+
+AiMap(c, Filter(f(b), AiMap(b, Filter(f(a), AiMap(a, x)))))  →  AiMap(ask a, keep f(a); ask b, keep f(b); ask c)(x)
+
+One operator can try the filters in the order that its own rows show to be the cheapest, ask the next call of a row
+while the row's prompt is still in the engine's prefix cache, and stop as soon as a LIMIT has its rows. This comes after
+all rules, which know no operator with steps.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from substrait.algebra_pb2 import Expression
+
+from flightllm.functions.call import SEARCH
+from flightllm.optimizer.chain import Chain, peel
+from flightllm.plan import expressions as ex
+from flightllm.plan.expressions import Functions, field
+from flightllm.plan.nodes import AiMap, Call, Filter, Node, Project, Step, children, with_children
+
+
+@dataclass(frozen=True, slots=True)
+class _Parts:
+    """A chain's calls and conditions, over the columns of `base` and then those of `calls`."""
+
+    base: Node
+    calls: tuple[Call, ...]
+    conditions: tuple[Expression, ...]
+    columns: tuple[Expression, ...]
+    """What the top of the chain returns."""
+
+    @classmethod
+    def of(cls, chain: Chain, functions: Functions) -> "_Parts":
+        """Sort the steps of a chain; a condition that reads no answer filters the base."""
+        calls = tuple(call for step in chain.steps if isinstance(step, tuple) for call in step)
+        conditions = [step for step in chain.steps if isinstance(step, Expression)]
+        plain = [c for c in conditions if not _answers(c, chain.base.width)]
+        below = functions.conjunction(plain)
+        base = chain.base if below is None else Filter(chain.base, below)
+        return cls(base, calls, tuple(c for c in conditions if c not in plain), chain.columns)
+
+    @property
+    def width(self) -> int:
+        """Return the number of columns of the base."""
+        return self.base.width
+
+    def needs(self, expression: Expression | None) -> frozenset[int]:
+        """Return the calls whose column an expression reads, and those that their guards read."""
+        found: set[int] = set()
+        new = _answers(expression, self.width)
+        while new:
+            found |= new
+            new = frozenset().union(*(_answers(self.calls[c].when, self.width) for c in new)) - found
+        return frozenset(found)
+
+
+def fuse(root: Node, functions: Functions) -> Node:
+    """Return the plan with each chain of AI filters, guards and calls made one operator."""
+    chain = peel(root, functions, nested=False) if isinstance(root, Filter | AiMap) else None
+    parts = None if chain is None else _Parts.of(chain, functions)
+    if parts is None or not _gains(parts):
+        return with_children(root, tuple(fuse(c, functions) for c in children(root)))
+    return _fused(replace(parts, base=fuse(parts.base, functions)))
+
+
+def _gains(parts: _Parts) -> bool:
+    """Tell whether rows are dropped between calls, or a call waits for another's answer.
+
+    All are of one model or backend; searches are done for all rows together.
+    """
+    backings = {call.ai.backing for call in parts.calls}
+    if len(backings) > 1 or SEARCH in backings:
+        return False
+    return bool(parts.conditions) or any(_answers(c.when, parts.width) for c in parts.calls)
+
+
+def _fused(parts: _Parts) -> Node:
+    """Make one step per condition, of the calls it reads, and one of the other calls of the same fields.
+
+    Calls of other fields go into an operator above: for them the rows are better sorted anew.
+    """
+    steps: list[Step] = []
+    done: set[int] = set()
+    for condition in parts.conditions:
+        calls = tuple(sorted(parts.needs(condition) - done))
+        done.update(calls)
+        steps.append(Step(calls, condition))
+    rest = [i for i in range(len(parts.calls)) if i not in done]
+    fields = _arguments(parts.calls[c] for c in (done or rest[:1]))
+    alike: list[int] = []
+    for i in rest:
+        call = parts.calls[i]
+        if _arguments([call]) <= fields and parts.needs(call.when) <= {*done, *alike}:
+            alike.append(i)
+    if alike:
+        steps.append(Step(tuple(alike), None))
+    return _operators(parts, tuple(steps), [i for i in rest if i not in alike])
+
+
+def _operators(parts: _Parts, steps: tuple[Step, ...], others: list[int]) -> Node:
+    """Put the operator of `steps` over the base, the calls `others` above it, and the chain's columns on top."""
+    width = parts.width
+    inside = sorted(i for step in steps for i in step.calls)
+    place = {width + i: width + to for to, i in enumerate([*inside, *others])}
+
+    def moved(expression: Expression) -> Expression:
+        return ex.substitute(expression, lambda c: field(place.get(c, c)))
+
+    def call(i: int) -> Call:
+        given = parts.calls[i]
+        return replace(given, when=None if given.when is None else moved(given.when))
+
+    renumbered = tuple(
+        Step(tuple(inside.index(i) for i in s.calls), None if s.condition is None else moved(s.condition))
+        for s in steps
+    )
+    node = AiMap(parts.base, tuple(map(call, inside)), renumbered)
+    for made in map(call, others):
+        if node.steps or _answers(made.when, node.input.width):
+            node = AiMap(node, (made,))
+        else:
+            node = AiMap(node.input, (*node.calls, made))
+    return Project(node, tuple(map(moved, parts.columns)))
+
+
+def _arguments(calls: Iterable[Call]) -> frozenset[bytes]:
+    return frozenset(ex.key(a) for c in calls for a in c.arguments)
+
+
+def _answers(expression: Expression | None, width: int) -> frozenset[int]:
+    """Return the calls whose columns, from `width` on, an expression reads."""
+    return frozenset() if expression is None else frozenset(c - width for c in ex.fields(expression) if c >= width)

@@ -1,0 +1,95 @@
+"""Group before asking about the keys of groups, so that predicates on the groups come first.
+
+Aggregate(k, Filter(f(a(k)), AiMap(a(k), x)))  →  Filter(f(a(k)), AiMap(a(k), Aggregate(k, x)))
+Aggregate((k, a(k)), AiMap(a(k), x))           →  AiMap(a(k), Aggregate(k, x)), its columns put in order
+
+All rows of a group have one answer, as long as its call reads keys only. DISTINCT is an aggregate without measures.
+"""
+
+from substrait.algebra_pb2 import AggregateRel, Expression
+
+from flightllm.optimizer.chain import Chain, all_over, peel
+from flightllm.plan import expressions as ex
+from flightllm.plan.expressions import Functions, field
+from flightllm.plan.nodes import Aggregate, Node, Project, transform
+from flightllm.plan.through import over_input
+
+
+def group_before_ai(root: Node, functions: Functions) -> Node:
+    """Move the filters and AI operators below an aggregate above it where all of them read grouping keys only."""
+    return transform(root, lambda node: _pull(node, functions) if isinstance(node, Aggregate) else node)
+
+
+def _pull(node: Aggregate, functions: Functions) -> Node:
+    chain = peel(node.input, functions) if one_set(node) else None
+    if chain is None:
+        return node
+    keys = all_over(node.rel.grouping_expressions, chain.columns, functions)
+    plain = [k for k in keys or () if chain.is_plain(k)]
+    rel = _regrouped(node.rel, plain, chain, functions) if plain else None
+    if keys is None or rel is None:
+        return node
+    grouped = Aggregate(chain.base, rel)
+    over_groups = _OverGroups(plain, chain.base.width, grouped.width)
+    try:
+        result = chain.over(grouped, over_groups)
+        columns = tuple(map(over_groups, keys))
+    except _NotAKeyError:
+        return node
+    return Project(result, (*columns, *(field(len(plain) + i) for i in range(len(rel.measures)))))
+
+
+def one_set(node: Aggregate) -> bool:
+    """Tell whether the aggregate has one grouping set, of all its keys, and at least one."""
+    keys = len(node.rel.grouping_expressions)
+    return keys > 0 and [list(g.expression_references) for g in node.rel.groupings] == [list(range(keys))]
+
+
+def _regrouped(rel: AggregateRel, keys: list[Expression], chain: Chain, functions: Functions) -> AggregateRel | None:
+    """Return the aggregate over the chain's base and grouped by `keys`; None where a measure reads an answer."""
+    measures = [over_input(s, chain.columns, functions) for m in rel.measures for s in ex.slots(m)]
+    if any(m is None or not chain.is_plain(m) for m in measures):
+        return None
+    moved = iter([m for m in measures if m is not None])
+    result = AggregateRel(
+        grouping_expressions=keys,
+        groupings=[AggregateRel.Grouping(expression_references=range(len(keys)))],
+        measures=[ex.with_slots(m, moved) for m in rel.measures],
+    )
+    if rel.HasField("common"):
+        result.common.CopyFrom(rel.common)
+    return result
+
+
+class _NotAKeyError(Exception):
+    """An expression reads what is no key."""
+
+
+class _OverGroups:
+    """Say of the columns of groups what is said of the rows in them."""
+
+    def __init__(self, keys: list[Expression], width: int, groups: int) -> None:
+        self._places = {ex.key(k): i for i, k in enumerate(keys)}
+        self._width = width
+        self._groups = groups
+
+    def __call__(self, expression: Expression) -> Expression:
+        """Return the expression over keys and answers.
+
+        Raises:
+            _NotAKeyError: it reads another column.
+        """
+        place = self._places.get(ex.key(expression))
+        if place is not None:
+            return field(place)
+        if expression.WhichOneof("rex_type") == "selection":
+            return ex.substitute(expression, self._column)
+        return ex.rebuild(expression, self)
+
+    def _column(self, index: int) -> Expression:
+        if index >= self._width:
+            return field(index - self._width + self._groups)
+        place = self._places.get(ex.key(field(index)))
+        if place is None:
+            raise _NotAKeyError
+        return field(place)

@@ -1,0 +1,81 @@
+"""Put a `GroupLimit` over a chain of filters and AI operators, so that asking ends where enough rows have passed."""
+
+from collections.abc import Iterable, Sequence
+
+from substrait.algebra_pb2 import Expression, SortField, SortRel
+
+from flightllm.functions.call import MODEL, SEARCH
+from flightllm.optimizer.chain import Chain, peel
+from flightllm.plan import expressions as ex
+from flightllm.plan.expressions import Functions
+from flightllm.plan.nodes import GroupLimit, Groups, Node, Project
+
+
+def filtered(node: Node, functions: Functions) -> Chain | None:
+    """Take apart a chain whose filters read a language model's answers; None where asking less of it saves nothing."""
+    chain = peel(node, functions)
+    if chain is None or all(map(chain.is_plain, (s for s in chain.steps if isinstance(s, Expression)))):
+        return None
+    backends = {call.ai.backend for step in chain.steps if isinstance(step, tuple) for call in step}
+    return chain if MODEL in backends and SEARCH not in backends else None
+
+
+def limited(
+    chain: Chain,
+    keys: Iterable[Expression],
+    order: Sequence[tuple[Expression, "SortField.SortDirection.ValueType"]] = (),
+    count: int = 1,
+    limit: int | None = None,
+) -> Node:
+    """Return the node that `chain` was made of, with at least `count` rows of each group.
+
+    `keys` and `order` are over the chain's base.
+    """
+    sorts = [SortField(expr=expression, direction=direction) for expression, direction in order]
+    groups = Groups(chain.base, tuple(keys), SortRel(sorts=sorts) if sorts else None)
+    move = chain.mover(groups, range(chain.base.width))
+    top = chain.over(groups, move)
+    return Project(GroupLimit(top, chain.base.width, count, limit), tuple(map(move, chain.columns)))
+
+
+def plain(expressions: Iterable[Expression], chain: Chain, functions: Functions) -> bool:
+    """Tell whether expressions over a chain read no answer and have one value for a row."""
+    return all(chain.is_plain(e) and not functions.is_volatile(e) for e in expressions)
+
+
+def at_most(condition: Expression, column: int, functions: Functions) -> int | None:
+    """Return the largest number for which `column < n`, `<= n` or `= n` holds; None of other conditions."""
+    found = compared(condition, functions)
+    if found is None or found[1] != column or found[0] not in {"lt", "lte", "equal"}:
+        return None
+    return found[2] - 1 if found[0] == "lt" else found[2]
+
+
+def more_than(condition: Expression, column: int, functions: Functions) -> int | None:
+    """Return the smallest number for which `column > n` or `column >= n` holds; None of other conditions."""
+    found = compared(condition, functions)
+    if found is None or found[1] != column or found[0] not in {"gt", "gte"}:
+        return None
+    return found[2] + 1 if found[0] == "gt" else found[2]
+
+
+_MIRRORED = {"lt": "gt", "lte": "gte", "gt": "lt", "gte": "lte", "equal": "equal"}
+
+
+def compared(condition: Expression, functions: Functions) -> tuple[str, int, int] | None:
+    """Return how a condition compares which column with which whole number; None where it does anything else."""
+    name = functions.name(condition)
+    if name not in _MIRRORED:
+        return None
+    left, right = ex.arguments(condition)
+    if ex.field_index(left) is None:
+        left, right, name = right, left, _MIRRORED[name]
+    column, number = ex.field_index(left), _whole_number(right)
+    return None if column is None or number is None else (name, column, number)
+
+
+def _whole_number(expression: Expression) -> int | None:
+    if expression.WhichOneof("rex_type") != "literal":
+        return None
+    kind = expression.literal.WhichOneof("literal_type")
+    return int(getattr(expression.literal, kind)) if kind in {"i8", "i16", "i32", "i64"} else None

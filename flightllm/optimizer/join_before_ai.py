@@ -1,0 +1,169 @@
+"""Join before asking, so that rows without a partner are never asked about.
+
+Join(AiMap(x), y)                    →  AiMap(Join(x, y)), its columns put in order; and so the right side
+Join(Filter(f(a), AiMap(a, x)), y)   →  Filter(f(a), AiMap(a, Join(x, y)))
+LeftSemi(AiMap(x), y)                →  AiMap(LeftSemi(x, y)), and so the kept side of anti and mark joins
+Left(x, AiMap(y))                    →  AiMap(Left(x, y)), asking only in rows where y has a match
+
+An operator asks about each distinct tuple once, and a join adds none: it never makes more calls than before. Part of an
+inner join's condition that reads answers becomes a filter above it. Operators stay below a join that compares nothing
+for equality, as it would only multiply rows; filters stay on the optional side of an outer join, where they decide who
+has a match.
+"""
+
+from dataclasses import dataclass, replace
+
+from substrait.algebra_pb2 import Expression, JoinRel
+
+from flightllm.optimizer.chain import Chain, moved, peel, whole
+from flightllm.plan import expressions as ex
+from flightllm.plan.expressions import Functions, field
+from flightllm.plan.nodes import Aggregate, Filter, Join, Node, Project, transform
+from flightllm.plan.pairs import LEFT_KEPT, RIGHT_KEPT
+from flightllm.plan.through import over_input
+
+_INNER, _LEFT, _RIGHT = JoinRel.JOIN_TYPE_INNER, JoinRel.JOIN_TYPE_LEFT, JoinRel.JOIN_TYPE_RIGHT
+_PAIRED = frozenset({_INNER, _LEFT, _RIGHT})
+_MARKED = frozenset({JoinRel.JOIN_TYPE_LEFT_MARK, JoinRel.JOIN_TYPE_RIGHT_MARK})
+
+
+def join_before_ai(root: Node, functions: Functions) -> Node:
+    """Pull filters and AI operators up past the joins they are an input of."""
+    return transform(root, lambda node: _pull(node, functions) if isinstance(node, Join) else node)
+
+
+def _pull(node: Join, functions: Functions) -> Node:
+    if node.kind in LEFT_KEPT | RIGHT_KEPT:
+        return _pull_kept(node, functions)
+    if node.kind not in _PAIRED:
+        return node
+    left = peel(node.left, functions, filters=node.kind != _RIGHT)
+    right = peel(node.right, functions, filters=node.kind != _LEFT)
+    for sides in ((left, right), (left, None), (None, right)):
+        result = _pull_pair(node, *sides, functions) if any(sides) else None
+        if result is not None:
+            return result
+    return node
+
+
+def _pull_kept(node: Join, functions: Functions) -> Node:
+    """Pull the steps of the side that a semi, anti or mark join keeps, where its condition reads no answer."""
+    from_left = node.kind in LEFT_KEPT
+    chain = peel(node.left if from_left else node.right, functions)
+    if chain is None:
+        return node
+    other = node.right if from_left else node.left
+    first, start = (0, chain.base.width) if from_left else (other.width, 0)
+    plain = [c if chain.is_plain(c) else None for c in chain.columns]
+    kept = [None if c is None else ex.shift(c, first) for c in plain]
+    others = [field(start + i) for i in range(other.width)]
+    columns = [*kept, *others] if from_left else [*others, *kept]
+    condition = None if node.condition is None else over_input(node.condition, columns, functions)
+    if condition is None and node.condition is not None:
+        return node
+    sides = (chain.base, other) if from_left else (other, chain.base)
+    joined = Join(*sides, node.kind, condition)
+    move = chain.mover(joined, range(chain.base.width))
+    mark = [field(chain.base.width)] if node.kind in _MARKED else []
+    return Project(chain.over(joined, move), (*map(move, chain.columns), *mark))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sides:
+    """Both inputs of a join, taken apart.
+
+    What is made of them has the columns of both bases, then the answers of the left steps, then those of the right.
+    """
+
+    left: Chain
+    right: Chain
+
+    @property
+    def width(self) -> int:
+        return self.left.base.width + self.right.base.width
+
+    def columns(self) -> list[Expression]:
+        return [*map(self._on_left, self.left.columns), *map(self._on_right, self.right.columns)]
+
+    def over(self, joined: Node) -> Node:
+        return self.right.over(self.left.over(joined, self._on_left), self._on_right)
+
+    def _on_left(self, expression: Expression) -> Expression:
+        split, width = self.left.base.width, self.width
+        return ex.substitute(expression, lambda i: field(i if i < split else width + i - split))
+
+    def _on_right(self, expression: Expression) -> Expression:
+        first, split, width = self.left.base.width, self.right.base.width, self.width + self.left.calls
+        return ex.substitute(expression, lambda i: field(first + i if i < split else width + i - split))
+
+
+def _pull_pair(node: Join, left: Chain | None, right: Chain | None, functions: Functions) -> Node | None:
+    """Return the join below the steps of its sides; None where its condition forbids that or compares too little."""
+    shown_left, shown_right = left, right
+    if left is not None and node.kind == _RIGHT:
+        left, shown_left = _optional(left, functions)
+    if right is not None and node.kind == _LEFT:
+        right, shown_right = _optional(right, functions)
+    sides = _Sides(left or whole(node.left), right or whole(node.right))
+    shown = _Sides(shown_left or sides.left, shown_right or sides.right)
+    operands = [] if node.condition is None else functions.operands(node.condition, "and")
+    conjuncts = [over_input(o, sides.columns(), functions) for o in operands]
+    known = [c for c in conjuncts if c is not None]
+    below = [c for c in known if all(i < sides.width for i in ex.fields(c))]
+    above = [c for c in known if any(i >= sides.width for i in ex.fields(c))]
+    if len(known) < len(conjuncts) or (above and node.kind != _INNER):
+        return None
+    matches = any(compares_sides(c, sides.left.base.width, functions) for c in below)
+    if not matches and not (node.condition is None and _one_row(node.left if left is None else node.right)):
+        return None
+    joined = Join(sides.left.base, sides.right.base, node.kind, functions.conjunction(below))
+    result = sides.over(joined)
+    late = functions.conjunction(above)
+    return Project(result if late is None else Filter(result, late), tuple(shown.columns()))
+
+
+def _optional(chain: Chain, functions: Functions) -> tuple[Chain, Chain]:
+    """Let the calls of a side whose rows may be missing be made only where there is a row.
+
+    Return the chain as a join's condition sees it, and as it is shown above the join: NULL where there is no row.
+    """
+    width = chain.base.width
+    true = Expression(literal=Expression.Literal(boolean=True))
+    base = Project(chain.base, (*map(field, range(width)), true))
+    there = functions.call("is_true", field(width))
+
+    def move(expression: Expression) -> Expression:
+        return ex.substitute(expression, lambda i: field(i if i < width else i + 1))
+
+    steps = []
+    for step in chain.steps:
+        calls = [moved(call, move) for call in step if isinstance(step, tuple)]
+        steps.append(
+            tuple(replace(c, when=functions.conjunction([there, *([c.when] if c.when else [])])) for c in calls)
+        )
+    columns = tuple(map(move, chain.columns))
+    shown = tuple(c if _is_missing(c, width) else ex.only_where(there, c) for c in columns)
+    return Chain(base, tuple(steps), columns), Chain(base, tuple(steps), shown)
+
+
+def _is_missing(column: Expression, width: int) -> bool:
+    """Tell whether a join makes the column NULL by itself: those of its base, and no answers.
+
+    Rows may share the answer about equal arguments, those that are not there with those that are.
+    """
+    index = ex.field_index(column)
+    return index is not None and index < width
+
+
+def compares_sides(conjunct: Expression, split: int, functions: Functions) -> bool:
+    """Tell whether a conjunct of a join's condition is an equality of something left of `split` and something right."""
+    if functions.name(conjunct) != "equal":
+        return False
+    left, right = sorted(map(ex.fields, ex.arguments(conjunct)), key=lambda read: min(read, default=-1))
+    return bool(left) and max(left) < split <= min(right)
+
+
+def _one_row(node: Node) -> bool:
+    while isinstance(node, Project):
+        node = node.input
+    return isinstance(node, Aggregate) and not node.rel.grouping_expressions

@@ -1,0 +1,42 @@
+"""Send the first prompt of each group ahead, so that prompts running at once do not each compute the same prefix."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flightllm.prompt_order.base import CacheShape, Draft, Encoded
+from flightllm.prompt_order.sequence import Flat, Sequence, shared_fields
+
+
+def interleave(encoded: Encoded, draft: Draft, cache: CacheShape, window: int) -> Draft:
+    """Move the leaders of groups `window` places ahead; the rest follow in their order.
+
+    A leader shares at least a block more with the prompt after it than with the one before it: it computes what the
+    prompts after it reuse, and `window` requests later it has. What it computed must stay in the cache until then, so
+    that leaders move less far where prompts of `window` requests would take more than a quarter of it.
+    """
+    flat = Flat.of(encoded)
+    sequence = flat.sequence(encoded.codes[draft.rows], draft.fields)
+    ahead = min(window, _room(flat, sequence, cache))
+    if ahead < 2:
+        return draft
+    shared = _shared_tokens(flat, sequence)
+    leads = np.append(shared[1:], 0.0) >= shared + cache.block_tokens
+    places = np.argsort(np.arange(len(shared)) - ahead * leads, kind="stable")
+    return Draft(draft.rows[places], draft.fields[places], draft.method)
+
+
+def _shared_tokens(flat: Flat, sequence: Sequence) -> NDArray[np.float64]:
+    """Return the tokens of whole fields that each prompt shares with the one before it."""
+    depth = shared_fields(sequence)
+    shared: NDArray[np.float64] = np.zeros(len(sequence), dtype=np.float64)
+    for column in range(sequence.shape[1]):
+        shared += np.where(depth > column, flat.weights[sequence[:, column]], 0.0)
+    return shared
+
+
+def _room(flat: Flat, sequence: Sequence, cache: CacheShape) -> int:
+    """Return how many prompts fit into a quarter of the cache."""
+    if cache.blocks is None or not len(sequence):
+        return len(sequence)
+    prompt = float(flat.weights[sequence].sum()) / len(sequence)
+    return int((cache.blocks * cache.block_tokens / 4 - cache.shared_tokens) / max(prompt, 1.0))

@@ -1,0 +1,300 @@
+"""An engine in a Ray actor, anywhere on the cluster, used as one in this process."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import count, groupby
+from operator import itemgetter
+from typing import Any, Final
+
+import structlog
+
+from flightllm.config import EngineConfig
+from flightllm.errors import EngineUnavailableError, FlightLLMError
+from flightllm.llm.shares import Shares
+from flightllm.llm.window import LoopThread, Window
+from flightllm.model.engine import Completion, KvEventsAddress, PrefixCache, Request
+from flightllm.router.ray.actor import Description, Failure, ReplicaActor
+from flightllm.router.ray.connection import node_is_lost
+from flightllm.router.ray.tokens import Tokens
+
+_CHARS_PER_TOKEN: Final = 4
+_CLOSE_SECONDS: Final = 2.0
+"""Of an engine; then its actor is ended, which takes with it what the engine started, if less politely."""
+_LOOK_SECONDS: Final = 5.0
+_SILENT_SECONDS: Final = 60.0
+"""After which an actor counts as dead: it says at least every ten that there is nothing."""
+_ANSWERS: Final = "answers"
+"""The group of calls that Ray makes beside the others."""
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """What an actor needs of the node that it runs on, and how long it may take to start there."""
+
+    num_cpus: float = 1.0
+    num_gpus: float = 0.0
+    resources: Mapping[str, object] = field(default_factory=dict)
+    runtime_env: Mapping[str, object] = field(default_factory=dict)
+    start_seconds: float = 600.0
+
+    def __post_init__(self) -> None:
+        for name in ("num_cpus", "num_gpus"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name}: expected a number from 0 on, got {getattr(self, name):g}")
+        for name, amount in self.resources.items():
+            if isinstance(amount, bool) or not isinstance(amount, (int, float)) or not amount >= 0:
+                raise ValueError(f"resources: expected a number from 0 on for {name!r}, got {amount!r}")
+        if not self.start_seconds > 0:
+            raise ValueError(f"start_seconds: expected a number above 0, got {self.start_seconds:g}")
+
+
+class RayReplica:
+    """An engine that `config` describes, in an actor of its own; this process is connected to Ray.
+
+    One call after another takes the answers from the actor, as many as there are each time, so that messages become
+    fewer and larger with load, and an actor's death is known at once.
+    """
+
+    token_ids: Callable[[Sequence[str]], list[list[int]]]
+    """The tokens of each prompt as the model gets it; only where this process can tell them too."""
+    context_tokens: int
+
+    def __init__(self, config: EngineConfig, placement: Placement, tokens: Tokens | None = None) -> None:
+        """Start the actor, and wait until the engine in it is ready. `tokens` tells its tokens here.
+
+        Raises:
+            FlightLLMError: what creating the engine raises there.
+            EngineUnavailableError: the actor did not start.
+        """
+        self._name = f"{config.kind} ({config.model}) on Ray"
+        self._window = config.max_in_flight
+        self._shares = Shares(self._window)
+        self._groups = count()
+        self._tokens = tokens
+        self._keeps_fields = config.kind == "fake"
+        self._waiting: dict[tuple[int, int], asyncio.Future[Completion]] = {}
+        """By group and request id; this and what follows is the loop's."""
+        self._outbox: list[tuple[int, Request]] = []
+        self._death: str | None = None
+        self._closed = False
+        self._loop = LoopThread("ray-replica")
+        try:
+            self._actor = _actor(placement)
+            _log.info("starting an actor, once the cluster has room", engine=self._name, within=placement.start_seconds)
+            self._take = self._actor.take.options(concurrency_group=_ANSWERS)
+            self._about = self._loop.run(self._open(config, placement.start_seconds))
+        except BaseException:
+            self.close()
+            raise
+        self._name = f"{self._about.name} on Ray"
+        if tokens is not None:
+            self.token_ids = tokens.encode
+            self.context_tokens = self._about.context_tokens or sys.maxsize
+        self._receiving = self._loop.run(self._start())
+
+    @property
+    def name(self) -> str:
+        """Return the kind and model of the engine in the actor."""
+        return self._name
+
+    @property
+    def pid(self) -> int:
+        """Return the id of the actor's process, on its node."""
+        return self._about.pid
+
+    @property
+    def alive(self) -> bool:
+        """Tell whether the actor is there, as far as is known."""
+        return self._death is None
+
+    @property
+    def reason(self) -> str | None:
+        """Return why the actor is not there."""
+        return self._death
+
+    @property
+    def revision(self) -> str:
+        """Return the revision of the engine in the actor."""
+        return self._about.revision
+
+    @property
+    def prefix_cache(self) -> PrefixCache | None:
+        """Return the prefix cache of the engine in the actor."""
+        return self._about.prefix_cache
+
+    @property
+    def kv_events(self) -> KvEventsAddress | None:
+        """Return where the engine tells of its prefix cache; None where it does not, or only to its own node."""
+        return self._about.kv_events
+
+    @property
+    def separates_tenants(self) -> bool:
+        """Tell whether the engine keeps tenants' prefixes apart."""
+        return self._about.separates_tenants
+
+    @property
+    def in_flight(self) -> int:
+        """Return how many prompts are being answered."""
+        return self._shares.in_flight
+
+    def count_tokens(self, text: str) -> int:
+        """Count as the model does, where this process knows how; else four characters are one token."""
+        return -(-len(text) // _CHARS_PER_TOKEN) if self._tokens is None else self._tokens.count(text)
+
+    def generate(self, requests: Iterator[Request | None], cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """Keep the engine's window full; see `Engine.generate`."""
+        if self._death is not None:
+            raise EngineUnavailableError(self._death)
+        group = next(self._groups)
+        window = Window(self._loop, partial(self._answer, group), self._window, shares=self._shares)
+        try:
+            yield from window.stream(requests, cancelled)
+        finally:
+            self._loop.call(partial(self._end, group))
+
+    def close(self) -> None:
+        """Release the engine and end the actor. Idempotent."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            if hasattr(self, "_actor"):
+                self._loop.run(self._stop())
+        finally:
+            self._loop.close()
+
+    async def _open(self, config: EngineConfig, seconds: float) -> Description:
+        import ray
+
+        node = ray.get_runtime_context().get_node_id()
+        given = config.kind, config.model, config.max_in_flight, dict(config.options), config.reasoning
+        call = self._actor.open.remote(node, *given)
+        try:
+            found: Description | Failure = await asyncio.wait_for(_unless_lost(call), seconds)
+        except TimeoutError as error:
+            raise EngineUnavailableError(
+                f"the engine {self._name} did not start within start_seconds = {seconds:g}: the cluster may have no"
+                " room for one more replica (num_cpus, num_gpus, resources); see `ray status`"
+            ) from error
+        except Exception as error:
+            raise EngineUnavailableError(f"the engine {self._name} did not start: {_reason(error)}") from error
+        if isinstance(found, Failure):
+            raise found.error()
+        return found
+
+    async def _start(self) -> asyncio.Task[None]:
+        return asyncio.get_running_loop().create_task(self._receive())
+
+    async def _answer(self, group: int, chunk: Sequence[Request]) -> list[Completion]:
+        [request] = chunk
+        if self._death is not None:
+            raise EngineUnavailableError(self._death)
+        loop = asyncio.get_running_loop()
+        answer = self._waiting[group, request.id] = loop.create_future()
+        if not self._outbox:
+            loop.call_soon(self._send)  # with what else is asked in the same turn of the loop
+        self._outbox.append((group, request if self._keeps_fields else _bare(request)))
+        try:
+            return [await answer]
+        finally:
+            self._waiting.pop((group, request.id), None)
+
+    def _send(self) -> None:
+        requests, self._outbox = self._outbox, []
+        for group, some in groupby(requests, itemgetter(0)):
+            with suppress(Exception):  # the actor is gone, which `_receive` hears too
+                self._actor.ask.remote(group, [request for _, request in some])
+
+    def _end(self, group: int) -> None:
+        # Sent after the end they would begin the group anew, and nobody would end it.
+        self._outbox = [one for one in self._outbox if one[0] != group]
+        if self._death is None:
+            with suppress(Exception):
+                self._actor.end.remote(group)
+
+    async def _receive(self) -> None:
+        """Hand out answers until the actor dies or this is closed."""
+        try:
+            while True:
+                for group, result in await asyncio.wait_for(self._take.remote(), _SILENT_SECONDS):
+                    self._hand_out(group, result)
+        except Exception as error:  # noqa: BLE001 - of the actor, its node, the cluster or the connection
+            silent = f"no word from it for {_SILENT_SECONDS:g} s"
+            self._death = f"the engine {self._name} died: {silent if type(error) is TimeoutError else _reason(error)}"
+            if not self._closed:
+                _log.warning("ray actor lost", engine=self._name, pid=self.pid)
+            for answer in list(self._waiting.values()):
+                _fail(answer, EngineUnavailableError(self._death))
+
+    def _hand_out(self, group: int, result: Completion | Failure) -> None:
+        if isinstance(result, Completion):
+            answer = self._waiting.get((group, result.id))  # None: nobody wants it any more
+            if answer is not None and not answer.done():
+                answer.set_result(result)
+            return
+        for (asked_by, _), answer in list(self._waiting.items()):
+            if asked_by == group:
+                _fail(answer, result.error())
+
+    async def _stop(self) -> None:
+        """Let the engine end what it started, then end the actor."""
+        import ray
+
+        if self._death is None:
+            with suppress(Exception):  # dead, or it hangs
+                await asyncio.wait_for(self._actor.close.remote(), _CLOSE_SECONDS)
+        with suppress(Exception):
+            ray.kill(self._actor)
+
+
+def _actor(placement: Placement) -> Any:
+    """Start an actor, which Ray is not to start again by itself: what it was asked is sent elsewhere at once."""
+    import ray
+
+    options: dict[str, Any] = {
+        "num_cpus": placement.num_cpus,
+        "num_gpus": placement.num_gpus,
+        "resources": dict(placement.resources),
+        "concurrency_groups": {_ANSWERS: 1},
+        "max_restarts": 0,
+        "scheduling_strategy": "SPREAD",  # a node that is lost takes few with it
+    }
+    if placement.runtime_env:
+        options["runtime_env"] = dict(placement.runtime_env)
+    try:
+        return ray.remote(**options)(ReplicaActor).remote()
+    except Exception as error:
+        raise EngineUnavailableError(f"cannot start a replica on Ray: {_reason(error)}") from error
+
+
+async def _unless_lost(call: Any) -> Any:
+    """Wait for a call, which does not always end when the cluster does."""
+    waited = asyncio.ensure_future(call)
+    while not (await asyncio.wait({waited}, timeout=_LOOK_SECONDS))[0]:
+        if await asyncio.to_thread(node_is_lost):
+            raise EngineUnavailableError("the Ray cluster is gone")
+    return await waited
+
+
+def _bare(request: Request) -> Request:
+    """Leave out what only the fake engine looks at."""
+    return replace(request, function="", instruction="", fields=())
+
+
+def _fail(answer: asyncio.Future[Completion], error: FlightLLMError) -> None:
+    if not answer.done():
+        answer.set_exception(error)
+
+
+def _reason(error: Exception) -> str:
+    """Return what Ray says first of an error; what follows is for its developers."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,8 +1,0 @@
-"""UPDATE, DELETE, MERGE, INSERT … ON CONFLICT: a query finds the rows and their new values, then files are rewritten.
-
-The query takes the way of every SELECT, AI calls included; nothing is changed before it has ended.
-"""
-
-from flightllm.row_changes.run import Changed, check_row_change, explain_row_change, run_row_change
-
-__all__ = ["Changed", "check_row_change", "explain_row_change", "run_row_change"]

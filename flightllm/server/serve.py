@@ -1,0 +1,94 @@
+"""Run the server in this process until it is told to stop."""
+
+import os
+from collections.abc import Callable
+
+import structlog
+
+from flightllm.common.signals import stop_by_signals
+from flightllm.config import Config
+from flightllm.flight.limits import FlightLimits
+from flightllm.flight.server import FlightSqlServer
+from flightllm.flight.sockets import keep_alive, told_where
+from flightllm.llm.registry import check_endpoint
+from flightllm.recovery.messages import Listening
+from flightllm.recovery.watch import Watch
+from flightllm.server.announce import announce
+from flightllm.server.kv_serve import open_server
+from flightllm.session.database import Database
+from flightllm.sql.names import parse_name
+from flightllm.web.http_server import HttpServer
+
+_SIGNAL_SECONDS = 1.0
+"""Python's part of a signal handler runs between two waits: not every signal interrupts one, as others' threads run."""
+_log = structlog.get_logger(__name__)
+
+
+def serve(config: Config) -> None:
+    """Serve without a supervisor: print `listening grpc://HOST:PORT`, and block until SIGTERM, SIGINT or a drain.
+
+    Running queries may finish first, for `[recovery] drain_seconds`. A second signal stops at once.
+    """
+    run(config, lambda started: announce(started, config))
+
+
+def run(
+    config: Config, listening: Callable[[Listening], None], watch: Watch | None = None, *, restarted: bool = False
+) -> None:
+    """Open the database, listen, tell `listening` so, and block until the server is told to stop.
+
+    After a restart the engine is opened beside, so that plain queries are answered at once.
+
+    Raises:
+        ConfigError: the address cannot be listened on, or a setting is wrong.
+        FlightLLMError: the engine did not start, or at the first start its endpoint cannot answer.
+    """
+    stop = stop_by_signals()
+    os.umask(0o077)  # what the server writes is for it alone
+    if config.limits.spill_folder is not None:  # DataFusion spills to the process's temporary folder
+        os.environ["TMPDIR"] = str(config.limits.spill_folder)
+    database = Database.open(config, watch=watch, restarted=restarted)
+    try:
+        if config.server.check_engine and not restarted:
+            check_endpoint(database.engine)
+        server = _server(database, config, stop.set)
+        kvstore = open_server(config, database.access.login)
+        with HttpServer(config.http, database, server, server_config=config.server) as http:
+            if http.port is not None:
+                keep_alive(http.port, config.recovery.dead_peer_seconds)
+            if server.certified_port is not None:
+                _log.info("listening to clients with certificates", port=server.certified_port)
+            database.warm()
+            page = http.uri if config.http.page else None
+            table = next((name for name in config.tables if parse_name(name) in database.catalog.entries), None)
+            listening(Listening(server.uri, page, is_open=database.access.login.is_open, table=table))
+            while not stop.wait(_SIGNAL_SECONDS):
+                pass
+            seconds = config.recovery.drain_seconds
+            _log.info("draining", seconds=seconds)
+            ended = server.drain(seconds)
+            if kvstore is not None:  # what ran may have used it
+                ended = kvstore.stop() and ended
+    finally:
+        database.close()
+    if not ended:
+        _log.warning("a client neither reads nor goes, its call is broken off")
+        os._exit(0)  # the interpreter would wait for it
+
+
+def _server(database: Database, config: Config, stop: Callable[[], None]) -> FlightSqlServer:
+    names = [function.name for function in database.functions]
+    with told_where(config.server.listen, "--listen"):
+        server = FlightSqlServer(
+            database,
+            config.server,
+            config.limits,
+            functions=names,
+            flight_limits=FlightLimits.of(config.limits, config.recovery),
+            stop=stop,
+            login=database.access.login,
+        )
+    for port in (server.port, server.certified_port):
+        if port is not None:
+            keep_alive(port, config.recovery.dead_peer_seconds)
+    return server

@@ -1,0 +1,273 @@
+"""Run the server in a process that is replaced when it dies."""
+
+import asyncio
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from itertools import chain
+from urllib.parse import urlsplit
+
+import structlog
+
+from flightllm.config import Config
+from flightllm.errors import FlightLLMError
+from flightllm.recovery.journal import Journal, create_journal
+from flightllm.recovery.messages import Alive, Failed, Lifted, Listening, Message, Start
+from flightllm.recovery.process import Worker
+from flightllm.recovery.quarantine import ALL, Key, Refused
+from flightllm.recovery.silence import LOOKS, Silence
+from flightllm.recovery.suspects import culprit, suspects
+from flightllm.server.announce import announce
+
+_MOST_STARTS = 5
+"""Processes that may die one after another before they listen; then the server gives up."""
+_QUICK_SECONDS = 60.0
+_FREE_DEATHS, _FIRST_PAUSE, _MOST_PAUSE = 2, 0.5, 10.0
+"""The first deaths within so many seconds of a start are answered at once, further ones after a growing pause."""
+_SPARE_PAUSE = 3.0
+"""Between the death of a spare process and the next one."""
+_ABORT_SECONDS = 5.0
+"""How long a process that hangs may take to write down where."""
+_ENDED = frozenset({-signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGTERM, 128 + signal.SIGINT})
+"""Exit codes of a process that somebody ended: no statement's doing."""
+_GRACE_SECONDS = 15.0
+"""How long a process may take to end after its queries had their time to finish."""
+_log = structlog.get_logger(__name__)
+
+
+def supervise(config: Config) -> int:
+    """Serve until SIGTERM or SIGINT; print `listening grpc://HOST:PORT` once clients may connect; return the exit code.
+
+    Running queries may finish first, for `[recovery] drain_seconds`; a second signal stops at once.
+
+    Raises:
+        FlightLLMError: the server cannot start, and says why.
+    """
+    return asyncio.run(_Supervisor(config).run())
+
+
+@dataclass(slots=True)
+class _Supervisor:
+    """The state between two processes: where to listen, what is refused, and how often it failed."""
+
+    config: Config
+    _listen: str = ""
+    _worker: Worker | None = None
+    _spare: Worker | None = None
+    _spawning: asyncio.Task[None] | None = None
+    _watching: asyncio.Task[None] | None = None
+    """Held, as the loop holds no tasks."""
+    _refused: dict[Key, Refused] = field(default_factory=dict)
+    _deaths: list[list[Refused]] = field(default_factory=list)
+    """What was refused for each of the latest deaths, as long as nobody is known to be the cause of them."""
+    _failure: str | None = None
+    _listening: bool = False
+    """The present process does."""
+    _heard: float = 0.0
+    """When it last said that it is alive."""
+    _ready: bool = False
+    """One process did, so that `listening` was printed."""
+    _signal: int | None = None
+    _stop: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def run(self) -> int:
+        """See `supervise`."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal, number)
+        descriptor = create_journal()
+        try:
+            return await self._serve(descriptor, Journal(descriptor))
+        finally:
+            self._stop.set()  # no further spare
+            if self._spawning is not None:
+                await self._spawning
+            if self._spare is not None:
+                self._spare.kill()
+                await self._spare.follow(lambda _: None)
+            os.close(descriptor)
+
+    async def _serve(self, descriptor: int, journal: Journal) -> int:
+        self._listen = self.config.server.listen
+        deaths = starts = 0
+        while True:
+            started = time.monotonic()
+            code = await self._one(descriptor)
+            if self._signal is not None:
+                return 0 if code in {0, -signal.SIGTERM} else 128 + self._signal
+            if code == 0:  # drained
+                return 0
+            starts = 0 if self._listening else starts + 1
+            if not self._listening and (starts >= _MOST_STARTS or (not self._ready and code > 0)):
+                return self._give_up(code, starts)
+            deaths = deaths + 1 if time.monotonic() - started < _QUICK_SECONDS else 1
+            pause = min(_MOST_PAUSE, _FIRST_PAUSE * 2 ** (deaths - _FREE_DEATHS - 1)) if deaths > _FREE_DEATHS else 0.0
+            self._blame(journal, code)
+            names = [one.name for one in self._refused.values()]
+            _log.error("server process died", exit=_name(code), reason=self._failure, pause=pause, refused=names)
+            if pause and await _set_within(self._stop, pause):
+                return 0
+
+    async def _one(self, descriptor: int) -> int:
+        """Serve by one process until it ends; return its exit code, minus the signal where one killed it."""
+        self._listening, self._failure = False, None
+        self._worker = await self._warm(descriptor)
+        if self._worker is None:
+            return 0
+        if self._signal is not None:  # it came meanwhile
+            self._worker.terminate()
+        self._worker.send(Start(self._listen, self._ready, tuple(self._refused.values())))
+
+        def heard(message: Message) -> None:
+            match message:
+                case Listening():
+                    self._began(message)
+                    self._have_spare(descriptor)
+                case Alive():
+                    self._heard = time.monotonic()
+                case Failed(text):
+                    self._failure = text
+                case Lifted(key):
+                    self._refused.pop(key, None)
+
+        hung = asyncio.get_running_loop().create_task(self._end_if_hung(self._worker))
+        try:
+            return await self._worker.follow(heard)
+        finally:
+            hung.cancel()
+
+    async def _end_if_hung(self, worker: Worker) -> None:
+        """End a process that serves and says nothing any more."""
+        most, silence = self.config.recovery.hung_seconds, Silence(self._heard)
+        while most:
+            await asyncio.sleep(most / LOOKS)
+            if silence.hangs(self._heard, listening=self._listening) and not self._stop.is_set():
+                seconds = round(time.monotonic() - self._heard)
+                _log.error("server process hangs and is ended", silent_seconds=seconds)
+                worker.abort()
+                await asyncio.sleep(_ABORT_SECONDS)
+                worker.kill()
+                return
+
+    async def _warm(self, descriptor: int) -> Worker | None:
+        """Return the spare process or a new one; None where the server is stopped before there is any.
+
+        Raises:
+            FlightLLMError: the first process cannot be started. Later ones are tried for as long as it takes.
+        """
+        if self._spawning is not None:
+            await self._spawning
+        spare, self._spare = self._spare, None
+        if spare is not None and spare.alive:
+            return spare
+        while True:
+            try:
+                return await Worker.spawn(self.config, descriptor)
+            except OSError as error:  # no memory, or too many processes
+                if not self._ready:
+                    raise FlightLLMError(f"cannot start the server's process: {error}") from error
+                _log.error("server process cannot be started", error=str(error))
+            if await _set_within(self._stop, _MOST_PAUSE):
+                return None
+
+    def _began(self, started: Listening) -> None:
+        self._listening, self._heard = True, time.monotonic()
+        if self._ready:
+            _log.info("server process replaced", uri=started.uri)
+            return
+        self._ready = True
+        self._listen = urlsplit(started.uri).netloc  # the next process takes the same port
+        announce(started, self.config)
+
+    def _have_spare(self, descriptor: int) -> None:
+        """Start a spare process, unless there is one or one is being started."""
+        idle = self._spawning is None or self._spawning.done()
+        if idle and self._spare is None and not self._stop.is_set():
+            self._spawning = asyncio.get_running_loop().create_task(self._spawn(descriptor))
+
+    async def _spawn(self, descriptor: int) -> None:
+        try:
+            spare = self._spare = await Worker.spawn(self.config, descriptor)
+        except OSError as error:
+            _log.warning("no spare process, a death will take longer to recover from", error=str(error))
+            return
+        self._watching = asyncio.get_running_loop().create_task(self._replace(spare, descriptor))
+
+    async def _replace(self, spare: Worker, descriptor: int) -> None:
+        """Wait until a spare process ends, and start another where it did so before it served."""
+        code = await spare.ended()
+        if self._spare is not spare or self._stop.is_set():
+            return
+        self._spare = None
+        await spare.follow(lambda _: None)
+        _log.warning("spare process died", exit=_name(code))
+        if not await _set_within(self._stop, _SPARE_PAUSE):
+            self._have_spare(descriptor)
+
+    def _blame(self, journal: Journal, code: int) -> None:
+        """Refuse the statements that may have killed the process, for a while."""
+        now = time.monotonic()
+        self._refused = {key: one for key, one in self._refused.items() if one.until > now}
+        self._deaths = [death for death in self._deaths if death[0].until > now]
+        noted = journal.take()
+        found = [] if code in _ENDED else suspects(noted, journal.is_harmless, -code if code < 0 else None)
+        for one in noted:
+            journal.forget(one.digest)  # the next time it is a suspect like any other
+        until = now + self.config.recovery.quarantine_seconds
+        refused = [Refused(one.digest, one.text, one.query_id, until, one.user) for one in found]
+        if not refused or until <= now:
+            return
+        self._refused |= {one.key: one for one in refused}
+        self._deaths.append(refused)
+        who = culprit([{one.user for one in death} for death in self._deaths])
+        if who is None:
+            return
+        for other in chain(*self._deaths):  # others' were there by chance
+            if other.user != who:
+                self._refused.pop(other.key, None)
+        if who:
+            every = Refused(ALL, "all statements of this user", "", until, who)
+            self._refused[every.key] = every
+        self._deaths = []
+
+    def _give_up(self, code: int, starts: int) -> int:
+        """Return the exit code of a server that cannot start, or raise its own words."""
+        if self._failure is not None:
+            raise FlightLLMError(self._failure)
+        if code < 0:
+            raise FlightLLMError(f"the server died {starts} times while it started ({_name(code)}); see its log")
+        return code
+
+    def _on_signal(self, number: int) -> None:
+        again, self._signal = self._signal is not None, number
+        self._stop.set()
+        if self._worker is None:
+            return
+        if again:
+            self._worker.kill()
+            return
+        self._worker.terminate()
+        asyncio.get_running_loop().call_later(self.config.recovery.drain_seconds + _GRACE_SECONDS, self._kill)
+
+    def _kill(self) -> None:
+        """End the present process, which may not be the one that was there when the signal came."""
+        if self._worker is not None:
+            self._worker.kill()
+
+
+def _name(code: int) -> str:
+    if code >= 0:
+        return f"exit code {code}"
+    try:
+        return signal.Signals(-code).name
+    except ValueError:  # a real-time signal
+        return f"signal {-code}"
+
+
+async def _set_within(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        await asyncio.wait_for(event.wait(), seconds)
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,5 @@
+"""The database, and the sessions of its clients: each statement is read, planned, run and recorded here.
+
+Imports: access, catalog, common, config, datafusion, ddl, dialect, dml, errors, execution, flightllm, functions, llm,
+observe, operators, recovery, router, sandbox, sql, storage, system_tables, vector.
+"""

@@ -1,0 +1,199 @@
+"""A database: what all sessions of a server share, opened and closed together."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+
+import structlog
+
+from flightllm.access.control import open_access
+from flightllm.access.tables import AccessTables
+from flightllm.catalog import Catalog
+from flightllm.catalog.configured import register_tables
+from flightllm.catalog.entries import Entry
+from flightllm.catalog.models import Objects
+from flightllm.catalog.scoped import Scopes
+from flightllm.common.atomic_files import make_private
+from flightllm.common.names import TableName
+from flightllm.common.principal import LOCAL, Principal
+from flightllm.config import Config
+from flightllm.datafusion.run import Loop
+from flightllm.execution.backends import Backends
+from flightllm.execution.context import Services
+from flightllm.functions import FunctionRegistry
+from flightllm.functions.registering import register_scalars
+from flightllm.llm.registry import Engines
+from flightllm.llm.supervised import supervised
+from flightllm.observe.query_log import QueryLog
+from flightllm.observe.session_log import SessionLog
+from flightllm.observe.tracing import create_spans
+from flightllm.operators.cache import AnswerCache
+from flightllm.operators.flights import Flights
+from flightllm.operators.workers import Workers
+from flightllm.recovery.watch import Watch
+from flightllm.router.replica import ReplicaStatus
+from flightllm.sandbox.memory_guard import MemoryGuard
+from flightllm.sandbox.pool import Isolation
+from flightllm.session.revocation import Revocation
+from flightllm.session.session import Session
+from flightllm.system_tables.indexes import CacheTable, IndexTable, ServerTables
+from flightllm.system_tables.keys import KeyTables
+from flightllm.system_tables.models import ObjectTables
+from flightllm.system_tables.replicas import ReplicaTable, replicas
+from flightllm.system_tables.settings import SettingsTable
+from flightllm.vector.store import VectorIndexes
+
+_log = structlog.get_logger(__name__)
+
+
+class Database:
+    """One server's tables, functions, engine and answers. Safe to use from several threads."""
+
+    def __init__(
+        self, services: Services, queries: QueryLog, sessions: SessionLog | None = None, notes: Sequence[str] = ()
+    ) -> None:
+        self._services = services
+        self._revocation = Revocation(services, queries)
+        self._memory = MemoryGuard(queries, services.config.limits.memory_bytes)
+        self._scopes = Scopes(services.catalog)
+        self.queries = queries
+        self.sessions = sessions or SessionLog()
+        self.notes = tuple(notes)
+        """What somebody may want to know of the files of the configuration, a line each; the log has it, too."""
+        self.catalog = services.catalog
+        self.access = services.access
+        self.functions = services.functions
+        self.engine = services.engine
+        self.cache = services.cache
+        self.config = services.config
+        self.quarantine = services.watch.quarantine
+
+    @classmethod
+    def open(cls, config: Config, *, watch: Watch | None = None, restarted: bool = False) -> "Database":
+        """Load functions, tables and the engine.
+
+        `watch` notes the statements in flight. After a restart the server's own engine is opened beside: queries wait
+        for it or fail, as `[recovery] on_engine_down` says.
+
+        Raises:
+            ConfigError: a table, function or engine setting is wrong.
+            MissingExtraError: the engine's packages are not installed.
+        """
+        with suppress(OSError):  # whoever needs it tells why it cannot be
+            make_private(config.data_folder)
+            if config.data_folder.stat().st_mode & 0o077:
+                _log.warning("other users of this machine may read the data folder", folder=str(config.data_folder))
+        workers = Workers.of_process()  # before DataFusion starts its threads
+        functions = FunctionRegistry.load(config.functions.folders)
+        objects, sessions = Objects(config.data_folder), SessionLog()
+        engines = Engines(
+            config.engine, objects.engine, supervised(config.recovery, config.engine if restarted else None)
+        )
+        queries = QueryLog(price=engines.price, spans=create_spans(config.tracing))
+        path = config.cache.path or config.data_folder / "answers.sqlite"
+        cache = AnswerCache(path if config.cache.enabled else None, config.cache.max_bytes)
+        with ExitStack() as opened:
+            opened.callback(cache.close)
+            indexes = VectorIndexes(config.data_folder / "vectors")
+
+            def revision(table: TableName) -> str:
+                return catalog.revision(table)
+
+            def tables() -> Mapping[TableName, Entry]:
+                return catalog.store.visible()
+
+            access = open_access(config)
+            opened.callback(access.close)
+            users = AccessTables(access.store)
+            made = ObjectTables(objects, engines)
+            built = IndexTable(indexes, revision, config.embedding.model)
+            settings = SettingsTable(config, sessions)
+            system = ServerTables(
+                queries,
+                CacheTable(cache),
+                built,
+                users,
+                made,
+                ReplicaTable(engines),
+                sessions,
+                settings,
+                KeyTables(tables),
+            )
+            catalog = Catalog(config.limits, system, config.data_folder / "tables", config.storage)
+            opened.callback(catalog.close)
+            catalog.store.forget = access.store.forget
+            catalog.store.functions = lambda context: register_scalars(context, functions, lambda: engines.own.engine)
+            notes = register_tables(catalog, config.tables)
+            backends = Backends(config.embedding, config.recovery, config.limits, indexes, cache)
+            _ = engines.own  # loads it now, so that what is wrong with it is told
+            services = Services(
+                config,
+                catalog,
+                functions,
+                objects,
+                engines,
+                cache,
+                Flights(),
+                Loop(),
+                workers,
+                indexes,
+                access,
+                access.rights(LOCAL),
+                backends,
+                Isolation(config.limits, config.storage),
+                watch or Watch(),
+            )
+            opened.pop_all()
+        database = cls(services, queries, sessions, notes)
+        database._revocation.start()
+        return database
+
+    def session(self, principal: Principal = LOCAL, *, peer: str = "") -> Session:
+        """Open a session of a user, who sees and may do what is granted to it at the time of each statement.
+
+        `peer` is the client's address.
+        """
+        return Session(self._services, self.queries, self.sessions, self._scopes, principal, peer)
+
+    def catalog_of(self, principal: Principal) -> Catalog:
+        """Return the catalog as a user sees it now."""
+        return self._scopes.of(self.access.rights(principal))
+
+    @property
+    def engine_up(self) -> bool:
+        """Tell whether the engine answers, as far as is known."""
+        return self._services.engines.own.health.up and bool(getattr(self.engine, "alive", True))
+
+    @property
+    def replicas(self) -> list[tuple[str, ReplicaStatus]]:
+        """Return the replicas of models that have several, with the models' names."""
+        return [(model, status) for model, _, status in replicas(self._services.engines)]
+
+    @property
+    def spilled_bytes(self) -> int:
+        """Return how many bytes relational work has written to disk for lack of memory."""
+        return self._services.loop.spilled.value + self._services.isolation.spilled.value
+
+    @property
+    def isolated(self) -> int:
+        """Return how many processes run statements that can take much, or parts of these."""
+        return self._services.isolation.running
+
+    def warm(self) -> None:
+        """Start beforehand what statements may need, and look after the process's memory. Does not wait."""
+        self._services.isolation.warm()
+        self._memory.start()
+
+    def close(self) -> None:
+        """Cancel what runs, keep the answers, release the engine. Idempotent."""
+        self._revocation.close()
+        self._memory.close()
+        for record in self.queries.running():
+            record.cancel()
+        self._services.isolation.close()
+        self._services.cache.close()
+        self._services.engines.close()
+        self._services.backends.close()
+        self._services.loop.close()
+        self.access.close()
+        self.catalog.close()
+        self.queries.close()

@@ -1,0 +1,155 @@
+"""Where a session stands: the schemas of its unqualified names, and its temporary tables."""
+
+import secrets
+from collections.abc import Callable, Sequence
+from threading import Lock
+
+import datafusion
+
+from flightllm import __version__
+from flightllm.catalog import Catalog
+from flightllm.catalog.store import TableStore
+from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TEMPORARY_PREFIX, TableName
+from flightllm.dialect import Place, Rewritten, rewrite, sent_texts
+from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError
+from flightllm.sql.tokens import tokenize
+
+VERSION = f"FlightLLM {__version__} (DataFusion {datafusion.__version__})"
+_TEMPORARY = ("temp", "temporary")
+
+
+class SessionPlace:
+    """One session's search path and temporary schema; `catalog` returns what its user sees.
+
+    `own_functions` has the names of functions in configured folders. Thread-safe.
+    """
+
+    def __init__(
+        self, store: TableStore, catalog: Callable[[], Catalog], user: str, own_functions: frozenset[str]
+    ) -> None:
+        self._store = store
+        self._catalog = catalog
+        self._user = user
+        self._own_functions = own_functions
+        self._path: tuple[str, ...] = (DEFAULT_SCHEMA,)
+        self._own = f"{TEMPORARY_PREFIX}{secrets.token_hex(8)}"
+        """A name that nobody else can say."""
+        self._opened = False
+        self._closed = False
+        self._lock = Lock()
+
+    @property
+    def temporary(self) -> str:
+        """Return the schema of the session's temporary tables, nothing where it never had any."""
+        return self._own if self._opened else ""
+
+    @property
+    def standing(self) -> tuple[str, ...]:
+        """Return the schemas in which names are looked up, the one of temporary tables included."""
+        return (self.temporary, *self._path)
+
+    def read(self, sql: str, dialect: str) -> Rewritten:
+        """Return a statement in a dialect as DataFusion reads it, with the tables that its names mean for this session.
+
+        Raises:
+            FlightLLMError: it cannot be read.
+        """
+        found = rewrite(sql, self._place(), dialect)
+        if (
+            found.edits
+            and not self._opened
+            and self._own in found.text
+            and _makes_temporary(sent_texts(sql, dialect).text)
+        ):
+            self._open()
+        return found
+
+    def _place(self) -> Place:
+        return Place(
+            is_table=self._store.entries.__contains__,
+            columns_of=self._columns_of,
+            schemas=lambda: [*self._catalog().schemas(), "information_schema"],
+            path=self._path,
+            temporary=self._own,
+            has_temporary=self._opened,
+            user=self._user,
+            version=VERSION,
+            own_functions=self._own_functions,
+        )
+
+    def _columns_of(self, name: TableName) -> Sequence[str]:
+        try:
+            return self._catalog().columns_of(name)
+        except FlightLLMError:
+            return ()
+
+    def _open(self) -> None:
+        """Make the schema of temporary tables, once."""
+        with self._lock:
+            if self._closed:
+                raise InvalidInputError("the session was closed: temporary tables live as long as theirs")
+            self._store.open_temporary(self._own)
+            self._opened = True
+
+    def uploaded(self, table: str, schema: str, *, made: bool, temporary: bool) -> TableName:
+        """Return the table that an upload is for; `made` tells that there must be none yet."""
+        if temporary:
+            self._open()
+            return TableName(self._own, table)
+        if schema:
+            return TableName(schema, table)
+        return TableName(self._path[0], table) if made else self._place().found(table)
+
+    def check(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the schemas of a search path that its user knows, as PostgreSQL leaves out others.
+
+        Raises:
+            NotFoundError: it knows none of them.
+        """
+        known = self._catalog().schemas()
+        if list(names) == [CATALOG] and CATALOG not in known:
+            return (DEFAULT_SCHEMA,)
+        found = tuple(dict.fromkeys(name for name in names if name in known))
+        if not found:
+            raise NotFoundError(
+                f"there is no schema {', '.join(map(repr, names)) or repr('')}: see SHOW SCHEMAS, or write CREATE"
+                " SCHEMA first"
+            )
+        return found
+
+    def go_to(self, names: Sequence[str]) -> None:
+        """Look unqualified names up in some schemas from now on; raises `NotFoundError` where there is none of them."""
+        self._path = self.check(names)
+
+    def reset(self) -> None:
+        """Look unqualified names up in the usual schema."""
+        self._path = (DEFAULT_SCHEMA,)
+
+    def options(self) -> dict[str, str]:
+        """Return the catalog and schema as the protocol's session options."""
+        return {"catalog": CATALOG, "schema": self._path[0]}
+
+    def set_option(self, key: str, value: str) -> None:
+        """Take another schema; there is one catalog.
+
+        Raises:
+            InvalidInputError: it is another catalog.
+            NotFoundError: there is no such schema.
+        """
+        if key == "schema":
+            self.go_to([value])
+        elif value != CATALOG:
+            raise InvalidInputError(f"there is no catalog {value!r}; the only one is {CATALOG!r}")
+
+    def close(self) -> None:
+        """Remove the temporary tables. Idempotent."""
+        with self._lock:
+            self._closed = True
+            opened, self._opened = self._opened, False
+        if opened:
+            self._store.drop_temporary(self._own)
+
+
+def _makes_temporary(sql: str) -> bool:
+    tokens = tokenize(sql)
+    return tokens[0].is_word("create") and any(token.is_word(*_TEMPORARY) for token in tokens[1:5])

@@ -1,0 +1,613 @@
+"""The sessions of a database: what the protocol layer, the command line and tests call."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from types import MappingProxyType
+
+import pyarrow as pa
+import structlog
+
+from flightllm.access.rights import Rights
+from flightllm.catalog import Catalog, IngestMode
+from flightllm.catalog.kept_rows import KeptRows
+from flightllm.catalog.scoped import Scopes
+from flightllm.common.limits import TimeLimit
+from flightllm.common.names import TableName
+from flightllm.common.principal import Principal
+from flightllm.config.session_settings import Settings
+from flightllm.datafusion.errors import mapped_error, panics_mapped
+from flightllm.datafusion.run import Batches
+from flightllm.ddl.dispatch import bound_texts, change, check, explain_change
+from flightllm.dialect import sent_texts
+from flightllm.dialect.duplicates import without_marks
+from flightllm.dialect.output_names import output_names
+from flightllm.dml import Changed
+from flightllm.errors import CancelledError, FlightLLMError, NotFoundError, SqlError, UnsupportedError
+from flightllm.execution.cancel_token import stopped
+from flightllm.execution.context import Services
+from flightllm.execution.describe import Description, describe
+from flightllm.execution.kept_plans import Circumstances, KeptPlan, keep
+from flightllm.execution.query import Query, plan
+from flightllm.execution.result import ResultBatches
+from flightllm.execution.substrait_query import plan_substrait
+from flightllm.execution.summarize import SummarizeQuery, summary
+from flightllm.execution.utility import DescribedQuery, DescribeQuery, EmptyQuery, ExplainQuery, ShowQuery
+from flightllm.observe.query_log import QueryLog
+from flightllm.observe.query_record import QueryRecord, Stop
+from flightllm.observe.session_log import SessionLog
+from flightllm.session.place import SessionPlace
+from flightllm.session.transactions import Transactions
+from flightllm.sql.classify import classify
+from flightllm.sql.error_positions import explain_error
+from flightllm.sql.guard import check_bound, check_sql, check_text
+from flightllm.sql.keys import NO_KEYS, Keys
+from flightllm.sql.output_names import OutputNames
+from flightllm.sql.parameters import bind
+from flightllm.sql.statement import Statement
+from flightllm.storage.readers import Reader
+
+_log = structlog.get_logger(__name__)
+_EMPTY = pa.schema([])
+
+
+@dataclass(frozen=True, slots=True)
+class QueryResult:
+    """A query that runs as `batches` is pulled; closing `batches`, or `query.cancel()`, stops it."""
+
+    schema: pa.Schema
+    batches: ResultBatches
+    query: QueryRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """What a change with RETURNING did: how many rows it changed, and the rows that it returns."""
+
+    affected: int
+    rows: pa.Table
+
+
+class Session:
+    """One client's settings and statements. Statements may run at the same time."""
+
+    def __init__(
+        self,
+        services: Services,
+        queries: QueryLog,
+        sessions: SessionLog,
+        scopes: Scopes,
+        principal: Principal,
+        peer: str,
+    ) -> None:
+        self.principal = principal
+        self._all = services
+        self._scopes = scopes
+        self._queries = queries
+        self._sessions = sessions
+        self._settings = Settings()
+        self._place = SessionPlace(
+            services.catalog.store, lambda: self._services.catalog, principal.name, services.functions.own_names
+        )
+        self._transactions = Transactions()
+        self._files = KeptRows()
+        self._record = sessions.open(self._changed, principal.name, peer)
+        self.id = self._record.session_id
+
+    def _changed(self) -> dict[str, str]:
+        return self._settings.changed()
+
+    def time_limit(self, settings: Mapping[str, str]) -> TimeLimit:
+        """Return how long a statement may run under the session's settings and `settings`.
+
+        Raises:
+            InvalidInputError: one of these is no setting, or cannot have this value.
+        """
+        chosen = self._settings.with_values(settings)
+        return TimeLimit.of(self._all.config.limits.statement_seconds, chosen.timeout)
+
+    @contextmanager
+    def _statement(self) -> Iterator[None]:
+        """Count a statement, and bind to log events inside whose it is; DataFusion's panics come out as errors."""
+        self._record.used()
+        with structlog.contextvars.bound_contextvars(user=self.principal.name, session_id=self.id), panics_mapped():
+            yield
+
+    @property
+    def rights(self) -> Rights:
+        """Return what its user may do now."""
+        return self._all.access.rights(self.principal)
+
+    @property
+    def _services(self) -> Services:
+        """Return the server's services for one statement, the catalog as the session's user sees it now."""
+        return self._services_of(self.rights)
+
+    def _services_of(self, rights: Rights) -> Services:
+        catalog = self._scopes.of(rights, self._place.temporary)
+        return replace(self._all, catalog=catalog, rights=rights, files=self._files)
+
+    @property
+    def catalog(self) -> Catalog:
+        """Return the catalog as its user sees it now, with the session's temporary tables."""
+        return self._services.catalog
+
+    @contextmanager
+    def _failures_noted(self, text: str, settings: Mapping[str, str] = MappingProxyType({})) -> Iterator[None]:
+        """Leave a record of a query that cannot be planned: what runs, and all that changes something, has one."""
+        try:
+            yield
+        except Exception as error:
+            self._explain(error, text, settings)
+            said = str(error) if isinstance(error, FlightLLMError) else "internal error"
+            record = self._queries.plan(text, user=self.principal.name, session_id=self.id)
+            record.finish("cancelled" if isinstance(error, CancelledError) else "failed", error=said)
+            raise
+
+    def _explain(self, error: Exception, sql: str, settings: Mapping[str, str]) -> None:
+        """Make an error speak of the statement as it was sent, and of the tables that its user may read.
+
+        It stays as it is where its user is gone by now.
+        """
+        if not isinstance(error, SqlError):
+            return
+        with suppress(FlightLLMError):
+            read = self._place.read(sql, self._settings.with_values(settings).dialect)
+            services = self._services
+            catalog, rights = services.catalog, services.rights
+
+            def tables() -> list[TableName]:
+                return [*catalog.entries, *(info.name for info in catalog.store.system_tables())]
+
+            def is_view(name: TableName) -> bool:
+                entry = catalog.store.entries.get(name)
+                return entry is not None and entry.kind == "view" and rights.may("SELECT", name, entry.owner)
+
+            explain_error(error, read.text, tables, is_view, unlimited=rights.unlimited)
+            error.args = (without_marks(read.said(str(error))),)
+
+    def _read(self, sql: str, settings: Settings) -> tuple[str, OutputNames]:
+        """Return a statement as DataFusion reads it, and the names of its columns as they were written.
+
+        The text is checked as it was sent, and anew where it became another one.
+
+        Raises:
+            FlightLLMError: it cannot be read, or is too large as DataFusion reads it.
+        """
+        limits = self._all.config.limits
+        check_text(sql, limits)
+        sent = sent_texts(sql, settings.dialect)
+        try:
+            check_sql(sent.text, limits)
+        except FlightLLMError as error:
+            error.args = (sent.said(str(error)),)
+            raise
+        read = self._place.read(sql, settings.dialect).text
+        if read != sent.text:
+            check_sql(read, limits)
+        return read, output_names(sent.text)
+
+    def is_update(self, sql: str, settings: Mapping[str, str] = MappingProxyType({})) -> bool:
+        """Tell from the text alone whether a statement changes something and returns no rows.
+
+        Raises:
+            FlightLLMError: no kind of statement begins like this, or it is one that is not supported.
+        """
+        with self._failures_noted(sql, settings):
+            return classify(self._read(sql, self._settings.with_values(settings))[0]).is_update
+
+    def returns_rows(self, sql: str, settings: Mapping[str, str] = MappingProxyType({})) -> bool:
+        """Tell from the text alone whether a statement changes something and returns rows by RETURNING.
+
+        Raises:
+            FlightLLMError: see `is_update`.
+        """
+        with self._failures_noted(sql, settings):
+            return bool(classify(self._read(sql, self._settings.with_values(settings))[0]).returning)
+
+    def describe(
+        self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
+    ) -> Description:
+        """Plan a statement without running it, with a row of parameters or else values that fit in their place.
+
+        `settings` hold for this call only.
+
+        Raises:
+            FlightLLMError: the statement is wrong.
+        """
+        with self._failures_noted(sql, settings):
+            return self._described(sql, self._settings.with_values(settings), parameters)
+
+    def _described(self, sql: str, settings: Settings, parameters: pa.RecordBatch | None = None) -> Description:
+        sql, names = self._read(sql, settings)
+        bound = sql if parameters is None else bind(sql, parameters)
+        if bound != sql:
+            check_bound(bound, self._all.config.limits)
+        circumstances = self._circumstances(settings, bound)
+        reader, keeps, plans = self._reading(bound, circumstances.rights), False, list[KeptPlan]()
+        with panics_mapped(), self._all.watch.planning(bound, circumstances.rights.blamed):
+            services = self._services_of(circumstances.rights)
+
+            def schema_of(statement: Statement) -> pa.Schema:
+                if statement.is_update:
+                    return self._check(statement, services)
+                query = _plan(replace(statement, names=names), services, circumstances.settings)
+                kept = keep(query, statement, services, circumstances, reader)
+                plans[:] = [kept] if kept is not None else []
+                return query.schema
+
+            try:
+                found = describe(sql, services, schema_of, parameters, names)
+                if plans and parameters is None and not len(found.parameters):
+                    keeps, found = True, replace(found, plan=plans[0])
+                return found
+            finally:
+                if not keeps:
+                    reader.close()
+
+    def _circumstances(self, settings: Settings, sql: str) -> Circumstances:
+        """Return what the plan of a statement depends on, as it is now."""
+        store, place, rights = self._all.catalog.store, self._place.standing, self.rights
+        store.refresh(_with_policies(sql, rights), stopped)  # a file that has changed makes other tables
+        return Circumstances(store.entries, self._all.objects.revision, rights, settings, place)
+
+    def _reading(self, sql: str, rights: Rights, is_stopped: Callable[[], bool] = stopped) -> Reader:
+        """Say that a statement reads tables from now on; see `Catalog.reading`."""
+        return self._all.catalog.reading(_with_policies(sql, rights), is_stopped)
+
+    def _check(self, statement: Statement, services: Services) -> pa.Schema:
+        match statement.kind:
+            case "set":
+                self._settings.with_values({statement.key or "": statement.value or ""})
+            case "reset":
+                self._settings.reset(statement.key or "")
+            case "search_path":
+                self._place.check(statement.columns)
+            case "transaction":
+                pass
+            case _:
+                return check(statement, services, self._settings)
+        return _EMPTY
+
+    def execute(
+        self, sql: str, parameters: pa.RecordBatch | None = None, settings: Mapping[str, str] = MappingProxyType({})
+    ) -> QueryResult:
+        """Plan a query with at most one row of parameters; it runs as its batches are pulled.
+
+        Parameters without a row give no rows of what the query would return.
+
+        `settings` hold for this call only.
+
+        Raises:
+            FlightLLMError: the query is wrong.
+        """
+        with self._failures_noted(sql, settings):
+            chosen = self._settings.with_values(settings)
+            no_rows = parameters is not None and parameters.num_rows == 0
+            read, names = self._read(sql, chosen)
+            bound = read if no_rows else bind(read, parameters)
+            if bound != read:
+                check_bound(bound, self._all.config.limits)
+            statement = replace(classify(bound), names=names)
+            if statement.is_update:
+                kind = statement.kind.replace("_", " ").upper()
+                if statement.returning:
+                    raise UnsupportedError(f"{kind} … RETURNING changes rows: call update_returning")
+                raise UnsupportedError(f"{kind} returns no rows: send it as an update")
+            if no_rows:
+                return self._started(
+                    statement.kind, sql, bound, lambda _: EmptyQuery(self._described(sql, chosen).schema), bound
+                )
+            return self._started(statement.kind, sql, bound, lambda services: _plan(statement, services, chosen), bound)
+
+    def execute_planned(
+        self, plan: KeptPlan, sql: str, settings: Mapping[str, str] = MappingProxyType({})
+    ) -> QueryResult | None:
+        """Run a query by the plan that describing it made; return None where that cannot be taken any more.
+
+        Raises:
+            InvalidInputError: one of `settings` is no setting, or cannot have this value.
+        """
+        since, circumstances = time.time_ns(), self._circumstances(self._settings.with_values(settings), sql)
+        taken = plan.take(circumstances)
+        if taken is None:
+            return None
+        with self._statement():
+            return self._running(*taken, plan.statement.kind, sql, sql, since, circumstances.rights)
+
+    def describe_plan(self, plan: bytes) -> Description:
+        """Plan a serialized Substrait plan without running it.
+
+        Raises:
+            FlightLLMError: the plan is wrong.
+        """
+        watch, catalog, noting = self._all.watch, self._all.catalog, self._failures_noted(_shown_plan(plan))
+        with noting, watch.planning(_told_apart(plan), self.rights.blamed), catalog.reading(), panics_mapped():
+            query = plan_substrait(plan, self._services, self._settings)
+        return Description(query.schema, is_update=False, parameters=_EMPTY)
+
+    def execute_plan(self, plan: bytes, settings: Mapping[str, str] = MappingProxyType({})) -> QueryResult:
+        """Plan a serialized Substrait plan; it runs as its batches are pulled.
+
+        Raises:
+            FlightLLMError: the plan is wrong.
+        """
+        text = _shown_plan(plan)
+        with self._failures_noted(text):
+            chosen = self._settings.with_values(settings)
+            return self._started("query", text, _told_apart(plan), lambda of: plan_substrait(plan, of, chosen), None)
+
+    def _started(
+        self, kind: str, text: str, noted: str, plan: Callable[[Services], Query], reads: str | None
+    ) -> QueryResult:
+        """Plan a query; `noted` tells it from others should the server die of it.
+
+        `reads` is a text that names the tables it reads, None where there is no such text.
+        """
+        since, watch, rights = time.time_ns(), self._all.watch, self.rights
+        with self._statement(), watch.planning(noted, rights.blamed):
+            reader = self._all.catalog.reading(None if reads is None else _with_policies(reads, rights), stopped)
+            query = plan(self._services_of(rights))
+        return self._running(query, reader, kind, text, noted, since, rights)
+
+    def _running(
+        self, query: Query, reader: Reader, kind: str, text: str, noted: str, since: int, rights: Rights
+    ) -> QueryResult:
+        """Open the record of a planned query."""
+        watch = self._all.watch
+        record = self._queries.plan(
+            text, user=self.principal.name, session_id=self.id, kind=kind, since=since, rights=rights
+        )
+        most = self._all.config.limits.result_bytes
+        batches = watch.running(query.run(record), noted, record.query_id, rights.blamed)
+        return QueryResult(query.schema, ResultBatches(batches, record, reader, most), record)
+
+    def update(
+        self,
+        sql: str,
+        parameters: pa.Table | None = None,
+        settings: Mapping[str, str] = MappingProxyType({}),
+        *,
+        cancelled: Stop | None = None,
+    ) -> int:
+        """Run DDL, DML or SET once, or once for each row of parameters; return the rows affected or -1.
+
+        `settings` hold for this call only. Setting `cancelled` stops a statement that has not taken effect yet.
+
+        Raises:
+            FlightLLMError: the statement is wrong; rows of parameters before the failing one may have been applied,
+                except by INSERT … VALUES without AI calls, which adds all rows or none.
+        """
+        return _sum_of([done.rows for done in self._updates(sql, parameters, settings, cancelled)])
+
+    def update_returning(
+        self,
+        sql: str,
+        parameters: pa.Table | None = None,
+        settings: Mapping[str, str] = MappingProxyType({}),
+        *,
+        cancelled: Stop | None = None,
+    ) -> Returned:
+        """Run a change with RETURNING as `update` does; return the rows that it asks for too, which are in memory.
+
+        Raises:
+            FlightLLMError: see `update`.
+        """
+        done = list(self._updates(sql, parameters, settings, cancelled))
+        tables = [one.returned for one in done if one.returned is not None]
+        if not tables:
+            return Returned(
+                _sum_of([one.rows for one in done]),
+                self._described(sql, self._settings.with_values(settings)).schema.empty_table(),
+            )
+        names = tables[0].column_names
+        plain = [table.rename_columns([str(index) for index in range(len(names))]) for table in tables]
+        together = plain[0] if len(plain) == 1 else pa.concat_tables(plain, promote_options="permissive")
+        return Returned(_sum_of([one.rows for one in done]), together.rename_columns(names))
+
+    def _updates(
+        self, sql: str, parameters: pa.Table | None, settings: Mapping[str, str], cancelled: Stop | None
+    ) -> Iterator[Changed]:
+        chosen = self._settings.with_values(settings)
+        try:
+            read, _ = self._read(sql, chosen)
+        except FlightLLMError as error:
+            self._began(sql, cancelled, "update").finish("failed", error=str(error))
+            raise
+        if parameters is None:
+            yield self._update(sql, bind(read, None), chosen, cancelled)
+            return
+        for text, more in bound_texts(read, parameters, self._all.functions):
+            yield self._update(sql, text, chosen, cancelled, more)
+
+    def _update(
+        self,
+        sql: str,
+        bound: str,
+        settings: Settings,
+        cancelled: Stop | None,
+        more: Iterable[str] | None = None,
+    ) -> Changed:
+        if bound != sql:
+            check_bound(bound, self._all.config.limits)
+        names = output_names(sent_texts(sql, settings.dialect).text)
+        statement = replace(classify(bound), names=names)
+        match statement.kind:
+            case "set":
+                self._settings = self._settings.with_values({statement.key or "": statement.value or ""})
+                return Changed(-1)
+            case "reset":
+                self._settings = self._settings.reset(statement.key or "")
+                return Changed(-1)
+            case "search_path":
+                self._place.go_to(statement.columns)
+                return Changed(-1)
+            case "transaction":
+                self._transactions.run(statement.key or "")
+                return Changed(-1)
+        record = self._began(sql, cancelled, statement.kind)
+        try:
+            noted = self._all.watch.changing(bound, record.query_id, self.rights.blamed)
+            stop = record.cancelled.is_set
+            with self._statement(), record.bound(), noted, self._reading(bound, self.rights, stop):
+                changed = change(statement, record, lambda: self._services, settings.for_storing(), more)
+        except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
+            mapped = mapped_error(error)
+            if isinstance(mapped, CancelledError) and record.reason is not None:
+                mapped = record.reason
+            self._explain(mapped, sql, {"dialect": settings.dialect})
+            record.finish("cancelled" if isinstance(mapped, CancelledError) else "failed", error=str(mapped))
+            raise mapped from error
+        record.finish("done", rows=max(changed.rows, 0))
+        self._transactions.changed()
+        return changed
+
+    def _began(self, text: str, cancelled: Stop | None, kind: str) -> QueryRecord:
+        """Open the record of a statement that changes something."""
+        return self._queries.start(
+            text, cancelled, user=self.principal.name, session_id=self.id, kind=kind, rights=self.rights
+        )
+
+    def ingest(
+        self,
+        table: str,
+        reader: Iterable[pa.RecordBatch],
+        schema: pa.Schema,
+        mode: IngestMode,
+        *,
+        db_schema: str = "",
+        temporary: bool = False,
+        cancelled: Stop | None = None,
+    ) -> int:
+        """Store uploaded batches in a table and return their number of rows.
+
+        Without `db_schema` the table is in the session's schema, or a temporary one. Setting `cancelled` stops the
+        upload as long as batches come; nothing of it is stored then.
+        """
+        name = self._place.uploaded(table, db_schema, made=mode == "create", temporary=temporary)
+        text = f"INGEST INTO {name.display}"
+        record = self._began(text, cancelled, "ingest")
+        try:
+            upload = f"{text}, {sha256(schema.serialize()).hexdigest()}"
+            noted = self._all.watch.changing(upload, record.query_id, self.rights.blamed)
+            with self._statement(), record.bound(), noted:
+                rows = self._services.catalog.ingest(name, schema, _while_wanted(reader, record), mode)
+        except Exception as error:
+            left = isinstance(error, CancelledError | pa.ArrowCancelled)
+            said = str(error) if isinstance(error, FlightLLMError) else "internal error"
+            record.finish("cancelled" if left else "failed", error=None if left else said)
+            raise
+        record.finish("done", rows=rows)
+        self._transactions.changed()
+        return rows
+
+    def begin(self) -> bytes:
+        """Begin a transaction, in which every statement takes effect by itself; return its id."""
+        return self._transactions.begin()
+
+    def check_transaction(self, transaction: bytes) -> None:
+        """Raise `NotFoundError` where a transaction of this id was not begun, or has ended."""
+        self._transactions.check(transaction)
+
+    def end(self, transaction: bytes, *, commit: bool) -> None:
+        """End a transaction.
+
+        Raises:
+            NotFoundError: there is none of this id.
+            UnsupportedError: it was to be undone, and something was changed since it began.
+        """
+        self._transactions.end(transaction, commit=commit)
+
+    def table_exists(self, table: str, db_schema: str, *, temporary: bool) -> bool:
+        """Tell whether an upload in place of a table would find one that its user sees."""
+        name = self._place.uploaded(table, db_schema, made=False, temporary=temporary)
+        return any(info.name == name for info in self.catalog.tables())
+
+    def set_option(self, key: str, value: str) -> None:
+        """Change a setting of this session.
+
+        Raises:
+            InvalidInputError: there is no such setting, or it cannot have this value.
+        """
+        if key in self._place.options():
+            self._place.set_option(key, value)
+        else:
+            self._settings = self._settings.with_values({key: value})
+
+    def reset_option(self, key: str) -> None:
+        """Put a setting of this session back to its default.
+
+        Raises:
+            InvalidInputError: there is no such setting.
+        """
+        if key in self._place.options():
+            self._place.reset()
+        else:
+            self._settings = self._settings.reset(key)
+
+    def get_options(self) -> dict[str, str]:
+        """Return every setting, and the catalog and schema of names without these."""
+        return {**self._place.options(), **self._settings.as_text()}
+
+    def close(self) -> None:
+        """End the session; its running queries go on until their clients stop them. Its temporary tables go."""
+        self._place.close()
+        self._sessions.close(self._record)
+
+
+def _plan(statement: Statement, services: Services, settings: Settings) -> Query:
+    if statement.kind == "show":
+        return ShowQuery(settings.show(statement.key or "all"))
+    if statement.explained is not None:
+        return explain_change(statement, statement.explained, services, settings)
+    if statement.described is not None:
+        names = plan(statement.described, services, settings, names=statement.names).schema.names
+        return DescribedQuery(plan(statement.text, services, settings), names)
+    query = plan(statement.query or statement.text, services, settings, names=statement.names)
+    if statement.summarized and statement.query is not None:
+        columns = query.schema
+        query = plan(summary(statement.query, columns), services, settings)
+        if statement.kind == "query":
+            return SummarizeQuery(query, columns)
+    if statement.kind == "query" and statement.target is not None:
+        return DescribeQuery(query, _keys(statement.target, services.catalog))
+    return ExplainQuery(query, statement) if statement.kind == "explain" else query
+
+
+def _keys(table: TableName, catalog: Catalog) -> Keys:
+    """Return a table's keys; those of `information_schema` are DataFusion's own, and have none."""
+    with suppress(NotFoundError):
+        return catalog.table(table).keys
+    return NO_KEYS
+
+
+def _with_policies(sql: str, rights: Rights) -> str:
+    """Return a text that names what a statement can read under somebody's rights: row filters and masks read too."""
+    return " ".join([sql, *(policy.expression for policy in rights.policies)])
+
+
+def _sum_of(affected: list[int]) -> int:
+    """Return how many rows several changes affect, -1 where one of them counts none."""
+    return -1 if any(rows < 0 for rows in affected) else sum(affected)
+
+
+def _shown_plan(plan: bytes) -> str:
+    """Return what stands for a Substrait plan in `system.queries`."""
+    return f"Substrait plan of {len(plan):,} bytes"
+
+
+def _told_apart(plan: bytes) -> str:
+    """Return what tells a Substrait plan from others, should the server die of it."""
+    return f"{_shown_plan(plan)}, {sha256(plan).hexdigest()}"
+
+
+def _while_wanted(batches: Iterable[pa.RecordBatch], record: QueryRecord) -> Batches:
+    """Yield batches until somebody asks their statement to stop; raises then, at their end at the latest."""
+    for batch in batches:
+        if record.stopped:
+            break
+        yield batch
+    if record.stopped:
+        raise record.reason or CancelledError("the statement was cancelled")

@@ -1,0 +1,98 @@
+"""What an error of DataFusion's lacks to be of use: names that may have been meant, and places in the text as sent."""
+
+import re
+from collections.abc import Callable, Iterable
+from difflib import SequenceMatcher, get_close_matches
+
+from flightllm.common.names import CATALOG, DEFAULT_SCHEMA, TableName, quoted
+from flightllm.errors import SqlError
+from flightllm.sql.synonyms import SYNONYMS
+
+_TABLE = re.compile(rf"^table '{CATALOG}\.(?P<schema>[^.']*)\.(?P<name>[^']*)' not found")
+_PLACE = re.compile(r" at Line: (?P<line>\d{1,9}), Column: (?P<column>\d{1,9})")
+_CONFIDENCE = re.compile(r'Struct\(\[?(?:Field \{ name: )?"answer".*"confidence"')
+_ANSWER_OF_STRUCT = (
+    "an AI call with confidence => true returns a struct; write .answer after it,"
+    " as in ai_filter(…, confidence => true).answer"
+)
+_FUNCTION = re.compile(r"^Invalid function '(?P<name>[^']*)'\.\s*(?:Did you mean '(?P<close>[^']*)'\?)?")
+_ALIKE = 0.6
+_PLAIN = re.compile(r"[a-z_][a-z0-9_]*\Z")
+_NOT_GRANTED = ", or not granted to you"
+_LONGEST_NAME = 100
+
+
+def explain_error(
+    error: SqlError,
+    sql: str,
+    tables: Callable[[], Iterable[TableName]],
+    is_view: Callable[[TableName], bool],
+    *,
+    unlimited: bool = True,
+) -> None:
+    """Make an error say where in `sql` it is, and which of the `tables` that its user may read can have been meant.
+
+    One who is not `unlimited` is told the same of a table that there is not and of one that is not granted.
+
+    Where a struct with a confidence stands in place of its answer, it says how to write the answer.
+
+    A table that DataFusion does not find, but which `is_view`, cannot be planned any more.
+    """
+    text = str(error)
+    if unknown := _TABLE.match(text):
+        name = TableName(unknown["schema"], unknown["name"])
+        error.args = (
+            _broken(name)
+            if is_view(name)
+            else f"{text}{'' if unlimited else _NOT_GRANTED}{_suggestion(name, tables())}",
+        )
+    elif unknown := _FUNCTION.match(text):
+        error.args = (_unknown_function(unknown["name"], unknown["close"] or ""),)
+    elif _CONFIDENCE.search(text):
+        error.args = (f"{text}: {_ANSWER_OF_STRUCT}",)
+    elif error.parsed is not None and error.parsed != sql and (place := _PLACE.search(text)):
+        there = _in_sent(sql, error.parsed, int(place["line"]), int(place["column"]))
+        error.args = (f"{text[: place.start()]}{there}{text[place.end() :]}",)
+
+
+def _broken(view: TableName) -> str:
+    return (
+        f"the view {view.display!r} cannot be read: what it reads was dropped, has changed or is not granted to you;"
+        " mend that, or create the view anew"
+    )
+
+
+def _unknown_function(name: str, close: str) -> str:
+    """Say what to write for a function of another server, or which one has a name that is spelt alike."""
+    meant = SYNONYMS.get(name.lower().rpartition(".")[2])
+    if meant is not None:
+        return f"there is no function {name!r}: write {meant}"
+    alike = bool(close) and SequenceMatcher(None, name.lower()[:_LONGEST_NAME], close).ratio() >= _ALIKE
+    return (
+        f"Invalid function {name!r}. {f'Did you mean {close!r}?' if alike else 'SHOW FUNCTIONS lists those there are'}"
+    )
+
+
+def _suggestion(wanted: TableName, tables: Iterable[TableName]) -> str:
+    written = {name.display.lower(): name for name in tables}
+    close = get_close_matches(wanted.display.lower()[:_LONGEST_NAME], written, n=1)
+    if not close:
+        return ": see SHOW TABLES"
+    name = written[close[0]]
+    parts = [name.name] if name.schema == DEFAULT_SCHEMA else [name.schema, name.name]
+    return f". Did you mean {'.'.join(part if _PLAIN.match(part) else quoted(part) for part in parts)}?"
+
+
+def _in_sent(sql: str, parsed: str, line: int, column: int) -> str:
+    """Return where in `sql` a place of `parsed` is, if the text before or after it is the same there; else nothing."""
+    lines = parsed.splitlines(keepends=True)
+    offset = sum(map(len, lines[: line - 1])) + column - 1
+    sent, before, after = sql.rstrip().removesuffix(";").rstrip(), parsed[:offset], parsed[offset:].rstrip()
+    if after and sent.endswith(after):
+        place = len(sent) - len(after)
+    elif before and sql.count(before) == 1:
+        place = sql.find(before) + offset
+    else:
+        return ""
+    begin = sql.rfind("\n", 0, place) + 1
+    return f" at Line: {sql[:begin].count(chr(10)) + 1}, Column: {place - begin + 1}"

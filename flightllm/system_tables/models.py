@@ -1,0 +1,72 @@
+"""The system tables about models and prompts: `system.models`, `system.prompts`."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict
+from types import MappingProxyType
+
+import pyarrow as pa
+
+from flightllm.access.store import DEFAULT_MODEL
+from flightllm.catalog.models import CreatedModel, Objects
+from flightllm.config import EngineConfig
+from flightllm.llm.registry import Engines
+from flightllm.llm.secrets import shown_options
+
+_MODELS = pa.schema(
+    [
+        *((name, pa.string()) for name in ("name", "engine", "model", "options")),
+        *((name, pa.bool_()) for name in ("is_default", "loaded")),
+        *((name, pa.string()) for name in ("error", "created", "owner")),
+    ]
+)
+_PROMPTS = pa.schema(
+    [
+        ("name", pa.string()),
+        ("version", pa.int64()),
+        *((name, pa.string()) for name in ("text", "created", "owner")),
+    ]
+)
+
+
+class ObjectTables:
+    """Reads them from what SQL made, and from the engines that run. Safe to use from several threads."""
+
+    def __init__(self, objects: Objects, engines: Engines) -> None:
+        self._objects = objects
+        self._engines = engines
+
+    @property
+    def schemas(self) -> Mapping[str, pa.Schema]:
+        """Return the schema of every table by name."""
+        return MappingProxyType({"models": _MODELS, "prompts": _PROMPTS})
+
+    def snapshot(self, name: str) -> pa.Table:
+        """Return the rows of a table as they are now."""
+        if name == "prompts":
+            return pa.Table.from_pylist([asdict(one) for one in self._objects.prompts()], schema=_PROMPTS)
+        models: list[CreatedModel | None] = [None, *self._objects.models()]
+        return pa.Table.from_pylist([self._model(one) for one in models], schema=_MODELS)
+
+    def _model(self, created: CreatedModel | None) -> dict[str, object]:
+        """Return the row of a model; None is the server's own."""
+        config = self._engines.own_config if created is None else created.config
+        loaded, error = self._engines.state(None if created is None else created.name)
+        return {
+            "name": DEFAULT_MODEL if created is None else created.name,
+            "engine": config.kind,
+            "model": config.model,
+            "options": json.dumps(_options(config), default=str),
+            "is_default": created is None,
+            "loaded": loaded,
+            "error": error,
+            "created": None if created is None else created.created,
+            "owner": None if created is None else created.owner,
+        }
+
+
+def _options(config: EngineConfig) -> dict[str, object]:
+    """Return what a model was told, but for secrets."""
+    prices = {name: getattr(config, name) for name in ("price_input", "price_cached", "price_output")}
+    given = {name: price for name, price in prices.items() if price is not None}
+    return {"max_in_flight": config.max_in_flight, **given, **shown_options(config.options)}

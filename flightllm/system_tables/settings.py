@@ -1,0 +1,97 @@
+"""The table `system.settings`: what the configuration says, what sessions may set, and what they did set."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pyarrow as pa
+
+from flightllm.common.package_data import packaged_folder
+from flightllm.config import Config
+from flightllm.config.session_settings import Settings
+from flightllm.observe.session_log import SessionLog
+
+SETTINGS = pa.schema([(n, pa.string()) for n in ("name", "value", "source", "session_id", "user", "description")])
+_SECRET = re.compile(r"key|token|secret|password|header", re.IGNORECASE)
+_SECTION = re.compile(r"\[(?P<name>\w+)\](?: *#.*)?")
+_KEY = re.compile(r"(?:# )?(?P<name>\w+) = (?P<value>(?:\"[^\"]*\"|[^#\"])*)(?:# *(?P<text>.*))?")
+_MORE = re.compile(r"#  +(?:# )?(?P<text>.*)")
+
+
+class SettingsTable:
+    """The settings of a server and its sessions. Secrets and paths are shown as set or not set, never themselves."""
+
+    schemas: Mapping[str, pa.Schema] = MappingProxyType({"settings": SETTINGS})
+
+    def __init__(self, config: Config, sessions: SessionLog) -> None:
+        self._sessions = sessions
+        told = descriptions()
+        self._rows = [
+            {"name": name, "value": value, "source": source, "description": told.get(name, "")}
+            for name, value, source in _configured(config)
+        ]
+        self._told = Settings.descriptions()
+
+    def snapshot(self, _name: str) -> pa.Table:
+        """Return its rows: the server's, the defaults of sessions, and what each session has changed."""
+        rows = [*self._rows, *(self._row(name, value, "default") for name, value in Settings().as_text().items())]
+        for record in self._sessions.records():
+            owner = {"session_id": record.session_id, "user": record.user}
+            rows += [{**self._row(name, value, "session"), **owner} for name, value in record.settings().items()]
+        return pa.Table.from_pylist(rows, schema=SETTINGS)
+
+    def _row(self, name: str, value: str, source: str) -> dict[str, str]:
+        return {"name": f"flightllm.{name}", "value": value, "source": source, "description": self._told[name]}
+
+
+def descriptions() -> dict[str, str]:
+    """Return what the comments of the shipped `default.toml` say of each key, by its section and name.
+
+    A key without a comment shares that of the key before it.
+    """
+    told: dict[str, str] = {}
+    section = name = ""
+    for line in (packaged_folder("config") / "default.toml").read_text(encoding="utf-8").splitlines():
+        if match := _SECTION.fullmatch(line.strip()):
+            section, name = f"{match['name']}.", ""
+        elif match := _KEY.fullmatch(line):
+            before, name = told.get(name, ""), section + match["name"]
+            told[name] = (match["text"] or before).strip()
+        elif name and (match := _MORE.fullmatch(line)):
+            told[name] = f"{told[name]} {match['text'].strip()}".strip()
+        else:
+            name = ""
+    return told
+
+
+def _configured(config: Config) -> Iterator[tuple[str, str, str]]:
+    """Yield name, value and source of every key of the configuration."""
+    for key in fields(config):
+        section, default = getattr(config, key.name), getattr(Config(), key.name)
+        if not is_dataclass(section):
+            yield _shown(key.name, section, default)
+            continue
+        for part in fields(section):
+            given, usual = getattr(section, part.name), getattr(default, part.name)
+            if part.name == "options":
+                for option, value in given.items():
+                    yield _shown(f"{key.name}.{option}", value, None)
+            else:
+                yield _shown(f"{key.name}.{part.name}", given, usual)
+
+
+def _shown(name: str, value: Any, default: Any) -> tuple[str, str, str]:
+    source = "default" if value == default else "config"
+    if isinstance(value, Mapping):
+        return name, ", ".join(sorted(value)), source
+    hidden = _SECRET.search(name.rpartition(".")[2]) or isinstance(value, Path | tuple)
+    if isinstance(value, str) and (Path(value).is_absolute() or value.startswith(("env:", "file:"))):
+        hidden = True
+    if value is None or value == ():
+        return name, "not set", source
+    if hidden and not isinstance(value, bool | int | float):
+        return name, "set", source
+    return name, str(value).lower() if isinstance(value, bool) else str(value), source

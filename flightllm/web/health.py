@@ -1,0 +1,36 @@
+"""The HTTP application: health, readiness, metrics, and whatever else is mounted on it."""
+
+from collections.abc import Callable, Sequence
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from flightllm.web.metrics import Metrics
+
+_NO_METRICS = "metrics are not served on this address: set metrics = true in [http] of the configuration\n"
+
+
+def create_app(
+    problem: Callable[[], str | None], metrics: Metrics | None, routes: Sequence[BaseRoute] = ()
+) -> Starlette:
+    """Return the application; `problem` tells why no statements should be sent now, None where nothing is wrong.
+
+    `routes` are further ones, tried after its own.
+    """
+
+    def healthz(_request: Request) -> Response:
+        return JSONResponse({"status": "ok"})
+
+    def readyz(_request: Request) -> Response:
+        found = problem()
+        return JSONResponse({"status": found or "ready"}, 503 if found else 200)
+
+    def show_metrics(_request: Request) -> Response:
+        if metrics is None:
+            return PlainTextResponse(_NO_METRICS, 404)
+        return Response(metrics.text(), media_type=metrics.content_type)
+
+    own = [Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", show_metrics)]
+    return Starlette(routes=[*own, *routes])

@@ -1,0 +1,107 @@
+"""Serve the HTTP application in a thread of its own, beside the Flight SQL server."""
+
+import socket
+import threading
+from typing import Any, Self
+
+import structlog
+
+from flightllm.config import HttpConfig, ServerConfig
+from flightllm.errors import ConfigError, MissingExtraError
+from flightllm.flight.server import FlightSqlServer
+from flightllm.session.database import Database
+
+_log = structlog.get_logger(__name__)
+_STOP_SECONDS = 5.0
+_MOST_CONNECTIONS = 256
+"""At once, those that a page keeps open too; others are told to come again."""
+
+
+class HttpServer:
+    """What `[http]` asks for; nothing where it has no address. Stops where its block ends.
+
+    With the page it has the certificate and key of `server_config`, if there are.
+
+    Raises:
+        ConfigError: the address is in use, or none of this machine; or the page would be read along by others.
+        MissingExtraError: the extra `web` is not installed.
+    """
+
+    def __init__(
+        self,
+        config: HttpConfig,
+        database: Database,
+        server: FlightSqlServer,
+        server_config: ServerConfig | None = None,
+    ) -> None:
+        self.uri: str | None = None
+        self.port: int | None = None
+        self._server: Any = None
+        if config.address is None:
+            return
+        try:
+            import uvicorn
+
+            from flightllm.web.app import create_page
+            from flightllm.web.connections import PromptProtocol, bounded
+            from flightllm.web.health import create_app
+            from flightllm.web.metrics import Metrics
+        except ImportError as exc:
+            raise MissingExtraError("[http]", "web") from exc
+
+        def problem() -> str | None:
+            if server.load().draining:
+                return "draining"
+            return None if database.engine_up else "the engine is down"
+
+        host, port = config.address
+        tls: dict[str, Any] = {}
+        routes = []
+        if config.page:
+            about = server_config or ServerConfig()
+            about.check_exposure(asks_nobody=server.core.login.is_open, section="http", listen=config.listen)
+            if about.tls_certificate is not None:
+                tls = {"ssl_certfile": about.tls_certificate, "ssl_keyfile": about.tls_key}
+            routes.append(create_page(database, server.core, host, config.hosts, encrypted=bool(tls)))
+        app = create_app(problem, Metrics(database, server) if config.shows_metrics else None, routes)
+        try:
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            listening = socket.create_server((host, port), family=family)
+        except OSError as error:
+            raise ConfigError(
+                f"[http] listen: cannot listen on {config.listen}: {error.strerror}; name another address there, or by"
+                " --web HOST:PORT"
+            ) from error
+        self.port = listening.getsockname()[1]
+        self.uri = f"{'https' if tls else 'http'}://{f'[{host}]' if ':' in host else host}:{self.port}"
+        connections = set[Any]()
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                bounded(app, connections, _MOST_CONNECTIONS),
+                http=PromptProtocol,
+                log_config=None,
+                access_log=False,
+                lifespan="off",
+                timeout_graceful_shutdown=1,
+                server_header=False,
+                **tls,
+            )
+        )
+        self._server.server_state.connections = connections
+        self._thread = threading.Thread(target=self._server.run, args=([listening],), name="http", daemon=True)
+        self._thread.start()
+        _log.info("serving http", uri=self.uri, metrics=config.shows_metrics, page=config.page)
+
+    def close(self) -> None:
+        """Stop serving. Idempotent."""
+        if self._server is not None:
+            self._server.should_exit = True
+            self._thread.join(_STOP_SECONDS)
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()

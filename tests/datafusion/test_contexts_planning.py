@@ -1,0 +1,34 @@
+"""Types of a query without evaluating it."""
+
+import pyarrow as pa
+import pytest
+from datafusion import SessionContext
+
+from flightllm.datafusion.contexts import analyzed, plain_config, row_types
+
+_CONTEXT = SessionContext(plain_config())
+_OVERFLOW = "SELECT cast('x' AS INT) AS a"
+
+
+def test_nothing_is_evaluated() -> None:
+    """A constant that fails when it is computed has its type all the same."""
+    assert row_types(_CONTEXT, _CONTEXT.sql(_OVERFLOW)) == [pa.int32()]
+    with pytest.raises(Exception, match="Cannot cast"):
+        _CONTEXT.sql(_OVERFLOW).optimized_logical_plan()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT CASE WHEN 1 = 1 THEN 1 ELSE 2.5 END",
+        "SELECT 1 UNION ALL SELECT 2.5",
+        "SELECT now(), current_date, coalesce(NULL, 1, 2.5), nvl(NULL, 'a'), arrow_cast(1, 'Int8')",
+        "SELECT sum(x), avg(x), count(*) OVER () FROM (VALUES (1), (2)) v(x) GROUP BY x",
+        "SELECT x IN (SELECT 1), (SELECT max(y) FROM (VALUES (1.5)) w(y)) FROM (VALUES (1)) v(x)",
+    ],
+)
+def test_types_are_the_optimized_ones(sql: str) -> None:
+    """The analyzer alone gives the types that the optimized plan has."""
+    frame = _CONTEXT.sql(sql)
+    optimized = _CONTEXT.create_dataframe_from_logical_plan(frame.optimized_logical_plan())
+    assert analyzed(_CONTEXT, frame).schema().types == optimized.schema().types
