@@ -9,7 +9,7 @@ class FlightLLMError(Exception):
     """Base of all errors whose message may be shown to a client."""
 
     limit: str = ""
-    """The configured limit that was hit, where it was one; see `flightllm.limits`."""
+    """The configured limit that was hit, where it was one; see `flightllm.common.limits`."""
 
 
 class InvalidInputError(FlightLLMError):

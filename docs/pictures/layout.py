@@ -8,7 +8,7 @@ from docs.pictures.drawing import EDGE, WIDTH, Box, arrow, picture
 _PATH: Final = (
     ("flight", "speaks with clients"),
     ("sql", "finds the AI calls"),
-    ("plan, rewrite", "place the calls"),
+    ("plan, optimizer", "place the calls"),
     ("operators", "run the calls"),
     ("llm", "asks the engine"),
 )

@@ -161,7 +161,7 @@ def shared_context(catalog: Catalog, memory: Memory, *, planning: bool, parallel
         .with_default_catalog_and_schema(CATALOG, DEFAULT_SCHEMA)
     )
     # Two on one core as well: with one, DataFusion plans no sort-merge join, and its hash joins can drop rows of right
-    # and full joins; see `frames.join_settings`.
+    # and full joins; see `execution.bind.join_settings`.
     config = config.with_target_partitions(max(2, _cores()) if parallel else 1)
     context = memory.context(config)
     context.register_catalog_provider(CATALOG, catalog)

@@ -170,7 +170,7 @@ class Step:
 class AiMap:
     """Append one column per call, in order, to the input's columns; calls read the input only, not one another.
 
-    With `steps`, which `rewrite.fuse` makes after all rules, rows are dropped on the way, and a guard may read the
+    With `steps`, which `optimizer.fuse` makes after all rules, rows are dropped on the way, and a guard may read the
     columns of calls before it.
     """
 
