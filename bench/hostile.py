@@ -41,7 +41,7 @@ _SCRIPT = """
 import sys
 from pathlib import Path
 from flightllm.config import Config, EngineConfig, RecoveryConfig, ServerConfig
-from flightllm.flight.serve import serve
+from flightllm.server.serve import serve
 serve(Config(server=ServerConfig("127.0.0.1:0"), engine=EngineConfig(kind="fake"), data_folder=Path(sys.argv[1]),
              recovery=RecoveryConfig(on_engine_down="fail")))
 """

@@ -25,7 +25,7 @@ SCRIPT = """
 import asyncio, json, sys
 from pathlib import Path
 from flightllm.config import Config, EngineConfig, LimitsConfig, RecoveryConfig, ServerConfig
-from flightllm.flight.serve import serve
+from flightllm.server.serve import serve
 from flightllm.llm.fake import FakeEngine
 options = json.loads(sys.argv[3])
 most, go_on, asked = options.pop("halt_after"), Path(sys.argv[1], "go_on"), []

@@ -16,7 +16,7 @@ from flightllm.recovery.messages import Message
 _BOOT = """\
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-from flightllm.recovery.worker import main
+from flightllm.server.worker import main
 main(int(sys.argv[2]), int(sys.argv[3]))
 """
 """The same modules as here, whatever the working folder. A new interpreter, as threads do not survive a fork."""

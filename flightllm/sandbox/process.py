@@ -28,7 +28,7 @@ Functions = Mapping[str, Callable[..., pa.Array]]
 _BOOT = """\
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
-from flightllm.isolation.child import main
+from flightllm.sandbox.child import main
 main(*map(int, sys.argv[2:5]))
 """
 _POLL_SECONDS = 0.1

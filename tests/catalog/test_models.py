@@ -17,7 +17,7 @@ from flightllm.errors import ConfigError, InternalError, InvalidInputError, Limi
 WRITER = """
 import sys
 from pathlib import Path
-from flightllm.objects import Objects
+from flightllm.catalog.models import Objects
 objects = Objects(Path(sys.argv[1]))
 while True:
     print(objects.put_prompt("p", "text " * 1000, "me").version, flush=True)

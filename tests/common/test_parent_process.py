@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="waits for
 SCRIPT = """
 import multiprocessing, os, sys, threading, time
 from flightllm.kvcache.eviction.vllm import register
-from flightllm.llm.parent import keep_children
+from flightllm.common.parent_process import keep_children
 
 def core(method, depth):
     register()  # as vLLM has it called in each of its processes
@@ -89,6 +89,6 @@ def test_a_killed_engine_leaves_no_worker(script: str) -> None:
 def test_nobody_else_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     """A process that belongs to no server, one of vLLM's own say, watches nobody and outlives its parent."""
     monkeypatch.delenv("FLIGHTLLM_ENGINE_PARENT", raising=False)
-    code = "from flightllm.llm.parent import end_with_parent; import threading; end_with_parent()"
+    code = "from flightllm.common.parent_process import end_with_parent; import threading; end_with_parent()"
     command = [sys.executable, "-c", f"{code}; print(threading.active_count())"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "1\n"

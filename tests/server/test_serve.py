@@ -17,7 +17,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from flightllm.config import Config, EngineConfig, ServerConfig
-from flightllm.flight.serve import serve
+from flightllm.server.serve import serve
 engine = EngineConfig(kind="fake", max_in_flight=1, options={"latency_ms": 20.0})
 serve(Config(server=ServerConfig("127.0.0.1:0"), engine=engine, data_folder=Path(sys.argv[1])))
 """

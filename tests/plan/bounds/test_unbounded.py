@@ -148,7 +148,7 @@ def test_regex_states() -> None:
 _PLAN_ALL = """
 import json, time
 from pathlib import Path
-from flightllm.catalog.contexts import DECORRELATING_RULES, FOLDING_RULES, plain_config, row_types, unfolded
+from flightllm.datafusion.contexts import DECORRELATING_RULES, FOLDING_RULES, plain_config, row_types, unfolded
 from datafusion import SessionContext
 from flightllm.config import LimitsConfig
 from flightllm.plan.bounds import unbounded

@@ -13,7 +13,7 @@ from tests.rays import WAIT_SECONDS, kill, need_ray
 
 _CONNECTED = """
 import os, sys
-from flightllm.llm.ray_connection import RayConnection, node_is_lost
+from flightllm.router.ray.connection import RayConnection, node_is_lost
 from tests.rays import until
 
 address = sys.argv[1]
