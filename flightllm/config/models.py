@@ -29,8 +29,8 @@ class EngineConfig:
     With `repair` an answer that is none of the options, no number in its range or no JSON of its schema is asked for
     once more, with what is wrong with it. That is one call more for such an answer.
 
-    `prompt_format` says how questions and fields are put to the model, by a name in `flightllm.model.prompt_formats`; `auto`
-    takes what suits the model.
+    `prompt_format` says how questions and fields are put to the model, by a name in
+    `flightllm.model.prompt_formats`; `auto` takes what suits the model.
     """
 
     kind: str = "local"
