@@ -1,4 +1,4 @@
-"""What each eviction policy lets go first, and that none loses a block."""
+"""Each eviction policy evicts blocks in its order, and no policy loses a block."""
 
 import random
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -18,11 +18,11 @@ from flightllm.kvcache.eviction.two_queues import TwoQueues
 from flightllm.kvcache.eviction.workload_aware import WorkloadAware
 
 PROMPTS = [[number // 3, *range(100 * number, 100 * number + number % 7)] for number in range(400)]
-"""Blocks of prompts, the first one shared by three of them."""
+"""The blocks of 400 prompts; three prompts at a time share their first block."""
 
 
 def run(policy: Policy[int], *prompts: str, seconds: float = 1.0, kind: str = "", since: float = 0.0) -> float:
-    """Have prompts, whose blocks are characters, come one after the other; return when the last one ended."""
+    """Run prompts one after the other, a block for each character; return the time when the last prompt ended."""
     now = since
     for prompt in prompts:
         keys = [ord(character) for character in prompt]
@@ -36,19 +36,19 @@ def run(policy: Policy[int], *prompts: str, seconds: float = 1.0, kind: str = ""
 
 
 def gone(policy: Policy[int], count: int, now: float = 1e6) -> str:
-    """Return the blocks that go next."""
+    """Evict `count` blocks; return them in order."""
     return "".join(chr(policy.evict(now)) for _ in range(count))
 
 
 def test_lru() -> None:
-    """What was used least recently goes first, of a prompt its end."""
+    """The block used least recently is evicted first; of one prompt, the last block."""
     policy = Lru[int]()
     run(policy, "abc", "xy", "ab")
     assert gone(policy, 5) == "cyxba"
 
 
 def test_fifo() -> None:
-    """What was computed first goes first though it was used since; what went is new when it comes back."""
+    """The block computed first is evicted first, even if it was used since; an evicted block comes back as new."""
     policy = Fifo[int](100)
     run(policy, "abc", "xy", "ab")
     assert gone(policy, 2) == "cb"
@@ -57,7 +57,7 @@ def test_fifo() -> None:
 
 
 def test_gdsf() -> None:
-    """What was used often stays, until what is used since has as much."""
+    """A block used often stays until newer blocks have been used as often."""
     policy = Gdsf[int](100)
     run(policy, "ab", "ab", "ab", "xy")
     assert gone(policy, 2) == "yx"
@@ -68,7 +68,7 @@ def test_gdsf() -> None:
 
 
 def test_two_queues() -> None:
-    """A scan does not push out what came back after it had gone once."""
+    """A scan does not evict blocks that came back after an eviction."""
     policy = TwoQueues[int](8)
     run(policy, "ab", "cdefgh")
     assert gone(policy, 2) == "ba"
@@ -79,7 +79,7 @@ def test_two_queues() -> None:
 
 
 def test_belady() -> None:
-    """What is used last, or never, goes first."""
+    """The block whose next use is the latest, or that is never used again, is evicted first."""
     prompts = ["ab", "cd", "c", "a", "b"]
     policy = Belady([[ord(character) for character in prompt] for prompt in prompts])
     run(policy, *prompts[:2])
@@ -87,7 +87,7 @@ def test_belady() -> None:
 
 
 def test_classes_that_come_back_stay() -> None:
-    """Of two kinds of prompts the one whose blocks are used again is kept, though it was used less recently."""
+    """Blocks of prompts that come back stay, even if blocks of a scan were used more recently."""
     policy = WorkloadAware[int](100)
     now = 0.0
     for number in range(60):
@@ -97,8 +97,28 @@ def test_classes_that_come_back_stay() -> None:
     assert gone(policy, 2, now + 100.0) == "ba"
 
 
+def test_the_example_of_use() -> None:
+    """The table in the docstring of `WorkloadAware.use` holds."""
+    policy = WorkloadAware[int](100)
+    policy.use(Use([1], "site"), 0.0)
+    policy.use(Use([1, 2, 3, 4], "site"), 1.0, [False, False, False, True])
+    names = {id(block_class): name for name, block_class in policy._table.classes.items()}
+    shapes = [(2, "start"), (2, "middle"), (2, "middle"), ("done", "end")]
+    assert [names[id(policy._last_uses[key].block_class)] for key in range(1, 5)] == [("site", one) for one in shapes]
+
+
+def test_the_examples_of_statistics() -> None:
+    """The table of likelihoods and the fitted probability in the docstrings hold."""
+    statistics = workload_aware._ReuseStatistics(probability=0.5, rate=0.2)
+    assert [round(statistics.likelihood(age), 3) for age in (0.0, 5.0, 10.0)] == [0.316, 0.17, 0.075]
+    statistics = workload_aware._ReuseStatistics(uses=2.0, next_fit=4.0)
+    statistics.count_use()
+    statistics.count_reuse(4.0)
+    assert (statistics.probability, statistics.rate) == ((1 + 0.5) / (3 + 1), 1 / (4.0 * 0.25))
+
+
 def asked_twice() -> WorkloadAware[int]:
-    """Return a policy that knows prompts of two kinds, which come a second time soon or late, and a new one of each."""
+    """Return a policy that has seen prompts come twice, one kind soon and one late, and a new prompt of each kind."""
     policy = WorkloadAware[int](1_000)
     for number in range(40):
         kind, seconds = ("soon", 1.0) if number % 2 else ("late", 60.0)
@@ -110,13 +130,13 @@ def asked_twice() -> WorkloadAware[int]:
 
 
 def test_what_was_expected_and_did_not_come_goes() -> None:
-    """What is likely to be used soon stays longest; when it was not, it goes before what has still time."""
+    """A block expected soon stays longest; once it is overdue, it is evicted before a block expected late."""
     assert gone(asked_twice(), 84, 8_010.1)[-4:] == "yxqp"
     assert gone(asked_twice(), 84, 8_040.0)[-4:] == "qpyx"
 
 
 def test_new_call_sites_are_like_others() -> None:
-    """A new call site's blocks stay for a while where those of other call sites are used again soon."""
+    """Blocks of a new call site stay for a while if blocks of other call sites are used again soon."""
     policy, now = WorkloadAware[int](1_000), 0.0
     for number in range(40):
         now = run(policy, *[chr(1_000 + 2 * number) + chr(1_001 + 2 * number)] * 2, kind="old", since=now)
@@ -126,12 +146,12 @@ def test_new_call_sites_are_like_others() -> None:
 
 
 def use(keys: str, number: int, ahead: int | None, query: str = "q") -> Use[int]:
-    """Return the use of blocks that are characters by a query's prompt."""
+    """Return the use of blocks, one for each character, by a prompt of a query."""
     return Use([ord(character) for character in keys], query, ahead, query, number)
 
 
 def take(policy: Policy[int], *prompts: Use[int], now: float = 0.0) -> None:
-    """Have prompts come, and end."""
+    """Run prompts: use their blocks, then free them."""
     for prompt in prompts:
         policy.use(prompt, now)
         for key in reversed(prompt.keys):
@@ -139,14 +159,14 @@ def take(policy: Policy[int], *prompts: Use[int], now: float = 0.0) -> None:
 
 
 def test_planned_bands() -> None:
-    """What a query is done with goes first, then what nobody knows of, then what its later prompts have."""
+    """Evict blocks that a query is done with first, then unplanned blocks, then blocks of its later prompts."""
     policy = Planned[int](100)
     take(policy, use("abcd", 0, 2), Use([ord("x"), ord("y")]))
     assert gone(policy, 6, 1.0) == "dcyxba"
 
 
 def test_what_waits_stays() -> None:
-    """What waiting prompts need goes last, of it what is needed last; one that is cancelled needs nothing."""
+    """Blocks of waiting prompts are evicted last, the one needed last first; a cancelled prompt needs no blocks."""
     policy, first, second = Planned[int](100), use("ab", 1, 0), use("ac", 2, 0)
     take(policy, use("abcd", 0, 3))
     policy.queue(first, 0.0)
@@ -158,7 +178,7 @@ def test_what_waits_stays() -> None:
 
 
 def test_what_begins_first_stays() -> None:
-    """Of what waiting prompts need that stays longest whose prompt has the lowest priority, and then came first."""
+    """The block of the waiting prompt that runs first stays longest: by priority, then by arrival."""
     policy = Planned[int](100)
     waiting = [Use([ord(key)], priority=priority) for key, priority in [("a", 0), ("b", -1), ("c", 0), ("d", -1)]]
     for use in waiting:
@@ -170,21 +190,21 @@ def test_what_begins_first_stays() -> None:
 
 
 def test_out_of_order() -> None:
-    """Of what two prompts of a query say the later one's word counts, whichever ends first."""
+    """If two prompts of a query plan a block differently, the later prompt decides, whichever ends first."""
     policy = Planned[int](100)
     take(policy, use("ab", 5, 0), use("ab", 4, 2), use("xy", 6, 2))
     assert gone(policy, 4, 1.0) == "bayx"
 
 
 def test_used_by_others() -> None:
-    """What a query is done with is judged by its class once a prompt without a plan has used it."""
+    """A block that a query is done with counts by its class once an unplanned prompt has used it."""
     policy = Planned[int](100)
     take(policy, use("ab", 0, 0), use("xy", 1, 0), Use([ord("a")]))
     assert gone(policy, 4, 1.0) == "byxa"
 
 
 def test_queries_that_end() -> None:
-    """What a query awaited counts as others' blocks once it is over, or stands still; its tails go first even then."""
+    """Once a query is over or stands still, its blocks count as unplanned; the ends of its prompts still go first."""
     policy = Planned[int](100)
     take(policy, use("abcd", 0, 2))
     policy.end("q")
@@ -198,7 +218,7 @@ def test_queries_that_end() -> None:
 
 
 def test_a_query_that_waits_is_not_over() -> None:
-    """What a query awaits stays as long as prompts of it come to wait."""
+    """Blocks for later prompts of a query stay as long as new prompts of the query start to wait."""
     policy = Planned[int](100)
     take(policy, use("ab", 0, 2), Use([ord("x")], "more"))
     policy.queue(use("y", 1, 0), 20.0)
@@ -206,7 +226,7 @@ def test_a_query_that_waits_is_not_over() -> None:
 
 
 def test_a_prompt_waits_until_cancelled() -> None:
-    """A prompt that is told of once more with its answer's blocks does not change what waits; `cancel` does."""
+    """Only `cancel` ends the wait of a prompt, not a use of the same blocks and those of the answer."""
     policy, waiting = Planned[int](100), use("ab", 0, 0)
     policy.queue(waiting, 0.0)
     policy.queue(waiting, 0.0)
@@ -220,7 +240,7 @@ def test_a_prompt_waits_until_cancelled() -> None:
 
 @pytest.mark.parametrize("name", [*POLICIES])
 def test_what_nobody_told_of(name: str) -> None:
-    """Blocks that no prompt was told to use come free, are held and go like any others."""
+    """Blocks that no prompt used can be freed, held and evicted like other blocks."""
     policy = POLICIES[name](4)
     policy.free(1, 0.0)
     policy.free(2, 0.0)
@@ -234,16 +254,16 @@ def test_what_nobody_told_of(name: str) -> None:
     assert len(policy) == 1
 
 
-def entries(policy: Policy[int]) -> int:
-    """Return how many entries a policy keeps."""
+def entries(policy: object) -> int:
+    """Return how many entries a policy keeps, those of its parts included."""
     kept = list(vars(policy).values())
-    nested = sum(entries(value) for value in kept if hasattr(value, "evict"))
+    nested = sum(entries(value) for value in kept if type(value).__module__.startswith("flightllm"))
     return nested + sum(len(value) for value in kept if isinstance(value, Collection))
 
 
 @pytest.mark.parametrize("name", [*POLICIES])
 def test_what_is_lost_is_forgotten(name: str) -> None:
-    """Of blocks whose content is lost without going, and of queries and call sites, not more and more is kept."""
+    """The memory of a policy does not grow with lost blocks, queries and call sites."""
     policy, sizes = POLICIES[name](4), list[int]()
     for number in range(4_000):
         policy.use(Use([2 * number, 2 * number + 1], number, 1, number), float(number))
@@ -253,31 +273,37 @@ def test_what_is_lost_is_forgotten(name: str) -> None:
     assert max(sizes[2_000:]) <= max(sizes[:2_000])
 
 
+def counts(policy: WorkloadAware[int]) -> list[tuple[float, float]]:
+    """Return the uses and reuses of each class, in the order in which the classes were last needed."""
+    statistics = [block_class.statistics for block_class in policy._table.classes.values()]
+    return [(one.uses, one.reuses) for one in statistics]
+
+
 def test_learning_ends() -> None:
-    """What is not to be learned from changes nothing."""
+    """A policy that no longer learns keeps its counts."""
     policy = WorkloadAware[int](100)
     run(policy, *["ab", "xy"] * 40, kind="one")
     policy.learning = False
-    before = [(its.uses, its.reuses) for its in policy._classes.values()]
+    before = counts(policy)
     run(policy, *["ab", "pq"] * 40, kind="one", since=100.0)
-    assert [(its.uses, its.reuses) for its in policy._classes.values()][: len(before)] == before
+    assert counts(policy)[: len(before)] == before
 
 
 def test_unknown_policy() -> None:
-    """A name of none says which there are."""
+    """The error for an unknown policy lists the known policies."""
     with pytest.raises(ConfigError, match="lru, fifo, 2q, gdsf, workload_aware, planned"):
         create_policy("mru", 10)
 
 
 def plan(number: int) -> tuple[int | None, int, int]:
-    """Return how many blocks later prompts have, the query and the number of a prompt; nothing of every fifth."""
+    """Return the blocks shared with later prompts (None: no plan, every fifth prompt), the query and the number."""
     return (None if number % 5 == 0 else number % 4), number // 50, number
 
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("name", [*POLICIES, "belady"])
 def test_no_block_is_lost(name: str, seed: int) -> None:
-    """Whatever comes free, is held and goes, in any order: exactly those that may go go, each once."""
+    """Blocks are freed, held and evicted in random order: each free block is evicted exactly once."""
     made: dict[str, Callable[[int], Policy[int]]] = {**POLICIES, "belady": lambda _: Belady(PROMPTS)}
     policy, drawn, model = made[name](32), random.Random(seed), set[int]()  # noqa: S311
     uses = [Use(keys, number % 3, *plan(number)) for number, keys in enumerate(PROMPTS)]
@@ -307,7 +333,7 @@ def test_no_block_is_lost(name: str, seed: int) -> None:
 
 
 def tell(policy: Policy[int], prompt: Use[int], waiting: list[Use[int]], drawn: random.Random, now: float) -> None:
-    """Tell a policy anything of prompts that may be told at any time."""
+    """Call a random method of a policy that callers can use at any time."""
     match drawn.randrange(4):
         case 0:
             waiting.append(prompt)
@@ -323,7 +349,7 @@ def tell(policy: Policy[int], prompt: Use[int], waiting: list[Use[int]], drawn: 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("name", [*POLICIES])
 def test_only_free_and_hold_say_what_may_go(name: str, seed: int) -> None:
-    """Prompts wait, are cancelled, are told of and end queries in any order, with blocks in use, free or unknown."""
+    """Only `free` and `hold` decide which blocks can be evicted, whatever is told about prompts and queries."""
     policy, drawn, model, waiting = POLICIES[name](32), random.Random(seed), set[int](), list[Use[int]]()  # noqa: S311
     for now in map(float, range(3_000)):
         number = drawn.randrange(len(PROMPTS))
@@ -348,7 +374,7 @@ def test_only_free_and_hold_say_what_may_go(name: str, seed: int) -> None:
 
 
 def found(policy: Policy[int], blocks: int, prompts: Iterable[Use[int]]) -> float:
-    """Return the share of blocks that prompts, which come one after the other, find in a cache of so many blocks."""
+    """Run prompts one after the other through a cache of `blocks`; return the share of their blocks found there."""
     cached, hits, asked = set[int](), 0, 0
     for number, prompt in enumerate(prompts):
         hits += next((place for place, key in enumerate(prompt.keys) if key not in cached), len(prompt.keys))
@@ -365,7 +391,7 @@ def found(policy: Policy[int], blocks: int, prompts: Iterable[Use[int]]) -> floa
 
 
 def same_documents() -> Iterator[Use[int]]:
-    """Yield ten queries' prompts, each query with another question about the same documents, beside ones of nobody."""
+    """Yield the prompts of ten queries that ask different questions about the same documents, and other prompts."""
     fresh = count(10_000)
     for query in range(10):
         for document in range(60):
@@ -375,43 +401,43 @@ def same_documents() -> Iterator[Use[int]]:
 
 
 def test_what_comes_back_though_it_was_done_with() -> None:
-    """What queries are done with, and others ask for again, is kept once that was seen, as without any plan."""
+    """If queries use blocks that other queries were done with, the policy learns to keep such blocks."""
     planned = found(Planned[int](1_200), 1_200, same_documents())
     assert planned > 0.9 * found(WorkloadAware[int](1_200), 1_200, same_documents())
     assert planned > 0.5
 
 
 def test_a_long_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Blocks that always come back, after more uses than are counted in full, are worth more than those that never do.
+    """Blocks that always come back get a high likelihood, other blocks a low one, even after counts are halved.
 
-    No class is likelier to come back than certain, nor less than never.
+    Every probability stays between 0 and 1.
     """
-    monkeypatch.setattr(workload_aware, "_WINDOW", 256)
+    monkeypatch.setattr(workload_aware, "_COUNTED_USES", 256)
     policy, fresh = WorkloadAware[int](2_000), count(10_000)
     for number in range(8_000):
         start = 8 * (number % 100)
         policy.use(Use(range(start, start + 8), "always"), 0.1 * number)
         policy.use(Use([next(fresh) for _ in range(4)], "never"), 0.1 * number)
-        assert all(0 <= its.probability < 1 for its in policy._classes.values())
-    its, _, _, _ = policy._last[0]
-    assert its.probability > 0.9
-    assert its.likelihood(8.0) > 0.5
-    never, _, _, _ = policy._last[next(fresh) - 1]
+        assert all(0 <= one.statistics.probability < 1 for one in policy._table.classes.values())
+    always = policy._last_uses[0].block_class.statistics
+    assert always.probability > 0.9
+    assert always.likelihood(8.0) > 0.5
+    never = policy._last_uses[next(fresh) - 1].block_class.statistics
     assert never.likelihood(8.0) < 0.01
 
 
 def test_many_sites(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond so many classes with blocks that may go further sites count as one: none is lost, and few are compared."""
+    """Beyond the limit of classes new call sites share classes: few ranks are compared, and no block is lost."""
     monkeypatch.setattr(workload_aware, "_MOST_CLASSES", 32)
     policy = WorkloadAware[int](4_000)
     for number in range(1_000):
         take(policy, Use([2 * number, 2 * number + 1], f"site {number}"), now=float(number))
-    assert len(policy._ranked) < 50
+    assert len(policy._queue.ranks) < 50
     assert {policy.evict(1e6) for _ in range(2_000)} == set(range(2_000))
 
 
 def test_a_query_whose_prompts_have_all_ended() -> None:
-    """Once none of its prompts waits any more what a query awaited counts as others' blocks; nothing is left of it."""
+    """Once no prompt of a query waits, its blocks count as unplanned, and the policy forgets the query."""
     policy, waiting = Planned[int](100), [use("abc", 0, 2), use("abd", 1, 2), use("abe", 2, None)]
     for prompt in waiting:
         policy.queue(prompt, 0.0)
@@ -424,7 +450,7 @@ def test_a_query_whose_prompts_have_all_ended() -> None:
 
 
 def test_the_word_of_a_query_that_is_over() -> None:
-    """What it awaited another query may be done with."""
+    """A query that is over no longer protects blocks that another query is done with."""
     policy = Planned[int](100)
     take(policy, use("ab", 0, 2, "one"))
     policy.end("one")
