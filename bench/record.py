@@ -3,7 +3,7 @@
     python -m bench.record [NAME …]
 
 Runs the command of each name (default: all) one after the other, and writes `bench/results/NAME.json`: the command, the
-day, the load of the machine before, whether the tables were those in `FLIGHTLLM_DATA`, and the object that the script
+day, the load of the machine before, whether it read tables in `FLIGHTLLM_DATA`, and the object that the script
 printed. `python -m docs.figures` then writes the pages.
 """
 
@@ -32,6 +32,8 @@ RECORDS: Final[Mapping[str, str]] = {
     "recovery": "recovery",
 }
 """The script and its arguments, by the name of the file."""
+READ_TABLES: Final = frozenset(("sql_rules", "prompt_order", "prompt_formats", "eviction", "kv_quality"))
+"""Those that read tables; the others make what they measure."""
 
 
 def command(name: str) -> list[str]:
@@ -55,7 +57,7 @@ def record(name: str) -> dict[str, Any]:
         "command": shlex.join(command(name)),
         "date": datetime.now(UTC).date().isoformat(),
         "load": round(load, 1),
-        "own_tables": "FLIGHTLLM_DATA" in os.environ,
+        "own_tables": name in READ_TABLES and "FLIGHTLLM_DATA" in os.environ,
         "figures": json.loads(lines[-1]),
     }
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from bench.record import RESULTS
 from docs.answers import ANSWERS, RULES, Figures, percent
 from docs.bars import draw
-from docs.generate import filled, table
+from docs.generate import filled, table, written
 
 DOCS: Final = Path(__file__).parent
 FOLDER: Final = DOCS / "benchmarks"
@@ -22,12 +22,7 @@ README: Final = DOCS.parent / "README.md"
 
 def main(arguments: list[str]) -> int:
     """Write every file; with `--check` write nothing, and return how many differ."""
-    differing = {path: text for path, text in files().items() if _read(path) != text}
-    for path, text in differing.items():
-        if "--check" not in arguments:
-            path.write_text(text, encoding="utf-8")
-        sys.stdout.write(f"{path}\n")
-    return len(differing) if "--check" in arguments else 0
+    return written(files(), arguments)
 
 
 def files() -> Mapping[Path, str]:
@@ -51,10 +46,6 @@ def files() -> Mapping[Path, str]:
 def title(path: Path) -> str:
     """Return a page's heading."""
     return path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
-
-
-def _read(path: Path) -> str | None:
-    return path.read_text(encoding="utf-8") if path.exists() else None
 
 
 def _record(name: str) -> Figures:

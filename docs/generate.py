@@ -71,7 +71,12 @@ _WORDS: Final = {
 
 def main(arguments: list[str]) -> int:
     """Write every page; with `--check` write nothing, and return how many pages differ."""
-    differing = {path: text for path, text in pages().items() if path.read_text(encoding="utf-8") != text}
+    return written(pages(), arguments)
+
+
+def written(files: Mapping[Path, str], arguments: list[str]) -> int:
+    """Write the files whose text differs, and print their paths; with `--check` only print and return how many."""
+    differing = {path: text for path, text in files.items() if not path.exists() or path.read_text("utf-8") != text}
     for path, text in differing.items():
         if "--check" not in arguments:
             path.write_text(text, encoding="utf-8")

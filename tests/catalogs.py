@@ -39,6 +39,11 @@ def frame(catalog: Catalog, sql: str) -> DataFrame:
         raise mapped_error(error) from error
 
 
+def register_file(catalog: Catalog, name: str, path: Path | str) -> list[str]:
+    """Register a file, a folder or an address under a name, as a table of the configuration; return the notes."""
+    return catalog.register_opened(name, path, *catalog.open_file(name, path))
+
+
 def run(catalog: Catalog, *statements: str) -> int:
     """Run statements that change tables; return what the last one affected."""
     return [_run(catalog, sql) for sql in statements][-1]

@@ -1,9 +1,8 @@
-"""Write the pictures: `python -m docs.pictures`."""
+"""Write the pictures: `python -m docs.pictures`; with `--check` nothing is written."""
 
 import sys
 
+from docs.generate import written
 from docs.pictures import FOLDER, pictures
 
-for name, text in pictures().items():
-    (FOLDER / name).write_text(text, encoding="utf-8")
-    sys.stdout.write(f"wrote {FOLDER / name}\n")
+sys.exit(written({FOLDER / name: text for name, text in pictures().items()}, sys.argv[1:]))

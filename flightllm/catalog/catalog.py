@@ -165,18 +165,11 @@ class Catalog:
         """
         return self.store.revision(name, self.entries)
 
-    def register_file(self, name: str, path: Path | str) -> list[str]:
-        """Register a file, a folder or an address in an object store under a SQL name, which folds as in a query.
-
-        Returns notes on what was found, a line each.
-
-        Raises:
-            ConfigError: the name is taken or no SQL name, or the path cannot be read as a table.
-        """
-        return self.register_opened(name, path, *self.open_file(name, path))
-
     def register_opened(self, name: str, path: Path | str, opened: files.FileTable, suffix: str) -> list[str]:
-        """Register what `open_file` returned for a path; see `register_file`.
+        """Register what `open_file` returned for a path under a SQL name, which folds as in a query.
+
+        The path is that of a file or folder, or an address in an object store. Returns notes on what was found, a line
+        each.
 
         Raises:
             ConfigError: the name is taken or no SQL name.

@@ -1,4 +1,4 @@
-"""CSV files, folders of these, and sheets as tables: a Parquet file of the server's own stands for each."""
+"""CSV files, folders of these, sheets and JSON arrays as tables: a Parquet file of the server's own stands for each."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,12 +8,15 @@ from typing import Generic, TypeVar
 import pyarrow.parquet as pq
 
 from flightllm.catalog.entries import Source
-from flightllm.catalog.files import ConvertedTable, FileTable, data_files, files_revision
+from flightllm.catalog.files import ConvertedTable, FileTable, data_files, files_revision, opened_file
 from flightllm.convert.compressed import ending
 from flightllm.convert.csv_files import convert_csv
 from flightllm.convert.excel import ENDINGS, convert_sheet
+from flightllm.convert.json_arrays import ENDINGS as JSON_ENDINGS
+from flightllm.convert.json_arrays import is_json_array, write_lines
 from flightllm.convert.options import CsvOptions
 from flightllm.datafusion.contexts import scratch_context
+from flightllm.datafusion.errors import plain_text
 from flightllm.errors import InvalidInputError
 from flightllm.storage.folder import TablesFolder
 
@@ -36,11 +39,11 @@ def is_converted(path: Path) -> bool:
     """Tell whether a Parquet file is to stand for a file or folder."""
     if path.is_dir():
         return {ending(file) in CSV_ENDINGS for file in data_files(path)} == {True}
-    return ending(path) in CSV_ENDINGS or path.name.lower().endswith(ENDINGS)
+    return ending(path) in CSV_ENDINGS or path.name.lower().endswith(ENDINGS) or is_json_array(path)
 
 
 def converted_table(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolder) -> ConvertedTable:
-    """Return the table of a CSV file, of a folder of these or of a sheet; reads all of it.
+    """Return the table of a CSV file, of a folder of these, of a sheet or of a JSON array; reads all of it.
 
     Raises:
         InvalidInputError: it is not there, or cannot be read; says where.
@@ -85,6 +88,8 @@ def _converted(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolder, re
     try:
         if path.is_file() and path.name.lower().endswith(ENDINGS):
             notes = convert_sheet(path, sheet, target)
+        elif path.is_file() and ending(path) in JSON_ENDINGS:
+            notes = _convert_json(path, target)
         else:
             notes = convert_csv(data_files(path) if path.is_dir() else [path], csv, target)
         schema = pq.read_schema(target)
@@ -95,3 +100,24 @@ def _converted(path: Path, csv: CsvOptions, sheet: str, folder: TablesFolder, re
     context.register_parquet("t", str(target), file_extension=".parquet", schema=schema)
     table = context.catalog().schema("public").table("t")
     return ConvertedTable(table, schema, schema, Source(str(target), revision, sheet=sheet), tuple(notes))
+
+
+def _convert_json(path: Path, target: Path) -> list[str]:
+    """Write the objects of an array to a Parquet file; return notes. Types are those of the same objects in lines.
+
+    Raises:
+        InvalidInputError: it is no array of objects with something in them; says where.
+    """
+    lines = target.with_suffix(".jsonl")
+    try:
+        write_lines(path, lines)
+        try:
+            found = opened_file(lines, lines.suffix)
+            scratch_context().read_table(found.table).write_parquet(str(target), compression="zstd")
+        except InvalidInputError as error:
+            raise InvalidInputError(str(error).replace(str(lines), "the objects of its array")) from error
+        except Exception as error:  # DataFusion raises bare exceptions: a later object that has another type, say
+            raise InvalidInputError(f"its objects do not fit one table: {plain_text(error)}") from error
+    finally:
+        lines.unlink(missing_ok=True)
+    return []

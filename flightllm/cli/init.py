@@ -21,7 +21,7 @@ from flightllm.config import EngineConfig
 from flightllm.errors import ConfigError, EngineError, FlightLLMError
 from flightllm.llm import check_engine, create_engine
 from flightllm.llm.offers import Offer, find_ollama, offers, own_address
-from flightllm.llm.providers import NAMES, PROVIDERS, UNKNOWN, Provider, named, provider_at
+from flightllm.llm.providers import NAMES, OLLAMA, PROVIDERS, UNKNOWN, Provider, named, provider_at
 from flightllm.llm.secrets import holds_secret, shown_address
 
 _ENGINES = ("local", "vllm", "openai", "fake")
@@ -125,6 +125,8 @@ def init(  # noqa: PLR0913 - one argument for each option
         raise click.UsageError("--provider, --base-url and --key-env are for the engine openai.")
     if not str(output).isprintable():
         raise click.UsageError("--output: the name has a character that cannot be printed.")
+    if not output.parent.is_dir():
+        raise ConfigError(f"cannot write {output}: make the folder {output.parent} first, or name another by --output")
     asks = not yes
     if asks and not sys.stdin.isatty():
         raise click.UsageError(_what_to_write(offers()))
@@ -145,7 +147,18 @@ def _what_to_write(found: Sequence[Offer]) -> str:
         address = f" --base-url {shlex.quote(one.base_url)}" if one.base_url and one.provider == "ollama" else ""
         lines.insert(0, (f"--provider {one.provider}{address} --model {model}", one.why))
     told = "\n".join(f"  flightllm init --yes {options}\n      {why}" for options, why in lines)
-    return f"there is no terminal to ask on. Say which model to take and --yes, for example:\n{told}"
+    return (
+        f"there is no terminal to ask on. Say which model to take and --yes, for example:\n{told}{_key_to_set(found)}"
+    )
+
+
+def _key_to_set(found: Sequence[Offer]) -> str:
+    """Return what to do for a hosted model where the environment has no key; nothing where it has one."""
+    if any(one.provider != OLLAMA.name for one in found):
+        return ""
+    first, *others = (one.key_env for one in PROVIDERS if one.key_env)
+    lines = ("No key of a hosted model is set. Set one, and run this command again:", f"  export {first}=…")
+    return "\n".join(("", "", *lines, f"  (or {', '.join(others)})"))
 
 
 def _engine(wanted: Wanted, consent: Consent) -> EngineConfig:
@@ -172,9 +185,6 @@ def _engine(wanted: Wanted, consent: Consent) -> EngineConfig:
 def _asked() -> tuple[Wanted, tuple[str, ...]]:
     """Ask for the provider or the model; return what the person chose, and the models that are known already."""
     found = offers()
-    if not found:
-        keys = ", ".join(one.key_env for one in PROVIDERS if one.key_env)
-        click.echo(f"No key is set in the environment ({keys}), and no Ollama answers here.\n")
     click.echo("Who is to answer?")
     listed = [f"{one.provider}: {one.why}{_some(one.models)}" for one in found]
     listed += [
@@ -185,6 +195,8 @@ def _asked() -> tuple[Wanted, tuple[str, ...]]:
     ]
     for number, words in enumerate(listed, 1):
         click.echo(f"  {number}  {words}")
+    if to_set := _key_to_set(found):
+        click.echo(f"{to_set.removeprefix(chr(10))}\n")
     number = click.prompt("Number", type=click.IntRange(1, len(listed)), default=1 if found else None)
     if number <= len(found):
         one = found[number - 1]

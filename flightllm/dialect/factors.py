@@ -1,6 +1,7 @@
 """The part of FROM that a PIVOT or UNPIVOT is for, and its lists."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from flightllm.common.names import TableName, quoted
@@ -9,7 +10,7 @@ from flightllm.dialect.source import Source
 from flightllm.errors import SqlError, UnsupportedError
 from flightllm.sql.arguments import split_arguments
 from flightllm.sql.names import identifier, read_parts
-from flightllm.sql.tokens import Kind, position
+from flightllm.sql.tokens import Kind
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -19,6 +20,7 @@ _NO_ALIAS = (
     *("ilike", "between", "as", "true", "false", "cast", "try_cast", "from", "precision", "varying", "zone"),
 )
 """Words of expressions and types, which are no alias."""
+_TAIL = ("order", "limit", "offset")
 
 
 def factor_before(source: Source, index: int) -> int | None:
@@ -44,13 +46,60 @@ def begins_query(source: Source, index: int) -> bool:
     return index == 0 or made or source.is_word(index - 1, *before) or follows_with(source, index)
 
 
+@dataclass(frozen=True, slots=True)
+class Clauses:
+    """The clauses of a PIVOT or UNPIVOT as DuckDB writes it: the token of each one's word, and where they end."""
+
+    places: Mapping[str, int]
+    end: int
+
+    @property
+    def tail(self) -> int:
+        """Return where the clauses begin that any query can end with: ORDER BY, LIMIT and OFFSET."""
+        return min((self.places[word] for word in _TAIL if word in self.places), default=self.end)
+
+    def part(self, word: str) -> tuple[int, int]:
+        """Return the tokens between a clause's word and the next clause."""
+        first = self.places[word] + 1
+        return first, min((place for place in self.places.values() if place >= first), default=self.end)
+
+
+def read_clauses(source: Source, index: int, *words: str) -> Clauses | None:
+    """Read DuckDB's statement from its first word on, which can stand in parentheses too: that word, ON and others.
+
+    After INTO, NAME and VALUE stand before a name each, and are clauses as well. A word counts where it stands first.
+
+    Raises:
+        UnsupportedError: it has parameters without numbers, or is of another PIVOT or UNPIVOT.
+    """
+    if not begins_query(source, index):
+        return None
+    end, at, clause = source.end_of_query(index), index + 1, ""
+    places = {source.tokens[index].text.lower(): index}
+    while at < end:
+        word = source.tokens[at].text.lower()
+        if source.is_word(at, "on", *words, *_TAIL):
+            places.setdefault(word, at)
+            clause = word
+        elif clause == "into" and source.is_word(at, "name", "value"):
+            places.setdefault(word, at)
+            at += 1
+        at = source.closing.get(at, at) + 1
+    if "on" not in places:
+        return None
+    found = Clauses(places, end)
+    check_numbered(source, index, end)
+    check_single(source, index, found.part(source.tokens[index].text.lower())[1])
+    return found
+
+
 def check_single(source: Source, index: int, last: int) -> None:
     """Raise `UnsupportedError` where the table of a PIVOT or UNPIVOT, which ends at a token, is another one."""
     for at in range(index + 1, last):
         inner = source.is_symbol(at - 1, "(") or source.is_symbol(at + 1, "(")
         if inner and source.is_word(at, "pivot", "unpivot"):
             what, word = (source.tokens[one].text.upper() for one in (index, at))
-            place = position(source.sql, source.tokens[index].start)
+            place = source.position_of(index)
             raise UnsupportedError(f"{what} at {place} is of another {word}: write WITH p AS ({word} …) {what} p …")
 
 
@@ -111,7 +160,7 @@ def _named_in(source: Source, first: int, last: int) -> list[tuple[str, ...]]:
     try:
         tree = parse_one(text, read="postgres", error_level=ErrorLevel.IGNORE)
     except (SqlglotError, RecursionError) as error:
-        place = position(source.sql, source.tokens[first].start)
+        place = source.position_of(first)
         raise SqlError(f"the expression at {place} cannot be read: {text}") from error
     found = {tuple(map(_name_of, column.parts)) for column in tree.find_all(exp.Column)}
     for arrow in tree.find_all(exp.Lambda):  # a -> 'b' is read as a function of a, and means a part of its JSON
@@ -133,5 +182,5 @@ def check_numbered(source: Source, first: int, last: int) -> None:
     """Raise `UnsupportedError` where parameters without numbers would change their order or number."""
     if any(token.kind is Kind.PLACEHOLDER and token.text == "?" for token in source.tokens[first:last]):
         what = source.tokens[first].text.upper()
-        place = position(source.sql, source.tokens[first].start)
+        place = source.position_of(first)
         raise UnsupportedError(f"{what} at {place} changes the order of parameters: write $1, $2 in place of ?")

@@ -194,6 +194,6 @@ def _written(parsed: Parsed, first: int, last: int) -> Iterator[str]:
 def _text(parsed: Parsed, index: int, token: Token) -> str:
     text = parsed.sql[token.start : token.end]
     if token.kind is Kind.PLACEHOLDER and text == "?":
-        return f"${1 + sum(one.kind is Kind.PLACEHOLDER for one in parsed.tokens[:index])}"
+        return f"${parsed.parameters[index]}"
     called = token.kind is Kind.WORD and parsed.is_symbol(index + 1, "(") and not token.is_word(*_NOT_CALLED)
     return text.lower() if called else text

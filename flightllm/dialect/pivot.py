@@ -5,21 +5,18 @@ from dataclasses import dataclass
 
 from flightllm.common.names import quoted
 from flightllm.dialect.factors import (
-    begins_query,
     check_numbered,
-    check_single,
     columns_in,
     factor_before,
     listed,
+    read_clauses,
     split,
     without_alias,
 )
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
 from flightllm.errors import SqlError, UnsupportedError
-from flightllm.sql.tokens import Kind, position
-
-_ENDS = ("using", "group", "order", "limit", "offset")
+from flightllm.sql.tokens import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +81,7 @@ class _Pivot:
 
     def error(self, message: str) -> SqlError:
         """Return an error that says where it is."""
-        return SqlError(f"PIVOT at {position(self.source.sql, self.source.tokens[self.index].start)}: {message}")
+        return SqlError(f"PIVOT at {self.source.position_of(self.index)}: {message}")
 
 
 def _equal(condition: str, value: str) -> str:
@@ -113,38 +110,18 @@ def pivot(source: Source) -> Iterator[Edit]:
 
 def _statement(source: Source, index: int) -> Edit | None:
     """Read DuckDB's statement, which can stand in parentheses too."""
-    if not begins_query(source, index):
+    clauses = read_clauses(source, index, "using", "group")
+    if clauses is None:
         return None
-    end = source.end_of_query(index)
-    parts = {"pivot": index + 1}
-    at, starts = index + 1, [index]
-    while at < end:
-        if source.is_word(at, "on", *_ENDS) and not (source.is_word(at, "on") and "on" in parts):
-            parts[source.tokens[at].text.lower()] = at + 1
-            starts.append(at)
-        at = source.closing.get(at, at) + 1
-    if "on" not in parts:
-        return None
-    starts.append(end)
-
-    def part(word: str) -> tuple[int, int]:
-        first = parts[word]
-        return first, next(start for start in starts if start >= first)
-
-    check_numbered(source, index, end)
-    check_single(source, index, part("pivot")[1])
-    on, last = part("on")
-    column, values = _values(source, index, on, last, end)
-    aggregates = split(source, *part("using")) if "using" in parts else []
-    found = _Pivot(source, index, part("pivot"), aggregates, column, values)
+    column, values = _values(source, index, *clauses.part("on"), clauses.end)
+    aggregates = split(source, *clauses.part("using")) if "using" in clauses.places else []
+    found = _Pivot(source, index, clauses.part("pivot"), aggregates, column, values)
     groups = ""
-    if "group" in parts:
-        first, after = part("group")
+    if "group" in clauses.places:
+        first, after = clauses.part("group")
         first += source.is_word(first, "by")
         groups = "" if source.is_word(first, "all") and after == first + 1 else source.text(first, after)
-    tail = next((start for start in starts if source.is_word(start, "order", "limit", "offset")), end)
-    start, stop = source.tokens[index].start, source.tokens[tail - 1].end
-    return Edit(start, stop, found.query(groups))
+    return Edit(source.tokens[index].start, source.tokens[clauses.tail - 1].end, found.query(groups))
 
 
 def _values(
@@ -155,7 +132,7 @@ def _values(
     Raises:
         UnsupportedError: there is no list, or more than one column.
     """
-    place = position(source.sql, source.tokens[index].start)
+    place = source.position_of(index)
     if len(split(source, first, last)) > 1 or source.is_symbol(first, "("):
         raise UnsupportedError(
             f"PIVOT at {place} takes one column: write a column that joins several by ||, or a FILTER for each value"
@@ -187,7 +164,7 @@ def _factor(source: Source, index: int) -> Edit | None:
     if words < 0:
         return None  # an alias, and names of columns
     table = factor_before(source, index)
-    place = position(source.sql, source.tokens[index].start)
+    place = source.position_of(index)
     if table is None:
         raise SqlError(f"PIVOT at {place}: write it after one table or a query in parentheses")
     check_numbered(source, index, last)

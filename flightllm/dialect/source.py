@@ -7,7 +7,7 @@ from functools import cached_property
 from flightllm.dialect.place import Place
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
 from flightllm.sql.scopes import Scopes, read_scopes
-from flightllm.sql.tokens import Kind, Token, tokenize
+from flightllm.sql.tokens import Kind, Token, position, tokenize
 
 _ENDS_ITEMS = (
     *("from", "where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", "union"),
@@ -34,6 +34,12 @@ class Parsed:
     def words(self) -> frozenset[str]:
         """Return the unquoted words, in lower case."""
         return frozenset(token.text.lower() for token in self.tokens if token.kind is Kind.WORD)
+
+    @cached_property
+    def parameters(self) -> Mapping[int, int]:
+        """Return the number of each parameter, from 1 on, by the index of its token."""
+        places = (index for index, token in enumerate(self.tokens) if token.kind is Kind.PLACEHOLDER)
+        return {index: number for number, index in enumerate(places, 1)}
 
     @cached_property
     def scopes(self) -> Scopes:
@@ -111,6 +117,10 @@ class Source(Parsed):
     def __init__(self, sql: str, place: Place) -> None:
         super().__init__(sql)
         self.place = place
+
+    def position_of(self, index: int) -> str:
+        """Return where a token stands, as errors say it: `line:column`."""
+        return position(self.sql, self.tokens[index].start)
 
     def begins_expression(self, index: int) -> bool:
         """Tell whether an expression begins at a name, not a table, its alias or the name of a CTE."""

@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from flightllm.common.names import quoted
 from flightllm.dialect.factors import (
-    begins_query,
     check_numbered,
-    check_single,
     factor_before,
     listed,
+    read_clauses,
     split,
     without_alias,
 )
@@ -17,11 +16,9 @@ from flightllm.dialect.text import Edit
 from flightllm.errors import SqlError
 from flightllm.sql.literals import text_literal
 from flightllm.sql.names import identifier
-from flightllm.sql.tokens import position
+from flightllm.sql.unpivot_types import typed_alike
 
 _WRITE = "write t UNPIVOT (value FOR name IN (a, b)), or UNPIVOT t ON a, b INTO NAME name VALUE value"
-
-_MIXED = "its columns are texts and others: cast them in a subquery, as in SELECT a::varchar AS a"
 
 
 def unpivot(source: Source) -> Iterator[Edit]:
@@ -41,32 +38,17 @@ def unpivot(source: Source) -> Iterator[Edit]:
 
 def _statement(source: Source, index: int) -> Edit | None:
     """Read DuckDB's statement, which can stand in parentheses too."""
-    if not begins_query(source, index):
+    clauses = read_clauses(source, index, "into")
+    if clauses is None:
         return None
-    end = source.end_of_query(index)
-    at, places = index + 1, dict[str, int]()
-    while at < end:
-        if source.is_word(at, "on", "into", "order", "limit", "offset"):
-            places.setdefault(source.tokens[at].text.lower(), at)
-        if places.get("into") == at:  # before INTO, NAME and VALUE are columns
-            named = [one for one in (at + 1, at + 3) if source.is_word(one, "name", "value")]
-            places.update((source.tokens[one].text.lower(), one) for one in named)
-            at += 2 * len(named)
-        at = source.closing.get(at, at) + 1
-    on = places.get("on")
-    if on is None:
-        return None
-    check_numbered(source, index, end)
-    check_single(source, index, on)
-    into = places.get("into")
-    tail = min((places[word] for word in ("order", "limit", "offset") if word in places), default=end)
-    name = _name(source, index, places.get("name"), "name") if into else "name"
-    value = _name(source, index, places.get("value"), "value") if into else "value"
+    places, on = clauses.places, clauses.places["on"]
+    name = _name(source, index, places.get("name"), "name") if "into" in places else "name"
+    value = _name(source, index, places.get("value"), "value") if "into" in places else "value"
     nulls = source.is_word(on - 2, "include") and source.is_word(on - 1, "nulls")
-    columns = split(source, on + 1, into or tail)
+    columns = split(source, *clauses.part("on"))
     table = source.text(index + 1, on - 2 if nulls else on)
     query = _query(source, index, table, columns, (name, value), nulls=nulls)
-    return Edit(source.tokens[index].start, source.tokens[tail - 1].end, query)
+    return Edit(source.tokens[index].start, source.tokens[clauses.tail - 1].end, query)
 
 
 def _name(source: Source, index: int, at: int | None, what: str) -> str:
@@ -111,27 +93,12 @@ def _query(
 ) -> str:
     named = [_column(source, index, *one) for one in columns]
     name, value = map(quoted, names)
+    listing = listed([column for column, _ in named])
     told = ", ".join(text_literal(alias) for _, alias in named)
-    rows = (
-        f"SELECT * EXCLUDE ({listed([column for column, _ in named])}), unnest([{told}]) AS {name},"
-        f" unnest([{listed([column for column, _ in named])}]) AS {value} FROM {table}"
-    )
-    mixed = f"UNPIVOT at {position(source.sql, source.tokens[index].start)}: {_MIXED}"
-    return f"SELECT * FROM ({rows} WHERE {_alike([column for column, _ in named], mixed)})" + (
-        "" if nulls else f" WHERE {value} IS NOT NULL"
-    )
-
-
-def _alike(columns: Sequence[str], mixed: str) -> str:
-    """Return a condition that fails with `mixed` where some columns are text and others not; else each row passes.
-
-    A list of both would make numbers of the texts: 7 of '007'.
-    """
-    types = [f"arrow_typeof({quoted(column)})" for column in columns]
-    text = " OR ".join(f"{kind} LIKE '%Utf8%'" for kind in types)
-    other = " OR ".join(f"{kind} NOT LIKE '%Utf8%' AND {kind} <> 'Null'" for kind in types)
-    value = f"concat({text_literal(mixed)}, CASE WHEN random() < 2 THEN '' END)"  # a constant is cast while planning
-    return f"CASE WHEN ({text}) AND ({other}) THEN CAST({value} AS BIGINT) = 0 ELSE true END"
+    rows = f"SELECT * EXCLUDE ({listing}), unnest([{told}]) AS {name}, unnest([{listing}]) AS {value} FROM {table}"
+    place = source.position_of(index)
+    told = typed_alike(place, [column for column, _ in named])
+    return f"SELECT * FROM ({rows} WHERE {told})" + ("" if nulls else f" WHERE {value} IS NOT NULL")
 
 
 def _column(source: Source, index: int, first: int, last: int) -> tuple[str, str]:
@@ -145,4 +112,4 @@ def _column(source: Source, index: int, first: int, last: int) -> tuple[str, str
 
 
 def _error(source: Source, index: int, message: str) -> SqlError:
-    return SqlError(f"UNPIVOT at {position(source.sql, source.tokens[index].start)}: {message}")
+    return SqlError(f"UNPIVOT at {source.position_of(index)}: {message}")

@@ -32,6 +32,7 @@ from flightllm.functions.search import VECTOR_BYTES
 from flightllm.plan.list_arguments import list_arguments
 from flightllm.plan.planner import register_stubs
 from flightllm.sql.calls import Extracted, extract_calls
+from flightllm.sql.unpivot_types import check_types
 
 if TYPE_CHECKING:
     from flightllm.execution.vector_search import PlannedIndex
@@ -196,13 +197,13 @@ def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
     """Plan a query in a context that knows its stubs.
 
     Raises:
-        SqlError: DataFusion cannot plan it.
+        SqlError: DataFusion cannot plan it, or an UNPIVOT in it is of texts and others.
     """
     try:
         if extracted.plan is not None:
             decoded = Serde.deserialize_bytes(extracted.plan)
             return context.create_dataframe_from_logical_plan(Consumer.from_substrait_plan(context, decoded))
-        return context.sql_with_options(extracted.sql, QUERY_ONLY)
+        planned = context.sql_with_options(extracted.sql, QUERY_ONLY)
     except Exception as error:  # the boundary to DataFusion, which raises builtin exceptions
         mapped = mapped_error(error, extracted.sql)
         text = extracted.display_name(str(mapped))
@@ -212,6 +213,8 @@ def frame_of(context: SessionContext, extracted: Extracted) -> DataFrame:
             text += "; an AI call takes texts, numbers, dates and lists: pass the parts of a struct, as in addr['city']"
         mapped.args = (text,)
         raise mapped from error
+    check_types(extracted.sql, planned.logical_plan().display_indent_schema)
+    return planned
 
 
 def join_settings(planned: DataFrame) -> list[str]:

@@ -68,11 +68,11 @@ def describe(
     services: Services,
     schema_of: Callable[[Statement], pa.Schema],
     row: pa.RecordBatch | None = None,
-    outputs: OutputNames = NO_NAMES,
+    outputs: Callable[[], OutputNames] = lambda: NO_NAMES,
 ) -> Description:
     """Describe a statement, by the values of `row` for its parameters, or by some that stand in for them.
 
-    `schema_of` plans a statement whose parameters are bound. `outputs` are the names of its columns as it was sent.
+    `schema_of` plans a statement whose parameters are bound. `outputs` returns the names of its columns as it was sent.
 
     Raises:
         FlightLLMError: the statement is wrong.
@@ -95,7 +95,7 @@ def describe(
             others, names = _inferred(numbered(sql, intervals), services)
             parameters = _parameters(wanted, {**types, **others, **intervals})
     if len(names) == len(schema):
-        names = tuple(outputs.shown(names))
+        names = tuple(outputs().shown(names))
         schema = pa.schema([field.with_name(name) for field, name in zip(schema, names, strict=True)])
     return Description(schema, is_update=False, parameters=parameters)
 

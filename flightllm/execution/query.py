@@ -241,6 +241,8 @@ class PlainQuery:
         self._stored = _OverStoredNumbers(services, extracted, lambda found: PlainQuery(services, found))
         context = scalar_context(services, extracted)
         planned = frame_of(context, extracted)
+        self.planned_schema = planned.schema()
+        """DataFusion's own schema of its columns, before types are made alike."""
         self.schema = shown(context, planned, extracted)
         self.unbounded = unbounded(context, planned, services.config.limits)
         """Why it can take more than its share, and runs in a process of its own; None where it does not."""
@@ -310,6 +312,7 @@ class BatchQuery:
                 f"an AI call stands beside what has no bound ({unlimited}), and both would run in one process"
                 f" ({reason}): keep the rows without the AI call in a table by CREATE TABLE … AS first"
             )
+        self.planned_schema = planned.schema()
         self.schema = shown(context, planned, extracted)
         self._join_settings = join_settings(planned)
         self.merges_joins = MERGE_JOINS in self._join_settings
@@ -429,6 +432,7 @@ class StagedQuery:
             self._ordered.sql(setting)
         self._stage: Relational = Cutter(self._context, planned.functions).cut(root)
         self._ordered.register_catalog_provider(STAGE_CATALOG, self._context.catalog(STAGE_CATALOG))
+        self.planned_schema = frame.schema()
         self.schema = shown(planning, frame, extracted)
         self.calls: Collection[AICall] = extracted.calls.values()
 

@@ -5,6 +5,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 import pyarrow as pa
+from datafusion import SessionContext
 
 from flightllm.datafusion.run import Batches
 from flightllm.execution.cancel_token import stopped_by
@@ -58,22 +59,32 @@ class ShowQuery:
 class DescribedQuery:
     """DESCRIBE of a query: what DataFusion says of its columns, under the names that the query shows."""
 
-    def __init__(self, query: Query, names: Sequence[str]) -> None:
-        """Take DataFusion's DESCRIBE, and the names of the columns in their order."""
-        self._query = query
+    schema = pa.schema([(name, pa.string()) for name in ("column_name", "data_type", "is_nullable")])
+
+    def __init__(self, columns: pa.Schema, names: Sequence[str]) -> None:
+        """Take DataFusion's own schema of the planned query, and the names of the columns in their order."""
+        self._columns = columns
         self._names = names
-        self.schema = query.schema
 
     def run(self, record: QueryRecord) -> Batches:
         """Yield one row per column."""
-        with closing(self._query.run(record)) as batches:
-            table = pa.Table.from_batches(batches, self.schema)
-        names = pa.array(self._names, self.schema.field(0).type)
-        yield from table.set_column(0, self.schema.field(0), names).to_batches()
+        del record
+        yield self._told()
 
     def explain(self) -> list[tuple[str, str]]:
-        """Return the plan of the columns."""
-        return self._query.explain()
+        """Return the names and types of the columns."""
+        told = self._told()
+        return list(zip(told["column_name"].to_pylist(), told["data_type"].to_pylist(), strict=True))
+
+    def _told(self) -> pa.RecordBatch:
+        """Let DataFusion describe an empty table of these columns: the texts of types are its own."""
+        places = [str(place) for place in range(len(self._columns))]  # two columns of a query can have one name
+        context = SessionContext()
+        columns = pa.schema([field.with_name(place) for place, field in zip(places, self._columns, strict=True)])
+        context.register_record_batches("described", [[pa.RecordBatch.from_pylist([], columns)]])
+        told = context.sql("DESCRIBE described").to_arrow_table()
+        texts = [told[name].cast(pa.string()).combine_chunks() for name in self.schema.names[1:]]
+        return pa.RecordBatch.from_arrays([pa.array(self._names, pa.string()), *texts], schema=self.schema)
 
 
 class DescribeQuery:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from urllib.parse import urlsplit
 
-from flightllm.llm.providers import PROVIDERS, Provider, named
+from flightllm.llm.providers import OLLAMA, PROVIDERS, Provider
 from flightllm.llm.secrets import shown_address
 
-_OLLAMA_PORT = 11434
 _KNOCK_SECONDS = 1.0
 _LIST_BYTES = 4 << 20
 _EMBEDS = "bert"
@@ -81,24 +80,23 @@ def find_ollama(environment: Mapping[str, str] = os.environ) -> Offer | None:
         return None
     if names is None:
         return None
-    provider = named("ollama")
-    usual = provider is not None and provider.base_url == f"{address}/v1"
+    usual = f"{address}/v1" == OLLAMA.base_url
     where = "on this machine" if parts.hostname in {"127.0.0.1", "localhost", "::1"} else f"at {address}"
-    return Offer("ollama", f"Ollama runs {where}", "" if usual else f"{address}/v1", names)
+    return Offer(OLLAMA.name, f"Ollama runs {where}", "" if usual else f"{address}/v1", names)
 
 
 def ollama_address(host: str) -> str:
     """Return an address for what Ollama's own variable OLLAMA_HOST can hold: a host, a port, both, or an address."""
     host = host.strip().rstrip("/")
-    schemed = "://" in host
+    schemed, own = "://" in host, OLLAMA.ports[0]
     try:
         parts = urlsplit(host if schemed else f"http://{host}")
         name, port = parts.hostname or "127.0.0.1", parts.port
     except ValueError:
-        return f"http://127.0.0.1:{_OLLAMA_PORT}"
+        return f"http://127.0.0.1:{own}"
     name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)  # noqa: S104 - where it listens is no place to ask
     name = f"[{name}]" if ":" in name else name
-    usual = {"https": 443, "http": 80}.get(parts.scheme, _OLLAMA_PORT) if schemed else _OLLAMA_PORT
+    usual = {"https": 443, "http": 80}.get(parts.scheme, own) if schemed else own
     return f"{parts.scheme}://{name}:{port or usual}{parts.path}"
 
 

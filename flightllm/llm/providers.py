@@ -57,6 +57,17 @@ def _hosted(name: str, host: str, path: str, key_env: str, ways: tuple[str, ...]
     )
 
 
+OLLAMA = Provider(
+    "ollama",
+    ("ollama.com",),
+    (11434,),
+    ("library",),
+    base_url="http://127.0.0.1:11434/v1",
+    choice=_PLAIN,
+    json=_PLAIN,
+    regex=_PLAIN,
+    thinking="effort",
+)
 PROVIDERS = (
     _hosted("openai", "api.openai.com", "/v1", "OPENAI_API_KEY", _STRICT, tokens_key="max_completion_tokens"),
     Provider(
@@ -87,17 +98,7 @@ PROVIDERS = (
         regex=("pattern", *_PLAIN),
         thinking="template",
     ),
-    Provider(
-        "ollama",
-        ("ollama.com",),
-        (11434,),
-        ("library",),
-        base_url="http://127.0.0.1:11434/v1",
-        choice=_PLAIN,
-        json=_PLAIN,
-        regex=_PLAIN,
-        thinking="effort",
-    ),
+    OLLAMA,
     Provider(
         "llama.cpp",
         owners=("llamacpp",),

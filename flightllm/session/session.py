@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from hashlib import sha256
 from types import MappingProxyType
 
@@ -44,13 +45,14 @@ from flightllm.sql.classify import classify
 from flightllm.sql.error_positions import explain_error
 from flightllm.sql.guard import check_bound, check_sql, check_text
 from flightllm.sql.keys import NO_KEYS, Keys
-from flightllm.sql.output_names import OutputNames
 from flightllm.sql.parameters import bind
 from flightllm.sql.statement import Statement
 from flightllm.storage.readers import Reader
 
 _log = structlog.get_logger(__name__)
 _EMPTY = pa.schema([])
+_NAMES_COLUMNS = ("create_table_as", "create_view")
+"""Changes that give a table or view the names of a query's columns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +170,8 @@ class Session:
             explain_error(error, read.text, tables, is_view, unlimited=rights.unlimited)
             error.args = (without_marks(read.said(str(error))),)
 
-    def _read(self, sql: str, settings: Settings) -> tuple[str, OutputNames]:
-        """Return a statement as DataFusion reads it, and the names of its columns as they were written.
+    def _read(self, sql: str, settings: Settings) -> tuple[str, str]:
+        """Return a statement as DataFusion reads it, and as it was sent: as this server's lexer reads that.
 
         The text is checked as it was sent, and anew where it became another one.
 
@@ -187,7 +189,7 @@ class Session:
         read = self._place.read(sql, settings.dialect).text
         if read != sent.text:
             check_sql(read, limits)
-        return read, output_names(sent.text)
+        return read, sent.text
 
     def is_update(self, sql: str, settings: Mapping[str, str] = MappingProxyType({})) -> bool:
         """Tell from the text alone whether a statement changes something and returns no rows.
@@ -221,7 +223,7 @@ class Session:
             return self._described(sql, self._settings.with_values(settings), parameters)
 
     def _described(self, sql: str, settings: Settings, parameters: pa.RecordBatch | None = None) -> Description:
-        sql, names = self._read(sql, settings)
+        sql, sent = self._read(sql, settings)
         bound = sql if parameters is None else bind(sql, parameters)
         if bound != sql:
             check_bound(bound, self._all.config.limits)
@@ -229,11 +231,12 @@ class Session:
         reader, keeps, plans = self._reading(bound, circumstances.rights), False, list[KeptPlan]()
         with panics_mapped(), self._all.watch.planning(bound, circumstances.rights.blamed):
             services = self._services_of(circumstances.rights)
+            names = cache(lambda: output_names(sent))
 
             def schema_of(statement: Statement) -> pa.Schema:
                 if statement.is_update:
                     return self._check(statement, services)
-                query = _plan(replace(statement, names=names), services, circumstances.settings)
+                query = _plan(replace(statement, names=names()), services, circumstances.settings)
                 kept = keep(query, statement, services, circumstances, reader)
                 plans[:] = [kept] if kept is not None else []
                 return query.schema
@@ -286,11 +289,11 @@ class Session:
         with self._failures_noted(sql, settings):
             chosen = self._settings.with_values(settings)
             no_rows = parameters is not None and parameters.num_rows == 0
-            read, names = self._read(sql, chosen)
+            read, sent = self._read(sql, chosen)
             bound = read if no_rows else bind(read, parameters)
             if bound != read:
                 check_bound(bound, self._all.config.limits)
-            statement = replace(classify(bound), names=names)
+            statement = classify(bound)
             if statement.is_update:
                 kind = statement.kind.replace("_", " ").upper()
                 if statement.returning:
@@ -300,7 +303,11 @@ class Session:
                 return self._started(
                     statement.kind, sql, bound, lambda _: EmptyQuery(self._described(sql, chosen).schema), bound
                 )
-            return self._started(statement.kind, sql, bound, lambda services: _plan(statement, services, chosen), bound)
+
+            def planned(services: Services) -> Query:
+                return _plan(replace(statement, names=output_names(sent)), services, chosen)
+
+            return self._started(statement.kind, sql, bound, planned, bound)
 
     def execute_planned(
         self, plan: KeptPlan, sql: str, settings: Mapping[str, str] = MappingProxyType({})
@@ -412,19 +419,20 @@ class Session:
     ) -> Iterator[Changed]:
         chosen = self._settings.with_values(settings)
         try:
-            read, _ = self._read(sql, chosen)
+            read, sent = self._read(sql, chosen)
         except FlightLLMError as error:
             self._began(sql, cancelled, "update").finish("failed", error=str(error))
             raise
         if parameters is None:
-            yield self._update(sql, bind(read, None), chosen, cancelled)
+            yield self._update(sql, sent, bind(read, None), chosen, cancelled)
             return
         for text, more in bound_texts(read, parameters, self._all.functions):
-            yield self._update(sql, text, chosen, cancelled, more)
+            yield self._update(sql, sent, text, chosen, cancelled, more)
 
     def _update(
         self,
         sql: str,
+        sent: str,
         bound: str,
         settings: Settings,
         cancelled: Stop | None,
@@ -432,8 +440,9 @@ class Session:
     ) -> Changed:
         if bound != sql:
             check_bound(bound, self._all.config.limits)
-        names = output_names(sent_texts(sql, settings.dialect).text)
-        statement = replace(classify(bound), names=names)
+        statement = classify(bound)
+        if statement.kind in _NAMES_COLUMNS:
+            statement = replace(statement, names=output_names(sent))
         match statement.kind:
             case "set":
                 self._settings = self._settings.with_values({statement.key or "": statement.value or ""})
@@ -563,8 +572,8 @@ def _plan(statement: Statement, services: Services, settings: Settings) -> Query
     if statement.explained is not None:
         return explain_change(statement, statement.explained, services, settings)
     if statement.described is not None:
-        names = plan(statement.described, services, settings, names=statement.names).schema.names
-        return DescribedQuery(plan(statement.text, services, settings), names)
+        described = plan(statement.described, services, settings, names=statement.names)
+        return DescribedQuery(described.planned_schema, described.schema.names)
     query = plan(statement.query or statement.text, services, settings, names=statement.names)
     if statement.summarized and statement.query is not None:
         columns = query.schema

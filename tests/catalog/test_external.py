@@ -15,7 +15,7 @@ from flightllm.errors import FlightLLMError, InvalidInputError, NotFoundError, P
 from flightllm.session.database import Database
 from flightllm.sql.classify import classify
 from flightllm.storage.objects import ObjectStores
-from tests.catalogs import ENCODED, ROWS, ingest, read, run, write
+from tests.catalogs import ENCODED, ROWS, ingest, read, register_file, run, write
 from tests.databases import rows
 
 
@@ -213,7 +213,7 @@ def test_other_processes_read_csv_tables(folder: Path, catalog: Catalog) -> None
     (folder / "odd.csv").write_text("1!x\n2!y\n")
     options = "OPTIONS (delimiter '!', header 'false')"
     catalog.create_external(classify(f"CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '{folder}/odd.csv' {options}"))
-    catalog.register_file("parts", folder / "parts")
+    register_file(catalog, "parts", folder / "parts")
     with catalog.reading():
         sent = shipped(catalog, "SELECT * FROM e, parts")
         received = ReceivedTables(sent, LimitsConfig(), ObjectStores(StorageConfig()))

@@ -18,7 +18,7 @@ from flightllm.common.names import TableName
 from flightllm.config import LimitsConfig, StorageConfig
 from flightllm.errors import CancelledError, ConfigError, FlightLLMError, PermissionDeniedError
 from flightllm.sql.classify import classify
-from tests.catalogs import ENCODED, ROWS, frame, ingest, read, run, write
+from tests.catalogs import ENCODED, ROWS, frame, ingest, read, register_file, run, write
 from tests.servers import await_true
 
 LARGE = pa.large_list(pa.int8())
@@ -29,8 +29,8 @@ def test_files_and_folders(catalog: Catalog, tmp_path: Path, suffix: str) -> Non
     """Every format is read from one file and from a folder of files; odd column names survive."""
     write(tmp_path / "parts" / f"one.{suffix}", ROWS)
     write(tmp_path / "parts" / f"two.{suffix}", ROWS)
-    catalog.register_file("one", tmp_path / "parts" / f"one.{suffix}")
-    catalog.register_file("parts", tmp_path / "parts")
+    register_file(catalog, "one", tmp_path / "parts" / f"one.{suffix}")
+    register_file(catalog, "parts", tmp_path / "parts")
     assert read(catalog, 'SELECT id, "Review/Text" AS t FROM one ORDER BY id')[:2] == [
         {"id": 1, "t": "a"},
         {"id": 2, "t": "b"},
@@ -42,7 +42,7 @@ def test_files_and_folders(catalog: Catalog, tmp_path: Path, suffix: str) -> Non
 @pytest.mark.parametrize("suffix", ["parquet", "arrow", "feather"])
 def test_encoded_strings_become_plain(catalog: Catalog, tmp_path: Path, suffix: str) -> None:
     """Large, view and dictionary strings are plain Utf8 in the schema, in results and across Substrait."""
-    catalog.register_file("t", write(tmp_path / f"t.{suffix}", ENCODED))
+    register_file(catalog, "t", write(tmp_path / f"t.{suffix}", ENCODED))
     assert set(catalog.table("t").schema.types) == {pa.string()}
     planning, full = catalog.context(planning=True), catalog.context()
     plan = Producer.to_substrait_plan(
@@ -68,7 +68,7 @@ def test_encoded_lists_become_plain(
     catalog: Catalog, tmp_path: Path, suffix: str, column: pa.Array, plain: pa.DataType
 ) -> None:
     """Large lists, as Polars writes them, are plain lists like those of an upload, inside other values too."""
-    catalog.register_file("t", write(tmp_path / f"t.{suffix}", pa.table({"c": column})))
+    register_file(catalog, "t", write(tmp_path / f"t.{suffix}", pa.table({"c": column})))
     assert catalog.table("t").schema.types == [plain]
     assert read(catalog, "SELECT c FROM t") == [{"c": value} for value in column.to_pylist()]
 
@@ -77,7 +77,7 @@ def test_names_fold_as_in_sql(catalog: Catalog, tmp_path: Path) -> None:
     """Unquoted names fold to lower case, quoted ones stay, and a schema is made where one is named."""
     path = write(tmp_path / "t.parquet", ROWS)
     for name in ("Movies", '"Old Movies"', "archive.Movies"):
-        catalog.register_file(name, path)
+        register_file(catalog, name, path)
     for table in ("MOVIES", '"Old Movies"', "archive.movies", "flightllm.public.movies"):
         assert read(catalog, f"SELECT count(*) AS n FROM {table}") == [{"n": 3}]
     assert catalog.columns_of("Old Movies") == catalog.columns_of("archive.Movies") == ROWS.column_names
@@ -93,7 +93,7 @@ def test_names_fold_as_in_sql(catalog: Catalog, tmp_path: Path) -> None:
         ({"t.parquet": "no parquet"}, "t.parquet", "cannot read .* as parquet"),
         ({"t.parquet": "PAR1 is not enough PAR1"}, "t.parquet", "it is damaged; write the file anew"),
         ({"t.csv": ""}, "t.csv", "no columns"),
-        ({"t.json": '[{"a": 1}]'}, "t.json", "one object per line"),
+        ({"t.json": "[1]"}, "t.json", "one object per line"),
     ],
 )
 def test_bad_files(catalog: Catalog, tmp_path: Path, files: dict[str, str], path: str, message: str) -> None:
@@ -102,14 +102,14 @@ def test_bad_files(catalog: Catalog, tmp_path: Path, files: dict[str, str], path
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     with pytest.raises(ConfigError, match=f"table 't': .*{message}"):
-        catalog.register_file("t", tmp_path / path)
+        register_file(catalog, "t", tmp_path / path)
 
 
 def test_what_was_found_is_noted(catalog: Catalog, tmp_path: Path) -> None:
     """The log says of a CSV file what can be wrong: its encoding, and columns with other names than in the file."""
     (tmp_path / "t.csv").write_text("name;name\nJörg;Köln\n", encoding="latin-1")
     with capture_logs() as logs:
-        catalog.register_file("t", tmp_path / "t.csv")
+        register_file(catalog, "t", tmp_path / "t.csv")
     warnings = [event["event"] for event in logs if event["log_level"] == "warning"]
     assert "read as cp1252" in warnings[0]
     assert warnings[1] == "columns named anew: name → name_1"
@@ -120,7 +120,7 @@ def test_a_csv_file_that_changes(catalog: Catalog, tmp_path: Path) -> None:
     """The next query, of a view too, reads what a CSV file has by then; a broken one is an error until it is mended."""
     path = tmp_path / "t.csv"
     path.write_text("a,b\n1,x\n")
-    catalog.register_file("t", path)
+    register_file(catalog, "t", path)
     run(catalog, "CREATE VIEW v AS SELECT a + 1 AS a FROM t")
     assert read(catalog, "SELECT a FROM v") == [{"a": 2}]
     before = catalog.revision(catalog.table("t").name)
@@ -139,7 +139,7 @@ def test_a_query_keeps_the_rows_it_began_with(catalog: Catalog, tmp_path: Path) 
     """Who reads a CSV file while it changes sees it as it was."""
     path = tmp_path / "t.csv"
     path.write_text("a\n1\n")
-    catalog.register_file("t", path)
+    register_file(catalog, "t", path)
     with catalog.reading():
         planned = frame(catalog, "SELECT a FROM t")
         path.write_text("a\n1\n2\n")
@@ -160,12 +160,12 @@ def test_compressed_json_lines(catalog: Catalog, tmp_path: Path, ending: str) ->
     packed = packers[ending](content)
     for name in ("one", "two"):
         (tmp_path / f"{name}.jsonl.{ending}").write_bytes(packed)
-    catalog.register_file("one", tmp_path / f"one.jsonl.{ending}")
-    catalog.register_file("parts", tmp_path)
+    register_file(catalog, "one", tmp_path / f"one.jsonl.{ending}")
+    register_file(catalog, "parts", tmp_path)
     assert read(catalog, "SELECT sum(a) AS s, (SELECT sum(a) FROM parts) AS p FROM one") == [{"s": 3, "p": 6}]
     (tmp_path / f"t.parquet.{ending}").write_bytes(packed)
     with pytest.raises(ConfigError, match=r"format of .* is unknown"):
-        catalog.register_file("t", tmp_path / f"t.parquet.{ending}")
+        register_file(catalog, "t", tmp_path / f"t.parquet.{ending}")
 
 
 def test_a_folder_with_texts_beside_its_data(catalog: Catalog, tmp_path: Path) -> None:
@@ -175,26 +175,26 @@ def test_a_folder_with_texts_beside_its_data(catalog: Catalog, tmp_path: Path) -
     for folder in ("c", "d"):
         (tmp_path / folder / "README.md").write_text("# Data")
         (tmp_path / folder / ".hidden.csv").write_text("x\n1\n")
-        catalog.register_file(folder, tmp_path / folder)
+        register_file(catalog, folder, tmp_path / folder)
         assert read(catalog, f"SELECT count(*) AS n FROM {folder}") == [{"n": 3}]
     (tmp_path / "c" / "b.csv").write_text("id,other\n1,2\n")
     with pytest.raises(ConfigError, match=r"b\.csv: its columns are id, other, but those of the first file id, Review"):
-        catalog.register_file("both", tmp_path / "c")
+        register_file(catalog, "both", tmp_path / "c")
 
 
 def test_name_taken_or_malformed(catalog: Catalog, tmp_path: Path) -> None:
     """Two tables cannot share a name, and a name must be one in SQL."""
     path = write(tmp_path / "t.parquet", ROWS)
-    catalog.register_file("t", path)
+    register_file(catalog, "t", path)
     for name in ("T", "system.t", "my-table"):
         with pytest.raises(ConfigError):
-            catalog.register_file(name, path)
+            register_file(catalog, name, path)
 
 
 def test_file_tables_are_read_only(catalog: Catalog, tmp_path: Path) -> None:
     """Clients cannot write to, replace or drop what the administrator registered; the folder stays as it was."""
     write(tmp_path / "d" / "t.parquet", ROWS)
-    catalog.register_file("t", tmp_path / "d")
+    register_file(catalog, "t", tmp_path / "d")
     for sql in (
         "INSERT INTO t SELECT * FROM t",
         "DELETE FROM t",
@@ -215,7 +215,7 @@ def test_a_file_that_is_gone_is_an_error(catalog: Catalog, tmp_path: Path, suffi
     """A file deleted behind the server's back is no empty table, and its path stays the server's own."""
     path = tmp_path / f"one.{suffix}"
     write(path, ROWS)
-    catalog.register_file("one", path)
+    register_file(catalog, "one", path)
     path.unlink()
     with pytest.raises(Exception, match=r"the file of the table 'one' is gone") as raised:
         read(catalog, "SELECT count(*) FROM one")
@@ -243,7 +243,7 @@ def test_one_bad_file_leaves_other_tables_alone(catalog: Catalog, tmp_path: Path
     path = tmp_path / ("t.csv" if why == "unreachable" else "t.xlsx")
     good = b"a\n1\n" if why == "unreachable" else _spreadsheet(path, whole=True)
     path.write_bytes(good)
-    catalog.register_file("t", path)
+    register_file(catalog, "t", path)
     path.unlink()
     if why == "unreachable":
         path.symlink_to("x" * 300)  # each look at it fails: the name is too long
@@ -264,7 +264,7 @@ def test_only_named_files_are_read_anew(catalog: Catalog, tmp_path: Path) -> Non
     """A statement reads changed files anew for the tables that it names, through views too, and for lists of tables."""
     for name in ("a", "b"):
         (tmp_path / f"{name}.csv").write_text("x\n1\n")
-        catalog.register_file(name, tmp_path / f"{name}.csv")
+        register_file(catalog, name, tmp_path / f"{name}.csv")
     run(catalog, "CREATE VIEW v AS SELECT x FROM b")
     columns = "x"
     for text in ("SELECT * FROM v", 'SELECT * FROM public."b"', "SELECT * FROM information_schema.columns", None):
@@ -280,7 +280,7 @@ def test_only_named_files_are_read_anew(catalog: Catalog, tmp_path: Path) -> Non
 def test_a_statement_can_be_stopped_while_a_file_is_read(catalog: Catalog, tmp_path: Path) -> None:
     """Who is stopped waits no longer for a large file; others read their tables, and that file's table comes too."""
     (tmp_path / "t.csv").write_text("a,b\n1,x\n")
-    catalog.register_file("t", tmp_path / "t.csv")
+    register_file(catalog, "t", tmp_path / "t.csv")
     (tmp_path / "t.csv").write_text("a;b\n" + "1;x\n" * 150_000)
     with pytest.raises(CancelledError):
         catalog.reading("SELECT * FROM t", lambda: True)
@@ -298,10 +298,10 @@ def test_no_copy_stays_behind(tmp_path: Path) -> None:
 
     (tmp_path / "t.csv").write_text("a\n1\n")
     (tmp_path / "odd.csv").write_text("a;b\n1;x\n")
-    catalog.register_file("t", tmp_path / "t.csv")
+    register_file(catalog, "t", tmp_path / "t.csv")
     assert len(copies()) == 1
     with pytest.raises(ConfigError, match="taken"):
-        catalog.register_file("t", tmp_path / "odd.csv")
+        register_file(catalog, "t", tmp_path / "odd.csv")
     assert len(copies()) == 1
     create = f"CREATE EXTERNAL TABLE e STORED AS CSV LOCATION '{tmp_path}/odd.csv'"
     with pytest.raises(FlightLLMError, match="'t'"):

@@ -7,12 +7,12 @@ import pytest
 from flightllm.catalog import Catalog
 from flightllm.common.names import TableName
 from flightllm.errors import NotFoundError
-from tests.catalogs import ROWS, ingest, read, run, write
+from tests.catalogs import ROWS, ingest, read, register_file, run, write
 
 
 def test_metadata(catalog: Catalog, tmp_path: Path) -> None:
     """All tables are listed with type and schema, the system tables too; SQL's own listing agrees."""
-    catalog.register_file("f", write(tmp_path / "f.parquet", ROWS))
+    register_file(catalog, "f", write(tmp_path / "f.parquet", ROWS))
     run(catalog, "CREATE TABLE m (a INT)", "CREATE VIEW v AS SELECT * FROM m")
     assert [(str(info.name.display), info.type) for info in catalog.tables()] == [
         ("f", "BASE TABLE"),

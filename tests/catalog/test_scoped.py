@@ -13,7 +13,7 @@ from flightllm.common.principal import Principal
 from flightllm.config import LimitsConfig
 from flightllm.errors import PermissionDeniedError
 
-WITHHELD = {"close", "register_file", "open_file", "register_opened", "create_external"}
+WITHHELD = {"close", "open_file", "register_opened", "create_external"}
 """Methods of the catalog that no statement of a user reaches; a new one is here, in `SHARED`, or written anew."""
 
 
@@ -49,7 +49,7 @@ def test_what_is_withheld(tmp_path: Path) -> None:
     """A restricted principal's catalog neither closes the server's nor registers files."""
     catalog = Catalog(LimitsConfig(), None, tmp_path)
     mine = Scopes(catalog).of(Rights.of(Principal("ann", "user"), Snapshot()))
-    for call in (mine.close, lambda: mine.register_file("t", tmp_path)):
+    for call in (mine.close, lambda: mine.open_file("t", tmp_path)):
         with pytest.raises(PermissionDeniedError, match="for admins"):
             call()
     assert catalog.tables() == []

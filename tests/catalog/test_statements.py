@@ -12,7 +12,7 @@ from flightllm.config import LimitsConfig
 from flightllm.errors import InvalidInputError, NotFoundError, PermissionDeniedError, SqlError, UnsupportedError
 from flightllm.sql.classify import classify
 from flightllm.sql.keys import ForeignKey, Key
-from tests.catalogs import ROWS, ingest, read, run, write
+from tests.catalogs import ROWS, ingest, read, register_file, run, write
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_schemas(catalog: Catalog) -> None:
 
 def test_rows_for_a_file_are_refused_before_they_are_made(catalog: Catalog, tmp_path: Path) -> None:
     """INSERT with named columns writes to no file, and what does not fit is known before any row is asked for."""
-    catalog.register_file("f", write(tmp_path / "f.parquet", ROWS))
+    register_file(catalog, "f", write(tmp_path / "f.parquet", ROWS))
     run(catalog, "CREATE TABLE t (a BIGINT)")
     schema = pa.schema([("q", pa.list_(pa.int64()))])
 

@@ -131,6 +131,29 @@ def test_a_file_that_is_there_stays(endpoint: Endpoint) -> None:
     assert Config.load(Path("flightllm.toml")).engine.model == "any"
 
 
+def test_a_missing_folder_is_told_first(endpoint: Endpoint) -> None:
+    """A configuration for a folder that is not there is refused before a person or a model is asked anything."""
+    result = init("--base-url", endpoint.url, "--model", "any", "--yes", "--output", "nowhere/f.toml")
+    said = "error: cannot write nowhere/f.toml: make the folder nowhere first, or name another by --output\n"
+    assert (result.exit_code, result.output) == (1, said)
+    assert typed(options=("--output", "nowhere/f.toml")) == (1, said)
+    assert endpoint.bodies == []
+
+
+def test_without_a_key(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a key the choice of models ends with the line to write for one, and with a key it does not."""
+    lines = "Set one, and run this command again:\n  export OPENAI_API_KEY=…\n  (or AZURE_OPENAI_API_KEY, TOGETHER"
+    assert lines in init().output
+    code, said = typed("1", "2", "n")
+    assert code == 0, said
+    assert endpoint.bodies == []
+    menu, _, rest = said.partition("Who is to answer?")[2].partition("Number")
+    assert lines in menu
+    assert lines not in rest
+    monkeypatch.setenv("MISTRAL_API_KEY", KEY)
+    assert lines not in init().output
+
+
 def test_without_a_terminal(endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a terminal and `--yes` the error says what to write for each model that was found."""
     monkeypatch.setenv("MISTRAL_API_KEY", KEY)

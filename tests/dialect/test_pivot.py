@@ -1,11 +1,12 @@
 """PIVOT gives one column for each listed value, and UNPIVOT one row for each column, as in DuckDB."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
 
 from flightllm.dialect import rewrite
-from flightllm.errors import FlightLLMError
+from flightllm.errors import FlightLLMError, SqlError
 from flightllm.session.session import Session
 from tests.databases import ask, small_database
 from tests.dialect.places import EMPTY
@@ -196,16 +197,44 @@ def test_refused(session: Session, sql: str, said: str) -> None:
 @pytest.mark.parametrize(
     "sql",
     [
-        "UNPIVOT (SELECT 1 AS a, '007' AS b) ON a, b",
-        "SELECT * FROM (SELECT score, name FROM people) UNPIVOT (v FOR n IN (score, name))",
+        "UNPIVOT {t} ON a, b, c",
+        "SELECT * FROM {t} UNPIVOT (v FOR n IN (a, b, c))",
+        "SELECT (SELECT max(v) FROM {t} UNPIVOT (v FOR n IN (c, b, a)))",
+        "SELECT 1 WHERE EXISTS (FROM {t} UNPIVOT (v FOR n IN (b, a)))",
+        "WITH q AS (UNPIVOT {t} ON a, b) SELECT 1 FROM q",
+        "SELECT ai_gen('x', n) FROM {t} UNPIVOT (v FOR n IN (a, b))",
+        "EXPLAIN UNPIVOT {t} ON a, b",
     ],
 )
 def test_texts_and_numbers_are_not_mixed(session: Session, sql: str) -> None:
-    """A list of both would turn texts into numbers, so that the cast is asked for."""
-    with pytest.raises(FlightLLMError, match="its columns are texts and others: cast them"):
-        _found(session, sql)
-    cast = "SELECT '1' AS a, '007' AS b, NULL AS c"
-    assert _found(session, f"UNPIVOT ({cast}) ON a, b, c")[1] == [("a", "1"), ("b", "007")]
+    """Columns of texts and numbers are refused when the query is planned, rows or not, with the cast to write."""
+    with pytest.raises(SqlError) as error:
+        session.describe(sql.format(t="(SELECT 1 AS a, '007' AS b, NULL AS c WHERE false)"))
+    assert re.match(
+        r"UNPIVOT at \d+:\d+: the column b holds texts and a holds Int64: cast one, as in", str(error.value)
+    )
+    assert 'SELECT * REPLACE ("a"::varchar AS "a") FROM' in str(error.value)
+
+
+def test_texts_and_numbers_are_not_mixed_in_a_view(session: Session) -> None:
+    """A view that would mix them is not made."""
+    with pytest.raises(SqlError, match="the column name holds texts and id holds Int64"):
+        session.update("CREATE VIEW mixed AS SELECT * FROM people UNPIVOT (v FOR n IN (id, name))")
+
+
+def test_columns_are_found_by_any_name(session: Session) -> None:
+    """The columns of one UNPIVOT are told apart by names with quotes, commas and letters beyond ASCII."""
+    first, second = '"a"", \'é"', '"b:Int64 [x]"'
+    with pytest.raises(SqlError) as error:
+        session.describe(f"UNPIVOT (SELECT 1 AS {first}, '2' AS {second}) ON {first}, {second}")
+    assert "the column b:Int64 [x] holds texts and a\", 'é holds Int64" in str(error.value)
+
+
+@pytest.mark.parametrize("kind", ["Utf8", "Utf8View", "LargeUtf8", "Dictionary(Int32, Utf8)"])
+def test_texts_of_all_types_are_alike(session: Session, kind: str) -> None:
+    """Texts of any type, and NULL, make one column of texts."""
+    texts = f"SELECT '1' AS a, arrow_cast('007', '{kind}') AS b, NULL AS \"c, of [x]\""
+    assert _found(session, f'UNPIVOT ({texts}) ON a, b, "c, of [x]"')[1] == [("a", "1"), ("b", "007")]
 
 
 @pytest.mark.parametrize(

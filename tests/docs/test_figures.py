@@ -9,14 +9,15 @@ import subprocess
 import sys
 from fnmatch import filter as matching
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
 
 from bench.comparable import SCRIPTS
-from bench.record import RECORDS, RESULTS, command
+from bench.record import READ_TABLES, RECORDS, RESULTS, command, record
 from bench.regress import flat
-from docs import figures
+from docs import figures, generate
 from docs.answers import ANSWERS
 from docs.bars import Bars, draw
 from tests.docs.pages import ROOT, sentences
@@ -56,11 +57,16 @@ def test_check_tells_what_differs(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     """`--check` writes nothing, and counts the files that are not as they must be."""
     page = tmp_path / "page.md"
     page.write_text("old", encoding="utf-8")
-    monkeypatch.setattr(figures, "files", lambda: {page: "new"})
-    assert figures.main(["--check"]) == 1
-    assert page.read_text(encoding="utf-8") == "old"
-    assert figures.main([]) == 0
-    assert page.read_text(encoding="utf-8") == "new"
+    picture = tmp_path / "picture.svg"
+    for module, made in ((figures, "files"), (generate, "pages")):
+        page.write_text("old", encoding="utf-8")
+        picture.unlink(missing_ok=True)
+        monkeypatch.setattr(module, made, lambda: {page: "new", picture: "drawn"})
+        assert module.main(["--check"]) == 2
+        assert (page.read_text(encoding="utf-8"), picture.exists()) == ("old", False)
+        assert module.main([]) == 0
+        assert [path.read_text(encoding="utf-8") for path in (page, picture)] == ["new", "drawn"]
+        assert module.main(["--check"]) == 0
 
 
 def test_every_page_has_a_question_and_a_place() -> None:
@@ -93,6 +99,7 @@ def test_records_say_where_they_come_from(name: str) -> None:
     assert shlex.split(kept["command"]) == command(name)
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", kept["date"])
     assert kept["load"] >= 0
+    assert kept["own_tables"] == (name in READ_TABLES)
     assert kept["figures"]["bench"] == RECORDS[name].split()[0]
     assert {"cpu", "cores", "python", "flightllm", "datafusion"} <= kept["figures"]["machine"].keys()
 
@@ -137,3 +144,13 @@ def test_bars_can_begin_above_nought() -> None:
     svg = draw(Bars("Hits, %", ("hits",), {"lru": (70.5,), "planned": (76.0,)}, "{:.1f}", 69.0, ("planned",)))
     assert "bars begin at 69" in svg
     assert re.findall(r'class="(bar\d)"', svg) == ["bar0", "bar1"]
+
+
+def test_a_script_without_tables_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The record of a script that reads no tables says so, also where the variable names some."""
+    done = CompletedProcess([], 0, stdout='{"bench": "x"}\n', stderr="")
+    monkeypatch.setattr("bench.record.subprocess.run", lambda *_, **__: done)
+    monkeypatch.setenv("FLIGHTLLM_DATA", "/data")
+    assert [record(name)["own_tables"] for name in ("recovery", "sql_rules")] == [False, True]
+    monkeypatch.delenv("FLIGHTLLM_DATA")
+    assert not record("sql_rules")["own_tables"]

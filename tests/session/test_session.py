@@ -5,11 +5,13 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pyarrow as pa
 import pytest
 
 from flightllm.config import RecoveryConfig
+from flightllm.dialect.output_names import output_names
 from flightllm.errors import (
     CancelledError,
     EngineUnavailableError,
@@ -20,6 +22,7 @@ from flightllm.errors import (
     SqlError,
     UnsupportedError,
 )
+from flightllm.execution.query import plan
 from flightllm.session.database import Database
 from flightllm.session.session import Session
 from tests.databases import ask, ask_both, canonical, small_database
@@ -357,3 +360,39 @@ def test_limits(session: Session) -> None:
     with pytest.raises(LimitExceededError):
         session.execute(" UNION ALL ".join(["SELECT 1"] * 5_000))
     assert ask(session, "SELECT 1 AS one").rows == [{"one": 1}]
+
+
+@pytest.mark.parametrize(
+    ("run", "times"),
+    [
+        (lambda session: session.is_update("INSERT INTO people SELECT * FROM people"), 0),
+        (lambda session: session.returns_rows("DELETE FROM people RETURNING id"), 0),
+        (lambda session: session.describe("DELETE FROM people WHERE id = ?"), 0),
+        (lambda session: session.update("SET flightllm.cache = 'off'"), 0),
+        (lambda session: session.update("DELETE FROM people WHERE id = ?", pa.table({"1": [-1, -2, -3]})), 0),
+        (lambda session: session.update("CREATE TABLE made AS SELECT 1 + 1"), 1),
+        (lambda session: session.update("CREATE VIEW seen AS SELECT 1 + 1"), 1),
+        (lambda session: session.describe("SELECT ? + 1, ?"), 1),
+        (lambda session: ask(session, "SELECT 1 + 1"), 1),
+    ],
+    ids=["kind", "returning", "change", "setting", "rows", "table", "view", "described", "run"],
+)
+def test_names_of_columns_are_read_where_they_are_used(
+    session: Session, monkeypatch: pytest.MonkeyPatch, run: Callable[[Session], object], times: int
+) -> None:
+    """The names of a query's columns are read once where it is planned, and for no other statement."""
+    read = Mock(wraps=output_names)
+    monkeypatch.setattr("flightllm.session.session.output_names", read)
+    run(session)
+    assert read.call_count == times
+
+
+def test_describe_plans_its_query_once(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """DESCRIBE of a query plans that query once, and tells of DataFusion's own types of its columns."""
+    planned = Mock(wraps=plan)
+    monkeypatch.setattr("flightllm.session.session.plan", planned)
+    rows = ask(session, "DESCRIBE SELECT id, 1 + 1, [now()], ai_filter('x', note) FROM people").table
+    assert planned.call_count == 1
+    assert rows["column_name"].to_pylist() == ["id", "1 + 1", "[now()]", "ai_filter('x', note)"]
+    assert rows["data_type"].to_pylist() == ["Int64", "Int64", 'List(Timestamp(ns, "UTC"))', "Boolean"]
+    assert rows["is_nullable"].to_pylist() == ["YES", "NO", "YES", "YES"]
