@@ -8,7 +8,7 @@ from flightllm.dialect.text import Edit
 
 def dual(source: Source) -> Iterator[Edit]:
     """`SELECT 1 FROM DUAL` → `SELECT 1`, unless there is a table of that name."""
-    if "dual" not in source.words or source.place.is_table(source.place.found("dual")):
+    if source.place.is_table(source.place.found("dual")):
         return
     for index, token in enumerate(source.tokens):
         named = (

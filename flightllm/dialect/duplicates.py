@@ -5,10 +5,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from flightllm.common.names import quoted
-from flightllm.dialect.source import Parsed, Source
+from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
 from flightllm.sql.names import identifier
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import Kind, Token
 
 _MARK = "\ufdd1"
@@ -22,7 +23,7 @@ _STATEMENTS = ("select", "with", "explain", "insert", "summarize", "describe", "
 
 def duplicates(source: Source) -> Iterator[Edit]:
     """`SELECT i, i FROM t` → `SELECT i, i AS "¤1¤i" FROM t`; `shown_names` gives such columns their names back."""
-    if "select" not in source.words or not (source.is_word(0, *_STATEMENTS) or source.is_symbol(0, "(")):
+    if not (source.is_word(0, *_STATEMENTS) or source.is_symbol(0, "(")):
         return
     for select in source.selects:
         if len(select.items) > 1:
@@ -35,7 +36,7 @@ def with_equal_calls_apart(written: str, stubbed: str) -> str:
     `SELECT ai_gen('x', a), llm('x', a)` asks the same twice, so both calls have the same stub. All but the first
     get a name, which `shown_names` turns back into the item's text in the query.
     """
-    before, after = Parsed(written), Parsed(stubbed)
+    before, after = ParsedText(written), ParsedText(stubbed)
     edits = list[Edit]()
     for was, select in zip(before.selects, after.selects, strict=False):
         items = [read_item(after, first, last) for first, last in select.items]
@@ -83,7 +84,7 @@ class SelectItem:
     """The same for items that are written in the same way."""
 
 
-def read_item(source: Parsed, first: int, last: int) -> SelectItem:
+def read_item(source: ParsedText, first: int, last: int) -> SelectItem:
     """Read an item of a SELECT from its tokens."""
     tokens = source.tokens[first:last]
     column = _dotted(tokens)

@@ -8,8 +8,6 @@ from flightllm.dialect.text import Edit
 
 def fetch_first(source: Source) -> Iterator[Edit]:
     """`… FETCH FIRST 5 ROWS ONLY` → `… LIMIT 5`; WITH TIES and PERCENT are left to be refused."""
-    if "fetch" not in source.words:
-        return
     for index, token in enumerate(source.tokens):
         if not token.is_word("fetch") or not source.is_word(index + 1, "first", "next"):
             continue

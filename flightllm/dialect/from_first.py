@@ -17,8 +17,6 @@ def from_first(source: Source) -> Iterator[Edit]:
     Raises:
         UnsupportedError: parameters without numbers would change their order.
     """
-    if "from" not in source.words:
-        return
     moved = 0
     for index, token in enumerate(source.tokens):
         if token.is_word("from") and token.start >= moved and _begins(source, index):

@@ -68,7 +68,7 @@ def functions(source: Source) -> Iterator[Edit]:
     Raises:
         SqlError: a call means different things to different servers, or its format is not known.
     """
-    if source.words.isdisjoint(_RULES) or not (source.is_word(0, *_STATEMENTS) or source.is_symbol(0, "(")):
+    if not (source.is_word(0, *_STATEMENTS) or source.is_symbol(0, "(")):
         return
     for index, token in enumerate(source.tokens):
         if token.text.lower() not in _RULES or (name := source.called(index)) is None:
@@ -189,3 +189,5 @@ _RULES: Mapping[str, Callable[[_Call], Iterator[Edit]]] = {
     "strftime": _strftime,
     "to_char": _to_char,
 }
+NAMES = frozenset(_RULES)
+"""The functions that it rewrites."""

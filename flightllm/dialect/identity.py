@@ -25,6 +25,7 @@ _CALLED: Mapping[str, _Value] = {
     "version": lambda place: text_literal(place.version),
     "current_schemas": lambda place: f"make_array({', '.join(map(text_literal, place.path))})",
 }
+NAMES = frozenset(_CALLED)
 _BARE = ("current_schema", "current_catalog", "current_user", "session_user", "current_role", "user")
 """Those that SQL writes without parentheses. USER, a common name of columns, is one without FROM alone."""
 _STATEMENTS = ("select", "with", "values", "explain", "insert", "update", "delete", "merge", "summarize", "describe")
@@ -36,8 +37,6 @@ def identity(source: Source) -> Iterator[Edit]:
     Raises:
         UnsupportedError: a view would keep what holds for this session.
     """
-    if source.words.isdisjoint(_CALLED):
-        return
     made = next((i for i in range(1, 5) if source.is_word(i, "view", "table")), 0) if source.is_word(0, "create") else 0
     opening = source.is_symbol(0, "(")
     if not (opening or source.is_word(0, *_STATEMENTS) or made):

@@ -29,6 +29,8 @@ _NAMES: Mapping[str, str] = {
         for name in (_JSON, _TEXT, "json_value", "json_get_str", "json_get_int", "json_get_float", "json_get_bool")
     },
 }
+NAMES = frozenset(_NAMES)
+OPERATORS = frozenset(_OPERATORS)
 _BY_PATH = (_JSON, _TEXT, "json_value", "json_query", "get_json_object", "json_extract_scalar")
 """Functions whose second argument is a path, not a name."""
 _LITERAL_TYPES = ("date", "time", "timestamp", "interval", "json", "text", "varchar", "string")
@@ -44,10 +46,8 @@ def json_operators(source: Source) -> Iterator[Edit]:
     Raises:
         SqlError: a path cannot be read.
     """
-    if "->" in source.sql:
-        yield from _operators(source)
-    if not source.words.isdisjoint(_NAMES):
-        yield from _functions(source)
+    yield from _operators(source)
+    yield from _functions(source)
 
 
 def _operators(source: Source) -> Iterator[Edit]:

@@ -9,8 +9,6 @@ from flightllm.sql.tokens import Kind
 
 def national_texts(source: Source) -> Iterator[Edit]:
     """`N'a'` → `'a'`."""
-    if "N'" not in source.sql and "n'" not in source.sql:
-        return
     for token in source.tokens:
         if token.kind is Kind.LITERAL and source.sql[token.start : token.start + 2] in {"N'", "n'"}:
             yield Edit(token.start, token.start + 1, "")

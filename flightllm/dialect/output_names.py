@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from flightllm.dialect.duplicates import read_item
-from flightllm.dialect.source import Parsed
 from flightllm.errors import SqlError
 from flightllm.sql.names import identifier
 from flightllm.sql.output_names import NO_NAMES, Item, OutputNames
+from flightllm.sql.parsed_text import ParsedText
 from flightllm.sql.tokens import Kind, Token
 
 _AFTER_STAR = ("exclude", "except", "replace", "rename", "ilike")
@@ -49,13 +49,13 @@ def output_names(sql: str) -> OutputNames:
     parameters with their numbers. A text that only another dialect reads has no such names.
     """
     try:
-        parsed = Parsed(sql)
+        parsed = ParsedText(sql)
         return _names(parsed)
     except SqlError:
         return NO_NAMES
 
 
-def _names(parsed: Parsed) -> OutputNames:
+def _names(parsed: ParsedText) -> OutputNames:
     start = _query(parsed)
     select = None if start is None else _first_select(parsed, start)
     if select is None or _joins_by_name(parsed):
@@ -72,7 +72,7 @@ def _names(parsed: Parsed) -> OutputNames:
     return OutputNames(tuple(items), wide[0] if wide else None) if len(wide) < 2 else NO_NAMES
 
 
-def _query(parsed: Parsed) -> int | None:
+def _query(parsed: ParsedText) -> int | None:
     """Return where a statement's query begins: the statement, or what it describes, sums up or makes a table of."""
     if parsed.is_word(0, "create"):
         at = 0
@@ -85,7 +85,7 @@ def _query(parsed: Parsed) -> int | None:
     return at
 
 
-def _first_select(parsed: Parsed, at: int) -> int | None:
+def _first_select(parsed: ParsedText, at: int) -> int | None:
     """Return the SELECT that names the columns of the query at a token, None where the text does not tell.
 
     In a set operation that is the one of its first query. No SELECT inside of another clause is taken.
@@ -104,7 +104,7 @@ def _first_select(parsed: Parsed, at: int) -> int | None:
             return _moved_select(parsed, at) if parsed.is_word(at, "from") else None
 
 
-def _after_with(parsed: Parsed, at: int) -> int | None:
+def _after_with(parsed: ParsedText, at: int) -> int | None:
     """Return the token after the list of a WITH, None where the list is something else."""
     at += 1 + parsed.is_word(at + 1, "recursive")
     while at < len(parsed.tokens) and identifier(parsed.tokens[at]) is not None:
@@ -123,7 +123,7 @@ def _after_with(parsed: Parsed, at: int) -> int | None:
     return None
 
 
-def _moved_select(parsed: Parsed, at: int) -> int | None:
+def _moved_select(parsed: ParsedText, at: int) -> int | None:
     """Return the SELECT that follows a FROM and its tables, None where the query ends or goes on before."""
     while at < len(parsed.tokens) and not parsed.is_symbol(at, ")") and not parsed.is_word(at, *_AFTER_FROM):
         if parsed.is_word(at, "select"):
@@ -132,13 +132,13 @@ def _moved_select(parsed: Parsed, at: int) -> int | None:
     return None
 
 
-def _joins_by_name(parsed: Parsed) -> bool:
+def _joins_by_name(parsed: ParsedText) -> bool:
     """Tell whether a set operation BY NAME can add columns to those of the first query."""
     words = range(len(parsed.tokens))
     return any(parsed.is_word(at, "by") and parsed.is_word(at + 1, "name", "position") for at in words)
 
 
-def _after_top(parsed: Parsed, first: int) -> int:
+def _after_top(parsed: ParsedText, first: int) -> int:
     if not parsed.is_word(first, "top"):
         return first
     if parsed.tokens[first + 1].kind is Kind.NUMBER:
@@ -147,7 +147,7 @@ def _after_top(parsed: Parsed, first: int) -> int:
     return first if closing is None or parsed.is_symbol(closing + 1, ",") else closing + 1
 
 
-def _is_star(parsed: Parsed, first: int, last: int) -> bool:
+def _is_star(parsed: ParsedText, first: int, last: int) -> bool:
     """Tell whether an item is `*` or `t.*`, with or without EXCLUDE and its like."""
     at = first
     while at + 1 < last and identifier(parsed.tokens[at]) is not None and parsed.is_symbol(at + 1, "."):
@@ -155,14 +155,14 @@ def _is_star(parsed: Parsed, first: int, last: int) -> bool:
     return parsed.is_symbol(at, "*") and (at + 1 == last or parsed.is_word(at + 1, *_AFTER_STAR))
 
 
-def _is_wide(parsed: Parsed, first: int, last: int) -> bool:
+def _is_wide(parsed: ParsedText, first: int, last: int) -> bool:
     """Tell whether an item can be more than one column."""
     fields = parsed.is_symbol(last - 1, "*") and parsed.is_symbol(last - 2, ".")
     calls = any(parsed.is_word(at, *_WIDE) and parsed.is_symbol(at + 1, "(") for at in range(first, last))
     return fields or calls or _is_star(parsed, first, last)
 
 
-def _item(parsed: Parsed, first: int, last: int) -> Item:
+def _item(parsed: ParsedText, first: int, last: int) -> Item:
     if first >= last or _is_star(parsed, first, last):
         return Item(None)
     if last == first + 1 and parsed.is_word(first, "true", "false"):
@@ -181,7 +181,7 @@ def _item(parsed: Parsed, first: int, last: int) -> Item:
     return Item(name, frozenset(filter(None, ends)))
 
 
-def _written(parsed: Parsed, first: int, last: int) -> Iterator[str]:
+def _written(parsed: ParsedText, first: int, last: int) -> Iterator[str]:
     """Yield the parts of an item as they are written."""
     for index in range(first, last):
         token = parsed.tokens[index]
@@ -191,7 +191,7 @@ def _written(parsed: Parsed, first: int, last: int) -> Iterator[str]:
         yield _text(parsed, index, token)
 
 
-def _text(parsed: Parsed, index: int, token: Token) -> str:
+def _text(parsed: ParsedText, index: int, token: Token) -> str:
     text = parsed.sql[token.start : token.end]
     if token.kind is Kind.PLACEHOLDER and text == "?":
         return f"${parsed.parameters[index]}"

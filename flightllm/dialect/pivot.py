@@ -97,8 +97,6 @@ def pivot(source: Source) -> Iterator[Edit]:
         SqlError: a part of it is missing.
         UnsupportedError: the values are not listed, so that its columns are not known.
     """
-    if "pivot" not in source.words:
-        return
     after = 0
     for index, token in enumerate(source.tokens):
         if token.is_word("pivot") and token.start >= after:

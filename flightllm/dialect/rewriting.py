@@ -1,13 +1,18 @@
-"""The rules in their order."""
+"""The rules in their order, each with what a text must have for it."""
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from flightllm.dialect.dual import dual
 from flightllm.dialect.duplicates import duplicates
 from flightllm.dialect.fetch_first import fetch_first
 from flightllm.dialect.from_first import from_first
+from flightllm.dialect.functions import NAMES as FUNCTIONS
 from flightllm.dialect.functions import functions
+from flightllm.dialect.identity import NAMES as IDENTITIES
 from flightllm.dialect.identity import identity
+from flightllm.dialect.json_operators import NAMES as JSON_FUNCTIONS
+from flightllm.dialect.json_operators import OPERATORS as JSON_OPERATORS
 from flightllm.dialect.json_operators import json_operators
 from flightllm.dialect.national_texts import national_texts
 from flightllm.dialect.pivot import pivot
@@ -16,36 +21,91 @@ from flightllm.dialect.show import show
 from flightllm.dialect.source import Source
 from flightllm.dialect.stars import stars
 from flightllm.dialect.summarize import summarize
-from flightllm.dialect.table_names import table_names
+from flightllm.dialect.table_names import INFORMATION, TEMPORARY, table_names
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.dialect.timestamps import timestamps
 from flightllm.dialect.top import top
 from flightllm.dialect.types import types
 from flightllm.dialect.unpivot import unpivot
-from flightllm.dialect.vendor_calls import vendor_calls
+from flightllm.dialect.vendor_calls import NAMES as VENDOR_FUNCTIONS
+from flightllm.dialect.vendor_calls import PROMPTED, vendor_calls
+from flightllm.sql.parsed_text import ParsedText
 
 DEFAULT = "default"
 """The dialect of this server."""
-Rule = Callable[[Source], Iterable[Edit]]
+
+
+@dataclass(frozen=True, slots=True)
+class Trigger:
+    """What a text must have: one of `words`, one of `marks` (see `ParsedText.marks`), and what `test` looks for.
+
+    An empty part asks for nothing.
+    """
+
+    words: frozenset[str] = frozenset()
+    marks: frozenset[str] = frozenset()
+    test: Callable[[ParsedText], bool] | None = None
+
+    def is_in(self, text: ParsedText) -> bool:
+        """Tell whether a text has all parts."""
+        if self.words and self.words.isdisjoint(text.words):
+            return False
+        if self.marks and self.marks.isdisjoint(text.marks):
+            return False
+        return self.test is None or self.test(text)
+
+
+class Rule:
+    """One rule, and the triggers of which a text must have one; the driver calls no rule without reason."""
+
+    def __init__(
+        self, edits: Callable[[Source], Iterable[Edit]], *triggers: Trigger, in_other_schemas: bool = False
+    ) -> None:
+        """Take a rule; with `in_other_schemas` it applies to each text outside the usual schema too."""
+        self.edits = edits
+        self._triggers = triggers
+        self._in_other_schemas = in_other_schemas
+
+    def applies(self, source: Source) -> bool:
+        """Tell whether the rule can change a text."""
+        if self._in_other_schemas and not source.place.usual:
+            return True
+        return any(trigger.is_in(source) for trigger in self._triggers)
+
+
+def _words(*words: str) -> Trigger:
+    return Trigger(frozenset(words))
+
+
+def _marks(*marks: str) -> Trigger:
+    return Trigger(marks=frozenset(marks))
+
+
 RULES: tuple[Rule, ...] = (
-    summarize,
-    from_first,
-    pivot,
-    unpivot,
-    vendor_calls,
-    functions,
-    json_operators,
-    show,
-    top,
-    fetch_first,
-    dual,
-    national_texts,
-    timestamps,
-    types,
-    identity,
-    stars,
-    table_names,
-    duplicates,
+    Rule(summarize, _words("summarize")),
+    Rule(from_first, Trigger(frozenset({"from"}), test=ParsedText.has_leading_from)),
+    Rule(pivot, _words("pivot")),
+    Rule(unpivot, _words("unpivot")),
+    Rule(
+        vendor_calls,
+        Trigger(VENDOR_FUNCTIONS),
+        Trigger(PROMPTED, frozenset({"((", ",(", "=>("})),
+        _words("struct"),
+        _marks(":"),
+    ),
+    Rule(functions, Trigger(FUNCTIONS)),
+    Rule(json_operators, Trigger(JSON_FUNCTIONS), Trigger(marks=JSON_OPERATORS)),
+    Rule(show, _words("show")),
+    Rule(top, _words("top")),
+    Rule(fetch_first, _words("fetch")),
+    Rule(dual, _words("dual")),
+    Rule(national_texts, _marks("n'")),
+    Rule(timestamps, _words("timestamp")),
+    Rule(types, _words("cast", "try_cast", "safe_cast", "create"), _marks("::")),
+    Rule(identity, Trigger(IDENTITIES)),
+    Rule(stars, _marks(".*")),
+    Rule(table_names, _words(*TEMPORARY, *INFORMATION), in_other_schemas=True),
+    Rule(duplicates, Trigger(frozenset({"select"}), test=ParsedText.has_similar_items)),
 )
 
 
@@ -80,7 +140,9 @@ def rewrite(sql: str, place: Place, dialect: str = DEFAULT) -> Rewritten:
     if not source.tokens:  # nothing, or a comment: the parser's own error says so
         return found
     for rule in RULES:
-        after = found.with_edits(rule(source))
+        if not rule.applies(source):
+            continue
+        after = found.with_edits(rule.edits(source))
         if after is not found:
             found, source = after, Source(after.text, place)
     return found

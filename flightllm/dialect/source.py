@@ -1,126 +1,17 @@
-"""A text that rules look at: its tokens, their scopes and the items of its SELECTs, each read when first asked for."""
-
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+"""A text that rules look at, and where its statement stands."""
 
 from flightllm.dialect.place import Place
 from flightllm.sql.calls import EXPRESSION_FOLLOWS
-from flightllm.sql.scopes import Scopes, read_scopes
-from flightllm.sql.tokens import Kind, Token, position, tokenize
-
-_ENDS_ITEMS = (
-    *("from", "where", "group", "having", "order", "limit", "offset", "fetch", "window", "qualify", "union"),
-    *("intersect", "except", "minus", "into", "sort", "cluster", "distribute", "lateral"),
-)
+from flightllm.sql.parsed_text import ParsedText
+from flightllm.sql.tokens import Kind
 
 
-@dataclass(frozen=True, slots=True)
-class Select:
-    """One SELECT: the index of its word, and the token ranges of its items."""
-
-    start: int
-    items: tuple[tuple[int, int], ...]
-
-
-class Parsed:
-    """One text."""
-
-    def __init__(self, sql: str) -> None:
-        self.sql = sql
-        self.tokens: Sequence[Token] = tokenize(sql)
-
-    @cached_property
-    def words(self) -> frozenset[str]:
-        """Return the unquoted words, in lower case."""
-        return frozenset(token.text.lower() for token in self.tokens if token.kind is Kind.WORD)
-
-    @cached_property
-    def parameters(self) -> Mapping[int, int]:
-        """Return the number of each parameter, from 1 on, by the index of its token."""
-        places = (index for index, token in enumerate(self.tokens) if token.kind is Kind.PLACEHOLDER)
-        return {index: number for number, index in enumerate(places, 1)}
-
-    @cached_property
-    def scopes(self) -> Scopes:
-        """Return which tables are in scope where."""
-        return read_scopes(self.sql, self.tokens)
-
-    @property
-    def closing(self) -> Mapping[int, int]:
-        """Return the closing bracket of each opening one."""
-        return self.scopes.closing
-
-    def is_word(self, index: int, *words: str) -> bool:
-        """Tell whether there is one of some words at an index, which need not be one of a token."""
-        return 0 <= index < len(self.tokens) and self.tokens[index].is_word(*words)
-
-    def is_symbol(self, index: int, text: str) -> bool:
-        """Tell whether there is a symbol at an index, which need not be one of a token."""
-        return 0 <= index < len(self.tokens) and self.tokens[index].is_symbol(text)
-
-    def text(self, first: int, last: int) -> str:
-        """Return the text of a token range."""
-        return self.sql[self.tokens[first].start : self.tokens[last - 1].end]
-
-    @cached_property
-    def selects(self) -> tuple[Select, ...]:
-        """Return the SELECTs, in the order of their words."""
-        if "select" not in self.words:
-            return ()
-        starts = (i for i, t in enumerate(self.tokens) if t.is_word("select") and not self.is_symbol(i - 1, "."))
-        return tuple(Select(start, tuple(self._items(start))) for start in starts)
-
-    def _items(self, start: int) -> list[tuple[int, int]]:
-        first = index = self.first_item(start)
-        items: list[tuple[int, int]] = []
-        while index < len(self.tokens):
-            token = self.tokens[index]
-            if self.closing.get(index):
-                index = self.closing[index] + 1
-                continue
-            named = self.is_symbol(index - 1, ".") or self.is_word(index - 1, "as")
-            distinct = token.is_word("from") and self.is_word(index - 1, "distinct") and index - 1 > first
-            if (
-                token.is_symbol(")")
-                or token.is_symbol(";")
-                or (token.is_word(*_ENDS_ITEMS) and not (named or distinct))
-            ):
-                break
-            if token.is_symbol(","):
-                items.append((first, index))
-                first = index + 1
-            index += 1
-        return [(a, b) for a, b in (*items, (first, index)) if a < b]
-
-    def first_item(self, select: int) -> int:
-        """Return the index of a SELECT's first item, after DISTINCT and the like."""
-        index = select + 1
-        while self.is_word(index, "distinct", "all"):
-            index += 1
-        if self.is_word(index, "on") and index + 1 in self.closing:
-            index = self.closing[index + 1] + 1
-        return index
-
-    def end_of_query(self, index: int) -> int:
-        """Return the index after the last token of the query around a token."""
-        opening = [start for start, end in self.closing.items() if start < index < end]
-        end = self.closing[max(opening)] if opening else len(self.tokens)
-        while end > index and self.is_symbol(end - 1, ";"):
-            end -= 1
-        return end
-
-
-class Source(Parsed):
+class Source(ParsedText):
     """One text under one set of edits, and where its statement stands."""
 
     def __init__(self, sql: str, place: Place) -> None:
         super().__init__(sql)
         self.place = place
-
-    def position_of(self, index: int) -> str:
-        """Return where a token stands, as errors say it: `line:column`."""
-        return position(self.sql, self.tokens[index].start)
 
     def begins_expression(self, index: int) -> bool:
         """Tell whether an expression begins at a name, not a table, its alias or the name of a CTE."""

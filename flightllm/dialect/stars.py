@@ -11,8 +11,6 @@ from flightllm.sql.scopes import Scope, Table
 
 def stars(source: Source) -> Iterator[Edit]:
     """`SELECT pt.* FROM public.pt` → `SELECT "public"."pt".* FROM public.pt`, and the other way round."""
-    if "*" not in source.sql:
-        return
     for select in source.selects:
         for first, last in select.items:
             parts, after = read_parts(source.tokens, first)

@@ -12,7 +12,7 @@ from flightllm.sql.tokens import Kind
 INFORMATION = ("table_constraints", "key_column_usage", "referential_constraints", "constraint_column_usage")
 """What `information_schema` has that DataFusion has not: tables of the schema `system`."""
 _PERMANENT = "a {} cannot be kept for a temporary table, which goes with its session: make it with CREATE TABLE"
-_TEMPORARY = ("temp", "temporary")
+TEMPORARY = ("temp", "temporary")
 
 
 def table_names(source: Source) -> Iterator[Edit]:
@@ -22,7 +22,7 @@ def table_names(source: Source) -> Iterator[Edit]:
         SqlError: a temporary table is to be made in a schema.
         UnsupportedError: something permanent is to be made over a temporary table.
     """
-    makes = source.is_word(0, "create") and any(source.is_word(i, *_TEMPORARY) for i in range(1, 5))
+    makes = source.is_word(0, "create") and any(source.is_word(i, *TEMPORARY) for i in range(1, 5))
     if source.place.usual and not makes and source.words.isdisjoint(INFORMATION):
         return
     names = _Names(source, makes_temporary=makes)
@@ -97,7 +97,7 @@ class _Names:
         if len(parts) > 1 and parts[-2] not in {"pg_temp", self._place.temporary}:
             raise SqlError("a temporary table is in no schema: write CREATE TEMP TABLE with a name of one part")
         for at in range(1, index):
-            if source.is_word(at, *_TEMPORARY):
+            if source.is_word(at, *TEMPORARY):
                 start = at - source.is_word(at - 1, "local", "global")
                 yield Edit(source.tokens[start].start, source.tokens[at + 1].start, "")
         yield self._edit(index, after, TableName(self._place.temporary, parts[-1]))

@@ -14,8 +14,6 @@ _FIRST, _LAST = 1678, 2261
 
 def timestamps(source: Source) -> Iterator[Edit]:
     """`TIMESTAMP '0001-01-01 00:00:00'` → `CAST('0001-01-01 00:00:00' AS TIMESTAMP(6))`."""
-    if "timestamp" not in source.words:
-        return
     for index, token in enumerate(source.tokens):
         if token.kind is not Kind.STRING or not source.is_word(index - 1, "timestamp"):
             continue

@@ -12,8 +12,6 @@ _AFTER_SETS = ("order", "limit", "offset", "fetch")
 
 def top(source: Source) -> Iterator[Edit]:
     """`SELECT TOP 5 a FROM t` → `SELECT a FROM t LIMIT 5`; PERCENT and WITH TIES are left to be refused."""
-    if "top" not in source.words:
-        return
     for select in source.selects:
         index = source.first_item(select.start)
         if not source.is_word(index, "top"):

@@ -27,8 +27,6 @@ def unpivot(source: Source) -> Iterator[Edit]:
     Raises:
         SqlError: a part of it is missing.
     """
-    if "unpivot" not in source.words:
-        return
     for index, token in enumerate(source.tokens):
         if token.is_word("unpivot"):
             found = _statement(source, index) or _factor(source, index)

@@ -4,11 +4,17 @@ from collections.abc import Iterator
 
 from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit
-from flightllm.dialect.vendors.arguments import arguments
+from flightllm.dialect.vendors.arguments import PROMPTS, RENAMED, WITH_OBJECT, arguments
 from flightllm.dialect.vendors.calls import find_calls
-from flightllm.dialect.vendors.names import named
+from flightllm.dialect.vendors.names import OURS, named
 from flightllm.dialect.vendors.paths import path
-from flightllm.dialect.vendors.refused import refuse
+from flightllm.dialect.vendors.refused import REFUSED, refuse
+
+_TABLES = (*OURS, *REFUSED, *RENAMED, *WITH_OBJECT, "ai_translate", "ai_summarize")
+NAMES = frozenset(["ai", "cortex", *(name for name in _TABLES if "." not in name)])
+"""Words of the calls that can need an edit, whatever their arguments are."""
+PROMPTED = frozenset(PROMPTS)
+"""Functions whose prompt can be a tuple."""
 
 
 def vendor_calls(source: Source) -> Iterator[Edit]:

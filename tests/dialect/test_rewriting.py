@@ -11,6 +11,8 @@ from flightllm.common.names import TableName
 from flightllm.config import LimitsConfig
 from flightllm.dialect import Place, rewrite
 from flightllm.dialect.duplicates import shown_names, with_equal_calls_apart, without_marks
+from flightllm.dialect.rewriting import RULES
+from flightllm.dialect.source import Source
 from flightllm.dialect.text import Edit, Rewritten
 from flightllm.errors import NotFoundError, SqlError, UnsupportedError
 from tests.catalogs import frame, ingest
@@ -139,6 +141,44 @@ def test_the_queries_of_other_tests_stay(catalog: Catalog) -> None:
     for sql in found:
         for statement in filter(str.strip, sql.split(";")):
             assert rewrite(statement, _place(catalog)).text == statement
+
+
+def _rules(sql: str, catalog: Catalog) -> list[str]:
+    source = Source(sql, _place(catalog))
+    return [rule.edits.__name__ for rule in RULES if rule.applies(source)]
+
+
+@pytest.mark.parametrize(
+    ("sql", "rules"),
+    [
+        ("SELECT s, ai_filter('Is it good?', s) FROM pt WHERE i > (1 + 2) * 3", []),
+        ("SELECT extract(year FROM day) FROM pt", ["from_first"]),
+        ("FROM pt", ["from_first"]),
+        ("SELECT i, s FROM pt UNION ALL FROM pt", ["from_first"]),
+        ("SELECT i, s AS i FROM pt", ["duplicates"]),
+        ("SELECT *, i FROM pt", ["duplicates"]),
+        ("SELECT pt.* FROM pt", ["stars"]),
+        ("SELECT i::NUMBER FROM pt", ["types"]),
+        ("SELECT N'a' FROM pt", ["national_texts"]),
+        ("SELECT s -> 'a' FROM pt", ["json_operators"]),
+        ("SELECT ai_filter(('Is it good? ', s)) FROM pt", ["vendor_calls"]),
+        ("SELECT ai_filter(model => 'm', prompt => ('Is it good? ', s)) FROM pt", ["vendor_calls"]),
+        ("SELECT ai_gen('x'):a FROM pt", ["vendor_calls"]),
+        ("CREATE TEMP TABLE a AS SELECT i FROM pt", ["types", "table_names"]),
+    ],
+)
+def test_rules_apply_where_their_trigger_is(sql: str, rules: list[str], catalog: Catalog) -> None:
+    """The driver calls only the rules whose trigger is in the text."""
+    assert _rules(sql, catalog) == rules
+
+
+def test_rules_that_do_not_apply_change_nothing(catalog: Catalog) -> None:
+    """A rule has no edits for a text without its trigger."""
+    for path in sorted(PAIRS.rglob("*.sql")):
+        for statement in filter(str.strip, path.read_text().split(";")):
+            source = Source(statement, _place(catalog))
+            unasked = [rule for rule in RULES if source.tokens and not rule.applies(source)]
+            assert [rule.edits.__name__ for rule in unasked if list(rule.edits(source))] == []
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ PERSONAL = (
     *("tax identifier", "payment card data", "driver's license", "IP address"),
 )
 """What Snowflake's AI_REDACT redacts where it is not told what."""
-_PROMPTS: Mapping[str, int] = {
+PROMPTS: Mapping[str, int] = {
     **dict.fromkeys(("ai_if", "ai_filter", "ai_score", "ai_gen", "ai_classify"), 0),
     **dict.fromkeys(("ai_complete", "ai_query"), 1),
     **dict.fromkeys(("ai.if", "ai.score", "ai.classify", "ai.generate", "ai.generate_text"), 0),
@@ -26,7 +26,7 @@ _PROMPTS: Mapping[str, int] = {
 }
 """By function: the place of what can be a tuple."""
 _ENDPOINT = MappingProxyType({"endpoint": "model"})
-_NAMES: Mapping[str, Mapping[str, str]] = {
+RENAMED: Mapping[str, Mapping[str, str]] = {
     "ai_extract": {"text": "input", "responseformat": "schema"},
     "ai_classify": {"categories": "labels"},
     "ai.classify": {"categories": "labels", "endpoint": "model"},
@@ -46,7 +46,14 @@ _OPTIONS: Mapping[str, str] = {
 """In an object of options, and ours."""
 _SWITCHES = ("guardrails", "guardrail", "show_details", "return_error_details", "stream")
 """Of an object of options: off is what holds here anyway."""
-_OBJECTS = ("ai_classify", "cortex.classify_text", "ai_complete", "cortex.complete", "cortex.try_complete", "ai_redact")
+WITH_OBJECT = (
+    "ai_classify",
+    "cortex.classify_text",
+    "ai_complete",
+    "cortex.complete",
+    "cortex.try_complete",
+    "ai_redact",
+)
 _OPTIONS_PLACE = 2
 _JSON_TYPES: Mapping[str, str] = {
     **dict.fromkeys(("VARCHAR", "TEXT", "CHAR", "DATE", "TIMESTAMP", "TIMESTAMPTZ", "DATETIME"), "string"),
@@ -74,7 +81,7 @@ def arguments(call: Call) -> Iterator[Edit]:
         kept += 1
         if written is not None:
             yield Edit(call.source.tokens[given.start].start, _end(call, given), written)
-        elif given.name is not None and (ours := _NAMES.get(name, {}).get(given.name)):
+        elif given.name is not None and (ours := RENAMED.get(name, {}).get(given.name)):
             token = call.source.tokens[given.start]
             yield Edit(token.start, token.end, ours)
     yield from _added(call, name, unnamed)
@@ -124,7 +131,7 @@ def _unnamed(call: Call, name: str, given: Given, place: int) -> str | None:
         return ""
     if name == "ai_summarize" and place == 1 and isinstance(constant, int):
         return f"max_words => {constant}" if constant else ""
-    if name not in _OBJECTS or not call.source.is_symbol(given.first, "{"):
+    if name not in WITH_OBJECT or not call.source.is_symbol(given.first, "{"):
         return None
     if place == _OPTIONS_PLACE + 1:
         return f"response_format => {call.text(given)}"
@@ -264,7 +271,7 @@ def _added(call: Call, name: str, unnamed: int) -> Iterator[Edit]:
 
 def _prompt(call: Call, name: str) -> Iterator[Edit]:
     """`('Is it kind? ', review)` → `('Is it kind? ' || review)`: NULL in it makes the answer NULL, without a call."""
-    place = _PROMPTS.get(name)
+    place = PROMPTS.get(name)
     given = None if place is None else call.named("prompt", "input", "request") or call.positional(place)
     if given is None:
         return

@@ -66,7 +66,7 @@ class Call:
 
 def find_calls(source: Source) -> Iterator[Call]:
     """Yield the calls whose names begin with `ai_`, `AI.`, `CORTEX.` or `SNOWFLAKE.CORTEX.`, outer before inner."""
-    if not any(word == "cortex" or word[:3] in {"ai", "ai_"} for word in source.words) or not _has_expressions(source):
+    if not _has_expressions(source):
         return
     for opening, closing in sorted(source.closing.items()):
         if not source.is_symbol(opening, "("):

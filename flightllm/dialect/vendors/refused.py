@@ -21,7 +21,7 @@ def refuse(call: Call) -> None:
     Raises:
         UnsupportedError: says what to write instead.
     """
-    advice = _REFUSED.get(call.name.removeprefix("cortex.") if "cortex.ai_" in call.name else call.name)
+    advice = REFUSED.get(call.name.removeprefix("cortex.") if "cortex.ai_" in call.name else call.name)
     message = advice(call) if advice is not None else None
     if message is not None:
         raise UnsupportedError(f"{call.shown} at {position(call.source.sql, call.start)}: {message}")
@@ -124,7 +124,7 @@ def _no(what: str) -> Callable[[Call], str]:
 _FORECAST = _no("no model here forecasts: aggregate by date_trunc, and forecast in a client")
 _FILES = _no("no function here reads files: keep their text in a column")
 
-_REFUSED: Mapping[str, Callable[[Call], str | None]] = {
+REFUSED: Mapping[str, Callable[[Call], str | None]] = {
     "ai_agg": _agg,
     "ai.agg": _agg,
     "ai_summarize_agg": _summarize_agg,
