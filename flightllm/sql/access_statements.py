@@ -21,7 +21,7 @@ def read_access_statement(tokens: Sequence[Token], text: str) -> Statement | Non
     Raises:
         SqlError: a part is missing, or names no privilege or kind of object.
     """
-    reader = _Reader(tokens, text)
+    reader = _AccessStatementReader(tokens, text)
     if reader.take("grant"):
         return reader.grant("grant", "to")
     if reader.take("revoke"):
@@ -37,7 +37,7 @@ def read_access_statement(tokens: Sequence[Token], text: str) -> Statement | Non
     return None
 
 
-class _Reader(Cursor):
+class _AccessStatementReader(Cursor):
     """Reads the statements from left to right."""
 
     def __init__(self, tokens: Sequence[Token], text: str) -> None:

@@ -1,7 +1,8 @@
 """What kind of statement a SQL text is, and its parts, read from its tokens before anything is planned."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 from flightllm.common.names import TableName, quoted, table_name
 from flightllm.errors import SqlError, UnsupportedError
@@ -21,14 +22,14 @@ from flightllm.sql.tokens import Kind, Token, closing_parenthesis, tokenize
 SETTING_PREFIX = "flightllm"
 ANSWER_CACHE = TableName("system", "cache")
 """The table about the answer cache, and what TRUNCATE calls it."""
-_READERS = (
-    read_index_statement,
-    read_access_statement,
-    read_object_statement,
-    read_external_table,
-    read_place_statement,
-)
-"""Of statements of our own; each returns None for another one."""
+_OBJECTS: Mapping[str, Callable[[Sequence[Token], str], Statement | None]] = {
+    "vector": read_index_statement,
+    "row": read_access_statement,
+    "column": read_access_statement,
+    **dict.fromkeys(("model", "models", "prompt", "prompts"), read_object_statement),
+    "external": read_external_table,
+}
+"""By the word after CREATE [OR REPLACE], DROP, REFRESH and SHOW: readers, which return None for another statement."""
 _QUERY_WORDS = ("select", "with", "values")
 
 
@@ -40,7 +41,7 @@ def classify(sql: str) -> Statement:
         UnsupportedError: the server does not run this kind of statement.
     """
     tokens = _one_statement(tokenize(sql))
-    return _Reader(sql, tokens).statement()
+    return _StatementReader(sql, tokens).statement()
 
 
 def _one_statement(tokens: Sequence[Token]) -> Sequence[Token]:
@@ -54,7 +55,7 @@ def _one_statement(tokens: Sequence[Token]) -> Sequence[Token]:
     return tokens[:end]
 
 
-class _Reader:
+class _StatementReader:
     """Walks the tokens of one statement from left to right."""
 
     def __init__(self, sql: str, tokens: Sequence[Token]) -> None:
@@ -67,40 +68,16 @@ class _Reader:
         word = first.text.lower() if first.kind is Kind.WORD else ""
         if self._tokens[0].is_symbol("("):
             return self._query() if word in _QUERY_WORDS else self._unknown(first)
-        for read in _READERS:
-            if (found := read(self._tokens, self._rest(0))) is not None:
-                return found
         if word in REFUSED:
             raise UnsupportedError(REFUSED[word])
-        match word:
-            case "select" | "values":
-                return self._query()
-            case "describe" | "desc":
-                return self._describe()
-            case "summarize":
-                return self._summarize()
-            case "begin" | "start" | "commit" | "rollback" | "end" | "savepoint" | "release" | "abort":
-                return Statement("transaction", self._rest(0), key=word)
-            case _:
-                return self._read(word, first)
+        read = self._by_first_word.get(word)
+        return self._unknown(first) if read is None else read(self)
 
-    def _read(self, word: str, first: Token) -> Statement:
-        readers = {
-            "table": self._table,
-            "with": self._with,
-            "explain": self._explain,
-            "show": self._show,
-            "set": self._set,
-            "reset": self._reset,
-            "create": self._create,
-            "drop": self._drop,
-            "insert": self._insert,
-            "delete": lambda: read_row_change(self._tokens, self._sql),
-            "update": lambda: read_row_change(self._tokens, self._sql),
-            "merge": lambda: read_merge(self._tokens, self._sql),
-            "truncate": self._truncate,
-        }
-        return readers[word]() if word in readers else self._unknown(first)
+    def _object(self, at: int) -> Statement | None:
+        """Read a statement about an object of our own, which the word at a token names; None for another one."""
+        token = self._tokens[at] if at < len(self._tokens) else None
+        read = _OBJECTS.get(token.text.lower()) if token is not None and token.kind is Kind.WORD else None
+        return None if read is None else read(self._tokens, self._rest(0))
 
     # --- queries
 
@@ -155,7 +132,7 @@ class _Reader:
         options, self._at = read_explain_options(self._tokens, 1)
         if self._at >= len(self._tokens):
             raise SqlError("EXPLAIN of what? Write EXPLAIN SELECT …")
-        inner = _Reader(self._sql, self._tokens[self._at :]).statement()
+        inner = _StatementReader(self._sql, self._tokens[self._at :]).statement()
         analyze, text = options.analyze, self._rest(0)
         if inner.kind in ("update", "delete", "merge", "insert", "create_table_as"):
             if analyze:
@@ -179,12 +156,19 @@ class _Reader:
     # --- settings
 
     def _show(self) -> Statement:
+        if (found := self._object(1)) is not None:
+            return found
         parts, after = read_parts(self._tokens, 1)
         if parts[:1] != (SETTING_PREFIX,) or after != len(self._tokens):
             return self._query()
         return Statement("show", self._rest(0), key=".".join(parts[1:]) or "all")
 
+    def _place(self) -> Statement | None:
+        return read_place_statement(self._tokens, self._rest(0))
+
     def _set(self) -> Statement:
+        if (found := self._place()) is not None:
+            return found
         key, self._at = self._setting("SET")
         if self._at < len(self._tokens) and (self._tokens[self._at].is_symbol("=") or self._word("to")):
             self._at += 1
@@ -197,6 +181,8 @@ class _Reader:
         return Statement("set", self._rest(0), key=key, value=value)
 
     def _reset(self) -> Statement:
+        if (found := self._place()) is not None:
+            return found
         if len(self._tokens) == 2 and self._tokens[1].is_word("all"):
             return Statement("reset", self._rest(0), key="all")
         key, self._at = self._setting("RESET")
@@ -212,6 +198,10 @@ class _Reader:
     # --- tables, views, schemas
 
     def _create(self) -> Statement:
+        tokens = self._tokens
+        replaces = len(tokens) > 2 and tokens[1].is_word("or") and tokens[2].is_word("replace")
+        if (found := self._object(3 if replaces else 1)) is not None:
+            return found
         self._at = 1
         or_replace = self._take("or") and self._need("replace")
         _ = self._take("local") or self._take("global")
@@ -270,6 +260,8 @@ class _Reader:
         )
 
     def _drop(self) -> Statement:
+        if (found := self._object(1)) is not None:
+            return found
         self._at = 2
         if len(self._tokens) < 2 or not self._tokens[1].is_word("table", "view", "schema"):
             raise UnsupportedError("there is DROP TABLE | VIEW | SCHEMA | VECTOR INDEX | MODEL | PROMPT")
@@ -283,7 +275,25 @@ class _Reader:
         kinds: dict[str, StatementKind] = {"table": "drop_table", "view": "drop_view", "schema": "drop_schema"}
         return Statement(kinds[what], self._rest(0), target=target, exists_ok=exists_ok)
 
+    def _refresh(self) -> Statement:
+        return self._object(1) or self._unknown(self._tokens[0])
+
+    def _access(self) -> Statement:
+        return read_access_statement(self._tokens, self._rest(0)) or self._unknown(self._tokens[0])
+
+    def _use(self) -> Statement:
+        return self._place() or self._unknown(self._tokens[0])
+
+    def _transaction(self) -> Statement:
+        return Statement("transaction", self._rest(0), key=self._tokens[0].text.lower())
+
     # --- rows
+
+    def _row_change(self) -> Statement:
+        return read_row_change(self._tokens, self._sql)
+
+    def _merge(self) -> Statement:
+        return read_merge(self._tokens, self._sql)
 
     def _insert(self) -> Statement:
         self._at += 1
@@ -299,7 +309,7 @@ class _Reader:
         columns = self._column_list()
         rest = self._tokens[self._at :]
         end, change = read_insert_tail(rest, self._sql, alias)
-        inner = _Reader(self._sql, self._tokens[: self._at + end])
+        inner = _StatementReader(self._sql, self._tokens[: self._at + end])
         inner._at = self._at
         return _insert_of(target, columns, inner._inner_query("INSERT INTO"), change)
 
@@ -378,7 +388,7 @@ class _Reader:
     def _inner_query(self, what: str) -> str:
         rest = self._tokens[self._at :]
         told = bool(rest) and rest[0].is_word("show", "describe", "desc", "summarize")
-        inner = _Reader(self._sql, rest).statement() if rest and not told else None
+        inner = _StatementReader(self._sql, rest).statement() if rest and not told else None
         if inner is None or inner.kind != "query" or inner.query is None:
             raise SqlError(f"{what} needs a query after it: SELECT …, WITH … or VALUES …")
         return inner.query
@@ -388,6 +398,32 @@ class _Reader:
 
     def _rest(self, start: int) -> str:
         return self._slice(start, len(self._tokens))
+
+    _by_first_word: ClassVar[Mapping[str, Callable[["_StatementReader"], Statement]]] = {
+        "select": _query,
+        "values": _query,
+        "table": _table,
+        "with": _with,
+        "describe": _describe,
+        "desc": _describe,
+        "summarize": _summarize,
+        "explain": _explain,
+        "show": _show,
+        "set": _set,
+        "reset": _reset,
+        "use": _use,
+        "create": _create,
+        "drop": _drop,
+        "refresh": _refresh,
+        "grant": _access,
+        "revoke": _access,
+        "insert": _insert,
+        "delete": _row_change,
+        "update": _row_change,
+        "merge": _merge,
+        "truncate": _truncate,
+        **dict.fromkeys(("begin", "start", "commit", "rollback", "end", "savepoint", "release", "abort"), _transaction),
+    }
 
 
 def _given(name: str | None) -> str:

@@ -29,16 +29,16 @@ def read_index_statement(tokens: Sequence[Token], text: str) -> Statement | None
     if verb == "create":
         replaces = words[1:3] == ["or", "replace"]
         at = 3 if replaces else 1
-        return _Reader(tokens, at, text).create(replaces=replaces) if _names_index(words, at) else None
+        return _IndexStatementReader(tokens, at, text).create(replaces=replaces) if _names_index(words, at) else None
     if not _names_index(words, 1):
         if verb == "show" and words[1:3] == ["vector", "indexes"] and len(tokens) == 3:
             return Statement("query", text, query=f"SELECT * FROM {VECTOR_INDEXES.sql}")
         return None
     match verb:
         case "drop":
-            return _Reader(tokens, 1, text).drop()
+            return _IndexStatementReader(tokens, 1, text).drop()
         case "refresh":
-            return _Reader(tokens, 1, text).refresh()
+            return _IndexStatementReader(tokens, 1, text).refresh()
         case _:
             return None
 
@@ -47,7 +47,7 @@ def _names_index(words: Sequence[str], at: int) -> bool:
     return list(words[at : at + 2]) == ["vector", "index"]
 
 
-class _Reader:
+class _IndexStatementReader:
     """Walks the tokens from the words VECTOR INDEX on."""
 
     def __init__(self, tokens: Sequence[Token], at: int, text: str) -> None:
